@@ -1,0 +1,28 @@
+//! Switchyard: many upstream AI sites, each with accounts, behind one address.
+//!
+//! The map of the house. Arrows run downwards only: a room uses the rooms below it, never one above.
+//!
+//! ```text
+//! main.rs      the life of the process
+//! cli          switchyard [serve] | health | demo
+//! app          the parts, built in order, handed to handlers, stopped in reverse
+//! ── faces ──────────────────────────────────────────────────────────────────────
+//! http         the edge; knows no business: accept loop, limits, router, bodies, CORS, TLS
+//! admin        /api/*, one file per resource
+//! proxy        /v1/*, every surface over one pipeline
+//! jobs         the scheduler and one file per job
+//! ── what they do it with ───────────────────────────────────────────────────────
+//! upstream     the HTTP client, its pool and dialers, one adapter per platform
+//! store        typed rows and queries, migrations, the writer, sealing of secrets
+//! ── pure: no I/O, no clock of their own ────────────────────────────────────────
+//! dialect      the client dialects: envelopes, SSE, usage, the errors upstreams send
+//! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown
+//! limits       route guards
+//! ── ground ─────────────────────────────────────────────────────────────────────
+//! config       the environment, read once
+//! settings     what an operator saved, over what the environment says
+//! time, logging
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod time;

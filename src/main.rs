@@ -1,0 +1,2 @@
+//! The life of the process.
+fn main() {}

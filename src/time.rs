@@ -1,0 +1,76 @@
+//! Time as the service stores and shows it: UTC epoch milliseconds inside, ISO 8601 with
+//! milliseconds and `Z` outside (data.md H).
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since the Unix epoch, UTC.
+pub type Millis = i64;
+
+/// The current time. Pure rooms take it as an argument; only the faces call this.
+pub fn now_ms() -> Millis {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// `2026-05-01T08:00:00.000Z`. A value outside the calendar's range shows as the epoch.
+pub fn iso(ms: Millis) -> String {
+    let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    format!("{stamp:.3}")
+}
+
+/// Reads a time as clients send it: ISO 8601 with an offset, `YYYY-MM-DD HH:MM:SS` or a bare date
+/// taken as UTC, or a number of milliseconds (> 10^12) or seconds (> 10^9). Anything else is `None`.
+pub fn parse(text: &str) -> Option<Millis> {
+    let text = text.trim();
+    if let Ok(number) = text.parse::<f64>() {
+        return from_number(number);
+    }
+    if let Ok(stamp) = text.parse::<jiff::Timestamp>() {
+        return Some(stamp.as_millisecond());
+    }
+    let zoneless = text
+        .parse::<jiff::civil::DateTime>()
+        .or_else(|_| text.parse::<jiff::civil::Date>().map(|date| date.at(0, 0, 0, 0)))
+        .ok()?;
+    Some(zoneless.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
+}
+
+/// Milliseconds from a JSON number of milliseconds or seconds, by its size (data.md H).
+pub fn from_number(number: f64) -> Option<Millis> {
+    if number > 1e12 && number < 9e15 {
+        Some(number as Millis)
+    } else if number > 1e9 && number <= 1e12 {
+        Some((number * 1000.0) as Millis)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_show_milliseconds_and_z() {
+        assert_eq!(iso(1_777_622_400_000), "2026-05-01T08:00:00.000Z");
+        assert_eq!(iso(1_777_622_400_123), "2026-05-01T08:00:00.123Z");
+    }
+
+    #[test]
+    fn every_documented_form_is_read() {
+        for text in [
+            "2026-05-01T08:00:00Z",
+            "2026-05-01T10:00:00+02:00",
+            "2026-05-01 08:00:00",
+            "1777622400",
+            "1777622400000",
+        ] {
+            assert_eq!(parse(text), Some(1_777_622_400_000), "{text}");
+        }
+        assert_eq!(parse("2026-05-01"), parse("2026-05-01T00:00:00Z"));
+        for text in ["", "soon", "12", "2026-13-01"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+}

@@ -25,4 +25,5 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod dialect;
 pub mod time;

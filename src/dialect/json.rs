@@ -1,0 +1,1 @@
+//! A JSON scanner that checks everything and builds nothing.

@@ -1,0 +1,68 @@
+//! The client dialects, as far as they must be understood to pass them through.
+//!
+//! | module | reads | gives |
+//! |---|---|---|
+//! | [`envelope`] | a request body | its model, whether it streams, session hints; the splice of the model |
+//! | [`observe`] | the chunks of a streamed answer | its phase (nothing yet, output, ended, failed) and its usage |
+//! | [`judge`] | a complete answer with a 2xx status | its usage, or why it is a failure all the same |
+//! | [`errors`] | an upstream's error body | what it says, fit for a client; and our own error bodies and events |
+//! | [`sse`], [`json`], [`usage`] | | the ground the others stand on |
+//!
+//! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
+//! channel is tried next, and what a failure costs it, is decided elsewhere.
+
+pub mod envelope;
+pub mod errors;
+pub mod json;
+pub mod judge;
+pub mod observe;
+pub mod sse;
+pub mod usage;
+
+/// A form of request and answer that clients speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dialect {
+    /// `/v1/chat/completions`
+    Chat,
+    /// `/v1/responses`
+    Responses,
+    /// `/v1/messages`
+    Messages,
+    /// `/v1/completions`, the legacy text form
+    Completions,
+    /// `/v1/embeddings`
+    Embeddings,
+    /// `/v1/images/generations`
+    Images,
+    /// `/v1beta/models/{model}:{action}`
+    Gemini,
+}
+
+impl Dialect {
+    /// The word for it in logs, settings and the database.
+    pub fn id(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
+            Self::Completions => "completions",
+            Self::Embeddings => "embeddings",
+            Self::Images => "images",
+            Self::Gemini => "gemini",
+        }
+    }
+
+    /// The path of the surface, the same downstream and upstream; `/v1beta/models` for gemini,
+    /// whose paths carry the model.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Chat => "/v1/chat/completions",
+            Self::Responses => "/v1/responses",
+            Self::Messages => "/v1/messages",
+            Self::Completions => "/v1/completions",
+            Self::Embeddings => "/v1/embeddings",
+            Self::Images => "/v1/images/generations",
+            Self::Gemini => "/v1beta/models",
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! An incremental reader of server-sent events.

@@ -1,0 +1,75 @@
+//! Who is calling. The socket's peer, unless that peer is a trusted proxy: then the right-most
+//! `X-Forwarded-For` entry that is not itself a trusted proxy (design §5).
+
+use std::net::IpAddr;
+
+use hyper::HeaderMap;
+use ipnet::IpNet;
+
+/// The client's address; IPv4-mapped IPv6 counts as IPv4.
+pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr {
+    let peer = peer.to_canonical();
+    if !is_in(peer, trusted) {
+        return peer;
+    }
+    let mut client = peer;
+    let entries: Vec<&str> = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .collect();
+    for entry in entries.iter().rev() {
+        // An entry that is no address ends the chain: what stands left of it was not written by
+        // anyone we trust.
+        let Some(address) = parse_entry(entry) else { break };
+        client = address;
+        if !is_in(address, trusted) {
+            break;
+        }
+    }
+    client
+}
+
+/// True when one of the networks holds the address.
+pub fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|network| network.contains(&address))
+}
+
+/// `1.2.3.4`, `1.2.3.4:5678`, `::1`, `[::1]`, `[::1]:5678`.
+fn parse_entry(entry: &str) -> Option<IpAddr> {
+    let entry = entry.trim();
+    let address = entry
+        .parse::<IpAddr>()
+        .or_else(|_| entry.parse::<std::net::SocketAddr>().map(|socket| socket.ip()))
+        .or_else(|_| entry.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>())
+        .ok()?;
+    Some(address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_trusted_peer_is_believed() {
+        let trusted: Vec<IpNet> = vec!["127.0.0.0/8".parse().unwrap(), "10.0.0.0/8".parse().unwrap()];
+        for (peer, forwarded, expected) in [
+            ("9.9.9.9", Some("1.1.1.1"), "9.9.9.9"),
+            ("127.0.0.1", None, "127.0.0.1"),
+            ("127.0.0.1", Some("6.6.6.6, 1.1.1.1"), "1.1.1.1"),
+            ("127.0.0.1", Some("6.6.6.6, 1.1.1.1, 10.0.0.7"), "1.1.1.1"),
+            ("127.0.0.1", Some("10.0.0.8, 10.0.0.7"), "10.0.0.8"),
+            ("127.0.0.1", Some("1.1.1.1, unknown"), "127.0.0.1"),
+            ("::ffff:127.0.0.1", Some("[2001:db8::1]:443"), "2001:db8::1"),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = forwarded {
+                headers.insert("x-forwarded-for", value.parse().unwrap());
+            }
+            let found = client_ip(peer.parse().unwrap(), &headers, &trusted);
+            assert_eq!(found, expected.parse::<IpAddr>().unwrap(), "{peer} {forwarded:?}");
+        }
+    }
+}

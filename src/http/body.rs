@@ -1,0 +1,186 @@
+//! Bodies in both directions: request bodies read into one bounded buffer, answers as one enum.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt;
+use hyper::HeaderMap;
+use hyper::body::Incoming;
+use hyper::header::CONTENT_LENGTH;
+
+/// The most that is set aside on the word of a Content-Length; beyond it the buffer grows as bytes come.
+const FIRST_ALLOCATION: usize = 256 * 1024;
+
+/// Why a request body could not be read.
+#[derive(Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// Over the limit, in bytes.
+    TooLarge { limit: usize },
+    /// No byte came for this long.
+    Stalled(Duration),
+    /// The framing was broken or the client went away.
+    Broken(String),
+    /// Not JSON; says where.
+    NotJson(String),
+    /// JSON, but not an object.
+    NotAnObject,
+    /// A media type that is not JSON.
+    MediaType(String),
+}
+
+impl std::fmt::Display for BodyError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::TooLarge { limit } => write!(out, "The request body is larger than {limit} bytes"),
+            Self::Stalled(limit) => {
+                write!(out, "The request body stalled: nothing came for {} s", limit.as_secs())
+            }
+            Self::Broken(cause) => write!(out, "The request body could not be read: {cause}"),
+            Self::NotJson(cause) => write!(out, "The request body is not valid JSON: {cause}"),
+            Self::NotAnObject => out.write_str("The request body must be a JSON object"),
+            Self::MediaType(found) => {
+                write!(out, "Unsupported media type `{found}`: send application/json")
+            }
+        }
+    }
+}
+
+impl BodyError {
+    /// The status that says it (RFC 9110 §15.5).
+    pub fn status(&self) -> hyper::StatusCode {
+        match self {
+            Self::TooLarge { .. } => hyper::StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Stalled(_) => hyper::StatusCode::REQUEST_TIMEOUT,
+            Self::MediaType(_) => hyper::StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::Broken(_) | Self::NotJson(_) | Self::NotAnObject => hyper::StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+/// How much of a body is taken, and how long a silence is borne.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyLimits {
+    pub bytes: usize,
+    pub idle: Duration,
+}
+
+/// Reads a whole body into one buffer. A body that came in one piece is handed on without a copy.
+pub async fn collect(body: &mut Incoming, headers: &HeaderMap, limits: BodyLimits) -> Result<Bytes, BodyError> {
+    let claimed = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse::<usize>().ok());
+    if claimed.is_some_and(|length| length > limits.bytes) {
+        return Err(BodyError::TooLarge { limit: limits.bytes });
+    }
+    let Some(first) = next_data(body, limits.idle).await? else { return Ok(Bytes::new()) };
+    if claimed == Some(first.len()) || body.is_end_stream() {
+        return if first.len() > limits.bytes {
+            Err(BodyError::TooLarge { limit: limits.bytes })
+        } else {
+            Ok(first)
+        };
+    }
+    let mut buffer = BytesMut::with_capacity(claimed.unwrap_or(0).clamp(first.len(), FIRST_ALLOCATION));
+    buffer.extend_from_slice(&first);
+    while let Some(data) = next_data(body, limits.idle).await? {
+        if buffer.len() + data.len() > limits.bytes {
+            return Err(BodyError::TooLarge { limit: limits.bytes });
+        }
+        buffer.extend_from_slice(&data);
+    }
+    Ok(buffer.freeze())
+}
+
+/// The next piece of data; trailers are dropped. A timer is only armed when nothing is there yet.
+async fn next_data(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, BodyError> {
+    loop {
+        let ready = std::future::poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
+            Poll::Ready(frame) => Poll::Ready(Some(frame)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await;
+        let frame = match ready {
+            Some(frame) => frame,
+            None => tokio::time::timeout(idle, body.frame()).await.map_err(|_| BodyError::Stalled(idle))?,
+        };
+        match frame {
+            None => return Ok(None),
+            Some(Err(error)) => return Err(BodyError::Broken(error.to_string())),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+/// Why an answer was cut short after its head was sent; the connection closes.
+#[derive(Debug)]
+pub struct Cut(pub &'static str);
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Cut {}
+
+/// A body written while it is produced.
+pub type StreamingBody = Pin<Box<dyn Body<Data = Bytes, Error = Cut> + Send>>;
+
+/// The body of an answer.
+pub enum ResponseBody {
+    /// One buffer, sent with its length; taken when sent.
+    Full(Option<Bytes>),
+    /// Produced as it is sent.
+    Stream(StreamingBody),
+}
+
+impl ResponseBody {
+    pub fn full(bytes: Bytes) -> Self {
+        Self::Full((!bytes.is_empty()).then_some(bytes))
+    }
+
+    pub fn empty() -> Self {
+        Self::Full(None)
+    }
+
+    pub fn stream(body: impl Body<Data = Bytes, Error = Cut> + Send + 'static) -> Self {
+        Self::Stream(Box::pin(body))
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        match self.get_mut() {
+            Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Stream(body) => body.as_mut().poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Full(bytes) => bytes.is_none(),
+            Self::Stream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Stream(body) => body.size_hint(),
+        }
+    }
+}

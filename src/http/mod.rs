@@ -1,0 +1,58 @@
+//! The edge: HTTP/1.1 towards clients. It knows no business.
+//!
+//! ```text
+//! server   accept loop, connection bound, time limits, drain        stream  the socket's own guards
+//! strict   what hyper lets through and we do not                    router  paths to handlers
+//! request  what a handler is given                                  body    reading and answering bodies
+//! cors     preflights and headers       address  who is calling     tls     certificates, reload
+//! ```
+
+pub mod address;
+pub mod body;
+pub mod cors;
+pub mod request;
+pub mod router;
+pub mod server;
+mod stream;
+pub mod strict;
+pub mod tls;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{self, HeaderValue};
+use serde::Serialize;
+
+pub use body::{BodyError, ResponseBody};
+pub use request::{Params, Query, Request, RequestId};
+
+/// An answer on its way out.
+pub type Response = hyper::Response<ResponseBody>;
+
+/// A JSON answer. A value that cannot be serialised is a programming error and answers 500.
+pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => json_bytes(status, Bytes::from(bytes)),
+        Err(error) => {
+            log::error!("an answer could not be written as JSON: {error}");
+            let body = Bytes::from_static(br#"{"success":false,"message":"Internal error","error":"Internal error"}"#);
+            json_bytes(StatusCode::INTERNAL_SERVER_ERROR, body)
+        }
+    }
+}
+
+/// An answer whose body is JSON already.
+pub fn json_bytes(status: StatusCode, body: Bytes) -> Response {
+    with_type(status, body, "application/json; charset=utf-8")
+}
+
+/// A plain-text answer.
+pub fn text(status: StatusCode, body: impl Into<Bytes>) -> Response {
+    with_type(status, body.into(), "text/plain; charset=utf-8")
+}
+
+fn with_type(status: StatusCode, body: Bytes, content_type: &'static str) -> Response {
+    let mut response = Response::new(ResponseBody::full(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

@@ -1,0 +1,197 @@
+//! What a handler is given: the parsed head, who is calling, and a body that is read on demand.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Method};
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+
+use super::body::{self, BodyError, BodyLimits};
+
+/// One request after routing.
+pub struct Request {
+    pub method: Method,
+    /// The path as sent, not decoded.
+    pub path: String,
+    pub params: Params,
+    pub query: Query,
+    pub headers: HeaderMap,
+    /// The socket's peer.
+    pub peer: SocketAddr,
+    /// The client as far as trusted proxies tell (design §5), else the peer; IPv4 when mapped.
+    pub client_ip: IpAddr,
+    pub id: RequestId,
+    pub body: Incoming,
+    pub limits: BodyLimits,
+}
+
+impl Request {
+    /// The whole body as bytes, at most as long as the configured limit.
+    pub async fn bytes(&mut self) -> Result<Bytes, BodyError> {
+        body::collect(&mut self.body, &self.headers, self.limits).await
+    }
+
+    /// The body as a JSON object; an absent body is `{}` (admin-core.md 1.1).
+    ///
+    /// # Errors
+    /// As [`BodyError`] says: a media type other than JSON, broken JSON, anything but an object.
+    pub async fn json_object(&mut self) -> Result<Map<String, Value>, BodyError> {
+        let bytes = self.bytes().await?;
+        if bytes.is_empty() {
+            return Ok(Map::new());
+        }
+        if let Some(found) = self.headers.get(CONTENT_TYPE) {
+            let found = found.to_str().unwrap_or_default();
+            let essence = found.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            if essence != "application/json" && !essence.ends_with("+json") {
+                return Err(BodyError::MediaType(found.chars().take(100).collect()));
+            }
+        } else {
+            return Err(BodyError::MediaType("none".to_owned()));
+        }
+        match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(object)) => Ok(object),
+            Ok(_) => Err(BodyError::NotAnObject),
+            Err(error) => Err(BodyError::NotJson(error.to_string())),
+        }
+    }
+}
+
+/// The path parameters of the matched route, decoded.
+#[derive(Debug, Default)]
+pub struct Params(pub(super) Vec<(&'static str, String)>);
+
+impl Params {
+    /// The text of a parameter; empty when the route has none of that name.
+    pub fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
+    }
+
+    /// A strict positive integer id (admin-core.md 1.1), else what to tell the client.
+    pub fn id(&self, name: &str) -> Result<i64, String> {
+        let text = self.get(name);
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        match text.parse::<i64>() {
+            Ok(id) if digits && id > 0 => Ok(id),
+            _ => Err(format!("Invalid {name}. Expected positive integer.")),
+        }
+    }
+}
+
+/// The query string, decoded on look-up: `+` is a blank, the first of equal names counts.
+#[derive(Debug, Default)]
+pub struct Query(pub(super) String);
+
+impl Query {
+    pub fn new(raw: &str) -> Self {
+        Self(raw.to_owned())
+    }
+
+    pub fn get(&self, name: &str) -> Option<String> {
+        self.pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
+    }
+
+    /// Every name with its value, in order.
+    pub fn pairs(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
+        self.0.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode_form(name), decode_form(value))
+        })
+    }
+}
+
+fn decode_form(text: &str) -> Cow<'_, str> {
+    if text.contains('+') {
+        let spaced = text.replace('+', " ");
+        Cow::Owned(percent_decode_str(&spaced).decode_utf8_lossy().into_owned())
+    } else {
+        percent_decode_str(text).decode_utf8_lossy()
+    }
+}
+
+/// Names one request in logs and answers: `req_` and 24 hex digits, unique, not secret.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestId {
+    text: [u8; 28],
+}
+
+impl RequestId {
+    /// The next id: a per-process random start, stepped and mixed, so that ids of several processes
+    /// do not meet and one costs no system call.
+    pub fn next() -> Self {
+        static COUNTER: AtomicU64 = AtomicU64::new(0);
+        static START: std::sync::OnceLock<(u64, u64)> = std::sync::OnceLock::new();
+        let &(high, low) = START.get_or_init(|| (random_u64(), random_u64()));
+        let step = COUNTER.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let first = mix(high.wrapping_add(step.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        let second = mix(low ^ step) as u32;
+        let mut text = *b"req_000000000000000000000000";
+        hex(&first.to_be_bytes(), &mut text[4..20]);
+        hex(&second.to_be_bytes(), &mut text[20..28]);
+        Self { text }
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.text).unwrap_or_default()
+    }
+
+    pub fn header_value(&self) -> HeaderValue {
+        HeaderValue::from_bytes(&self.text).unwrap_or_else(|_| HeaderValue::from_static("req_0"))
+    }
+}
+
+/// The finalizer of splitmix64 (Steele, Lea, Flood 2014): a bijection whose outputs look random.
+fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+fn random_u64() -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    std::collections::hash_map::RandomState::new().build_hasher().finish()
+}
+
+fn hex(bytes: &[u8], out: &mut [u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (byte, pair) in bytes.iter().zip(out.chunks_exact_mut(2)) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_ids_are_distinct() {
+        let ids: std::collections::HashSet<String> =
+            (0..1000).map(|_| RequestId::next().as_str().to_owned()).collect();
+        assert_eq!(ids.len(), 1000);
+        assert!(ids.iter().all(|id| id.len() == 28 && id.starts_with("req_")));
+    }
+
+    #[test]
+    fn ids_in_paths_are_strict() {
+        let params = |text: &str| Params(vec![("id", text.to_owned())]);
+        assert_eq!(params("12").id("id"), Ok(12));
+        for text in ["12abc", "NaN", "0", "-1", "+1", "1.0", "", "99999999999999999999"] {
+            assert!(params(text).id("id").is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn queries_are_decoded_and_the_first_of_equal_names_counts() {
+        let query = Query::new("key=a%2Bb&name=two+words&key=second&flag");
+        assert_eq!(query.get("key").as_deref(), Some("a+b"));
+        assert_eq!(query.get("name").as_deref(), Some("two words"));
+        assert_eq!(query.get("flag").as_deref(), Some(""));
+        assert_eq!(query.get("absent"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! The accept loop: one task per connection, a bound on their number, time limits, and a drain.
+//!
+//! Stopping has three steps. The listener is dropped, so new connections are refused. Every open
+//! connection is told to finish: idle ones close at once, busy ones after the answer they are
+//! sending. What is still open after the grace period is dropped with its tasks.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+
+use super::Response;
+use super::stream::{AmbiguousFraming, ClientStream};
+use super::tls::Tls;
+
+/// Longest TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How much of a request or an answer is buffered per connection.
+const BUFFER: usize = 256 * 1024;
+/// Pause after an accept that failed for want of descriptors or memory.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// What the edge needs to know; see `config` for the meaning of each.
+#[derive(Clone)]
+pub struct ServerOptions {
+    pub max_connections: usize,
+    pub header_timeout: Duration,
+    pub idle_timeout: Duration,
+    pub shutdown_grace: Duration,
+    pub tls: Option<Arc<Tls>>,
+}
+
+/// Where a request came from.
+#[derive(Clone)]
+pub struct Connection {
+    pub peer: SocketAddr,
+    ambiguous: AmbiguousFraming,
+}
+
+impl Connection {
+    /// True when the head just read named two body lengths; reading it resets it.
+    pub fn take_ambiguous_framing(&self) -> bool {
+        self.ambiguous.load(Ordering::Relaxed) && self.ambiguous.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// Serves until `stop` turns true and every connection has ended or the grace period is over.
+/// Returns how many connections were cut off.
+pub async fn serve<H, F>(listener: TcpListener, options: ServerOptions, handler: H, mut stop: watch::Receiver<bool>) -> usize
+where
+    H: Fn(hyper::Request<Incoming>, Connection) -> F + Clone + Send + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    // Each open connection holds one permit, so all permits being back means that all have ended.
+    let slots = Arc::new(Semaphore::new(options.max_connections));
+    let all = u32::try_from(options.max_connections).unwrap_or(u32::MAX);
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        let permit = tokio::select! {
+            permit = slots.clone().acquire_owned() => permit,
+            _ = stop.wait_for(|stopping| *stopping) => break,
+        };
+        let Ok(permit) = permit else { break };
+        let (socket, peer) = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    log::warn!("a connection could not be accepted: {error}");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                    continue;
+                }
+            },
+            _ = stop.wait_for(|stopping| *stopping) => break,
+        };
+        let (options, handler, stop) = (options.clone(), handler.clone(), stop.clone());
+        connections.spawn(async move {
+            if let Err(error) = connection(socket, peer, options, handler, stop).await {
+                log::debug!("connection of {peer} ended: {error}");
+            }
+            drop(permit);
+        });
+    }
+    drop(listener);
+    let drained = tokio::time::timeout(options.shutdown_grace, slots.acquire_many(all)).await;
+    if drained.is_ok() {
+        return 0;
+    }
+    while connections.try_join_next().is_some() {}
+    let left = connections.len();
+    connections.shutdown().await;
+    left
+}
+
+async fn connection<H, F>(
+    socket: TcpStream,
+    peer: SocketAddr,
+    options: ServerOptions,
+    handler: H,
+    stop: watch::Receiver<bool>,
+) -> io::Result<()>
+where
+    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    // Without it the last small write of an answer waits for the client's delayed acknowledgement.
+    socket.set_nodelay(true)?;
+    match &options.tls {
+        None => speak(socket, peer, &options, handler, stop).await,
+        Some(tls) => {
+            let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(socket))
+                .await
+                .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "TLS handshake"))??;
+            speak(stream, peer, &options, handler, stop).await
+        }
+    }
+}
+
+async fn speak<S, H, F>(
+    stream: S,
+    peer: SocketAddr,
+    options: &ServerOptions,
+    handler: H,
+    mut stop: watch::Receiver<bool>,
+) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    let connection = Connection { peer, ambiguous: Arc::new(AtomicBool::new(false)) };
+    let stream = ClientStream::new(stream, options.idle_timeout, connection.ambiguous.clone());
+    let service = service_fn(|request| {
+        let answer = handler(request, connection.clone());
+        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+    });
+    let mut serving = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(options.header_timeout)
+            .max_buf_size(BUFFER)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    let finished = tokio::select! {
+        biased;
+        finished = serving.as_mut() => finished,
+        _ = stop.wait_for(|stopping| *stopping) => {
+            serving.as_mut().graceful_shutdown();
+            serving.await
+        }
+    };
+    finished.map_err(io::Error::other)
+}

@@ -1,0 +1,60 @@
+//! What hyper lets through and we do not (RFC 9112 §3.2, §6.1; RFC 9110 §10.1.1).
+//!
+//! Two readers that disagree about where a request ends or whom it is for are how requests are
+//! smuggled past a proxy, so anything ambiguous is refused before it is routed.
+
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::{Method, StatusCode, Uri, Version};
+
+/// A request head that is refused: the status and what to tell the client.
+pub struct Refusal {
+    pub status: StatusCode,
+    pub message: &'static str,
+}
+
+/// Checks one head. `ambiguous_framing` is what the socket saw (see `stream`).
+pub fn check(
+    method: &Method,
+    uri: &Uri,
+    version: Version,
+    headers: &HeaderMap,
+    ambiguous_framing: bool,
+) -> Result<(), Refusal> {
+    let refuse = |status, message| Err(Refusal { status, message });
+    if *method == Method::CONNECT {
+        return refuse(StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not offered here");
+    }
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next();
+    if hosts.next().is_some() {
+        return refuse(StatusCode::BAD_REQUEST, "More than one Host header");
+    }
+    if host.is_none() && version >= Version::HTTP_11 {
+        return refuse(StatusCode::BAD_REQUEST, "The Host header is missing");
+    }
+    if let (Some(authority), Some(host)) = (uri.authority(), host) {
+        if !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) {
+            return refuse(StatusCode::BAD_REQUEST, "The request target names another host than the Host header");
+        }
+    }
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        if ambiguous_framing || headers.contains_key(header::CONTENT_LENGTH) {
+            return refuse(StatusCode::BAD_REQUEST, "Content-Length and Transfer-Encoding exclude each other");
+        }
+        let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+        let only_chunked = codings.next().is_some_and(|value| is(value, "chunked")) && codings.next().is_none();
+        if !only_chunked {
+            return refuse(StatusCode::NOT_IMPLEMENTED, "The only transfer coding understood here is chunked");
+        }
+    }
+    if let Some(expectation) = headers.get(header::EXPECT) {
+        if !is(expectation, "100-continue") {
+            return refuse(StatusCode::EXPECTATION_FAILED, "The only expectation understood here is 100-continue");
+        }
+    }
+    Ok(())
+}
+
+fn is(value: &HeaderValue, token: &str) -> bool {
+    value.as_bytes().trim_ascii().eq_ignore_ascii_case(token.as_bytes())
+}

@@ -109,9 +109,7 @@ pub type Reading = Result<(Config, Vec<String>), Vec<String>>;
 
 /// Reads the process environment over a `.env` file.
 pub fn from_environment() -> Reading {
-    let mut values = std::fs::read_to_string(".env")
-        .map(|text| parse_env_file(&text))
-        .unwrap_or_default();
+    let mut values = std::fs::read_to_string(".env").map(|text| parse_env_file(&text)).unwrap_or_default();
     values.extend(std::env::vars_os().filter_map(|(name, value)| {
         // A blank variable means "default", so it does not hide a value of the file either.
         let value = value.into_string().ok().filter(|value| !value.trim().is_empty())?;
@@ -321,7 +319,9 @@ impl Vars<'_> {
         for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
             match parse_network(entry) {
                 Some(network) => networks.push(network),
-                None => self.errors.push(format!("{name}: `{entry}` is neither an IP address nor a CIDR network")),
+                None => {
+                    self.errors.push(format!("{name}: `{entry}` is neither an IP address nor a CIDR network"))
+                }
             }
         }
         networks
@@ -441,7 +441,8 @@ mod tests {
 
     #[test]
     fn an_env_file_has_comments_quotes_and_exports() {
-        let values = parse_env_file("# a comment\nexport PORT=5000\nAUTH_TOKEN=\"with = inside\"\nbroken line\n");
+        let values =
+            parse_env_file("# a comment\nexport PORT=5000\nAUTH_TOKEN=\"with = inside\"\nbroken line\n");
         assert_eq!(values["PORT"], "5000");
         assert_eq!(values["AUTH_TOKEN"], "with = inside");
         assert_eq!(values.len(), 2);

@@ -25,5 +25,8 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod config;
 pub mod dialect;
+pub mod http;
+pub mod logging;
 pub mod time;

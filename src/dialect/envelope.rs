@@ -48,10 +48,7 @@ pub fn skim(_dialect: Dialect, _body: &[u8]) -> Result<Envelope, EnvelopeError> 
 /// the others are empty.
 pub fn splice_model(body: &Bytes, envelope: &Envelope, _model: &str) -> [Bytes; 3] {
     let _ = &envelope.place;
-    let _ = ModelPlace::Absent {
-        at: 0,
-        more_follow: false,
-    };
+    let _ = ModelPlace::Absent { at: 0, more_follow: false };
     let _ = ModelPlace::Literal(0..0);
     [body.clone(), Bytes::new(), Bytes::new()]
 }

@@ -11,14 +11,8 @@ pub struct Rules {
 
 impl Rules {
     /// Keywords are trimmed and compared without case; blank ones are ignored.
-    pub fn new<'a>(
-        _keywords: impl IntoIterator<Item = &'a str>,
-        empty_content_fails: bool,
-    ) -> Self {
-        Self {
-            keywords: Vec::new(),
-            empty_content_fails,
-        }
+    pub fn new<'a>(_keywords: impl IntoIterator<Item = &'a str>, empty_content_fails: bool) -> Self {
+        Self { keywords: Vec::new(), empty_content_fails }
     }
 }
 

@@ -33,10 +33,7 @@ pub struct StreamObserver {
 
 impl StreamObserver {
     pub fn new(dialect: Dialect) -> Self {
-        Self {
-            dialect,
-            phase: Phase::Preamble,
-        }
+        Self { dialect, phase: Phase::Preamble }
     }
 
     /// Takes the next chunk and gives the phase after it.

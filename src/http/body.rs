@@ -68,7 +68,11 @@ pub struct BodyLimits {
 }
 
 /// Reads a whole body into one buffer. A body that came in one piece is handed on without a copy.
-pub async fn collect(body: &mut Incoming, headers: &HeaderMap, limits: BodyLimits) -> Result<Bytes, BodyError> {
+pub async fn collect(
+    body: &mut Incoming,
+    headers: &HeaderMap,
+    limits: BodyLimits,
+) -> Result<Bytes, BodyError> {
     let claimed = headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())

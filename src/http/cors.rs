@@ -30,7 +30,9 @@ impl Cors {
         if method != Method::OPTIONS {
             return None;
         }
-        if !headers.contains_key(header::ORIGIN) || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
+        if !headers.contains_key(header::ORIGIN)
+            || !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        {
             return Some(text(StatusCode::BAD_REQUEST, "Invalid Preflight Request"));
         }
         let mut response = Response::new(ResponseBody::empty());
@@ -52,7 +54,8 @@ impl Cors {
             out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
         } else {
             out.append(header::VARY, HeaderValue::from_static("Origin"));
-            let allowed = origin.filter(|origin| self.allowed.iter().any(|known| known.as_bytes() == origin.as_bytes()));
+            let allowed = origin
+                .filter(|origin| self.allowed.iter().any(|known| known.as_bytes() == origin.as_bytes()));
             let Some(origin) = allowed else { return };
             out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
         }

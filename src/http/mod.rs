@@ -34,7 +34,9 @@ pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
         Ok(bytes) => json_bytes(status, Bytes::from(bytes)),
         Err(error) => {
             log::error!("an answer could not be written as JSON: {error}");
-            let body = Bytes::from_static(br#"{"success":false,"message":"Internal error","error":"Internal error"}"#);
+            let body = Bytes::from_static(
+                br#"{"success":false,"message":"Internal error","error":"Internal error"}"#,
+            );
             json_bytes(StatusCode::INTERNAL_SERVER_ERROR, body)
         }
     }

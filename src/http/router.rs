@@ -147,7 +147,11 @@ fn segment(text: &'static str) -> Segment {
 
 /// None when a segment is not UTF-8 after decoding.
 fn decode_segments(raw_path: &str) -> Option<Vec<Cow<'_, str>>> {
-    raw_path.strip_prefix('/')?.split('/').map(|segment| percent_decode_str(segment).decode_utf8().ok()).collect()
+    raw_path
+        .strip_prefix('/')?
+        .split('/')
+        .map(|segment| percent_decode_str(segment).decode_utf8().ok())
+        .collect()
 }
 
 #[cfg(test)]

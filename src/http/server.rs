@@ -57,9 +57,14 @@ impl Connection {
 
 /// Serves until `stop` turns true and every connection has ended or the grace period is over.
 /// Returns how many connections were cut off.
-pub async fn serve<H, F>(listener: TcpListener, options: ServerOptions, handler: H, mut stop: watch::Receiver<bool>) -> usize
+pub async fn serve<H, F>(
+    listener: TcpListener,
+    options: ServerOptions,
+    handler: H,
+    mut stop: watch::Receiver<bool>,
+) -> usize
 where
-    H: Fn(hyper::Request<Incoming>, Connection) -> F + Clone + Send + 'static,
+    H: Fn(hyper::Request<Incoming>, Connection) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     // Each open connection holds one permit, so all permits being back means that all have ended.
@@ -70,7 +75,7 @@ where
         while connections.try_join_next().is_some() {}
         let permit = tokio::select! {
             permit = slots.clone().acquire_owned() => permit,
-            _ = stop.wait_for(|stopping| *stopping) => break,
+            () = stopped(&mut stop) => break,
         };
         let Ok(permit) = permit else { break };
         let (socket, peer) = tokio::select! {
@@ -82,7 +87,7 @@ where
                     continue;
                 }
             },
-            _ = stop.wait_for(|stopping| *stopping) => break,
+            () = stopped(&mut stop) => break,
         };
         let (options, handler, stop) = (options.clone(), handler.clone(), stop.clone());
         connections.spawn(async move {
@@ -103,6 +108,12 @@ where
     left
 }
 
+/// Waits until the server is told to stop.
+async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // An error means that nobody is left who could say it: the same as being told.
+    drop(stop.wait_for(|stopping| *stopping).await);
+}
+
 async fn connection<H, F>(
     socket: TcpStream,
     peer: SocketAddr,
@@ -111,7 +122,7 @@ async fn connection<H, F>(
     stop: watch::Receiver<bool>,
 ) -> io::Result<()>
 where
-    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + 'static,
+    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     // Without it the last small write of an answer waits for the client's delayed acknowledgement.
@@ -136,7 +147,7 @@ async fn speak<S, H, F>(
 ) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + 'static,
+    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     let connection = Connection { peer, ambiguous: Arc::new(AtomicBool::new(false)) };
@@ -155,7 +166,7 @@ where
     let finished = tokio::select! {
         biased;
         finished = serving.as_mut() => finished,
-        _ = stop.wait_for(|stopping| *stopping) => {
+        () = stopped(&mut stop) => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }

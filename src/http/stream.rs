@@ -82,11 +82,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let write = Pin::new(&mut this.io).poll_write(context, bytes);
         this.watch(context, write)

@@ -34,22 +34,35 @@ pub fn check(
     }
     if let (Some(authority), Some(host)) = (uri.authority(), host) {
         if !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) {
-            return refuse(StatusCode::BAD_REQUEST, "The request target names another host than the Host header");
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "The request target names another host than the Host header",
+            );
         }
     }
     if headers.contains_key(header::TRANSFER_ENCODING) {
         if ambiguous_framing || headers.contains_key(header::CONTENT_LENGTH) {
-            return refuse(StatusCode::BAD_REQUEST, "Content-Length and Transfer-Encoding exclude each other");
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "Content-Length and Transfer-Encoding exclude each other",
+            );
         }
         let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
-        let only_chunked = codings.next().is_some_and(|value| is(value, "chunked")) && codings.next().is_none();
+        let only_chunked =
+            codings.next().is_some_and(|value| is(value, "chunked")) && codings.next().is_none();
         if !only_chunked {
-            return refuse(StatusCode::NOT_IMPLEMENTED, "The only transfer coding understood here is chunked");
+            return refuse(
+                StatusCode::NOT_IMPLEMENTED,
+                "The only transfer coding understood here is chunked",
+            );
         }
     }
     if let Some(expectation) = headers.get(header::EXPECT) {
         if !is(expectation, "100-continue") {
-            return refuse(StatusCode::EXPECTATION_FAILED, "The only expectation understood here is 100-continue");
+            return refuse(
+                StatusCode::EXPECTATION_FAILED,
+                "The only expectation understood here is 100-continue",
+            );
         }
     }
     Ok(())

@@ -1,8 +1,26 @@
 //! The envelope of a request: what routing must know, read without building a tree.
+//!
+//! [`skim`] walks the body once ([`json`](super::json)), refuses what is no valid JSON object, and
+//! keeps the few fields below. [`splice_model`] then puts the upstream's model name into the body by
+//! cutting it in three: every other byte reaches the upstream as the client wrote it, key order,
+//! number spelling and blanks included.
+//!
+//! Only what the gateway itself needs is validated. Whether `max_tokens` makes sense or a tool is
+//! well formed, the upstream says, in its own words.
 
-use super::Dialect;
+use super::{
+    Dialect,
+    json::{self, Member, SyntaxError},
+};
 use bytes::Bytes;
 use std::ops::Range;
+
+/// Longer names are no model's; they would only fill the log.
+const MAX_MODEL_BYTES: usize = 512;
+/// Session hints longer than this are not used.
+const MAX_HINT_BYTES: usize = 2048;
+/// What an image request without `model` asks for (proxy.md 14.5).
+const DEFAULT_IMAGE_MODEL: &str = "gpt-image-1";
 
 /// What routing must know about a request body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,17 +56,322 @@ pub struct EnvelopeError {
     pub message: String,
 }
 
+impl EnvelopeError {
+    fn field(field: &'static str, problem: &str) -> Self {
+        Self { field: Some(field), message: format!("{field} {problem}") }
+    }
+
+    fn body(message: impl Into<String>) -> Self {
+        Self { field: None, message: message.into() }
+    }
+}
+
 /// Reads the envelope and checks that the whole body is a JSON object.
-pub fn skim(_dialect: Dialect, _body: &[u8]) -> Result<Envelope, EnvelopeError> {
-    todo!()
+pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
+    let text = std::str::from_utf8(body).map_err(|error| {
+        let at = error.valid_up_to();
+        EnvelopeError::body(format!("The request body is not valid UTF-8 (at byte {at})"))
+    })?;
+    let mut found = Found::default();
+    let open =
+        json::members(text, |member| found.take(dialect, member)).map_err(|error| syntax(text, error))?;
+    let (model, place) = found.model(dialect, open)?;
+    found.require_messages(dialect)?;
+    Ok(Envelope {
+        model,
+        place,
+        stream: found.stream,
+        stream_options: found.stream_options,
+        prompt_cache_key: found.prompt_cache_key,
+        user: found.user,
+    })
 }
 
 /// The body with `model` in place of the requested one, as up to three pieces to be sent one after
-/// the other; nothing is copied. When the model is the same, the first piece is the whole body and
-/// the others are empty.
-pub fn splice_model(body: &Bytes, envelope: &Envelope, _model: &str) -> [Bytes; 3] {
-    let _ = &envelope.place;
-    let _ = ModelPlace::Absent { at: 0, more_follow: false };
-    let _ = ModelPlace::Literal(0..0);
-    [body.clone(), Bytes::new(), Bytes::new()]
+/// the other; nothing is copied. When the body says `model` already, the first piece is the whole
+/// body and the others are empty.
+pub fn splice_model(body: &Bytes, envelope: &Envelope, model: &str) -> [Bytes; 3] {
+    let literal = || serde_json::Value::from(model).to_string();
+    match &envelope.place {
+        ModelPlace::Literal(range) => {
+            let written = &body[range.start + 1..range.end - 1];
+            if written == model.as_bytes() && !written.contains(&b'\\') {
+                return [body.clone(), Bytes::new(), Bytes::new()];
+            }
+            [body.slice(..range.start), Bytes::from(literal()), body.slice(range.end..)]
+        }
+        ModelPlace::Absent { at, more_follow } => {
+            let comma = if *more_follow { "," } else { "" };
+            let member = format!("\"model\":{}{comma}", literal());
+            [body.slice(..*at), Bytes::from(member), body.slice(*at..)]
+        }
+    }
+}
+
+// === what is collected on the walk ===
+
+#[derive(Default)]
+struct Found<'a> {
+    members: usize,
+    models: Vec<Member<'a>>,
+    messages: Option<&'a str>,
+    input: bool,
+    stream: bool,
+    stream_options: bool,
+    prompt_cache_key: Option<String>,
+    user: Option<String>,
+}
+
+impl<'a> Found<'a> {
+    fn take(&mut self, dialect: Dialect, member: Member<'a>) {
+        self.members += 1;
+        let value = member.value;
+        match member.key.as_ref() {
+            "model" if self.models.len() < 2 => self.models.push(member),
+            "messages" => self.messages = Some(value),
+            "input" => self.input = value != "null",
+            "stream" => self.stream = value == "true",
+            "stream_options" => self.stream_options = value.starts_with('{'),
+            "prompt_cache_key" => self.prompt_cache_key = hint(value),
+            "user" if dialect != Dialect::Messages => self.user = hint(value),
+            "metadata" if dialect == Dialect::Messages => {
+                self.user = json::member(value, "user_id").and_then(hint);
+            }
+            _ => {}
+        }
+    }
+
+    fn model(&self, dialect: Dialect, open: usize) -> Result<(String, ModelPlace), EnvelopeError> {
+        if dialect == Dialect::Gemini {
+            return Ok((String::new(), ModelPlace::Absent { at: open + 1, more_follow: self.members > 0 }));
+        }
+        match self.models.as_slice() {
+            [] if dialect == Dialect::Images => {
+                let place = ModelPlace::Absent { at: open + 1, more_follow: self.members > 0 };
+                Ok((DEFAULT_IMAGE_MODEL.to_owned(), place))
+            }
+            [] => Err(EnvelopeError::field("model", "is required")),
+            [one] => {
+                let place = ModelPlace::Literal(one.at..one.at + one.value.len());
+                if dialect == Dialect::Images && one.value == "null" {
+                    return Ok((DEFAULT_IMAGE_MODEL.to_owned(), place));
+                }
+                Ok((model_name(one.value)?, place))
+            }
+            _ => Err(EnvelopeError::field("model", "is given twice")),
+        }
+    }
+
+    fn require_messages(&self, dialect: Dialect) -> Result<(), EnvelopeError> {
+        if !matches!(dialect, Dialect::Chat | Dialect::Messages) {
+            return Ok(());
+        }
+        let problem = match self.messages {
+            Some(list) if list.starts_with('[') => {
+                if !list[1..list.len() - 1].trim_ascii().is_empty() {
+                    return Ok(());
+                }
+                "must not be empty"
+            }
+            None | Some("null") => "is required",
+            Some(_) => return Err(EnvelopeError::field("messages", "must be an array")),
+        };
+        if dialect == Dialect::Chat && self.input {
+            let problem = format!("{problem}; a request with input belongs to /v1/responses");
+            return Err(EnvelopeError::field("messages", &problem));
+        }
+        Err(EnvelopeError::field("messages", problem))
+    }
+}
+
+fn model_name(value: &str) -> Result<String, EnvelopeError> {
+    if value == "null" {
+        return Err(EnvelopeError::field("model", "is required"));
+    }
+    let name = json::string(value).ok_or_else(|| EnvelopeError::field("model", "must be a string"))?;
+    let name = name.trim();
+    if name.is_empty() {
+        return Err(EnvelopeError::field("model", "must not be blank"));
+    }
+    if name.len() > MAX_MODEL_BYTES {
+        return Err(EnvelopeError::field("model", "is longer than 512 bytes"));
+    }
+    Ok(name.to_owned())
+}
+
+fn hint(value: &str) -> Option<String> {
+    if value.len() > MAX_HINT_BYTES {
+        return None;
+    }
+    json::string(value).filter(|text| !text.trim().is_empty())
+}
+
+fn syntax(text: &str, error: SyntaxError) -> EnvelopeError {
+    EnvelopeError::body(if text.trim_ascii().is_empty() {
+        "The request body is empty; it must be a JSON object".to_owned()
+    } else if text.starts_with('\u{feff}') {
+        "The request body must be a JSON object without a byte order mark".to_owned()
+    } else {
+        format!("The request body must be a JSON object: {} at byte {}", error.what, error.at)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    fn spliced(body: &str, dialect: Dialect, model: &str) -> String {
+        let bytes = Bytes::copy_from_slice(body.as_bytes());
+        let envelope = skim(dialect, &bytes).unwrap();
+        String::from_utf8(splice_model(&bytes, &envelope, model).concat()).unwrap()
+    }
+
+    #[test]
+    fn the_envelope_is_read_wherever_its_fields_stand() {
+        let body = r#"{"messages":[{"model":"inner","stream":true}], "stream" :true,
+            "user":"u-1","prompt_cache_key":"c","stream_options":{"include_usage":true},"model" : " gpt-x "}"#;
+        let envelope = skim(Dialect::Chat, body.as_bytes()).unwrap();
+        assert_eq!(envelope.model, "gpt-x");
+        assert!(envelope.stream && envelope.stream_options);
+        assert_eq!(envelope.prompt_cache_key.as_deref(), Some("c"));
+        assert_eq!(envelope.user.as_deref(), Some("u-1"));
+
+        let body = r#"{"model":"m","messages":[1],"metadata":{"user_id":"user_1"},"user":"no"}"#;
+        let envelope = skim(Dialect::Messages, body.as_bytes()).unwrap();
+        assert_eq!(envelope.user.as_deref(), Some("user_1"));
+    }
+
+    #[test]
+    fn stream_counts_only_when_exactly_true() {
+        for (value, wanted) in [
+            ("true", true),
+            ("false", false),
+            ("1", false),
+            ("\"true\"", false),
+            ("null", false),
+            ("{}", false),
+        ] {
+            let body = format!("{{\"model\":\"m\",\"stream\":{value}}}");
+            assert_eq!(skim(Dialect::Responses, body.as_bytes()).unwrap().stream, wanted, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_bad_body_is_refused_with_the_field_named() {
+        use Dialect::{Chat, Completions, Embeddings, Images, Messages, Responses};
+        let deep = format!("{{\"model\":\"m\",\"x\":{}1{}}}", "[".repeat(200), "]".repeat(200));
+        let long = format!("{{\"model\":\"{}\"}}", "m".repeat(513));
+        let cases: &[(Dialect, &[u8], Option<&str>, &str)] = &[
+            (Chat, b"", None, "is empty"),
+            (Chat, b"[]", None, "JSON object"),
+            (Chat, b"{\"model\":\"m\"", None, "expected ',' or '}' at byte 12"),
+            (Chat, b"\xef\xbb\xbf{}", None, "byte order mark"),
+            (Chat, b"{\"model\":\"m\",\"messages\":[\"\xff\"]}", None, "not valid UTF-8 (at byte 26)"),
+            (Chat, deep.as_bytes(), None, "nested deeper than 128 levels"),
+            (Chat, b"{\"messages\":[1]}", Some("model"), "model is required"),
+            (Chat, b"{\"model\":null,\"messages\":[1]}", Some("model"), "model is required"),
+            (Chat, b"{\"model\":5,\"messages\":[1]}", Some("model"), "model must be a string"),
+            (Chat, b"{\"model\":\" \",\"messages\":[1]}", Some("model"), "model must not be blank"),
+            (Chat, b"{\"model\":\"a\",\"model\":\"a\"}", Some("model"), "model is given twice"),
+            (Chat, b"{\"model\":\"a\",\"mod\\u0065l\":\"b\"}", Some("model"), "model is given twice"),
+            (Chat, b"{\"model\":\"a\"}", Some("messages"), "messages is required"),
+            (Chat, b"{\"model\":\"a\",\"messages\":[ ]}", Some("messages"), "messages must not be empty"),
+            (Chat, b"{\"model\":\"a\",\"messages\":{}}", Some("messages"), "messages must be an array"),
+            (Chat, b"{\"model\":\"a\",\"input\":\"x\"}", Some("messages"), "/v1/responses"),
+            (Messages, b"{\"model\":\"a\"}", Some("messages"), "messages is required"),
+            (Responses, b"{}", Some("model"), "model is required"),
+            (Completions, b"{}", Some("model"), "model is required"),
+            (Embeddings, long.as_bytes(), Some("model"), "longer than 512 bytes"),
+            (Images, b"{\"model\":7}", Some("model"), "model must be a string"),
+        ];
+        for &(dialect, body, field, text) in cases {
+            let error = skim(dialect, body).unwrap_err();
+            assert_eq!(error.field, field, "{}", String::from_utf8_lossy(body));
+            assert!(error.message.contains(text), "{:?} lacks {text:?}", error.message);
+        }
+    }
+
+    #[test]
+    fn messages_without_max_tokens_are_left_to_the_upstream() {
+        assert!(skim(Dialect::Messages, br#"{"model":"m","messages":[{}],"max_tokens":0}"#).is_ok());
+    }
+
+    #[test]
+    fn the_splice_changes_the_model_and_nothing_else() {
+        use Dialect::{Images, Responses};
+        let cases = [
+            (Responses, r#"{"model":"a","n":1.0}"#, "b", r#"{"model":"b","n":1.0}"#),
+            (Responses, r#"{"model":"a","n":1.0}"#, "a", r#"{"model":"a","n":1.0}"#),
+            (
+                Responses,
+                r#"{ "x":{"model":"a"},"model": " a " }"#,
+                "a",
+                r#"{ "x":{"model":"a"},"model": "a" }"#,
+            ),
+            (Responses, r#"{"mod\u0065l":"\u0061"}"#, "q\"\\", r#"{"mod\u0065l":"q\"\\"}"#),
+            (Images, " {}", "i", r#" {"model":"i"}"#),
+            (Images, r#"{"prompt":"p"}"#, "i", r#"{"model":"i","prompt":"p"}"#),
+            (Images, r#"{"model":null}"#, "i", r#"{"model":"i"}"#),
+        ];
+        for (dialect, body, model, wanted) in cases {
+            assert_eq!(spliced(body, dialect, model), wanted, "{body}");
+        }
+        assert_eq!(skim(Images, b"{}").unwrap().model, "gpt-image-1");
+    }
+
+    #[test]
+    fn an_unchanged_body_stays_one_piece() {
+        let body = Bytes::from_static(br#"{"model":"m"}"#);
+        let envelope = skim(Dialect::Responses, &body).unwrap();
+        let pieces = splice_model(&body, &envelope, "m");
+        assert_eq!(pieces[0].as_ptr(), body.as_ptr());
+        assert_eq!(pieces[1..], [Bytes::new(), Bytes::new()]);
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            any::<f64>().prop_map(Value::from),
+            any::<String>().prop_map(Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 6, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::from),
+                prop::collection::btree_map(any::<String>(), inner, 0..6)
+                    .prop_map(|map| Value::Object(map.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_answered(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = skim(Dialect::Chat, &body);
+        }
+
+        #[test]
+        fn skim_and_splice_read_as_a_full_parser_reads(
+            extra in prop::collection::btree_map("[a-z\"\\\\é]{1,8}", any_json(), 0..5),
+            model in "[^ ].{0,20}[^ ]", upstream in ".{1,20}", stream in any_json(), pretty in any::<bool>(),
+        ) {
+            prop_assume!(!model.trim().is_empty());
+            let mut body = Value::Object(extra.into_iter().collect());
+            body["model"] = json!(model);
+            body["stream"] = stream;
+            let text = if pretty { serde_json::to_string_pretty(&body) } else { serde_json::to_string(&body) }.unwrap();
+            let envelope = skim(Dialect::Responses, text.as_bytes()).unwrap();
+            prop_assert_eq!(&envelope.model, model.trim());
+            prop_assert_eq!(envelope.stream, body["stream"] == true);
+            prop_assert_eq!(envelope.user.as_deref(), body["user"].as_str().filter(|user| !user.trim().is_empty()));
+            let mut wanted: Value = serde_json::from_str(&text).unwrap();
+            wanted["model"] = json!(upstream);
+            let sent: Value =
+                serde_json::from_str(&spliced(&text, Dialect::Responses, &upstream)).unwrap();
+            prop_assert_eq!(sent, wanted);
+        }
+    }
 }

@@ -1,1 +1,360 @@
 //! A JSON scanner that checks everything and builds nothing.
+//!
+//! A request body may be megabytes of conversation of which the gateway wants five fields. A tree
+//! of it costs more than all the rest of the request, so this scanner only walks: it verifies the
+//! whole text against RFC 8259 and hands out the members of the outermost object as slices.
+//!
+//! It is stricter than a lazy reader and more lenient than a decoder in one point each: what is
+//! skipped is still checked, byte for byte; and a `\u` escape that is half of a surrogate pair
+//! passes, because it is valid grammar, clients that cut strings send it, and no one here decodes it.
+
+use std::borrow::Cow;
+
+/// How deep arrays and objects may nest, the outermost counted.
+pub const MAX_DEPTH: usize = 128;
+
+/// Where a text stops being JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// Byte offset.
+    pub at: usize,
+    pub what: &'static str,
+}
+
+/// A member of the outermost object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member<'a> {
+    /// Decoded; as written when it decodes to no Unicode text.
+    pub key: Cow<'a, str>,
+    /// The value as written, without the blanks around it.
+    pub value: &'a str,
+    /// Byte offset of the value.
+    pub at: usize,
+}
+
+/// Calls `each` for every member of the object that `text` is, in order, duplicates included, and
+/// gives the offset of the opening brace. Members may have been handed out before an error is found.
+pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<usize, SyntaxError> {
+    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0 };
+    scan.blanks();
+    let open = scan.at;
+    if scan.peek() != Some(b'{') {
+        return Err(scan.error("expected an object"));
+    }
+    scan.object(1, |key, value, at| each(Member { key: decode_key(key), value, at }))?;
+    scan.blanks();
+    match scan.peek() {
+        None => Ok(open),
+        Some(_) => Err(scan.error("more text after the end of the object")),
+    }
+}
+
+/// The value of the first member called `key`, when `text` is an object that has one.
+pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let mut found = None;
+    members(text, |member| {
+        if found.is_none() && member.key == key {
+            found = Some(member.value);
+        }
+    })
+    .ok()?;
+    found
+}
+
+/// The text of a string literal; `None` for any other value.
+pub fn string(value: &str) -> Option<String> {
+    if !value.starts_with('"') {
+        return None;
+    }
+    serde_json::from_str(value).ok()
+}
+
+/// A key is compared as what it means: `"mod\u0065l"` names the model as well.
+fn decode_key(literal: &str) -> Cow<'_, str> {
+    let inside = &literal[1..literal.len() - 1];
+    if !inside.contains('\\') {
+        return Cow::Borrowed(inside);
+    }
+    serde_json::from_str(literal).map_or(Cow::Borrowed(inside), Cow::Owned)
+}
+
+struct Scan<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Scan<'a> {
+    fn error(&self, what: &'static str) -> SyntaxError {
+        SyntaxError { at: self.at, what }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+            self.at += 1;
+        }
+    }
+
+    fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
+        match self.peek() {
+            Some(b'"') => self.string(),
+            Some(b'{') => self.object(depth + 1, |_, _, _| {}),
+            Some(b'[') => self.array(depth + 1),
+            Some(b't') => self.word(b"true"),
+            Some(b'f') => self.word(b"false"),
+            Some(b'n') => self.word(b"null"),
+            Some(b'-' | b'0'..=b'9') => self.number(),
+            _ => Err(self.error("expected a value")),
+        }
+    }
+
+    fn object(
+        &mut self,
+        depth: usize,
+        mut each: impl FnMut(&'a str, &'a str, usize),
+    ) -> Result<(), SyntaxError> {
+        self.open(depth)?;
+        if self.peek() == Some(b'}') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            let key = self.at;
+            if self.peek() != Some(b'"') {
+                return Err(self.error("expected a key"));
+            }
+            self.string()?;
+            let key = &self.text[key..self.at];
+            self.blanks();
+            if self.peek() != Some(b':') {
+                return Err(self.error("expected ':'"));
+            }
+            self.at += 1;
+            self.blanks();
+            let value = self.at;
+            self.value(depth)?;
+            each(key, &self.text[value..self.at], value);
+            if self.close_or_next(b'}')? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), SyntaxError> {
+        self.open(depth)?;
+        if self.peek() == Some(b']') {
+            self.at += 1;
+            return Ok(());
+        }
+        loop {
+            self.value(depth)?;
+            if self.close_or_next(b']')? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn open(&mut self, depth: usize) -> Result<(), SyntaxError> {
+        if depth > MAX_DEPTH {
+            return Err(self.error("nested deeper than 128 levels"));
+        }
+        self.at += 1;
+        self.blanks();
+        Ok(())
+    }
+
+    /// Behind a value: true when `close` follows, false when a comma and another value do.
+    fn close_or_next(&mut self, close: u8) -> Result<bool, SyntaxError> {
+        self.blanks();
+        match self.peek() {
+            Some(byte) if byte == close => {
+                self.at += 1;
+                Ok(true)
+            }
+            Some(b',') => {
+                self.at += 1;
+                self.blanks();
+                Ok(false)
+            }
+            _ => Err(self.error(if close == b'}' { "expected ',' or '}'" } else { "expected ',' or ']'" })),
+        }
+    }
+
+    fn string(&mut self) -> Result<(), SyntaxError> {
+        self.at += 1;
+        loop {
+            self.at += plain_run(&self.bytes[self.at..]);
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') => self.escape()?,
+                Some(_) => return Err(self.error("control character in a string")),
+                None => return Err(self.error("string without an end")),
+            }
+        }
+    }
+
+    fn escape(&mut self) -> Result<(), SyntaxError> {
+        let length = match self.bytes.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+            Some(b'u') => {
+                let digits = self.bytes.get(self.at + 2..self.at + 6);
+                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+                    return Err(self.error("bad \\u escape"));
+                }
+                6
+            }
+            _ => return Err(self.error("bad escape")),
+        };
+        self.at += length;
+        Ok(())
+    }
+
+    fn number(&mut self) -> Result<(), SyntaxError> {
+        if self.peek() == Some(b'-') {
+            self.at += 1;
+        }
+        if self.peek() == Some(b'0') {
+            self.at += 1;
+        } else {
+            self.digits()?;
+        }
+        if self.peek() == Some(b'.') {
+            self.at += 1;
+            self.digits()?;
+        }
+        if let Some(b'e' | b'E') = self.peek() {
+            self.at += 1;
+            if let Some(b'+' | b'-') = self.peek() {
+                self.at += 1;
+            }
+            self.digits()?;
+        }
+        Ok(())
+    }
+
+    fn digits(&mut self) -> Result<(), SyntaxError> {
+        let start = self.at;
+        while matches!(self.peek(), Some(b'0'..=b'9')) {
+            self.at += 1;
+        }
+        if self.at == start { Err(self.error("expected a digit")) } else { Ok(()) }
+    }
+
+    fn word(&mut self, word: &[u8]) -> Result<(), SyntaxError> {
+        if !self.bytes[self.at..].starts_with(word) {
+            return Err(self.error("expected a value"));
+        }
+        self.at += word.len();
+        Ok(())
+    }
+}
+
+/// How many bytes from the start need no look: neither quote, backslash nor control character.
+fn plain_run(bytes: &[u8]) -> usize {
+    const BLOCK: usize = 32;
+    let special = |byte: u8| byte == b'"' || byte == b'\\' || byte < 0x20;
+    let mut plain = 0;
+    for block in bytes.chunks_exact(BLOCK) {
+        // No early exit inside a block, so that the compiler compares all its bytes at once.
+        if block.iter().fold(false, |hit, &byte| hit | special(byte)) {
+            break;
+        }
+        plain += BLOCK;
+    }
+    let rest = &bytes[plain..];
+    plain + rest.iter().position(|&byte| special(byte)).unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn keys_and_values(text: &str) -> Result<Vec<(String, &str)>, SyntaxError> {
+        let mut all = Vec::new();
+        members(text, |member| {
+            assert_eq!(&text[member.at..member.at + member.value.len()], member.value);
+            all.push((member.key.into_owned(), member.value));
+        })?;
+        Ok(all)
+    }
+
+    #[test]
+    fn members_are_slices_of_the_text() {
+        let text = " {\"a\" : [1, {\"a\":2}] ,\"\\u0062\":\"x\\\"y\", \"a\":-1.5e+3,\"c\":{}}\n";
+        let wanted = [("a", "[1, {\"a\":2}]"), ("b", "\"x\\\"y\""), ("a", "-1.5e+3"), ("c", "{}")];
+        let wanted: Vec<_> = wanted.iter().map(|&(key, value)| (key.to_owned(), value)).collect();
+        assert_eq!(keys_and_values(text), Ok(wanted));
+        assert_eq!(members(text, |_| {}), Ok(1));
+        assert_eq!(member(text, "c"), Some("{}"));
+        assert_eq!(member(text, "d"), None);
+    }
+
+    #[test]
+    fn what_is_no_json_object_is_refused_where_it_goes_wrong() {
+        let cases = [
+            ("", 0),
+            ("[]", 0),
+            ("\u{feff}{}", 0),
+            ("{", 1),
+            ("{}x", 2),
+            ("{\"a\":1,}", 7),
+            ("{\"a\":[1,]}", 8),
+            ("{\"a\" 1}", 5),
+            ("{a:1}", 1),
+            ("{\"a\":01}", 6),
+            ("{\"a\":1.}", 7),
+            ("{\"a\":1e}", 7),
+            ("{\"a\":-}", 6),
+            ("{\"a\":+1}", 5),
+            ("{\"a\":nul}", 5),
+            ("{\"a\":NaN}", 5),
+            ("{\"a\":\"\t\"}", 6),
+            ("{\"a\":\"\\x\"}", 6),
+            ("{\"a\":\"\\u12g4\"}", 6),
+            ("{\"a\":\"\\u12", 6),
+            ("{\"a\":\"x", 7),
+            ("{\"a\":[1}", 7),
+        ];
+        for (text, at) in cases {
+            assert_eq!(keys_and_values(text).unwrap_err().at, at, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn nesting_ends_at_the_limit_and_not_in_the_stack() {
+        let nested = |depth: usize| {
+            let inside = depth - 1;
+            format!("{{\"a\":{}{}}}", "[".repeat(inside), "]".repeat(inside))
+        };
+        assert!(members(&nested(MAX_DEPTH), |_| {}).is_ok());
+        assert!(members(&nested(MAX_DEPTH + 1), |_| {}).is_err());
+        assert!(members(&nested(1_000_000), |_| {}).is_err());
+    }
+
+    #[test]
+    fn long_strings_are_checked_at_every_offset() {
+        for length in 0..70 {
+            let plain = "é".repeat(length / 2) + &"x".repeat(length % 2);
+            assert_eq!(keys_and_values(&format!("{{\"a\":\"{plain}\"}}")).unwrap().len(), 1);
+            assert!(keys_and_values(&format!("{{\"a\":\"{plain}\u{1}\"}}")).is_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_judged_as_a_full_parser_judges_it(text in "[ \\[\\]{}\",:\\\\a0-9.eE+u\\-tnrulfs]{0,40}") {
+            let text = format!("{{{text}}}");
+            let full: Result<Box<serde_json::value::RawValue>, _> = serde_json::from_str(&text);
+            let object = full.is_ok_and(|value| value.get().starts_with('{'));
+            prop_assert_eq!(members(&text, |_| {}).is_ok(), object, "{}", text);
+        }
+    }
+}

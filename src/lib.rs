@@ -21,7 +21,7 @@
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says
-//! time, logging
+//! time, logging, metrics
 //! ```
 #![forbid(unsafe_code)]
 
@@ -29,4 +29,5 @@ pub mod config;
 pub mod dialect;
 pub mod http;
 pub mod logging;
+pub mod metrics;
 pub mod time;

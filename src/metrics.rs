@@ -1,0 +1,186 @@
+//! What the service counts about itself: atomics only, cheap enough for every request.
+//!
+//! [`Counter`]s grow, [`Gauge`]s go up while a [`Held`] lives and down when it drops. Who serves
+//! `/metrics` reads them; nothing here knows the text form.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// All counters of the process.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    requests: [[Counter; CLASSES]; Surface::ALL.len()],
+    /// Attempts sent to an upstream.
+    pub attempts: Counter,
+    /// Attempts that failed, each one that led to a fail-over included.
+    pub attempt_failures: Counter,
+    /// Requests being served, streams included.
+    pub in_flight: Gauge,
+    /// Answers being streamed to clients.
+    pub streams: Gauge,
+    /// Tokens of prompts, as upstreams report them.
+    pub prompt_tokens: Counter,
+    /// Tokens of completions, as upstreams report them.
+    pub completion_tokens: Counter,
+    /// Bytes of request bodies read from clients.
+    pub received_bytes: Counter,
+    /// Bytes of response bodies sent to clients.
+    pub sent_bytes: Counter,
+}
+
+/// Status classes: 1xx to 5xx.
+const CLASSES: usize = 5;
+
+impl Metrics {
+    /// Counts one answered request.
+    pub fn answered(&self, surface: Surface, status: u16) {
+        let class = usize::from((status / 100).clamp(1, 5)) - 1;
+        self.requests[surface as usize][class].add(1);
+    }
+
+    /// The non-zero request counts: surface, status class (`"2xx"`), count.
+    pub fn requests(&self) -> impl Iterator<Item = (Surface, &'static str, u64)> + '_ {
+        const NAMES: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+        Surface::ALL
+            .iter()
+            .flat_map(move |&surface| {
+                let counts = self.requests[surface as usize].iter().map(Counter::get);
+                NAMES.iter().zip(counts).map(move |(&class, count)| (surface, class, count))
+            })
+            .filter(|&(.., count)| count > 0)
+    }
+}
+
+/// The face a request came in by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surface {
+    Chat,
+    Responses,
+    Messages,
+    Completions,
+    Embeddings,
+    Images,
+    Models,
+    Files,
+    Admin,
+    /// Anything else: the console, unknown paths, refused requests.
+    Other,
+}
+
+impl Surface {
+    pub const ALL: [Self; 10] = [
+        Self::Chat,
+        Self::Responses,
+        Self::Messages,
+        Self::Completions,
+        Self::Embeddings,
+        Self::Images,
+        Self::Models,
+        Self::Files,
+        Self::Admin,
+        Self::Other,
+    ];
+
+    /// The label value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Chat => "chat",
+            Self::Responses => "responses",
+            Self::Messages => "messages",
+            Self::Completions => "completions",
+            Self::Embeddings => "embeddings",
+            Self::Images => "images",
+            Self::Models => "models",
+            Self::Files => "files",
+            Self::Admin => "admin",
+            Self::Other => "other",
+        }
+    }
+}
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `count`.
+    pub fn add(&self, count: u64) {
+        self.0.fetch_add(count, Relaxed);
+    }
+
+    /// The count so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// How many of something there are now.
+#[derive(Debug, Default)]
+pub struct Gauge(Arc<AtomicI64>);
+
+impl Gauge {
+    /// Counts one more until the returned value drops.
+    pub fn enter(&self) -> Held {
+        self.0.fetch_add(1, Relaxed);
+        Held(self.0.clone())
+    }
+
+    /// How many there are.
+    pub fn get(&self) -> i64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// One unit of a [`Gauge`].
+#[derive(Debug)]
+pub struct Held(Arc<AtomicI64>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_count_by_surface_and_class() {
+        let metrics = Metrics::default();
+        for status in [200, 204, 404, 599, 0, 999] {
+            metrics.answered(Surface::Chat, status);
+        }
+        metrics.answered(Surface::Other, 101);
+        let counts: Vec<_> = metrics.requests().collect();
+        assert_eq!(
+            counts,
+            [
+                (Surface::Chat, "1xx", 1),
+                (Surface::Chat, "2xx", 2),
+                (Surface::Chat, "4xx", 1),
+                (Surface::Chat, "5xx", 2),
+                (Surface::Other, "1xx", 1),
+            ]
+        );
+    }
+
+    #[test]
+    fn every_surface_has_its_own_row() {
+        for (index, surface) in Surface::ALL.into_iter().enumerate() {
+            assert_eq!(surface as usize, index);
+        }
+    }
+
+    #[test]
+    fn a_gauge_falls_when_what_it_counts_is_dropped() {
+        let gauge = Gauge::default();
+        let first = gauge.enter();
+        let second = gauge.enter();
+        assert_eq!(gauge.get(), 2);
+        drop(first);
+        assert_eq!(gauge.get(), 1);
+        drop(second);
+        assert_eq!(gauge.get(), 0);
+    }
+}

@@ -28,6 +28,7 @@
 pub mod config;
 pub mod dialect;
 pub mod http;
+pub mod jobs;
 pub mod logging;
 pub mod metrics;
 pub mod time;

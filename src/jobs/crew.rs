@@ -1,0 +1,121 @@
+//! The owner of background work: what is spawned here is stopped here, and a panic in it is a log line.
+//!
+//! Work that somebody started and that must outlive its asker (a task of an operator, a model
+//! refresh that a request no longer waits for) is spawned on the process's one [`Crew`]. When the
+//! service stops, the crew drops whatever has not ended: everything run here commits in
+//! transactions, so dropping it at an await loses at most the step it was in.
+
+use std::any::Any;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use tokio::task::JoinSet;
+
+/// Every detached piece of background work of the process.
+pub struct Crew {
+    /// `None` once stopped: work that comes later is refused.
+    members: Mutex<Option<JoinSet<()>>>,
+}
+
+impl Default for Crew {
+    /// An empty crew. Needs no runtime until the first [`Crew::spawn`].
+    fn default() -> Self {
+        Self { members: Mutex::new(Some(JoinSet::new())) }
+    }
+}
+
+impl Crew {
+    /// Runs `work` in the background until it ends or the crew stops. False when the crew has
+    /// stopped already; `work` is then dropped unrun.
+    pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> bool {
+        let mut members = lock(&self.members);
+        let Some(members) = members.as_mut() else { return false };
+        while members.try_join_next().is_some() {}
+        members.spawn(async move {
+            if let Err(panic) = contain(work).await {
+                log::error!("{name} panicked: {panic}");
+            }
+        });
+        true
+    }
+
+    /// Drops all work that has not ended and refuses new work. Gives after the last piece is gone.
+    pub async fn stop(&self) {
+        let members = lock(&self.members).take();
+        if let Some(mut members) = members {
+            members.shutdown().await;
+        }
+    }
+}
+
+/// Runs `work` and turns a panic in it into an error that carries the panic's message.
+pub async fn contain<T>(work: impl Future<Output = T>) -> Result<T, String> {
+    let mut work = pin!(work);
+    poll_fn(move |context| {
+        // Nothing of `work` is looked at again after a panic, so its broken state is never seen.
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
+            Err(panic) => Poll::Ready(Err(panic_message(panic.as_ref()))),
+        }
+    })
+    .await
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without a message".to_owned())
+}
+
+/// The data behind a lock that no panic can leave half changed.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    struct SetOnDrop(Arc<AtomicBool>);
+
+    impl Drop for SetOnDrop {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_contained_with_its_message() {
+        assert_eq!(contain(async { 7 }).await, Ok(7));
+        let text: Result<(), _> = contain(async { panic!("lost {}", 3) }).await;
+        assert_eq!(text, Err("lost 3".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn stopping_drops_what_still_runs_and_refuses_more() {
+        let crew = Crew::default();
+        let dropped = Arc::new(AtomicBool::new(false));
+        let guard = SetOnDrop(dropped.clone());
+        let (running, started) = oneshot::channel();
+        assert!(crew.spawn("endless", async move {
+            let _guard = guard;
+            running.send(()).ok();
+            std::future::pending::<()>().await;
+        }));
+        started.await.expect("the work starts");
+        crew.stop().await;
+        assert!(dropped.load(Ordering::SeqCst));
+        assert!(!crew.spawn("late", async {}));
+    }
+}

@@ -1,0 +1,161 @@
+//! Two ways to share one run of something costly between everybody who asks for it.
+//!
+//! - [`SingleFlight`]: who asks during a run gets the result of that run. For reading the outside
+//!   world, where a run under way is as good as a new one.
+//! - [`Coalesced`]: who asks during a run waits for the *next* run, which all such askers share. For
+//!   work over our own data: a run under way may have read it before the asker's change.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::{Mutex as AsyncMutex, watch};
+
+use super::crew::{Crew, lock};
+
+/// One run at a time on a [`Crew`]; concurrent askers share it. A run goes on when its askers leave.
+pub struct SingleFlight<T> {
+    current: Arc<Mutex<Option<watch::Receiver<Option<T>>>>>,
+}
+
+/// The run ended without a result: it panicked, or the service is stopping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interrupted;
+
+impl<T> Default for SingleFlight<T> {
+    fn default() -> Self {
+        Self { current: Arc::default() }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
+    /// The result of the run under way, or of a new one made by `work`.
+    pub async fn run<F>(
+        &self,
+        crew: &Crew,
+        name: &'static str,
+        work: impl FnOnce() -> F,
+    ) -> Result<T, Interrupted>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut result = self.join_or_start(crew, name, work);
+        let value = result.wait_for(Option::is_some).await.map_err(|_| Interrupted)?;
+        value.clone().ok_or(Interrupted)
+    }
+
+    fn join_or_start<F>(
+        &self,
+        crew: &Crew,
+        name: &'static str,
+        work: impl FnOnce() -> F,
+    ) -> watch::Receiver<Option<T>>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let mut current = lock(&self.current);
+        // A channel whose sender is gone belongs to a run that ended badly: start anew.
+        if let Some(run) = current.as_ref().filter(|run| run.has_changed().is_ok()) {
+            return run.clone();
+        }
+        let (publish, result) = watch::channel(None);
+        *current = Some(result.clone());
+        let slot = self.current.clone();
+        let work = work();
+        // When the crew refuses, `publish` drops with the work and the waiters hear of it.
+        crew.spawn(name, async move {
+            let value = work.await;
+            *lock(&slot) = None;
+            publish.send_replace(Some(value));
+        });
+        result
+    }
+}
+
+/// Runs one after the other; everybody who asks while one runs shares the one after it.
+pub struct Coalesced<T> {
+    asked: AtomicU64,
+    /// Held by the run under way; with it the last result and the number of the last ask it covers.
+    last: AsyncMutex<Option<(u64, T)>>,
+}
+
+impl<T> Default for Coalesced<T> {
+    fn default() -> Self {
+        Self { asked: AtomicU64::new(0), last: AsyncMutex::new(None) }
+    }
+}
+
+impl<T: Clone> Coalesced<T> {
+    /// The result of a run that began after this call. When the asker that runs it goes away, the
+    /// next one runs it instead.
+    pub async fn run<F: Future<Output = T>>(&self, work: impl FnOnce() -> F) -> T {
+        let mine = self.asked.fetch_add(1, SeqCst) + 1;
+        let mut last = self.last.lock().await;
+        if let Some((covers, value)) = last.as_ref()
+            && *covers >= mine
+        {
+            return value.clone();
+        }
+        let covers = self.asked.load(SeqCst);
+        let value = work().await;
+        *last = Some((covers, value.clone()));
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn concurrent_askers_share_one_flight() {
+        let crew = Crew::default();
+        let flight = SingleFlight::default();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let ask = || {
+            flight.run(&crew, "counting", || {
+                let runs = runs.clone();
+                async move { runs.fetch_add(1, SeqCst) }
+            })
+        };
+        let (first, second, third) = tokio::join!(ask(), ask(), ask());
+        assert_eq!((first, second, third), (Ok(0), Ok(0), Ok(0)));
+        assert_eq!(ask().await, Ok(1));
+    }
+
+    #[tokio::test]
+    async fn a_flight_that_panics_or_is_refused_says_so() {
+        let crew = Crew::default();
+        let flight: SingleFlight<()> = SingleFlight::default();
+        assert_eq!(flight.run(&crew, "broken", || async { panic!("no") }).await, Err(Interrupted));
+        assert_eq!(flight.run(&crew, "sound", || async {}).await, Ok(()));
+        crew.stop().await;
+        assert_eq!(flight.run(&crew, "late", || async {}).await, Err(Interrupted));
+    }
+
+    #[tokio::test]
+    async fn askers_during_a_run_share_the_run_after_it() {
+        let runs = AtomicUsize::new(0);
+        let gate = Semaphore::new(0);
+        let shared = Coalesced::default();
+        let ask = || {
+            shared.run(|| async {
+                let number = runs.fetch_add(1, SeqCst);
+                if number == 0 {
+                    gate.acquire().await.expect("the gate stays").forget();
+                }
+                number
+            })
+        };
+        let release = async {
+            // By now `first` runs and the two others have asked: join! polls in order.
+            gate.add_permits(1);
+        };
+        let (first, second, third, ()) = tokio::join!(ask(), ask(), ask(), release);
+        assert_eq!((first, second, third), (0, 1, 1));
+    }
+}

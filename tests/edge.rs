@@ -1,0 +1,437 @@
+//! The edge: literal bytes in, and the answer a client or an attacker gets.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Ask, Gateway, PROXY_TOKEN, SOON, Upstream};
+
+const MODEL: &str = "model-edge";
+
+/// A POST of a chat completion with these head lines (each with its line end) and this body.
+fn raw_chat(head: &str, body: &str) -> Vec<u8> {
+    let start = "POST /v1/chat/completions HTTP/1.1\r\n";
+    let token = format!("authorization: Bearer {PROXY_TOKEN}\r\n");
+    format!("{start}{token}{head}\r\n{body}").into_bytes()
+}
+
+fn chat_body() -> String {
+    json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]}).to_string()
+}
+
+// === what hyper alone would let through (dependencies.md 7) ===
+
+#[test]
+fn a_request_needs_exactly_one_host() {
+    let gateway = Gateway::start();
+    for head in ["", "host: a\r\nhost: b\r\n", "host: a\r\nhost: a\r\n"] {
+        let request = format!("GET /api/desktop/health HTTP/1.1\r\n{head}\r\n");
+        let answer = gateway.anyone().connect().exchange(request.as_bytes());
+        assert_eq!(answer.status, 400, "{head:?}");
+    }
+}
+
+#[test]
+fn an_absolute_target_for_another_host_is_not_believed() {
+    let gateway = Gateway::start();
+    let request =
+        b"GET http://other.example/api/sites HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n";
+    let answer = gateway.anyone().connect().exchange(request);
+    assert!([400, 401].contains(&answer.status), "{}", answer.status);
+}
+
+#[test]
+fn a_body_length_that_is_said_twice_is_refused() {
+    let gateway = Gateway::start();
+    let chunked = "5\r\nhello\r\n0\r\n\r\n";
+    for (head, body) in [
+        ("host: x\r\ncontent-length: 5\r\ntransfer-encoding: chunked\r\n", chunked),
+        ("host: x\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n", chunked),
+        ("host: x\r\ncontent-length: 5\r\ncontent-length: 6\r\n", "hello!"),
+        ("host: x\r\ncontent-length: 5, 6\r\n", "hello!"),
+        ("host: x\r\ncontent-length: +5\r\n", "hello"),
+        ("host: x\r\ncontent-length: -5\r\n", "hello"),
+        ("host: x\r\ncontent-length : 5\r\n", "hello"),
+        ("host: x\r\ntransfer-encoding: chunked, gzip\r\n", chunked),
+    ] {
+        let mut connection = gateway.anyone().connect();
+        let answer = connection.exchange(&raw_chat(head, body));
+        assert_eq!(answer.status, 400, "{head:?}");
+        assert!(connection.closes_within(SOON), "no second request is read after {head:?}");
+    }
+}
+
+#[test]
+fn a_transfer_coding_that_nobody_undoes_is_not_implemented() {
+    let gateway = Gateway::start();
+    let head = "host: x\r\ntransfer-encoding: gzip, chunked\r\n";
+    let answer = gateway.anyone().connect().exchange(&raw_chat(head, "0\r\n\r\n"));
+    assert_eq!(answer.status, 501);
+}
+
+#[test]
+fn an_unknown_expectation_fails() {
+    let gateway = Gateway::start();
+    let head = "host: x\r\ncontent-length: 2\r\nexpect: 200-ok\r\n";
+    let answer = gateway.anyone().connect().exchange(&raw_chat(head, "{}"));
+    assert_eq!(answer.status, 417);
+}
+
+#[test]
+fn a_client_that_expects_to_be_asked_for_its_body_is_asked() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let body = chat_body();
+    let head = format!(
+        "host: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n",
+        body.len()
+    );
+    let answer = gateway.anyone().connect().exchange(&raw_chat(&head, &body));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+}
+
+#[test]
+fn nobody_is_tunnelled_and_a_star_is_no_page() {
+    let gateway = Gateway::start();
+    for request in [
+        "CONNECT example.com:443 HTTP/1.1\r\nhost: example.com:443\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nhost: x\r\n\r\n",
+    ] {
+        let answer = gateway.anyone().connect().exchange(request.as_bytes());
+        assert!([400, 404, 405].contains(&answer.status), "{request:?} {}", answer.status);
+    }
+}
+
+#[test]
+fn a_malformed_head_is_refused() {
+    let gateway = Gateway::start();
+    let lines = |count: usize| "x-many: y\r\n".repeat(count);
+    let long = "a".repeat(600 << 10);
+    for (request, wanted) in [
+        ("GET / api HTTP/1.1\r\nhost: x\r\n\r\n".to_owned(), 400),
+        ("GET / HTTP/1.1\r\nhost: x\r\nx-folded: a\r\n b\r\n\r\n".to_owned(), 400),
+        ("GET / HTTP/1.1\r\nhost: x\r\nx-nul: a\0b\r\n\r\n".to_owned(), 400),
+        ("GET / HTTP/1.1\r\nhost: x\r\nno colon\r\n\r\n".to_owned(), 400),
+        ("nonsense\r\n\r\n".to_owned(), 400),
+        (format!("GET / HTTP/1.1\r\nhost: x\r\n{}\r\n", lines(200)), 431),
+        (format!("GET / HTTP/1.1\r\nhost: x\r\nx-long: {long}\r\n\r\n"), 431),
+        (format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "a".repeat(70_000)), 414),
+    ] {
+        let answer = gateway.anyone().connect().exchange(request.as_bytes());
+        let start: String = request.chars().take(60).collect();
+        assert_eq!(answer.status, wanted, "{start:?}");
+    }
+    gateway.anyone().get("/api/desktop/health").expect(200);
+}
+
+#[test]
+fn a_broken_chunk_is_a_bad_request_and_not_too_large() {
+    let gateway = Gateway::start();
+    for body in ["zz\r\nhello\r\n0\r\n\r\n", "5\r\nhelloXX0\r\n\r\n", "fffffffffffffffff\r\n"] {
+        let head = "host: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n";
+        let answer = gateway.anyone().connect().exchange(&raw_chat(head, body));
+        assert_eq!(answer.status, 400, "{body:?}: {}", answer.text());
+    }
+}
+
+#[test]
+fn trailers_and_chunk_extensions_stay_on_this_side() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let body = chat_body();
+    let chunked = format!("{:x};secret=1\r\n{body}\r\n0\r\nx-trailer: kept\r\n\r\n", body.len());
+    let head =
+        "host: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\ntrailer: x-trailer\r\n";
+    let answer = gateway.anyone().connect().exchange(&raw_chat(head, &chunked));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let asked = upstream.last("/v1/chat/completions");
+    assert_eq!(asked.json()["model"], MODEL);
+    assert_eq!(asked.header("x-trailer"), None);
+    assert_eq!(asked.header("trailer"), None);
+}
+
+#[test]
+fn dot_segments_are_literal() {
+    let gateway = Gateway::start();
+    for path in ["/v1/%2e%2e/api/sites", "/v1/../api/sites", "/api/./sites", "/api//sites"] {
+        assert_eq!(gateway.admin().get(path).status, 404, "{path}");
+    }
+}
+
+#[test]
+fn a_body_that_stops_coming_is_not_waited_for_forever() {
+    let gateway = Gateway::with(&[("CLIENT_IDLE_TIMEOUT_SEC", "1")]);
+    let mut connection = gateway.anyone().connect();
+    let head = "host: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n";
+    connection.write(&raw_chat(head, "{")).expect("sent");
+    let answer = connection.read_answer(false).expect("an answer");
+    assert_eq!(answer.status, 408, "{}", answer.text());
+    assert!(connection.closes_within(SOON));
+}
+
+#[test]
+fn a_head_that_stops_coming_is_not_waited_for_forever() {
+    let gateway = Gateway::with(&[("REQUEST_HEADER_TIMEOUT_SEC", "1")]);
+    for start in ["", "GET /api/desktop/health HTT"] {
+        let mut connection = gateway.anyone().connect();
+        connection.write(start.as_bytes()).expect("sent");
+        assert!(connection.closes_within(SOON), "{start:?}");
+    }
+}
+
+// === routing of paths ===
+
+#[test]
+fn an_encoded_path_does_not_skip_authentication() {
+    let gateway = Gateway::start();
+    for path in ["/%61pi/sites", "/api/%73ites", "/%61%70%69/%73%69%74%65%73"] {
+        let refused = gateway.anyone().get(path);
+        assert_eq!(refused.status, 401, "{path}: {}", refused.text());
+        gateway.admin().get(path).expect(200);
+    }
+    let refused = gateway.anyone().get("/%761/models");
+    assert_eq!(refused.status, 401, "{}", refused.text());
+}
+
+#[test]
+fn an_unknown_path_is_json_in_the_shape_of_its_interface() {
+    let gateway = Gateway::start();
+    let admin = gateway.admin().get("/api/no-such-thing").expect(404);
+    assert_eq!(admin["error"], "Not found");
+    let proxy = gateway.client().get("/v1/no-such-thing").expect(404);
+    assert!(proxy["error"]["message"].is_string(), "{proxy}");
+    assert!(proxy["error"]["type"].is_string(), "{proxy}");
+}
+
+#[test]
+fn a_wrong_method_is_told_the_right_ones() {
+    let gateway = Gateway::start();
+    for (method, path, allowed) in [
+        ("PATCH", "/api/sites", &["GET", "POST"][..]),
+        ("POST", "/api/sites/1", &["PUT", "DELETE"]),
+        ("GET", "/v1/chat/completions", &["POST"]),
+        ("DELETE", "/v1/models", &["GET"]),
+    ] {
+        let caller = if path.starts_with("/v1") { gateway.client() } else { gateway.admin() };
+        let answer = caller.send(Ask::new(method, path));
+        assert_eq!(answer.status, 405, "{method} {path}: {}", answer.text());
+        let allow = answer.header("allow").unwrap_or_default().to_owned();
+        let listed: Vec<&str> = allow.split(',').map(str::trim).collect();
+        for method in allowed {
+            assert!(listed.contains(method), "{path}: Allow: {allow}");
+        }
+        assert!(answer.json().is_object());
+    }
+}
+
+#[test]
+fn every_get_answers_head_without_a_body() {
+    let gateway = Gateway::start();
+    for (caller, path) in [
+        (gateway.anyone(), "/api/desktop/health"),
+        (gateway.admin(), "/api/sites"),
+        (gateway.client(), "/v1/models"),
+    ] {
+        let mut connection = caller.connect();
+        connection.write(&caller.bytes(Ask::new("HEAD", path))).expect("sent");
+        let head = connection.read_answer(true).expect("an answer");
+        assert_eq!(head.status, 200, "{path}");
+        // Nothing of a body follows: the next answer starts right behind the head.
+        let next = connection.exchange(&caller.bytes(Ask::new("GET", path)));
+        assert_eq!(next.status, 200, "{path}");
+        assert!(!next.body.is_empty(), "{path}");
+    }
+}
+
+#[test]
+fn requests_follow_each_other_on_one_connection_whatever_they_get() {
+    let gateway = Gateway::start();
+    let admin = gateway.admin();
+    let mut connection = admin.connect();
+    for (ask, status) in [
+        (Ask::new("GET", "/api/sites"), 200),
+        (Ask::post("/api/sites").json(&json!({"name": 7})), 400),
+        (Ask::new("GET", "/api/nothing"), 404),
+        (Ask::post("/api/sites").json_text("{"), 400),
+        (Ask::new("GET", "/api/sites"), 200),
+    ] {
+        assert_eq!(connection.exchange(&admin.bytes(ask)).status, status);
+    }
+}
+
+// === CORS and request ids ===
+
+#[test]
+fn a_preflight_is_answered_without_authentication() {
+    let gateway = Gateway::start();
+    for path in ["/api/sites", "/v1/chat/completions"] {
+        let ask = Ask::new("OPTIONS", path)
+            .header("origin", "https://console.example")
+            .header("access-control-request-method", "PUT")
+            .header("access-control-request-headers", "authorization, x-custom");
+        let answer = gateway.anyone().send(ask);
+        assert_eq!(answer.status, 204, "{}", answer.text());
+        assert!(answer.body.is_empty());
+        assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+        assert_eq!(answer.header("access-control-allow-headers"), Some("authorization, x-custom"));
+        let methods = answer.header("access-control-allow-methods").unwrap_or_default();
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] {
+            assert!(methods.contains(method), "{method} is not in {methods}");
+        }
+        let vary = answer.header("vary").unwrap_or_default().to_lowercase();
+        assert!(vary.contains("access-control-request-headers"), "vary: {vary}");
+    }
+}
+
+#[test]
+fn options_that_is_no_preflight_is_a_bad_request() {
+    let gateway = Gateway::start();
+    let answer = gateway.anyone().send(Ask::new("OPTIONS", "/api/sites"));
+    assert_eq!(answer.status, 400);
+}
+
+#[test]
+fn answers_to_another_origin_carry_cors_headers_even_when_they_are_errors() {
+    let gateway = Gateway::start();
+    for (path, status) in [("/api/desktop/health", 200), ("/api/sites", 401), ("/v1/models", 401)] {
+        let ask = Ask::new("GET", path).header("origin", "https://console.example");
+        let answer = gateway.anyone().send(ask);
+        assert_eq!(answer.status, status);
+        assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{path}");
+        assert_eq!(answer.header("access-control-allow-credentials"), None);
+        let exposed = answer.header("access-control-expose-headers").unwrap_or_default();
+        assert!(exposed.to_lowercase().contains("retry-after"), "{path}: {exposed:?}");
+    }
+}
+
+#[test]
+fn every_proxy_answer_has_a_request_id_of_its_own() {
+    let gateway = Gateway::start();
+    let mut seen = std::collections::HashSet::new();
+    for path in ["/v1/models", "/v1/models", "/v1/nothing"] {
+        let answer = gateway.client().get(path);
+        let id = answer.header("x-request-id").expect("an x-request-id").to_owned();
+        assert!(seen.insert(id), "a request id came twice");
+    }
+}
+
+// === bodies ===
+
+#[test]
+fn a_body_over_the_limit_is_too_large_however_it_is_framed() {
+    let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
+    let big = format!("{{\"name\":\"{}\"}}", "a".repeat(1 << 20));
+    let admin = gateway.admin();
+    assert_eq!(admin.send(Ask::post("/api/sites").json_text(big.clone())).status, 413);
+    let proxy = gateway.client().send(Ask::post("/v1/chat/completions").json_text(big.clone()));
+    let error = proxy.expect(413);
+    assert!(error["error"]["message"].is_string(), "{error}");
+    // Only announced: it is refused before it is sent.
+    let head = "host: x\r\ncontent-type: application/json\r\ncontent-length: 99999999999\r\n";
+    assert_eq!(gateway.anyone().connect().exchange(&raw_chat(head, "")).status, 413);
+    // Never announced: it is counted.
+    let head = "host: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n";
+    let chunked = format!("{:x}\r\n{big}\r\n0\r\n\r\n", big.len());
+    assert_eq!(gateway.anyone().connect().exchange(&raw_chat(head, &chunked)).status, 413);
+}
+
+#[test]
+fn a_body_just_under_the_limit_passes() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
+    gateway.add("site", &upstream);
+    let body = json!({"model": MODEL,
+        "messages": [{"role": "user", "content": "a".repeat((1 << 20) - 200)}]});
+    gateway.client().post("/v1/chat/completions", &body).expect(200);
+}
+
+/// Bodies that are not one JSON object, as text or bytes.
+fn not_an_object() -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("cut off", b"{\"model\":".to_vec()),
+        ("two values", b"{} {}".to_vec()),
+        ("trailing comma", b"{\"a\":1,}".to_vec()),
+        ("an array", b"[]".to_vec()),
+        ("a string", b"\"x\"".to_vec()),
+        ("null", b"null".to_vec()),
+        ("a number", b"17".to_vec()),
+        ("not UTF-8", b"{\"model\":\"\xff\xfe\",\"name\":\"\xff\"}".to_vec()),
+        ("a lone surrogate half cut", b"{\"model\":\"\\ud8\"}".to_vec()),
+        ("bare control character", b"{\"model\":\"a\nb\"}".to_vec()),
+        ("nested too deeply", {
+            let deep = [vec![b'['; 5000], vec![b']'; 5000]].concat();
+            [&b"{\"model\":\"m\",\"messages\":"[..], &deep, b"}"].concat()
+        }),
+        ("nested too deeply and never closed", vec![b'['; 200_000]),
+    ]
+}
+
+#[test]
+fn a_body_that_is_not_a_json_object_is_a_bad_request_on_the_admin_api() {
+    let gateway = Gateway::start();
+    for (what, body) in not_an_object() {
+        let answer = gateway.admin().send(Ask::post("/api/sites").json_text(body));
+        let error = answer.expect(400);
+        assert!(error["error"].is_string(), "{what}: {error}");
+        assert!(error["message"].is_string(), "{what}: {error}");
+    }
+}
+
+#[test]
+fn a_body_that_is_not_a_json_object_is_a_bad_request_on_every_proxy_surface() {
+    let gateway = Gateway::start();
+    for path in [
+        "/v1/chat/completions",
+        "/v1/responses",
+        "/v1/messages",
+        "/v1/completions",
+        "/v1/embeddings",
+        "/v1/images/generations",
+    ] {
+        for (what, body) in not_an_object() {
+            let answer = gateway.client().send(Ask::post(path).json_text(body));
+            let error = answer.expect(400);
+            assert_eq!(error["error"]["type"], "invalid_request_error", "{path}, {what}");
+            assert!(error["error"]["message"].is_string(), "{path}, {what}");
+            assert_eq!(error["type"] == "error", path == "/v1/messages", "{path}: {error}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_or_blank_model_is_named() {
+    let gateway = Gateway::start();
+    for path in ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/embeddings"] {
+        for model in [json!(null), json!(""), json!("  "), json!(7), json!(["m"])] {
+            let body = json!({"model": model, "input": "x", "max_tokens": 5,
+                "messages": [{"role": "user", "content": "x"}]});
+            let error = gateway.client().post(path, &body).expect(400);
+            let message = error["error"]["message"].as_str().unwrap_or_default();
+            assert!(message.contains("model"), "{path} {model}: {error}");
+        }
+    }
+}
+
+#[test]
+fn an_empty_body_is_an_empty_object_on_the_admin_api() {
+    let gateway = Gateway::start();
+    let answer = gateway.admin().send(Ask::post("/api/sites").header("content-type", "application/json"));
+    let error = answer.expect(400);
+    let message = error["error"].as_str().unwrap_or_default();
+    assert!(message.contains("name"), "the first required field is named: {error}");
+}
+
+#[test]
+fn a_panic_or_an_odd_request_never_takes_the_process_down() {
+    let mut gateway = Gateway::start();
+    let odd: [Value; 4] = [json!({"model": "\u{0}"}), json!({"model": "é/../%00"}), json!({}), json!([])];
+    for body in odd {
+        for path in ["/v1/chat/completions", "/v1/messages", "/api/sites", "/api/accounts"] {
+            let caller = if path.starts_with("/v1") { gateway.client() } else { gateway.admin() };
+            let status = caller.post(path, &body).status;
+            assert!((400..=503).contains(&status) && status != 500, "{path} {body}: {status}");
+        }
+    }
+    assert!(gateway.is_running());
+}

@@ -1,0 +1,271 @@
+//! The life of the process: configuration, commands, signals, and one process per directory.
+
+mod support;
+
+use std::net::{IpAddr, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use serde_json::json;
+use support::{
+    Caller, Gate, Gateway, Home, Reply, SOON, Setup, Upstream, eventually, eventually_within, run, wire,
+};
+
+const MODEL: &str = "model-life";
+
+#[test]
+fn every_mistake_in_the_configuration_is_reported_at_once() {
+    let setup = Setup::default()
+        .with("PORT", "eighty")
+        .with("DB_TYPE", "oracle")
+        .with("ADMIN_IP_ALLOWLIST", "10.0.0.1, not-an-address");
+    let finished = run(&setup, &Home::new(), &[]);
+    assert!(!finished.status.success());
+    for name in ["PORT", "DB_TYPE", "ADMIN_IP_ALLOWLIST"] {
+        assert!(finished.stderr.contains(name), "{name} is not in {:?}", finished.stderr);
+    }
+}
+
+#[test]
+fn a_blank_variable_means_its_default() {
+    let names = [
+        "LOG_LEVEL",
+        "TZ",
+        "DB_TYPE",
+        "ADMIN_IP_ALLOWLIST",
+        "PROXY_LOG_RETENTION_DAYS",
+        "PROXY_MAX_CHANNEL_ATTEMPTS",
+        "REQUEST_BODY_LIMIT_BYTES",
+        "SHUTDOWN_GRACE_SEC",
+    ];
+    let gateway = Gateway::with(&names.map(|name| (name, "  ")));
+    gateway.admin().get("/api/sites").expect(200);
+}
+
+#[test]
+fn help_and_version_are_printed_without_starting_anything() {
+    let (setup, home) = (Setup::default(), Home::new());
+    let help = run(&setup, &home, &["--help"]);
+    assert!(help.status.success());
+    for word in ["switchyard", "health"] {
+        assert!(help.stdout.contains(word), "{word} is not in {:?}", help.stdout);
+    }
+    let version = run(&setup, &home, &["--version"]);
+    assert!(version.status.success());
+    assert!(version.stdout.contains(env!("CARGO_PKG_VERSION")), "{:?}", version.stdout);
+    assert!(!home.data_dir().exists(), "neither opens the store");
+}
+
+#[test]
+fn an_unknown_command_is_refused() {
+    let finished = run(&Setup::default(), &Home::new(), &["frobnicate"]);
+    assert!(!finished.status.success());
+    assert!(finished.stderr.contains("frobnicate"), "{:?}", finished.stderr);
+}
+
+#[test]
+fn the_health_command_tells_whether_the_gateway_answers() {
+    let mut gateway = Gateway::start();
+    let port = gateway.address().port().to_string();
+    let setup = Setup::default().with("PORT", &port);
+    let home = Home::new();
+    let healthy = run(&setup, &home, &["health"]);
+    assert!(healthy.status.success(), "{}{}", healthy.stdout, healthy.stderr);
+    gateway.kill();
+    assert!(!run(&setup, &home, &["health"]).status.success());
+}
+
+#[test]
+fn health_is_public_with_and_without_a_query() {
+    let gateway = Gateway::start();
+    for path in ["/api/desktop/health", "/api/desktop/health?x=1"] {
+        assert_eq!(gateway.anyone().get(path).expect(200), json!({"ok": true}));
+    }
+}
+
+#[test]
+fn the_start_up_log_says_where_it_listens_and_no_secret() {
+    let gateway = Gateway::start();
+    gateway.wait_for_output(&gateway.address().port().to_string());
+    for secret in [support::ADMIN_TOKEN, support::PROXY_TOKEN, "credential-secret"] {
+        assert!(!gateway.output().contains(secret), "{}", gateway.output());
+    }
+}
+
+#[test]
+fn a_stream_in_flight_ends_properly_before_a_terminated_process_exits() {
+    for signal in ["TERM", "INT"] {
+        let upstream = Upstream::start(&[MODEL]);
+        let mut gateway = Gateway::start();
+        gateway.add("site", &upstream);
+        let gate = Gate::new();
+        let events = wire::chat_events(MODEL);
+        let reply = Reply::events(&events).waits_for(3, &gate);
+        upstream.answer("/v1/chat/completions", reply);
+        let mut stream = gateway.client().stream(Caller::chat_ask(MODEL, true));
+        let first = stream.next_event().expect("an event").expect("not the end");
+
+        gateway.signal(signal);
+        eventually("it no longer accepts", || {
+            std::net::TcpStream::connect(gateway.address()).is_err().then_some(())
+        });
+        assert!(gateway.is_running(), "it waits for the stream");
+        gate.open();
+        let (rest, end) = stream.rest();
+        end.expect("a clean end");
+        assert_eq!(first + &String::from_utf8_lossy(&rest), events.concat());
+        assert_eq!(gateway.wait_for_exit().code(), Some(0));
+
+        let gateway = gateway.restart();
+        let log = gateway.wait_for_logs(1);
+        assert_eq!(log[0]["status"], "success", "the writer was flushed: {log:?}");
+    }
+}
+
+#[test]
+fn a_second_signal_exits_at_once() {
+    let (gateway, _upstream) = with_a_stalled_request(&[]);
+    let mut gateway = gateway;
+    gateway.signal("TERM");
+    eventually("it no longer accepts", || {
+        std::net::TcpStream::connect(gateway.address()).is_err().then_some(())
+    });
+    assert!(gateway.is_running(), "it waits for the request");
+    gateway.signal("TERM");
+    eventually_within(Duration::from_secs(5), "it exits", || (!gateway.is_running()).then_some(()));
+}
+
+#[test]
+fn the_wait_for_requests_in_flight_is_bounded() {
+    let (mut gateway, _upstream) = with_a_stalled_request(&[("SHUTDOWN_GRACE_SEC", "1")]);
+    gateway.signal("TERM");
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+}
+
+/// A gateway with a request whose upstream never answers; the client goes on waiting on a thread.
+fn with_a_stalled_request(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::with(variables);
+    gateway.add("site", &upstream);
+    upstream.answer("/v1/chat/completions", Reply::stall());
+    let client = gateway.client();
+    std::thread::spawn(move || client.try_send(Caller::chat_ask(MODEL, false)));
+    upstream.last("/v1/chat/completions");
+    (gateway, upstream)
+}
+
+#[test]
+fn an_idle_connection_does_not_hold_up_the_exit() {
+    let mut gateway = Gateway::start();
+    let mut connection = gateway.anyone().connect();
+    let health = b"GET /api/desktop/health HTTP/1.1\r\nhost: x\r\n\r\n";
+    assert_eq!(connection.exchange(health).status, 200);
+    gateway.signal("TERM");
+    assert!(connection.closes_within(SOON));
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+}
+
+#[test]
+fn a_second_process_on_the_same_directory_refuses_to_start() {
+    let gateway = Gateway::start();
+    let finished = run(&Setup::default().with("PORT", "1"), gateway.home(), &[]);
+    assert!(!finished.status.success());
+    let said = finished.stderr.to_lowercase();
+    assert!(said.contains("data"), "it names what is taken: {said:?}");
+    gateway.admin().get("/api/sites").expect(200);
+}
+
+#[test]
+fn placeholder_tokens_work_from_this_machine_and_are_warned_about() {
+    let gateway = Setup::blank().start();
+    gateway.admin().get("/api/sites").expect(200);
+    gateway.client().get("/v1/models").expect(200);
+    gateway.wait_for_output("AUTH_TOKEN");
+    gateway.wait_for_output("PROXY_TOKEN");
+}
+
+#[test]
+fn placeholder_tokens_do_not_work_from_elsewhere() {
+    let gateway = Setup::blank().start();
+    let Some(own) = own_network_address() else {
+        eprintln!("this machine has no address but loopback: nothing to test");
+        return;
+    };
+    let elsewhere = Caller::new((own, gateway.address().port()).into());
+    let admin = elsewhere.clone().with("authorization", "Bearer change-me-admin-token");
+    let refused = admin.get("/api/sites");
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert!(refused.text().contains("AUTH_TOKEN"), "{}", refused.text());
+    let client = elsewhere.with("authorization", "Bearer change-me-proxy-sk-token");
+    let refused = client.get("/v1/models");
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert!(refused.text().contains("PROXY_TOKEN"), "{}", refused.text());
+}
+
+/// An address of this machine on a network, found by asking which one a datagram would leave from.
+fn own_network_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    socket.connect("192.0.2.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback() && !address.is_unspecified()).then_some(address)
+}
+
+#[test]
+fn strong_tokens_can_be_required() {
+    let setup = Setup::blank().with("REQUIRE_STRONG_TOKENS", "true");
+    let finished = run(&setup, &Home::new(), &[]);
+    assert!(!finished.status.success());
+    for name in ["AUTH_TOKEN", "PROXY_TOKEN"] {
+        assert!(finished.stderr.contains(name), "{:?}", finished.stderr);
+    }
+}
+
+#[test]
+fn what_was_stored_is_served_again_after_a_restart() {
+    let upstream = Upstream::start(&[MODEL]);
+    let mut gateway = Gateway::start();
+    let (site, account) = gateway.add("site", &upstream);
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    let gateway = gateway.restart();
+    let sites = gateway.admin().get("/api/sites").expect(200);
+    assert_eq!(sites[0]["id"], site["id"]);
+    let accounts = gateway.admin().get("/api/accounts").expect(200);
+    assert_eq!(accounts["accounts"][0]["id"], account["id"]);
+    gateway.client().chat(MODEL).expect(200);
+}
+
+#[test]
+fn a_changed_secret_stops_the_start_until_the_old_one_is_named() {
+    let upstream = Upstream::start(&[MODEL]);
+    let mut gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let home = gateway.home().clone();
+    gateway.kill();
+
+    let changed = Setup::default().with("ACCOUNT_CREDENTIAL_SECRET", "another-secret");
+    let finished = run(&changed.clone().with("PORT", "1"), &home, &[]);
+    assert_eq!(finished.status.code(), Some(78), "{}", finished.stderr);
+    for name in ["ACCOUNT_CREDENTIAL_SECRET", "ACCOUNT_CREDENTIAL_SECRET_PREVIOUS"] {
+        assert!(finished.stderr.contains(name), "{:?}", finished.stderr);
+    }
+
+    let previous = "ACCOUNT_CREDENTIAL_SECRET_PREVIOUS";
+    let mut gateway =
+        changed.clone().with(previous, "credential-secret-of-the-tests-77aa").start_in(home.clone());
+    gateway.client().chat(MODEL).expect(200);
+    gateway.kill();
+    let gateway = changed.start_in(home);
+    gateway.client().chat(MODEL).expect(200);
+    assert_eq!(upstream.last("/v1/chat/completions").header("authorization"), Some("Bearer sk-upstream-key"));
+}
+
+#[test]
+fn the_data_directory_and_its_database_are_for_the_owner_only() {
+    let gateway = Gateway::start();
+    let mode =
+        |path: &std::path::Path| std::fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+    let folder = gateway.home().data_dir();
+    assert_eq!(mode(&folder), 0o700);
+    assert_eq!(mode(&folder.join("switchyard.db")), 0o600);
+}

@@ -1,0 +1,326 @@
+//! The gateway as a process: the real binary on a free port, with a directory of its own.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::http::{Ask, Caller};
+use super::{SOON, eventually, eventually_within};
+
+pub const ADMIN_TOKEN: &str = "admin-token-of-the-tests-4f1c";
+pub const PROXY_TOKEN: &str = "sk-proxy-token-of-the-tests-9b2e";
+const CREDENTIAL_SECRET: &str = "credential-secret-of-the-tests-77aa";
+
+/// A directory that is removed with the last holder. Outlives a gateway that is started again.
+pub struct Home {
+    path: PathBuf,
+}
+
+/// The environment a gateway is started in.
+#[derive(Clone)]
+pub struct Setup {
+    variables: BTreeMap<String, String>,
+}
+
+/// A running gateway; killed when dropped.
+pub struct Gateway {
+    child: Child,
+    address: SocketAddr,
+    output: Arc<Mutex<String>>,
+    setup: Setup,
+    home: Arc<Home>,
+}
+
+// === impl Home ===
+
+impl Home {
+    pub fn new() -> Arc<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name =
+            format!("switchyard-test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a temporary directory");
+        Arc::new(Self { path })
+    }
+
+    pub fn data_dir(&self) -> PathBuf {
+        self.path.join("data")
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Every file below `DATA_DIR` with its bytes.
+    pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
+        let mut files = Vec::new();
+        let mut folders = vec![self.data_dir()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if let Ok(bytes) = std::fs::read(&path) {
+                    files.push((path, bytes));
+                }
+            }
+        }
+        files
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+// === impl Setup ===
+
+impl Default for Setup {
+    fn default() -> Self {
+        let variables = [
+            ("AUTH_TOKEN", ADMIN_TOKEN),
+            ("PROXY_TOKEN", PROXY_TOKEN),
+            ("ACCOUNT_CREDENTIAL_SECRET", CREDENTIAL_SECRET),
+            ("HOST", "127.0.0.1"),
+        ];
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Self { variables: variables.into_iter().map(owned).collect() }
+    }
+}
+
+impl Setup {
+    /// Nothing set at all: every default, as on a fresh machine.
+    pub fn blank() -> Self {
+        Self { variables: BTreeMap::new() }
+    }
+
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.variables.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    pub fn without(mut self, name: &str) -> Self {
+        self.variables.remove(name);
+        self
+    }
+
+    pub fn start(self) -> Gateway {
+        self.start_in(Home::new())
+    }
+
+    /// Starts in a directory that may already hold data, and waits until it answers.
+    pub fn start_in(self, home: Arc<Home>) -> Gateway {
+        let mut said = String::new();
+        for _ in 0..3 {
+            let port = free_port();
+            match self.clone().start_on(port, Arc::clone(&home)) {
+                Ok(gateway) => return gateway,
+                // Somebody else took the port between our look and the gateway's bind.
+                Err(output) if output.to_lowercase().contains("in use") => said = output,
+                Err(output) => panic!("the gateway did not start:\n{output}"),
+            }
+        }
+        panic!("no free port in three tries:\n{said}");
+    }
+
+    fn start_on(self, port: u16, home: Arc<Home>) -> Result<Gateway, String> {
+        let mut command = self.command(&home, &[]);
+        command.env("PORT", port.to_string());
+        let mut child = command.spawn().expect("the binary runs");
+        let output = Arc::new(Mutex::new(String::new()));
+        collect(child.stdout.take(), &output);
+        collect(child.stderr.take(), &output);
+        let mut gateway =
+            Gateway { child, address: SocketAddr::from(([127, 0, 0, 1], port)), output, setup: self, home };
+        let ready = eventually_within(SOON * 2, "the gateway answers or ends", || {
+            if let Ok(Some(_)) = gateway.child.try_wait() {
+                return Some(false);
+            }
+            let answer = gateway.anyone().try_send(Ask::new("GET", "/api/desktop/health"));
+            answer.is_ok_and(|answer| answer.status == 200).then_some(true)
+        });
+        if ready {
+            return Ok(gateway);
+        }
+        gateway.wait_for_exit();
+        Err(gateway.output())
+    }
+
+    fn command(&self, home: &Home, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_switchyard"));
+        command
+            .args(arguments)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("DATA_DIR", home.data_dir())
+            .envs(&self.variables)
+            .current_dir(home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+}
+
+/// What a run that ends by itself left: its exit and all it printed (standard output first).
+pub struct Finished {
+    pub status: ExitStatus,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs `switchyard` with arguments to its end.
+#[track_caller]
+pub fn run(setup: &Setup, home: &Home, arguments: &[&str]) -> Finished {
+    let mut child = setup.command(home, arguments).spawn().expect("it runs");
+    let (stdout, stderr) = (Arc::default(), Arc::default());
+    let readers = [collect(child.stdout.take(), &stdout), collect(child.stderr.take(), &stderr)];
+    let limit = SOON * 2;
+    let deadline = std::time::Instant::now() + limit;
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            break status;
+        }
+        if std::time::Instant::now() > deadline {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("`switchyard {arguments:?}` did not end within {limit:?}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    for reader in readers.into_iter().flatten() {
+        let _ = reader.join();
+    }
+    let text = |buffer: &Mutex<String>| buffer.lock().expect("no panic there").clone();
+    Finished { status, stdout: text(&stdout), stderr: text(&stderr) }
+}
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// A gateway with the tests' tokens and otherwise every default.
+    pub fn start() -> Self {
+        Setup::default().start()
+    }
+
+    /// A gateway with these variables besides.
+    pub fn with(variables: &[(&str, &str)]) -> Self {
+        let setup = variables.iter();
+        setup.fold(Setup::default(), |setup, (name, value)| setup.with(name, value)).start()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Calls with the admin token.
+    pub fn admin(&self) -> Caller {
+        let token = self.setup.variables.get("AUTH_TOKEN");
+        let token = token.map_or("change-me-admin-token", String::as_str);
+        self.anyone().with("authorization", &format!("Bearer {token}"))
+    }
+
+    /// Calls with the downstream token.
+    pub fn client(&self) -> Caller {
+        let token = self.setup.variables.get("PROXY_TOKEN");
+        let token = token.map_or("change-me-proxy-sk-token", String::as_str);
+        self.anyone().with("authorization", &format!("Bearer {token}"))
+    }
+
+    /// Calls without any token.
+    pub fn anyone(&self) -> Caller {
+        Caller::new(self.address)
+    }
+
+    pub fn home(&self) -> &Arc<Home> {
+        &self.home
+    }
+
+    /// All it printed so far.
+    pub fn output(&self) -> String {
+        self.output.lock().expect("no panic there").clone()
+    }
+
+    /// Waits until it has printed `text`.
+    #[track_caller]
+    pub fn wait_for_output(&self, text: &str) {
+        eventually(&format!("it prints {text:?}"), || self.output().contains(text).then_some(()));
+    }
+
+    /// kill -9: no chance to flush anything.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Sends `TERM`, `INT`, `HUP`, ….
+    pub fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let done = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(done.expect("`kill` runs").success(), "kill -s {name} {pid}");
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    #[track_caller]
+    pub fn wait_for_exit(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        eventually_within(SOON * 2, "the process ends", || child.try_wait().ok()?)
+    }
+
+    /// Kills it and starts it again on the same data.
+    pub fn restart(mut self) -> Self {
+        self.kill();
+        let (setup, home) = (self.setup.clone(), Arc::clone(&self.home));
+        drop(self);
+        setup.start_in(home)
+    }
+
+    /// Resident memory in KiB, from `/proc`.
+    pub fn resident_kib(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("a running process");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number.and_then(|n| n.parse().ok()).expect("VmRSS in kB")
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        self.kill();
+        if std::thread::panicking() {
+            eprintln!("--- the gateway said:\n{}\n---", self.output());
+        }
+    }
+}
+
+/// A port that nobody listens on right now.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
+}
+
+/// Copies what a pipe says into `buffer`, on a thread that ends with the pipe.
+fn collect(
+    pipe: Option<impl Read + Send + 'static>,
+    buffer: &Arc<Mutex<String>>,
+) -> Option<std::thread::JoinHandle<()>> {
+    let (mut pipe, buffer) = (pipe?, Arc::clone(buffer));
+    Some(std::thread::spawn(move || {
+        let mut bytes = [0; 8192];
+        while let Ok(read @ 1..) = pipe.read(&mut bytes) {
+            let text = String::from_utf8_lossy(&bytes[..read]);
+            buffer.lock().expect("no panic there").push_str(&text);
+        }
+    }))
+}

@@ -1,0 +1,53 @@
+//! What the behaviour tests stand on. Every test starts its own gateway, the real binary in a
+//! directory of its own, and as many stub upstreams as it needs; both speak through real sockets.
+//!
+//! | file | gives |
+//! |---|---|
+//! | `gateway.rs` | [`Gateway`]: the process, its directory, its output, its signals |
+//! | `http.rs` | [`Caller`], [`Connection`], [`Stream`]: a small blocking HTTP/1.1 client |
+//! | `upstream.rs` | [`Upstream`]: a scriptable stub upstream that remembers what it was asked |
+//! | `reply.rs` | [`Reply`]: what the stub answers, byte by byte and step by step |
+//! | `wire.rs` | faithful bodies and streams of each dialect, and the content encodings |
+//! | `operator.rs` | what an operator does by hand: sites, accounts, waiting for routes, reading the log |
+//!
+//! Nothing here sleeps for luck: [`eventually`] polls a condition until it holds or its time is up.
+
+// Each test file is a crate of its own and uses only a part of this.
+#![allow(dead_code, unused_imports)]
+
+mod gateway;
+mod http;
+mod operator;
+mod reply;
+mod upstream;
+pub mod wire;
+
+use std::time::{Duration, Instant};
+
+pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
+pub use http::{Answer, Ask, Caller, Connection, Stream, split_events};
+pub use operator::Pair;
+pub use reply::{Gate, Reply};
+pub use upstream::{Asked, Upstream};
+
+/// Time a test gives to anything that should happen soon. Generous: it only bounds a failure.
+pub const SOON: Duration = Duration::from_secs(15);
+
+/// Polls until `ask` gives a value; panics with `what` when `limit` has passed.
+#[track_caller]
+pub fn eventually_within<T>(limit: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(value) = ask() {
+            return value;
+        }
+        assert!(Instant::now() < deadline, "after {limit:?} still not true: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// [`eventually_within`] the usual time.
+#[track_caller]
+pub fn eventually<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    eventually_within(SOON, what, ask)
+}

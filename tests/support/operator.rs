@@ -1,0 +1,152 @@
+//! What an operator does with the admin API, and what a client asks for most often.
+
+use serde_json::{Value, json};
+
+use super::{Answer, Ask, Caller, Gateway, Upstream, eventually};
+
+/// Two upstreams with the same model behind one gateway. Selection is weighted, and the first
+/// weighs ten thousand times the second, so that it is asked first.
+pub struct Pair {
+    pub gateway: Gateway,
+    pub first: Upstream,
+    pub second: Upstream,
+}
+
+impl Pair {
+    pub const MODEL: &'static str = "model-pair";
+
+    pub fn start() -> Self {
+        Self::with(&[])
+    }
+
+    pub fn with(variables: &[(&str, &str)]) -> Self {
+        let gateway = Gateway::with(variables);
+        let (first, second) = (Upstream::start(&[Self::MODEL]), Upstream::start(&[Self::MODEL]));
+        for (upstream, name, weight) in [(&first, "first", 100.0), (&second, "second", 0.01)] {
+            let site = gateway.create_site(&json!({"name": name, "url": upstream.url(),
+                "platform": "openai", "globalWeight": weight}));
+            gateway.create_account(&site, "sk-upstream-key");
+        }
+        gateway.wait_for_channels(Self::MODEL, 2);
+        Self { gateway, first, second }
+    }
+
+    /// The channel of the first (`true`) or the second upstream.
+    #[track_caller]
+    pub fn channel(&self, name: &str) -> Value {
+        let channels = self.gateway.channels(Self::MODEL);
+        let found = channels.into_iter().find(|channel| channel["site"]["name"] == name);
+        found.unwrap_or_else(|| panic!("no channel of the site {name}"))
+    }
+}
+
+impl Gateway {
+    #[track_caller]
+    pub fn create_site(&self, site: &Value) -> Value {
+        self.admin().post("/api/sites", site).expect(200)
+    }
+
+    /// An API-key account on a site; discovery runs in the background.
+    #[track_caller]
+    pub fn create_account(&self, site: &Value, key: &str) -> Value {
+        let account = json!({"siteId": site["id"], "accessToken": key, "credentialMode": "apikey"});
+        self.admin().post("/api/accounts", &account).expect(200)
+    }
+
+    /// A site and an account for a stub, with its models routed.
+    #[track_caller]
+    pub fn add(&self, name: &str, upstream: &Upstream) -> (Value, Value) {
+        self.add_as(&json!({"name": name, "platform": "openai"}), upstream)
+    }
+
+    /// As [`Gateway::add`], with more fields of the site.
+    #[track_caller]
+    pub fn add_as(&self, site: &Value, upstream: &Upstream) -> (Value, Value) {
+        let mut site = site.clone();
+        site["url"] = json!(upstream.url());
+        let site = self.create_site(&site);
+        let account = self.create_account(&site, "sk-upstream-key");
+        self.wait_for_task(&account);
+        (site, account)
+    }
+
+    /// Waits for the task that an answer named in `jobId`; gives the finished task.
+    #[track_caller]
+    pub fn wait_for_task(&self, answer: &Value) -> Value {
+        let id = answer["jobId"].as_str();
+        let path = format!("/api/tasks/{}", id.unwrap_or_else(|| panic!("no jobId in {answer}")));
+        eventually("the background task ends", || {
+            let task = self.admin().get(&path).expect(200)["task"].clone();
+            matches!(task["status"].as_str(), Some("succeeded" | "failed")).then_some(task)
+        })
+    }
+
+    /// Waits until a model has this many channels.
+    #[track_caller]
+    pub fn wait_for_channels(&self, model: &str, count: usize) -> Vec<Value> {
+        eventually(&format!("{model} has {count} channels"), || {
+            let channels = self.channels(model);
+            (channels.len() == count).then_some(channels)
+        })
+    }
+
+    #[track_caller]
+    pub fn routes(&self) -> Vec<Value> {
+        let routes = self.admin().get("/api/routes").expect(200);
+        routes.as_array().expect("an array of routes").clone()
+    }
+
+    /// The channels of the route with exactly this pattern.
+    #[track_caller]
+    pub fn channels(&self, model: &str) -> Vec<Value> {
+        let routes = self.routes().into_iter();
+        let route = routes.filter(|route| route["modelPattern"] == model).next_back();
+        route.and_then(|route| route["channels"].as_array().cloned()).unwrap_or_default()
+    }
+
+    /// The ids that a client sees at `/v1/models`.
+    #[track_caller]
+    pub fn models(&self) -> Vec<String> {
+        let list = self.client().get("/v1/models").expect(200);
+        let items = list["data"].as_array().expect("a list").iter();
+        items.map(|item| item["id"].as_str().expect("an id").to_owned()).collect()
+    }
+
+    /// The proxy log, newest first.
+    #[track_caller]
+    pub fn logs(&self) -> Vec<Value> {
+        let page = self.admin().get("/api/stats/proxy-logs?limit=100").expect(200);
+        page["items"].as_array().expect("items").clone()
+    }
+
+    /// Waits until the log has this many rows; oldest first.
+    #[track_caller]
+    pub fn wait_for_logs(&self, count: usize) -> Vec<Value> {
+        let mut rows = eventually(&format!("the log has {count} rows"), || {
+            let rows = self.logs();
+            (rows.len() >= count).then_some(rows)
+        });
+        assert_eq!(rows.len(), count, "{rows:#?}");
+        rows.sort_by_key(|row| row["id"].as_i64());
+        rows
+    }
+}
+
+impl Caller {
+    /// A chat completion for a model, not streamed.
+    pub fn chat(&self, model: &str) -> Answer {
+        self.send(Self::chat_ask(model, false))
+    }
+
+    /// A chat completion for a model, streamed, read to its clean end.
+    #[track_caller]
+    pub fn chat_streamed(&self, model: &str) -> Answer {
+        self.stream(Self::chat_ask(model, true)).whole()
+    }
+
+    pub fn chat_ask(model: &str, streamed: bool) -> Ask {
+        let body = json!({"model": model, "stream": streamed,
+            "messages": [{"role": "user", "content": "Which way?"}]});
+        Ask::post("/v1/chat/completions").json(&body)
+    }
+}

@@ -1,0 +1,195 @@
+//! What a stub upstream answers: a status, headers, and a body that may come in pieces, wait for
+//! the test, stop half-way, or never come.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::SOON;
+
+/// An answer to play once or many times.
+#[derive(Clone)]
+pub struct Reply {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    /// What happens before the first byte.
+    pub(super) before: Vec<Step>,
+    pub(super) body: Body,
+    /// How a body in pieces ends.
+    pub(super) end: End,
+}
+
+#[derive(Clone)]
+pub(super) enum Body {
+    /// With a Content-Length.
+    Whole(Vec<u8>),
+    /// Chunked, step by step.
+    Steps(Vec<Step>),
+}
+
+#[derive(Clone)]
+pub(super) enum Step {
+    Piece(Arc<[u8]>),
+    Pause(Duration),
+    Wait(Gate),
+    /// Nothing more, until the other side hangs up.
+    Stall,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    Clean,
+    /// The connection closes without the last chunk.
+    Cut,
+    /// The connection closes before any byte of an answer.
+    Silent,
+}
+
+/// A door that the test opens: a stub waits at it, so that no test depends on timing.
+#[derive(Clone, Default)]
+pub struct Gate {
+    state: Arc<(Mutex<bool>, Condvar)>,
+}
+
+// === impl Reply ===
+
+impl Reply {
+    pub fn bytes(status: u16, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            status,
+            headers: vec![("content-type".to_owned(), content_type.to_owned())],
+            before: Vec::new(),
+            body: Body::Whole(body.into()),
+            end: End::Clean,
+        }
+    }
+
+    pub fn json(status: u16, body: &Value) -> Self {
+        Self::bytes(status, "application/json", body.to_string())
+    }
+
+    pub fn html(status: u16, page: &str) -> Self {
+        Self::bytes(status, "text/html; charset=utf-8", page)
+    }
+
+    /// An error body as OpenAI-style upstreams write it.
+    pub fn error(status: u16, message: &str) -> Self {
+        let error = serde_json::json!({"error": {"message": message, "type": "server_error",
+            "param": null, "code": null}});
+        Self::json(status, &error)
+    }
+
+    /// A stream of server-sent events, one chunk each, as given.
+    pub fn events<E: AsRef<[u8]>>(events: impl IntoIterator<Item = E>) -> Self {
+        let pieces = events.into_iter();
+        let steps = pieces.map(|event| Step::Piece(event.as_ref().into()));
+        let mut reply = Self::bytes(200, "text/event-stream", Vec::new());
+        reply.body = Body::Steps(steps.collect());
+        reply
+    }
+
+    /// Closes the connection instead of answering.
+    pub fn silence() -> Self {
+        let mut reply = Self::bytes(200, "text/plain", Vec::new());
+        reply.end = End::Silent;
+        reply
+    }
+
+    /// Takes the request and never answers.
+    pub fn stall() -> Self {
+        let mut reply = Self::silence();
+        reply.before = vec![Step::Stall];
+        reply
+    }
+
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Waits before the head.
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.before.push(Step::Pause(delay));
+        self
+    }
+
+    /// Waits for the test before the head.
+    pub fn head_waits_for(mut self, gate: &Gate) -> Self {
+        self.before.push(Step::Wait(gate.clone()));
+        self
+    }
+
+    /// Waits for the test before piece `index`.
+    pub fn waits_for(self, index: usize, gate: &Gate) -> Self {
+        self.insert(index, Step::Wait(gate.clone()))
+    }
+
+    /// A pause before every piece but the first.
+    pub fn paced(mut self, delay: Duration) -> Self {
+        let steps = self.steps();
+        for index in (1..steps.len()).rev() {
+            steps.insert(index, Step::Pause(delay));
+        }
+        self
+    }
+
+    /// Only the first `pieces`, then the connection closes without a proper end.
+    pub fn cut_after(mut self, pieces: usize) -> Self {
+        self.steps().truncate(pieces);
+        self.end = End::Cut;
+        self
+    }
+
+    /// Only the first `pieces`, then nothing more for ever.
+    pub fn stalls_after(mut self, pieces: usize) -> Self {
+        self.steps().truncate(pieces);
+        self.steps().push(Step::Stall);
+        self.end = End::Cut;
+        self
+    }
+
+    fn insert(mut self, index: usize, step: Step) -> Self {
+        self.steps().insert(index, step);
+        self
+    }
+
+    /// The steps of the body; a whole body becomes one piece.
+    fn steps(&mut self) -> &mut Vec<Step> {
+        if let Body::Whole(bytes) = &self.body {
+            self.body = Body::Steps(vec![Step::Piece(bytes.as_slice().into())]);
+        }
+        match &mut self.body {
+            Body::Steps(steps) => steps,
+            Body::Whole(_) => unreachable!("turned into steps above"),
+        }
+    }
+}
+
+// === impl Gate ===
+
+impl Gate {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn open(&self) {
+        *self.state.0.lock().expect("no panic there") = true;
+        self.state.1.notify_all();
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        *self.state.0.lock().expect("no panic there")
+    }
+
+    /// Waits a moment for the gate; gives whether it is open.
+    pub(super) fn wait_a_moment(&self) -> bool {
+        let open = self.state.0.lock().expect("no panic there");
+        let moment = Duration::from_millis(5);
+        let waited = self.state.1.wait_timeout_while(open, moment, |open| !*open);
+        *waited.expect("no panic there").0
+    }
+
+    /// Longest a stub waits, so that a failed test does not leave it behind for ever.
+    pub(super) const LIMIT: Duration = Duration::from_secs(2 * SOON.as_secs());
+}

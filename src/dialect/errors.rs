@@ -1,29 +1,21 @@
-//! Error bodies and events: our own, and what upstreams send.
+//! Error bodies and events: our own, in the shape each surface expects (proxy.md 4 and 10.5), and
+//! the reading of what upstreams send.
+//!
+//! An upstream's error is shown to clients and written to the log, so it is cleaned on the way in:
+//! never raw HTML, blanks collapsed, bounded, and without addresses or keys.
 
 use super::Dialect;
 use bytes::Bytes;
-use std::time::Duration;
+use serde_json::{Value, json};
 
-/// What an upstream's error says, fit to be shown to a client.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UpstreamError {
-    /// Never empty, at most 400 characters, one line, without addresses or credentials.
-    pub message: String,
-    /// `error.type`
-    pub kind: Option<String>,
-    /// `error.code`
-    pub code: Option<String>,
-    /// `error.param`
-    pub param: Option<String>,
-    /// When the body says it: how long until a retry makes sense.
-    pub retry_after: Option<Duration>,
-}
+pub use super::upstream_error::{UpstreamError, read, upstream_text};
 
 /// An error on its way to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorReply<'a> {
     pub status: u16,
-    /// `error.type` of the OpenAI-style surfaces; `None` takes the one that fits the status.
+    /// `error.type`; `None` takes the one that fits the status. On messages only that API's own
+    /// names are used, whatever is asked for.
     pub kind: Option<&'a str>,
     pub message: &'a str,
     pub code: Option<&'a str>,
@@ -31,27 +23,286 @@ pub struct ErrorReply<'a> {
     pub request_id: &'a str,
 }
 
-/// The body of an error answer in the surface's shape (proxy.md 4).
-pub fn body(_dialect: Dialect, _error: &ErrorReply<'_>) -> Bytes {
-    Bytes::new()
+/// The body of an error answer in the surface's shape.
+pub fn body(dialect: Dialect, error: &ErrorReply<'_>) -> Bytes {
+    let body = match dialect {
+        Dialect::Messages => json!({
+            "type": "error",
+            "error": {"type": messages_kind(error.kind, error.status), "message": error.message},
+            "request_id": error.request_id,
+        }),
+        Dialect::Gemini => json!({"error": {
+            "code": error.status,
+            "message": error.message,
+            "status": gemini_status(error.status),
+            "type": error.kind.unwrap_or(kind_of(error.status)),
+        }}),
+        _ => json!({"error": {
+            "message": error.message,
+            "type": error.kind.unwrap_or(kind_of(error.status)),
+            "param": error.param,
+            "code": error.code,
+        }}),
+    };
+    Bytes::from(body.to_string())
 }
 
-/// The event that tells a client that its stream broke after output (proxy.md 10.5). `sequence` counts on responses only.
-pub fn stream_event(_dialect: Dialect, _error: &UpstreamError, _sequence: u64) -> Bytes {
-    Bytes::new()
+/// `error.type` on the OpenAI-style surfaces, by status.
+pub fn kind_of(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        503 => "server_error",
+        400..=499 | 501 => "invalid_request_error",
+        _ => "upstream_error",
+    }
 }
 
-/// The bytes that keep a silent stream open (proxy.md 10.3).
-pub fn keepalive(_dialect: Dialect, _message_started: bool) -> &'static [u8] {
-    b": keepalive\n\n"
+/// The messages API has a closed set of names.
+fn messages_kind(kind: Option<&str>, status: u16) -> &str {
+    const NAMES: [&str; 10] = [
+        "invalid_request_error",
+        "authentication_error",
+        "billing_error",
+        "permission_error",
+        "not_found_error",
+        "request_too_large",
+        "rate_limit_error",
+        "timeout_error",
+        "api_error",
+        "overloaded_error",
+    ];
+    if let Some(kind) = kind.filter(|kind| NAMES.contains(kind)) {
+        return kind;
+    }
+    match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 | 529 => "overloaded_error",
+        400..=499 => "invalid_request_error",
+        _ => "api_error",
+    }
 }
 
-/// Reads an error body as an upstream sent it; the message is the detail alone.
-pub fn read(_status: u16, _body: &[u8]) -> UpstreamError {
-    UpstreamError::default()
+fn gemini_status(status: u16) -> &'static str {
+    match status {
+        400 | 413 => "INVALID_ARGUMENT",
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        429 => "RESOURCE_EXHAUSTED",
+        501 => "UNIMPLEMENTED",
+        503 => "UNAVAILABLE",
+        504 => "DEADLINE_EXCEEDED",
+        _ => "INTERNAL",
+    }
 }
 
-/// The text for log and judges: `[upstream:<path>] Upstream returned HTTP <status>: <detail>`.
-pub fn upstream_text(_path: &str, _status: u16, _detail: &str) -> String {
-    String::new()
+// === streams ===
+
+/// The event that tells a client that its stream broke after output. The SDKs raise on it; no end
+/// marker follows. `sequence` counts on responses only, `response_id` is the id of the response
+/// that broke, where one is known.
+pub fn stream_event(
+    dialect: Dialect,
+    error: &UpstreamError,
+    sequence: u64,
+    response_id: Option<&str>,
+) -> Bytes {
+    let kind = error.kind.as_deref().unwrap_or("stream_error");
+    let text = match dialect {
+        Dialect::Messages => {
+            let kind = messages_kind(error.kind.as_deref(), 500);
+            let event = json!({"type": "error", "error": {"type": kind, "message": error.message}});
+            format!("event: error\ndata: {event}\n\n")
+        }
+        Dialect::Responses => {
+            let event = failed_response(error, sequence, response_id);
+            format!("event: response.failed\ndata: {event}\n\n")
+        }
+        _ => {
+            let event = json!({"error": {
+                "message": error.message, "type": kind, "param": error.param, "code": error.code,
+            }});
+            format!("data: {event}\n\n")
+        }
+    };
+    Bytes::from(text)
+}
+
+/// A whole response object: the SDKs' types require its keys.
+fn failed_response(error: &UpstreamError, sequence: u64, response_id: Option<&str>) -> Value {
+    let code = error.code.as_deref().or(error.kind.as_deref()).unwrap_or("server_error");
+    json!({
+        "type": "response.failed",
+        "sequence_number": sequence,
+        "response": {
+            "id": response_id.unwrap_or("resp_unknown"),
+            "object": "response",
+            "status": "failed",
+            "error": {"code": code, "message": error.message},
+            "incomplete_details": null,
+            "output": [],
+            "usage": null,
+            "metadata": {},
+        },
+    })
+}
+
+/// The bytes that keep a silent stream open. On messages a `ping`, once `message_start` has passed;
+/// elsewhere a comment: typed events are never invented.
+pub fn keepalive(dialect: Dialect, message_started: bool) -> &'static [u8] {
+    if dialect == Dialect::Messages && message_started {
+        b"event: ping\ndata: {\"type\":\"ping\"}\n\n"
+    } else {
+        b": keepalive\n\n"
+    }
+}
+
+// === the caller's key ===
+
+/// Why a caller's key is refused, in the order of the checks (proxy.md 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRefusal {
+    Missing,
+    Disabled,
+    Expired,
+    OverCost,
+    OverRequests,
+    Invalid,
+}
+
+impl KeyRefusal {
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Missing => 401,
+            _ => 403,
+        }
+    }
+
+    /// `error.code`, for programs.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Missing => "missing_api_key",
+            Self::Disabled => "key_disabled",
+            Self::Expired => "key_expired",
+            Self::OverCost => "key_over_cost",
+            Self::OverRequests => "key_over_requests",
+            Self::Invalid => "invalid_api_key",
+        }
+    }
+
+    /// `error.message`, for people.
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Missing => "Missing API key: send Authorization, x-api-key, x-goog-api-key or ?key=",
+            Self::Disabled => "This API key is disabled",
+            Self::Expired => "This API key has expired",
+            Self::OverCost => "This API key has used up its cost limit",
+            Self::OverRequests => "This API key has used up its request limit",
+            Self::Invalid => "Invalid API key",
+        }
+    }
+
+    /// The answer, for [`body`]. Its type is that of an authentication failure on every surface,
+    /// also where the status is 403.
+    pub fn reply(self, request_id: &str) -> ErrorReply<'_> {
+        ErrorReply {
+            status: self.status(),
+            kind: Some("authentication_error"),
+            message: self.message(),
+            code: Some(self.code()),
+            param: None,
+            request_id,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(bytes: &[u8]) -> Value {
+        serde_json::from_slice(bytes).unwrap()
+    }
+
+    #[test]
+    fn every_surface_has_its_own_error_body() {
+        let error = ErrorReply {
+            status: 503,
+            kind: None,
+            message: "No available channels for this model",
+            code: Some("c"),
+            param: None,
+            request_id: "r-1",
+        };
+        let message = error.message;
+        for dialect in [Dialect::Chat, Dialect::Responses, Dialect::Completions, Dialect::Images] {
+            let wanted = json!({"error":{"message":message,"type":"server_error","param":null,"code":"c"}});
+            assert_eq!(parsed(&body(dialect, &error)), wanted);
+        }
+        let wanted =
+            json!({"type":"error","error":{"type":"overloaded_error","message":message},"request_id":"r-1"});
+        assert_eq!(parsed(&body(Dialect::Messages, &error)), wanted);
+        let wanted =
+            json!({"error":{"code":503,"message":message,"status":"UNAVAILABLE","type":"server_error"}});
+        assert_eq!(parsed(&body(Dialect::Gemini, &error)), wanted);
+    }
+
+    #[test]
+    fn types_follow_the_status() {
+        for (status, openai, messages) in [
+            (400, "invalid_request_error", "invalid_request_error"),
+            (401, "authentication_error", "authentication_error"),
+            (403, "permission_error", "permission_error"),
+            (404, "not_found_error", "not_found_error"),
+            (413, "invalid_request_error", "request_too_large"),
+            (429, "rate_limit_error", "rate_limit_error"),
+            (500, "upstream_error", "api_error"),
+            (501, "invalid_request_error", "api_error"),
+            (502, "upstream_error", "api_error"),
+            (503, "server_error", "overloaded_error"),
+            (529, "upstream_error", "overloaded_error"),
+        ] {
+            assert_eq!(kind_of(status), openai, "{status}");
+            assert_eq!(messages_kind(None, status), messages, "{status}");
+            assert_eq!(messages_kind(Some("upstream_error"), status), messages, "{status}");
+        }
+        assert_eq!(messages_kind(Some("overloaded_error"), 500), "overloaded_error");
+    }
+
+    #[test]
+    fn a_broken_stream_ends_in_the_clients_dialect() {
+        let error = UpstreamError { message: "gone".into(), code: Some("c".into()), ..Default::default() };
+        let text =
+            |dialect| String::from_utf8(stream_event(dialect, &error, 7, Some("resp_1")).to_vec()).unwrap();
+        let data = |text: &str, start: &str| {
+            assert!(text.starts_with(start) && text.ends_with("\n\n"), "{text}");
+            parsed(text.split_once("data: ").unwrap().1.as_bytes())
+        };
+        let chat = data(&text(Dialect::Chat), "data: ");
+        assert_eq!(chat, json!({"error":{"message":"gone","type":"stream_error","param":null,"code":"c"}}));
+        let messages = data(&text(Dialect::Messages), "event: error\n");
+        assert_eq!(messages, json!({"type":"error","error":{"type":"api_error","message":"gone"}}));
+        let failed = data(&text(Dialect::Responses), "event: response.failed\n");
+        assert_eq!(failed["sequence_number"], 7);
+        assert_eq!(failed["response"]["id"], "resp_1");
+        assert_eq!(failed["response"]["error"], json!({"code":"c","message":"gone"}));
+    }
+
+    #[test]
+    fn a_refused_key_says_why() {
+        let refused = parsed(&body(Dialect::Chat, &KeyRefusal::Missing.reply("r")));
+        assert_eq!(refused["error"]["code"], "missing_api_key");
+        assert_eq!(refused["error"]["type"], "authentication_error");
+        assert_eq!(KeyRefusal::Missing.status(), 401);
+        let refused = parsed(&body(Dialect::Messages, &KeyRefusal::Expired.reply("r")));
+        assert_eq!(refused["error"]["type"], "authentication_error");
+        assert_eq!(KeyRefusal::Expired.status(), 403);
+    }
 }

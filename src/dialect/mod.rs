@@ -17,6 +17,7 @@ pub mod json;
 pub mod judge;
 pub mod observe;
 pub mod sse;
+mod upstream_error;
 pub mod usage;
 
 /// A form of request and answer that clients speak.

@@ -1,1 +1,307 @@
 //! An incremental reader of server-sent events.
+//!
+//! Chunks go in as the network cut them, events come out. Lines end in LF, CRLF or CR, comments and
+//! unknown fields are skipped, several `data` lines are joined, a byte order mark is ignored, and a
+//! last event needs no blank line. Everything is bytes: a character split over two chunks is whole
+//! again in its event. An event that lies inside one chunk is handed out without a copy.
+//!
+//! Memory is bounded: of an event longer than the limit only the beginning and the end are kept,
+//! and it is marked as cut.
+
+/// An event as it was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// The `event` field, empty when there is none.
+    pub name: &'a [u8],
+    /// The `data` lines, joined by LF.
+    pub data: &'a [u8],
+    /// Where the event began in the chunk being read; `None` when in an earlier one.
+    pub start: Option<usize>,
+    /// Where it ended in the chunk being read, its blank line included.
+    pub end: usize,
+    /// The middle of `data` is missing.
+    pub cut: bool,
+}
+
+/// Reads events from chunks.
+#[derive(Debug)]
+pub struct Scanner {
+    limit: usize,
+    /// A line whose end has not come yet.
+    line: Vec<u8>,
+    /// What earlier chunks, or earlier lines, said of the event being read.
+    name: Vec<u8>,
+    data: Vec<u8>,
+    has_data: bool,
+    cut: bool,
+    /// Some line of the event being read has begun in an earlier chunk.
+    begun: bool,
+    /// The last chunk ended in CR: a LF now belongs to it.
+    after_cr: bool,
+    /// No line has been read yet: a byte order mark may still come.
+    fresh: bool,
+}
+
+impl Scanner {
+    /// A reader that keeps at most about `limit` bytes of one event.
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit: limit.max(64),
+            line: Vec::new(),
+            name: Vec::new(),
+            data: Vec::new(),
+            has_data: false,
+            cut: false,
+            begun: false,
+            after_cr: false,
+            fresh: true,
+        }
+    }
+
+    /// No event is half read: a comment or an event of one's own may be put here.
+    pub fn between_events(&self) -> bool {
+        !self.begun
+    }
+
+    /// Reads the next chunk and calls `each` for every event that ends in it.
+    pub fn feed(&mut self, chunk: &[u8], mut each: impl FnMut(Event<'_>)) {
+        let mut at = 0;
+        if std::mem::take(&mut self.after_cr) && chunk.first() == Some(&b'\n') {
+            at = 1;
+        }
+        let mut block = Block { start: if self.begun { None } else { Some(at) }, name: None, data: None };
+        while let Some(length) = memchr::memchr2(b'\n', b'\r', &chunk[at..]) {
+            let end = at + length;
+            let line = &chunk[at..end];
+            at = end + 1;
+            if chunk[end] == b'\r' {
+                match chunk.get(at) {
+                    Some(b'\n') => at += 1,
+                    Some(_) => {}
+                    None => self.after_cr = true,
+                }
+            }
+            let blank = if self.line.is_empty() {
+                self.take(line, &mut block)
+            } else {
+                self.line.extend_from_slice(line);
+                self.take_held_line()
+            };
+            if blank {
+                self.dispatch(&block, at, &mut each);
+                block = Block { start: Some(at), name: None, data: None };
+            }
+        }
+        self.hold(&chunk[at..], &block, at);
+    }
+
+    /// The stream is over: hands out an event that no blank line ended.
+    pub fn finish(&mut self, mut each: impl FnMut(Event<'_>)) {
+        self.take_held_line();
+        self.dispatch(&Block { start: None, name: None, data: None }, 0, &mut each);
+    }
+
+    /// Reads a line that lies in the chunk; true when it is blank and so ends the event.
+    fn take<'c>(&mut self, line: &'c [u8], block: &mut Block<'c>) -> bool {
+        match self.field(line) {
+            Field::Blank => return true,
+            Field::Name(name) => block.name = Some(name),
+            Field::Data(data) if block.data.is_none() && !self.has_data => block.data = Some(data),
+            Field::Data(data) => {
+                if let Some(first) = block.data.take() {
+                    self.append(first);
+                }
+                self.append(data);
+            }
+            Field::Other => {}
+        }
+        false
+    }
+
+    /// Reads the line held back from earlier chunks, now that its end has come.
+    fn take_held_line(&mut self) -> bool {
+        let line = std::mem::take(&mut self.line);
+        match self.field(&line) {
+            Field::Blank => return true,
+            Field::Name(name) => self.name = name.to_vec(),
+            Field::Data(data) => self.append(data),
+            Field::Other => {}
+        }
+        false
+    }
+
+    fn field<'c>(&mut self, mut line: &'c [u8]) -> Field<'c> {
+        if std::mem::take(&mut self.fresh) {
+            line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+        }
+        let value = |rest: &'c [u8]| rest.strip_prefix(b" ").unwrap_or(rest);
+        if let Some(rest) = line.strip_prefix(b"data:") {
+            Field::Data(value(rest))
+        } else if let Some(rest) = line.strip_prefix(b"event:") {
+            Field::Name(value(rest))
+        } else {
+            match line {
+                b"" => Field::Blank,
+                b"data" => Field::Data(b""),
+                b"event" => Field::Name(b""),
+                _ => Field::Other,
+            }
+        }
+    }
+
+    fn append(&mut self, line: &[u8]) {
+        if std::mem::replace(&mut self.has_data, true) {
+            self.data.push(b'\n');
+        }
+        self.data.extend_from_slice(line);
+        self.cut |= shorten(&mut self.data, self.limit);
+    }
+
+    fn dispatch(&mut self, block: &Block<'_>, end: usize, each: &mut impl FnMut(Event<'_>)) {
+        if block.data.is_some() || self.has_data {
+            each(Event {
+                name: block.name.unwrap_or(&self.name),
+                data: block.data.unwrap_or(&self.data),
+                start: block.start,
+                end,
+                cut: self.cut,
+            });
+        }
+        self.name.clear();
+        self.data = Vec::new();
+        self.has_data = false;
+        self.cut = false;
+        self.begun = false;
+    }
+
+    /// Keeps what the next chunk will continue.
+    fn hold(&mut self, rest: &[u8], block: &Block<'_>, at: usize) {
+        if let Some(name) = block.name {
+            self.name = name.to_vec();
+        }
+        if let Some(data) = block.data {
+            self.append(data);
+        }
+        self.line.extend_from_slice(rest);
+        self.cut |= shorten(&mut self.line, self.limit);
+        self.begun |= !rest.is_empty() || block.start.is_some_and(|start| start < at);
+    }
+}
+
+/// What the chunk being read says of the event being read.
+struct Block<'c> {
+    start: Option<usize>,
+    name: Option<&'c [u8]>,
+    data: Option<&'c [u8]>,
+}
+
+enum Field<'c> {
+    Blank,
+    Name(&'c [u8]),
+    Data(&'c [u8]),
+    Other,
+}
+
+/// Cuts the middle out of what has outgrown the limit. What is left is small enough that the next
+/// cut is far away, so that a long line costs no more than its length.
+fn shorten(bytes: &mut Vec<u8>, limit: usize) -> bool {
+    if bytes.len() <= limit {
+        return false;
+    }
+    bytes.drain(limit / 4..bytes.len() - limit / 4);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    type Read = Vec<(String, String)>;
+
+    fn read(chunks: &[&[u8]]) -> Read {
+        let mut events = Vec::new();
+        let mut scanner = Scanner::new(1 << 20);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        for chunk in chunks {
+            scanner.feed(chunk, |event| {
+                assert!(event.start.unwrap_or(0) < event.end && event.end <= chunk.len());
+                events.push((text(event.name), text(event.data)));
+            });
+        }
+        scanner.finish(|event| events.push((text(event.name), text(event.data))));
+        events
+    }
+
+    #[test]
+    fn events_are_read_in_every_spelling() {
+        let cases: &[(&str, &[(&str, &str)])] = &[
+            ("data: a\n\ndata: b\n\n", &[("", "a"), ("", "b")]),
+            ("event: e\r\ndata:a\r\n\r\n", &[("e", "a")]),
+            ("data: a\rdata:  b\r\r", &[("", "a\n b")]),
+            ("\u{feff}data: a\n\n", &[("", "a")]),
+            (": hello\n\nid: 5\nretry: 1\ndata: a\n\n", &[("", "a")]),
+            ("event: lost\n\ndata: a\n\n", &[("", "a")]),
+            ("data\n\n", &[("", "")]),
+            ("data: one\nevent: x\nevent: y\ndata: two\ndata: three\n\n", &[("y", "one\ntwo\nthree")]),
+            ("data: a\n\ndata: no blank line", &[("", "a"), ("", "no blank line")]),
+            ("\n\n\r\n\ndata: ü…\n\n", &[("", "ü…")]),
+            ("", &[]),
+        ];
+        for (stream, wanted) in cases {
+            let wanted: Read = wanted.iter().map(|&(n, d)| (n.to_owned(), d.to_owned())).collect();
+            assert_eq!(read(&[stream.as_bytes()]), wanted, "{stream:?}");
+            let bytes: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
+            assert_eq!(read(&bytes), wanted, "byte by byte: {stream:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_knows_where_it_stands_in_its_chunk() {
+        let mut scanner = Scanner::new(1024);
+        let mut spans = Vec::new();
+        for chunk in ["data: a\n\n: c\nda", "ta: b\n\ndata: c\n\n", "event: x\n", "data: d\n\n"] {
+            scanner.feed(chunk.as_bytes(), |event| spans.push((event.start, event.end)));
+        }
+        assert_eq!(spans, [(Some(0), 9), (None, 7), (Some(7), 16), (None, 9)]);
+        assert!(scanner.between_events());
+        scanner.feed(b"d", |_| {});
+        assert!(!scanner.between_events());
+    }
+
+    #[test]
+    fn a_huge_event_keeps_its_beginning_and_its_end() {
+        let mut scanner = Scanner::new(1000);
+        let mut seen = Vec::new();
+        scanner.feed(b"data: first", |_| {});
+        for _ in 0..1000 {
+            scanner.feed(&[b'x'; 100], |_| {});
+            assert!(scanner.line.len() <= 1000);
+        }
+        for chunk in [&b"last\n"[..], b"\ndata: small\n\n"] {
+            scanner.feed(chunk, |event| seen.push((event.data.to_vec(), event.cut)));
+        }
+        assert!(seen[0].1 && seen[0].0.starts_with(b"first") && seen[0].0.ends_with(b"last"));
+        assert_eq!(seen[1], (b"small".to_vec(), false));
+    }
+
+    proptest! {
+        #[test]
+        fn the_cuts_of_the_network_do_not_matter(
+            stream in "(data: ?|event:|:|\\PC|[\n\r]|\n\n){0,40}",
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let bytes = stream.as_bytes();
+            let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            cuts.sort_unstable();
+            let mut chunks = Vec::new();
+            let mut from = 0;
+            for cut in cuts {
+                chunks.push(&bytes[from..cut]);
+                from = cut;
+            }
+            chunks.push(&bytes[from..]);
+            prop_assert_eq!(read(&chunks), read(&[bytes]));
+        }
+    }
+}

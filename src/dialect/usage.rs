@@ -1,6 +1,18 @@
 //! Token usage, read where each dialect puts it (proxy.md 13).
+//!
+//! | dialect | complete answer | stream |
+//! |---|---|---|
+//! | chat, completions | `usage` | `usage` of a chunk; `choices[].usage` and `x_groq.usage` of some sites |
+//! | responses | `usage` | `response.usage` of the terminal event |
+//! | messages | `usage` | `message.usage` of `message_start`, `usage` of `message_delta`, field by field |
+//! | embeddings, images | `usage` | `usage` |
+//! | gemini | `usageMetadata` | the same, cumulative |
+//!
+//! Only these places count: a tool result may hold the same words. Inside them every known spelling
+//! is understood, because sites mix them.
 
-use super::Dialect;
+use super::{Dialect, json};
+use serde_json::Value;
 
 /// What an answer says it consumed. `None` is unknown, zero is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -8,6 +20,7 @@ pub struct Usage {
     /// Input tokens as the dialect counts them: with cached ones on chat and responses, without on messages.
     pub prompt: Option<u64>,
     pub completion: Option<u64>,
+    /// At least `prompt` and `completion` together.
     pub total: Option<u64>,
     pub cache_read: Option<u64>,
     pub cache_creation: Option<u64>,
@@ -19,7 +32,293 @@ pub struct Usage {
     pub prompt_includes_cache: Option<bool>,
 }
 
-/// The usage of a complete answer; `None` when it has none.
-pub fn of_reply(_dialect: Dialect, _body: &[u8]) -> Option<Usage> {
-    None
+impl Usage {
+    /// Takes in a later report of the same stream. Reports are cumulative but may be partial, so each
+    /// field keeps its largest value.
+    pub fn merge(&mut self, later: Usage) {
+        self.prompt = self.prompt.max(later.prompt);
+        self.completion = self.completion.max(later.completion);
+        self.total = self.total.max(later.total);
+        self.cache_read = self.cache_read.max(later.cache_read);
+        self.cache_creation = self.cache_creation.max(later.cache_creation);
+        self.reasoning = self.reasoning.max(later.reasoning);
+        self.audio = self.audio.max(later.audio);
+        self.prompt_includes_cache = later.prompt_includes_cache.or(self.prompt_includes_cache);
+        self.settle_total();
+    }
+
+    fn settle_total(&mut self) {
+        if self.prompt.is_some() || self.completion.is_some() {
+            let sum = self.prompt.unwrap_or(0).saturating_add(self.completion.unwrap_or(0));
+            self.total = Some(self.total.unwrap_or(0).max(sum));
+        }
+    }
+}
+
+/// The usage of a complete answer; `None` when it has none or is no JSON object.
+pub fn of_reply(dialect: Dialect, body: &[u8]) -> Option<Usage> {
+    let key = if dialect == Dialect::Gemini { "usageMetadata" } else { "usage" };
+    let member = json::member(std::str::from_utf8(body).ok()?, key)?;
+    of_record(dialect, &serde_json::from_str(member).ok()?)
+}
+
+/// The usage that one event of a stream reports.
+pub fn of_event(dialect: Dialect, event: &Value) -> Option<Usage> {
+    let record = match dialect {
+        Dialect::Responses => &event["response"]["usage"],
+        Dialect::Messages if event["usage"].is_null() => &event["message"]["usage"],
+        Dialect::Gemini => &event["usageMetadata"],
+        Dialect::Chat | Dialect::Completions if event["usage"].is_null() => {
+            let choices = event["choices"].as_array().map_or(&[][..], Vec::as_slice);
+            let in_choice = choices.iter().map(|choice| &choice["usage"]).find(|usage| usage.is_object());
+            in_choice.unwrap_or(&event["x_groq"]["usage"])
+        }
+        _ => &event["usage"],
+    };
+    of_record(dialect, record)
+}
+
+/// Reads a usage record itself; `None` when it is no object or says nothing known.
+pub fn of_record(dialect: Dialect, record: &Value) -> Option<Usage> {
+    record.as_object()?;
+    let input_details =
+        first_object(record, &["prompt_tokens_details", "input_tokens_details", "promptTokensDetails"]);
+    let output_details = first_object(
+        record,
+        &["completion_tokens_details", "output_tokens_details", "completionTokensDetails"],
+    );
+    let thoughts = first(record, &["thoughtsTokenCount", "thoughts_token_count"]);
+    let candidates = first(record, &["candidatesTokenCount", "candidates_token_count"]);
+
+    let mut usage = Usage {
+        prompt: first(record, PROMPT).or_else(|| parts(input_details)),
+        completion: first(record, COMPLETION)
+            .or_else(|| sum([candidates, thoughts]))
+            .or_else(|| parts(output_details)),
+        total: first(record, TOTAL),
+        cache_read: first(record, CACHE_READ).or_else(|| first(input_details, CACHED)),
+        cache_creation: first(record, CACHE_CREATION)
+            .or_else(|| parts_of_creation(&record["cache_creation"]))
+            .or_else(|| first(input_details, &["cache_creation_tokens", "cacheCreationTokens"])),
+        reasoning: first(output_details, &["reasoning_tokens", "reasoningTokens"])
+            .or_else(|| first(record, &["reasoning_tokens", "reasoningTokens"]))
+            .or(thoughts),
+        audio: sum([first(input_details, AUDIO), first(output_details, AUDIO)]),
+        prompt_includes_cache: includes_cache(dialect, record, input_details),
+    };
+    match (usage.prompt, usage.completion, usage.total) {
+        (None, Some(known), Some(total)) => usage.prompt = Some(total.saturating_sub(known)),
+        (Some(known), None, Some(total)) => usage.completion = Some(total.saturating_sub(known)),
+        _ => {}
+    }
+    usage.settle_total();
+    let counts = [usage.prompt, usage.completion, usage.total, usage.cache_read, usage.cache_creation];
+    counts.iter().any(Option::is_some).then_some(usage)
+}
+
+const PROMPT: &[&str] = &[
+    "prompt_tokens",
+    "input_tokens",
+    "prompt_token_count",
+    "input_token_count",
+    "promptTokens",
+    "inputTokens",
+    "promptTokenCount",
+    "inputTokenCount",
+];
+const COMPLETION: &[&str] = &[
+    "completion_tokens",
+    "output_tokens",
+    "completion_token_count",
+    "output_token_count",
+    "completionTokens",
+    "outputTokens",
+    "completionTokenCount",
+    "outputTokenCount",
+];
+const TOTAL: &[&str] = &["total_tokens", "total_token_count", "totalTokens", "totalTokenCount"];
+const CACHE_READ: &[&str] = &[
+    "cache_read_input_tokens",
+    "prompt_cache_hit_tokens",
+    "cached_tokens",
+    "cache_read_tokens",
+    "cacheReadInputTokens",
+    "promptCacheHitTokens",
+    "cachedTokens",
+    "cacheReadTokens",
+    "cachedContentTokenCount",
+    "cached_content_token_count",
+];
+const CACHE_CREATION: &[&str] = &[
+    "cache_creation_input_tokens",
+    "cache_creation_tokens",
+    "cacheCreationInputTokens",
+    "cacheCreationTokens",
+];
+const CACHED: &[&str] = &["cached_tokens", "cachedTokens"];
+const AUDIO: &[&str] = &["audio_tokens", "audioTokens"];
+const PARTS: &[&str] = &["text_tokens", "audio_tokens", "image_tokens", "reasoning_tokens"];
+
+fn includes_cache(dialect: Dialect, record: &Value, input_details: &Value) -> Option<bool> {
+    let apart = ["cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"]
+        .iter()
+        .any(|key| !record[*key].is_null());
+    let within = input_details.is_object()
+        || !record["prompt_cache_hit_tokens"].is_null()
+        || !record["cachedContentTokenCount"].is_null();
+    match (dialect, apart, within) {
+        (Dialect::Messages, true, _) | (_, true, false) => Some(false),
+        (_, _, true) => Some(true),
+        (_, false, false) => None,
+    }
+}
+
+/// The first of the keys that holds a number.
+fn first(record: &Value, keys: &[&str]) -> Option<u64> {
+    keys.iter().find_map(|key| count(&record[*key]))
+}
+
+fn first_object<'v>(record: &'v Value, keys: &[&str]) -> &'v Value {
+    keys.iter().map(|key| &record[*key]).find(|value| value.is_object()).unwrap_or(&Value::Null)
+}
+
+/// A count as sites write it: some send whole numbers as floats; below zero is none.
+fn count(value: &Value) -> Option<u64> {
+    let number = value.as_u64().or_else(|| value.as_f64().map(|number| number.round().max(0.0) as u64))?;
+    // The store counts in i64.
+    Some(number.min(i64::MAX as u64))
+}
+
+fn sum<const N: usize>(counts: [Option<u64>; N]) -> Option<u64> {
+    counts.into_iter().flatten().reduce(u64::saturating_add)
+}
+
+/// A side as the sum of its details; the cached part lies within the others and adds nothing.
+fn parts(details: &Value) -> Option<u64> {
+    PARTS.iter().filter_map(|key| count(&details[*key])).reduce(u64::saturating_add)
+}
+
+fn parts_of_creation(creation: &Value) -> Option<u64> {
+    sum([count(&creation["ephemeral_5m_input_tokens"]), count(&creation["ephemeral_1h_input_tokens"])])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn counts(usage: Usage) -> [Option<u64>; 6] {
+        [usage.prompt, usage.completion, usage.total, usage.cache_read, usage.cache_creation, usage.reasoning]
+    }
+
+    #[test]
+    fn records_of_every_dialect_are_read() {
+        use Dialect::{Chat, Embeddings, Gemini, Messages, Responses};
+        let n: Option<u64> = None;
+        let cases = [
+            (
+                Chat,
+                json!({"prompt_tokens":5,"completion_tokens":0,"total_tokens":5}),
+                [Some(5), Some(0), Some(5), n, n, n],
+                None,
+            ),
+            (
+                Chat,
+                json!({"prompt_tokens":5,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":3},
+                "completion_tokens_details":{"reasoning_tokens":2}}),
+                [Some(5), Some(7), Some(12), Some(3), n, Some(2)],
+                Some(true),
+            ),
+            (
+                Chat,
+                json!({"prompt_tokens":5,"total_tokens":9,"prompt_cache_hit_tokens":4}),
+                [Some(5), Some(4), Some(9), Some(4), n, n],
+                Some(true),
+            ),
+            (
+                Chat,
+                json!({"promptTokens":5.0,"completionTokens":null,"totalTokens":null}),
+                [Some(5), n, Some(5), n, n, n],
+                None,
+            ),
+            (
+                Responses,
+                json!({"input_tokens":5,"input_tokens_details":{"cached_tokens":0},"output_tokens":6,
+                "output_tokens_details":{"reasoning_tokens":1},"total_tokens":11}),
+                [Some(5), Some(6), Some(11), Some(0), n, Some(1)],
+                Some(true),
+            ),
+            (
+                Messages,
+                json!({"input_tokens":5,"cache_read_input_tokens":40,"output_tokens":6,
+                "cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":3}}),
+                [Some(5), Some(6), Some(11), Some(40), Some(5), n],
+                Some(false),
+            ),
+            (
+                Messages,
+                json!({"input_tokens":5,"output_tokens":6}),
+                [Some(5), Some(6), Some(11), n, n, n],
+                None,
+            ),
+            (
+                Embeddings,
+                json!({"prompt_tokens":8,"total_tokens":8}),
+                [Some(8), Some(0), Some(8), n, n, n],
+                None,
+            ),
+            (
+                Gemini,
+                json!({"promptTokenCount":3,"candidatesTokenCount":4,"thoughtsTokenCount":5,
+                "cachedContentTokenCount":1,"totalTokenCount":12}),
+                [Some(3), Some(9), Some(12), Some(1), n, Some(5)],
+                Some(true),
+            ),
+        ];
+        for (dialect, record, wanted, includes) in cases {
+            let usage = of_record(dialect, &record).unwrap();
+            assert_eq!(counts(usage), wanted, "{record}");
+            assert_eq!(usage.prompt_includes_cache, includes, "{record}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_is_no_usage() {
+        for record in [json!(null), json!({}), json!([]), json!("5"), json!({"prompt_tokens":"5"})] {
+            assert_eq!(of_record(Dialect::Chat, &record), None, "{record}");
+        }
+        assert_eq!(of_reply(Dialect::Chat, b"{\"usage\":null}"), None);
+        assert_eq!(of_reply(Dialect::Chat, b"not json"), None);
+    }
+
+    #[test]
+    fn usage_counts_only_in_its_place() {
+        let body =
+            br#"{"choices":[{"message":{"usage":{"prompt_tokens":999}}}],"usage":{"prompt_tokens":1}}"#;
+        assert_eq!(of_reply(Dialect::Chat, body).unwrap().prompt, Some(1));
+        let event =
+            json!({"type":"content_block_start","content_block":{"input":{"usage":{"input_tokens":9}}}});
+        assert_eq!(of_event(Dialect::Messages, &event), None);
+    }
+
+    #[test]
+    fn the_two_halves_of_a_messages_stream_are_merged() {
+        let start =
+            json!({"message":{"usage":{"input_tokens":80,"cache_read_input_tokens":40,"output_tokens":1}}});
+        let delta = json!({"usage":{"output_tokens":25}});
+        let mut usage = of_event(Dialect::Messages, &start).unwrap();
+        usage.merge(of_event(Dialect::Messages, &delta).unwrap());
+        assert_eq!(counts(usage), [Some(80), Some(25), Some(105), Some(40), None, None]);
+        assert_eq!(usage.prompt_includes_cache, Some(false));
+    }
+
+    #[test]
+    fn sites_that_report_elsewhere_are_understood() {
+        for event in [
+            json!({"choices":[{"usage":{"prompt_tokens":4}}]}),
+            json!({"choices":[],"usage":null,"x_groq":{"usage":{"prompt_tokens":4}}}),
+        ] {
+            assert_eq!(of_event(Dialect::Chat, &event).unwrap().prompt, Some(4), "{event}");
+        }
+    }
 }

@@ -1,0 +1,347 @@
+//! Reads what an upstream says when it refuses (proxy.md 4, "Upstream error text").
+//!
+//! ```text
+//! JSON   error.message, error as text, message, detail    else type/code
+//! HTML   Cloudflare's code and reason                     else title, else first h1
+//! other  the text itself, cut at 400 characters
+//! ```
+
+use serde_json::Value;
+use std::time::Duration;
+
+/// How much of an error body is looked at.
+const MAX_BODY: usize = 64 * 1024;
+/// How much of a plain text is shown, in characters.
+const MAX_TEXT: usize = 400;
+/// A message that an API wrote on purpose may be longer: validation errors name what they want.
+const MAX_MESSAGE: usize = 2000;
+/// Names (`type`, `code`, `param`) longer than this are no names.
+const MAX_NAME: usize = 128;
+
+/// What an upstream's error says, fit to be shown to a client.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpstreamError {
+    /// Never empty, bounded, one line, without addresses or keys.
+    pub message: String,
+    /// `error.type`
+    pub kind: Option<String>,
+    /// `error.code`
+    pub code: Option<String>,
+    /// `error.param`
+    pub param: Option<String>,
+    /// When the body says it: how long until a retry makes sense.
+    pub retry_after: Option<Duration>,
+}
+
+impl UpstreamError {
+    /// An error that we state ourselves.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..Self::default() }
+    }
+
+    /// Takes an error object (or text) as it stands in a body or in a stream's event: `error` itself
+    /// or what contains it. `None` when it says nothing at all.
+    pub fn of_json(value: &Value) -> Option<Self> {
+        // Some Google surfaces wrap the body in an array.
+        let root = value.get(0).unwrap_or(value);
+        let error = if is_error(&root["error"]) { &root["error"] } else { root };
+        let named = |key: &str| name(&error[key]).or_else(|| name(&root[key]));
+        let kind = name(&error["type"]).filter(|kind| kind != "error");
+        let kind = kind.or_else(|| name(&error["status"]).filter(|_| error["status"].is_string()));
+        let code = named("code");
+        let message =
+            [error, &error["message"], &root["message"], &error["detail"], &root["detail"], &root["msg"]]
+                .into_iter()
+                .filter_map(Value::as_str)
+                .map(|text| clean(text, MAX_MESSAGE))
+                .find(|text| !text.is_empty());
+        let message = message.or_else(|| match (&kind, &code) {
+            (Some(kind), Some(code)) => Some(format!("{kind}/{code}")),
+            (one, other) => one.as_ref().or(other.as_ref()).cloned(),
+        })?;
+        Some(Self { message, kind, code, param: named("param"), retry_after: retry_after(error, root) })
+    }
+
+    /// Takes the given texts (a credential, a host name) out of everything it says.
+    pub fn hide(&mut self, secrets: &[&str]) {
+        let fields = [&mut self.kind, &mut self.code, &mut self.param];
+        let texts = fields.into_iter().flatten().chain([&mut self.message]);
+        for text in texts {
+            for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
+                if text.contains(secret) {
+                    *text = text.replace(secret, "…");
+                }
+            }
+        }
+    }
+}
+
+/// Whether the value of an `error` member states an error: `null`, `""` and `{}` do not.
+pub(super) fn is_error(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => !members.is_empty(),
+        Value::String(text) => !text.trim().is_empty(),
+        _ => false,
+    }
+}
+
+/// Reads an error body as an upstream sent it; the message is the detail alone.
+pub fn read(status: u16, body: &[u8]) -> UpstreamError {
+    let body = &body[..body.len().min(MAX_BODY)];
+    if let Some(error) = serde_json::from_slice(body).ok().and_then(|value| UpstreamError::of_json(&value)) {
+        return error;
+    }
+    let text = String::from_utf8_lossy(body);
+    let detail = if looks_like_html(&text) { html_detail(status, &text) } else { clean(&text, MAX_TEXT) };
+    if detail.is_empty() {
+        return UpstreamError::new(format!("Upstream returned HTTP {status}"));
+    }
+    UpstreamError::new(detail)
+}
+
+/// The text for log and judges: `[upstream:<path>] Upstream returned HTTP <status>: <detail>`.
+pub fn upstream_text(path: &str, status: u16, detail: &str) -> String {
+    let prefix = format!("[upstream:{path}] Upstream returned HTTP {status}");
+    // An empty body's detail is that sentence already.
+    if detail.is_empty() || prefix.ends_with(detail) { prefix } else { format!("{prefix}: {detail}") }
+}
+
+// === JSON ===
+
+fn name(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => clean(text, MAX_NAME),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// `retry_after` and `resets_in_seconds` in seconds, `retry_after_ms`, and Google's
+/// `details[].retryDelay: "12s"`; at most 30 days.
+fn retry_after(error: &Value, root: &Value) -> Option<Duration> {
+    let number = |key: &str| error[key].as_f64().or_else(|| root[key].as_f64());
+    let details = error["details"].as_array().map_or(&[][..], Vec::as_slice);
+    let delay =
+        details.iter().find_map(|detail| detail["retryDelay"].as_str()?.strip_suffix('s')?.parse().ok());
+    let seconds = number("retry_after")
+        .or_else(|| number("resets_in_seconds"))
+        .or_else(|| number("retry_after_ms").map(|ms| ms / 1000.0))
+        .or(delay)?;
+    let seconds = seconds.min(30.0 * 86_400.0);
+    Duration::try_from_secs_f64(seconds).ok().filter(|wait| !wait.is_zero())
+}
+
+// === HTML ===
+
+/// Whether a body is a page and not an answer.
+pub(super) fn looks_like_html(text: &str) -> bool {
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    let start = start.get(..start.len().min(15)).unwrap_or_default().to_ascii_lowercase();
+    ["<!doctype html", "<html", "<head", "<body", "<title"].iter().any(|tag| start.starts_with(tag))
+}
+
+/// What an HTML page is about: Cloudflare's code and reason, else its title, else its first heading.
+pub(super) fn html_detail(status: u16, page: &str) -> String {
+    let lower = page.to_ascii_lowercase();
+    let title = element(page, &lower, "title");
+    if lower.contains("cloudflare") {
+        return cloudflare(status, title.as_deref(), &lower);
+    }
+    title.or_else(|| element(page, &lower, "h1")).unwrap_or_default()
+}
+
+fn cloudflare(status: u16, title: Option<&str>, lower: &str) -> String {
+    // "example.com | 522: Connection timed out"
+    let titled = title.and_then(|title| {
+        let title = title.rsplit('|').next().unwrap_or(title).trim();
+        let (code, reason) = title.split_once(':')?;
+        Some((code.trim().parse::<u16>().ok()?, reason.trim()))
+    });
+    if let Some((code, reason)) = titled.filter(|(_, reason)| !reason.is_empty()) {
+        return format!("Cloudflare {code}: {reason}");
+    }
+    let named = lower.split_once("error code").and_then(|(_, rest)| {
+        let digits = rest.trim_start_matches([':', ' ']);
+        let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+        digits[..end].parse::<u16>().ok()
+    });
+    let code = named.unwrap_or(status);
+    let reason = if status >= 500 { "origin host error" } else { "request blocked" };
+    format!("Cloudflare {code}: {reason}")
+}
+
+/// The text of the first element of that name. `lower` is `page` in lower case, byte for byte.
+fn element(page: &str, lower: &str, name: &str) -> Option<String> {
+    let start = lower.find(&format!("<{name}"))?;
+    let start = start + lower[start..].find('>')? + 1;
+    let end = start + lower[start..].find(&format!("</{name}"))?;
+    let mut text = String::new();
+    let mut in_tag = false;
+    for c in page[start..end].chars() {
+        match c {
+            '<' => in_tag = true,
+            '>' if in_tag => in_tag = false,
+            _ if !in_tag => text.push(c),
+            _ => {}
+        }
+    }
+    let text = clean(&text, MAX_TEXT);
+    (!text.is_empty()).then_some(text)
+}
+
+// === cleaning ===
+
+/// One line, no addresses or keys, at most `limit` characters.
+fn clean(text: &str, limit: usize) -> String {
+    let mut out = String::new();
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+        // Cutting happens below; this only bounds the work.
+        if out.len() > limit * 4 + 4 {
+            break;
+        }
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        out.push_str(&without_secrets(word));
+    }
+    match out.char_indices().nth(limit) {
+        Some((end, _)) => {
+            out.truncate(end);
+            out.push_str("...(truncated)");
+            out
+        }
+        None => out,
+    }
+}
+
+/// A word without the address or key in it.
+fn without_secrets(word: &str) -> std::borrow::Cow<'_, str> {
+    if let Some(at) = word.find("://") {
+        let scheme = word[..at].rfind(|c: char| !c.is_ascii_alphanumeric() && !"+.-".contains(c));
+        let start =
+            scheme.map_or(0, |before| before + word[before..].chars().next().map_or(1, char::len_utf8));
+        let end = word[at + 3..]
+            .find(['"', '\'', ')', '>', ']', ',', ';', '`'])
+            .map_or(word.len(), |end| at + 3 + end);
+        return format!("{}[address]{}", &word[..start], without_secrets(&word[end..])).into();
+    }
+    let key = word.find("sk-").filter(|&at| !word[..at].ends_with(|c: char| c.is_ascii_alphanumeric()));
+    if let Some(at) = key {
+        let rest = &word[at..];
+        let inside = |c: char| c.is_ascii_alphanumeric() || "-_*.".contains(c);
+        let end = rest.find(|c: char| !inside(c)).unwrap_or(rest.len());
+        if end >= 11 {
+            return format!("{}[key]{}", &word[..at], &rest[end..]).into();
+        }
+    }
+    word.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(status: u16, body: &str) -> String {
+        read(status, body.as_bytes()).message
+    }
+
+    #[test]
+    fn the_detail_is_found_in_every_kind_of_body() {
+        for (status, body, wanted) in [
+            (400, r#"{"error":{"message":" Too\n long ","type":"t"}}"#, "Too long"),
+            (400, r#"{"message":"root"}"#, "root"),
+            (400, r#"{"error":"plain"}"#, "plain"),
+            (422, r#"{"detail":"missing field"}"#, "missing field"),
+            (400, r#"[{"error":{"code":400,"message":"wrapped","status":"INVALID_ARGUMENT"}}]"#, "wrapped"),
+            (400, r#"{"error":{"type":"t","code":"c"}}"#, "t/c"),
+            (400, r#"{"error":{"code":7}}"#, "7"),
+            (500, "", "Upstream returned HTTP 500"),
+            (500, "  \n", "Upstream returned HTTP 500"),
+            (500, "upstream  \n went away", "upstream went away"),
+            (502, "<html><head><title>502 Bad\nGateway</title></head>", "502 Bad Gateway"),
+            (500, "<!DOCTYPE html><body><h1 class=x>Oh <b>no</b></h1>", "Oh no"),
+            (
+                522,
+                "<html><title>a.example | 522: Connection timed out</title>cloudflare",
+                "Cloudflare 522: Connection timed out",
+            ),
+            (
+                403,
+                "<html><title>Denied</title>Cloudflare Error code 1020",
+                "Cloudflare 1020: request blocked",
+            ),
+            (520, "<html>cloudflare", "Cloudflare 520: origin host error"),
+            (200, "{}", "{}"),
+        ] {
+            assert_eq!(message(status, body), wanted, "{body}");
+        }
+    }
+
+    #[test]
+    fn the_names_and_the_hint_are_kept() {
+        let body = br#"{"error":{"message":"m","type":"t","code":"context_length_exceeded","param":"messages","retry_after":1.5}}"#;
+        let error = read(400, body);
+        assert_eq!(error.kind.as_deref(), Some("t"));
+        assert_eq!(error.code.as_deref(), Some("context_length_exceeded"));
+        assert_eq!(error.param.as_deref(), Some("messages"));
+        assert_eq!(error.retry_after, Some(Duration::from_millis(1500)));
+
+        let body = br#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
+        assert_eq!(read(529, body).kind.as_deref(), Some("overloaded_error"));
+        let body = br#"{"error":{"code":429,"message":"m","status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"12s"}]}}"#;
+        let error = read(429, body);
+        assert_eq!((error.code.as_deref(), error.kind.as_deref()), (Some("429"), Some("RESOURCE_EXHAUSTED")));
+        assert_eq!(error.retry_after, Some(Duration::from_secs(12)));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let cut = message(500, &"é".repeat(500));
+        assert_eq!(cut, "é".repeat(400) + "...(truncated)");
+        assert_eq!(message(500, &"é".repeat(400)), "é".repeat(400));
+    }
+
+    #[test]
+    fn addresses_and_keys_are_left_out() {
+        for (body, wanted) in [
+            ("dial https://u:p@host.example:8/v1?key=1 failed", "dial [address] failed"),
+            ("Post \"http://10.0.0.1/v1\": refused", "Post \"[address]\": refused"),
+            ("bad key sk-abcdefgh1234.", "bad key [key]"),
+            ("bad key 'sk-abcd***6789'", "bad key '[key]'"),
+            ("a risk-averse sk-1 task", "a risk-averse sk-1 task"),
+        ] {
+            assert_eq!(message(500, body), wanted);
+        }
+        let mut error = UpstreamError::new("no such user tok-9 at up.example");
+        error.code = Some("tok-9".into());
+        error.hide(&["tok-9", "", "up.example"]);
+        assert_eq!(error.message, "no such user … at …");
+        assert_eq!(error.code.as_deref(), Some("…"));
+    }
+
+    #[test]
+    fn the_log_text_names_path_and_status() {
+        assert_eq!(
+            upstream_text("/v1/messages", 400, "m"),
+            "[upstream:/v1/messages] Upstream returned HTTP 400: m"
+        );
+        let empty = read(500, b"").message;
+        assert_eq!(upstream_text("/v1/x", 500, &empty), "[upstream:/v1/x] Upstream returned HTTP 500");
+    }
+
+    proptest! {
+        #[test]
+        fn any_body_gives_a_short_clean_line(status in 100u16..600, body in "(<[a-z1/]*>|cloudflare|error code|[\"{}:|]|sk-|://|\\PC|\n){0,60}") {
+            let message = message(status, &body);
+            prop_assert!(!message.is_empty() && message.chars().count() <= MAX_TEXT + 14);
+            prop_assert!(!message.contains('\n'));
+        }
+
+        #[test]
+        fn any_bytes_are_read(body in prop::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert!(!read(500, &body).message.is_empty());
+        }
+    }
+}

@@ -31,4 +31,5 @@ pub mod http;
 pub mod jobs;
 pub mod logging;
 pub mod metrics;
+pub mod store;
 pub mod time;

@@ -1,0 +1,6 @@
+-- What an operator saved, one JSON text per name; the secret ones are sealed.
+CREATE TABLE settings (
+  name {{key}} NOT NULL PRIMARY KEY,
+  value {{json}} NULL,
+  updated_at {{ts}} NOT NULL
+);

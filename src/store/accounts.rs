@@ -1,0 +1,417 @@
+//! Accounts: credentials on a site (admin-core.md 5). Secrets come opened and go back sealed.
+
+use super::sql::{Changes, Row, Statement};
+use super::{Error, Result, Secret, Store};
+use crate::time::{Millis, now_ms};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccountStatus {
+    Active,
+    Disabled,
+    Expired,
+}
+
+impl AccountStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Disabled => "disabled",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// Any case; `None` for another word.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        [Self::Active, Self::Disabled, Self::Expired]
+            .into_iter()
+            .find(|status| text.eq_ignore_ascii_case(status.as_str()))
+    }
+}
+
+/// How an account proves who it is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CredentialMode {
+    /// By what is there: a session when it has an access token, else an API key.
+    #[default]
+    Auto,
+    Session,
+    ApiKey,
+}
+
+impl CredentialMode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Session => "session",
+            Self::ApiKey => "apikey",
+        }
+    }
+
+    /// Any case; `None` for another word.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        [Self::Auto, Self::Session, Self::ApiKey]
+            .into_iter()
+            .find(|mode| text.eq_ignore_ascii_case(mode.as_str()))
+    }
+}
+
+/// What was last seen of an account's health.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Health {
+    /// healthy, unhealthy, degraded, unknown or disabled.
+    pub state: String,
+    /// Cut at 500 characters.
+    pub reason: String,
+    /// Who found out: auth, model-discovery, checkin, …
+    pub source: String,
+    pub checked_at: Option<Millis>,
+}
+
+/// A stored account. A blank credential is `None`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccountRow {
+    pub id: i64,
+    pub site_id: i64,
+    pub username: Option<String>,
+    pub access_token: Option<Secret>,
+    pub api_token: Option<Secret>,
+    pub balance: f64,
+    pub balance_used: f64,
+    pub quota: f64,
+    pub unit_cost: Option<f64>,
+    pub value_score: f64,
+    pub status: AccountStatus,
+    pub is_pinned: bool,
+    pub sort_order: i64,
+    pub checkin_enabled: bool,
+    pub last_checkin_at: Option<Millis>,
+    pub last_balance_refresh: Option<Millis>,
+    pub oauth_provider: Option<String>,
+    pub oauth_account_key: Option<String>,
+    pub oauth_project_id: Option<String>,
+    pub credential_mode: CredentialMode,
+    pub platform_user_id: Option<i64>,
+    pub proxy_url: Option<Secret>,
+    pub use_system_proxy: bool,
+    pub login_username: Option<String>,
+    pub login_password: Option<Secret>,
+    pub login_updated_at: Option<Millis>,
+    pub refresh_token: Option<Secret>,
+    pub id_token: Option<Secret>,
+    pub provider_data: Option<Secret>,
+    pub token_expires_at: Option<Millis>,
+    pub sub2api_refresh_token: Option<Secret>,
+    pub sub2api_token_expires_at: Option<Millis>,
+    pub health: Option<Health>,
+    /// The compare-and-set counter of credential refreshes.
+    pub credential_version: i64,
+    /// JSON text of an object: members of `extraConfig` without a column.
+    pub extra: Option<String>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+}
+
+/// An account to be stored.
+#[derive(Debug, Clone)]
+pub struct NewAccount {
+    pub site_id: i64,
+    pub username: Option<String>,
+    pub access_token: Option<Secret>,
+    pub api_token: Option<Secret>,
+    pub unit_cost: Option<f64>,
+    pub status: AccountStatus,
+    pub is_pinned: bool,
+    /// `None` = one more than the highest there is.
+    pub sort_order: Option<i64>,
+    pub checkin_enabled: bool,
+    pub oauth_provider: Option<String>,
+    pub oauth_account_key: Option<String>,
+    pub oauth_project_id: Option<String>,
+    pub credential_mode: CredentialMode,
+    pub platform_user_id: Option<i64>,
+    pub proxy_url: Option<Secret>,
+    pub use_system_proxy: bool,
+    pub refresh_token: Option<Secret>,
+    pub token_expires_at: Option<Millis>,
+    pub sub2api_refresh_token: Option<Secret>,
+    pub sub2api_token_expires_at: Option<Millis>,
+    pub extra: Option<String>,
+}
+
+impl NewAccount {
+    /// An active account without credentials.
+    pub fn on_site(site_id: i64) -> Self {
+        Self {
+            site_id,
+            username: None,
+            access_token: None,
+            api_token: None,
+            unit_cost: None,
+            status: AccountStatus::Active,
+            is_pinned: false,
+            sort_order: None,
+            checkin_enabled: true,
+            oauth_provider: None,
+            oauth_account_key: None,
+            oauth_project_id: None,
+            credential_mode: CredentialMode::Auto,
+            platform_user_id: None,
+            proxy_url: None,
+            use_system_proxy: false,
+            refresh_token: None,
+            token_expires_at: None,
+            sub2api_refresh_token: None,
+            sub2api_token_expires_at: None,
+            extra: None,
+        }
+    }
+}
+
+/// What an update changes: `None` keeps a field, `Some(None)` clears it.
+#[derive(Debug, Clone, Default)]
+pub struct AccountPatch {
+    pub username: Option<Option<String>>,
+    pub access_token: Option<Option<Secret>>,
+    pub api_token: Option<Option<Secret>>,
+    pub balance: Option<f64>,
+    pub balance_used: Option<f64>,
+    pub quota: Option<f64>,
+    pub unit_cost: Option<Option<f64>>,
+    pub value_score: Option<f64>,
+    pub status: Option<AccountStatus>,
+    pub is_pinned: Option<bool>,
+    pub sort_order: Option<i64>,
+    pub checkin_enabled: Option<bool>,
+    pub last_checkin_at: Option<Option<Millis>>,
+    pub last_balance_refresh: Option<Option<Millis>>,
+    pub oauth_provider: Option<Option<String>>,
+    pub oauth_account_key: Option<Option<String>>,
+    pub oauth_project_id: Option<Option<String>>,
+    pub credential_mode: Option<CredentialMode>,
+    pub platform_user_id: Option<Option<i64>>,
+    pub proxy_url: Option<Option<Secret>>,
+    pub use_system_proxy: Option<bool>,
+    pub login_username: Option<Option<String>>,
+    pub login_password: Option<Option<Secret>>,
+    pub login_updated_at: Option<Option<Millis>>,
+    pub refresh_token: Option<Option<Secret>>,
+    pub id_token: Option<Option<Secret>>,
+    pub provider_data: Option<Option<Secret>>,
+    pub token_expires_at: Option<Option<Millis>>,
+    pub sub2api_refresh_token: Option<Option<Secret>>,
+    pub sub2api_token_expires_at: Option<Option<Millis>>,
+    pub extra: Option<Option<String>>,
+}
+
+const TABLE: &str = "accounts";
+
+const COLUMNS: &str = "id, site_id, username, access_token, api_token, balance, balance_used, quota, unit_cost, \
+     value_score, status, is_pinned, sort_order, checkin_enabled, last_checkin_at, last_balance_refresh, \
+     oauth_provider, oauth_account_key, oauth_project_id, credential_mode, platform_user_id, proxy_url, \
+     use_system_proxy, login_username, login_password, login_updated_at, refresh_token, id_token, \
+     provider_data, token_expires_at, sub2api_refresh_token, sub2api_token_expires_at, health_state, \
+     health_reason, health_source, health_checked_at, credential_version, extra, created_at, updated_at";
+
+/// All accounts by id.
+pub async fn list(store: &Store) -> Result<Vec<AccountRow>> {
+    let rows = store.query(format!("SELECT {COLUMNS} FROM accounts ORDER BY id"), Vec::new()).await?;
+    rows.iter().map(|row| read(store, row)).collect()
+}
+
+/// The accounts of one site by id.
+pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<AccountRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM accounts WHERE site_id = ? ORDER BY id");
+    store.query(sql, vec![site_id.into()]).await?.iter().map(|row| read(store, row)).collect()
+}
+
+pub async fn get(store: &Store, id: i64) -> Result<Option<AccountRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id = ?");
+    store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
+}
+
+/// Stores an account and returns its id; [`Error::Dangling`] when the site is gone.
+pub async fn insert(store: &Store, account: NewAccount) -> Result<i64> {
+    Ok(store.batch(vec![insert_statement(store, account)?]).await?[0].last_id)
+}
+
+/// The insertion, for a batch that stores more with it.
+pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement> {
+    let now = now_ms();
+    let seal = |column, secret: &Option<Secret>| store.sealer().seal_opt(TABLE, column, secret.as_ref());
+    Ok(Statement::new(
+        "INSERT INTO accounts (site_id, username, access_token, api_token, unit_cost, status, is_pinned, \
+         sort_order, checkin_enabled, oauth_provider, oauth_account_key, oauth_project_id, credential_mode, \
+         platform_user_id, proxy_url, use_system_proxy, refresh_token, token_expires_at, \
+         sub2api_refresh_token, sub2api_token_expires_at, extra, created_at, updated_at) \
+         SELECT ?, ?, ?, ?, ?, ?, ?, COALESCE(?, COALESCE(MAX(sort_order), -1) + 1), ?, ?, ?, ?, ?, ?, ?, ?, \
+         ?, ?, ?, ?, ?, ?, ? FROM accounts",
+        vec![
+            account.site_id.into(),
+            account.username.into(),
+            seal("access_token", &account.access_token)?.into(),
+            seal("api_token", &account.api_token)?.into(),
+            account.unit_cost.into(),
+            account.status.as_str().into(),
+            account.is_pinned.into(),
+            account.sort_order.into(),
+            account.checkin_enabled.into(),
+            account.oauth_provider.into(),
+            account.oauth_account_key.into(),
+            account.oauth_project_id.into(),
+            account.credential_mode.as_str().into(),
+            account.platform_user_id.into(),
+            seal("proxy_url", &account.proxy_url)?.into(),
+            account.use_system_proxy.into(),
+            seal("refresh_token", &account.refresh_token)?.into(),
+            account.token_expires_at.into(),
+            seal("sub2api_refresh_token", &account.sub2api_refresh_token)?.into(),
+            account.sub2api_token_expires_at.into(),
+            account.extra.into(),
+            now.into(),
+            now.into(),
+        ],
+    ))
+}
+
+/// Changes an account; [`Error::NotFound`] when it is gone.
+pub async fn update(store: &Store, id: i64, patch: AccountPatch) -> Result<()> {
+    store.batch(vec![update_statement(store, id, patch)?]).await.map(drop)
+}
+
+/// The update, for a batch that changes more with it.
+pub fn update_statement(store: &Store, id: i64, patch: AccountPatch) -> Result<Statement> {
+    let sealer = store.sealer();
+    let mut changes = Changes::default();
+    changes.set("updated_at", now_ms());
+    changes.set_some("username", patch.username);
+    for (column, secret) in [
+        ("access_token", patch.access_token),
+        ("api_token", patch.api_token),
+        ("proxy_url", patch.proxy_url),
+        ("login_password", patch.login_password),
+        ("refresh_token", patch.refresh_token),
+        ("id_token", patch.id_token),
+        ("provider_data", patch.provider_data),
+        ("sub2api_refresh_token", patch.sub2api_refresh_token),
+    ] {
+        if let Some(secret) = secret {
+            changes.set(column, sealer.seal_opt(TABLE, column, secret.as_ref())?);
+        }
+    }
+    changes.set_some("balance", patch.balance);
+    changes.set_some("balance_used", patch.balance_used);
+    changes.set_some("quota", patch.quota);
+    changes.set_some("unit_cost", patch.unit_cost);
+    changes.set_some("value_score", patch.value_score);
+    if let Some(status) = patch.status {
+        changes.set("status", status.as_str());
+        // An explicit choice outlives the site's next enabling.
+        changes.set("former_status", None::<&str>);
+    }
+    changes.set_some("is_pinned", patch.is_pinned);
+    changes.set_some("sort_order", patch.sort_order);
+    changes.set_some("checkin_enabled", patch.checkin_enabled);
+    changes.set_some("last_checkin_at", patch.last_checkin_at);
+    changes.set_some("last_balance_refresh", patch.last_balance_refresh);
+    changes.set_some("oauth_provider", patch.oauth_provider);
+    changes.set_some("oauth_account_key", patch.oauth_account_key);
+    changes.set_some("oauth_project_id", patch.oauth_project_id);
+    changes.set_some("credential_mode", patch.credential_mode.map(CredentialMode::as_str));
+    changes.set_some("platform_user_id", patch.platform_user_id);
+    changes.set_some("use_system_proxy", patch.use_system_proxy);
+    changes.set_some("login_username", patch.login_username);
+    changes.set_some("login_updated_at", patch.login_updated_at);
+    changes.set_some("token_expires_at", patch.token_expires_at);
+    changes.set_some("sub2api_token_expires_at", patch.sub2api_token_expires_at);
+    changes.set_some("extra", patch.extra);
+    Ok(changes.update(TABLE, id))
+}
+
+pub async fn set_status(store: &Store, id: i64, status: AccountStatus) -> Result<()> {
+    update(store, id, AccountPatch { status: Some(status), ..AccountPatch::default() }).await
+}
+
+/// Records what was seen of the account's health.
+pub async fn set_health(store: &Store, id: i64, health: &Health) -> Result<()> {
+    store.batch(vec![health_statement(id, health)]).await.map(drop)
+}
+
+/// The record of its health, for a batch that changes more with it.
+pub fn health_statement(id: i64, health: &Health) -> Statement {
+    let reason: String = health.reason.chars().take(500).collect();
+    Statement::new(
+        "UPDATE accounts SET health_state = ?, health_reason = ?, health_source = ?, health_checked_at = ? \
+         WHERE id = ?",
+        vec![
+            health.state.as_str().into(),
+            reason.into(),
+            health.source.as_str().into(),
+            health.checked_at.into(),
+            id.into(),
+        ],
+    )
+}
+
+/// Deletes an account with everything under it; an unknown id is no error.
+pub async fn delete(store: &Store, id: i64) -> Result<()> {
+    store.batch(vec![Statement::new("DELETE FROM accounts WHERE id = ?", vec![id.into()])]).await.map(drop)
+}
+
+fn read(store: &Store, row: &Row) -> Result<AccountRow> {
+    let sealer = store.sealer();
+    let open = |column, text| sealer.open_column(TABLE, column, text);
+    let mut row = row.fields();
+    Ok(AccountRow {
+        id: row.int()?,
+        site_id: row.int()?,
+        username: row.opt_text()?,
+        access_token: open("access_token", row.opt_str()?),
+        api_token: open("api_token", row.opt_str()?),
+        balance: row.real()?,
+        balance_used: row.real()?,
+        quota: row.real()?,
+        unit_cost: row.opt_real()?,
+        value_score: row.real()?,
+        status: {
+            let text = row.str()?;
+            AccountStatus::parse(text).ok_or_else(|| Error::Database(format!("account status {text:?}")))?
+        },
+        is_pinned: row.bool()?,
+        sort_order: row.int()?,
+        checkin_enabled: row.bool()?,
+        last_checkin_at: row.opt_int()?,
+        last_balance_refresh: row.opt_int()?,
+        oauth_provider: row.opt_text()?,
+        oauth_account_key: row.opt_text()?,
+        oauth_project_id: row.opt_text()?,
+        credential_mode: CredentialMode::parse(row.str()?).unwrap_or_default(),
+        platform_user_id: row.opt_int()?,
+        proxy_url: open("proxy_url", row.opt_str()?),
+        use_system_proxy: row.bool()?,
+        login_username: row.opt_text()?,
+        login_password: open("login_password", row.opt_str()?),
+        login_updated_at: row.opt_int()?,
+        refresh_token: open("refresh_token", row.opt_str()?),
+        id_token: open("id_token", row.opt_str()?),
+        provider_data: open("provider_data", row.opt_str()?),
+        token_expires_at: row.opt_int()?,
+        sub2api_refresh_token: open("sub2api_refresh_token", row.opt_str()?),
+        sub2api_token_expires_at: row.opt_int()?,
+        health: {
+            let (state, reason, source, checked_at) =
+                (row.opt_text()?, row.opt_text()?, row.opt_text()?, row.opt_int()?);
+            state.map(|state| Health {
+                state,
+                reason: reason.unwrap_or_default(),
+                source: source.unwrap_or_default(),
+                checked_at,
+            })
+        },
+        credential_version: row.int()?,
+        extra: row.opt_text()?,
+        created_at: row.int()?,
+        updated_at: row.int()?,
+    })
+}

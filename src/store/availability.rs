@@ -1,0 +1,224 @@
+//! Which models an account or token can reach, and which an operator switched off on a site
+//! (routing.md 2.1).
+
+use super::sql::{OnConflict, Statement, upsert};
+use super::{Result, Store};
+use crate::time::{Millis, now_ms};
+
+/// A model of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelRow {
+    pub account_id: i64,
+    pub model_name: String,
+    pub available: bool,
+    /// Typed by an operator: no discovery touches it.
+    pub is_manual: bool,
+    pub latency_ms: Option<i64>,
+    pub checked_at: Millis,
+}
+
+/// A model of a token.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenModelRow {
+    pub token_id: i64,
+    pub model_name: String,
+    pub available: bool,
+    pub latency_ms: Option<i64>,
+    pub checked_at: Millis,
+}
+
+/// A model found at an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Discovered {
+    pub model_name: String,
+    pub latency_ms: Option<i64>,
+}
+
+/// A model switched off on a site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisabledModelRow {
+    pub site_id: i64,
+    pub model_name: String,
+}
+
+/// Every row, by account and name.
+pub async fn list(store: &Store) -> Result<Vec<ModelRow>> {
+    let sql = "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
+               FROM model_availability ORDER BY account_id, model_name";
+    rows(store, sql, Vec::new()).await
+}
+
+/// The rows of one account by name.
+pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<ModelRow>> {
+    let sql = "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
+               FROM model_availability WHERE account_id = ? ORDER BY model_name";
+    rows(store, sql, vec![account_id.into()]).await
+}
+
+async fn rows(store: &Store, sql: &'static str, args: Vec<super::Value>) -> Result<Vec<ModelRow>> {
+    let rows = store.query(sql, args).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok(ModelRow {
+                account_id: row.int()?,
+                model_name: row.text()?,
+                available: row.bool()?,
+                is_manual: row.bool()?,
+                latency_ms: row.opt_int()?,
+                checked_at: row.int()?,
+            })
+        })
+        .collect()
+}
+
+/// Every row of the tokens, by token and name.
+pub async fn list_tokens(store: &Store) -> Result<Vec<TokenModelRow>> {
+    let sql = "SELECT token_id, model_name, available, latency_ms, checked_at \
+               FROM token_model_availability ORDER BY token_id, model_name";
+    let rows = store.query(sql, Vec::new()).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok(TokenModelRow {
+                token_id: row.int()?,
+                model_name: row.text()?,
+                available: row.bool()?,
+                latency_ms: row.opt_int()?,
+                checked_at: row.int()?,
+            })
+        })
+        .collect()
+}
+
+/// Replaces what was discovered before for the account, in one transaction; manual rows stay, and
+/// a discovered model of the same name (case ignored) does not displace one.
+pub async fn replace_discovered(store: &Store, account_id: i64, models: &[Discovered]) -> Result<()> {
+    store.batch(replace_discovered_statements(account_id, models)).await.map(drop)
+}
+
+/// The replacement, for a batch that changes more with it (the account's health).
+pub fn replace_discovered_statements(account_id: i64, models: &[Discovered]) -> Vec<Statement> {
+    let now = now_ms();
+    let mut batch = vec![Statement::new(
+        "DELETE FROM model_availability WHERE account_id = ? AND is_manual = ?",
+        vec![account_id.into(), false.into()],
+    )];
+    batch.extend(models.iter().map(|model| {
+        Statement::new(
+            "INSERT INTO model_availability (account_id, model_name, available, is_manual, latency_ms, \
+             checked_at) SELECT id, ?, ?, ?, ?, ? FROM accounts WHERE id = ? AND NOT EXISTS \
+             (SELECT 1 FROM model_availability m WHERE m.account_id = accounts.id \
+             AND LOWER(m.model_name) = LOWER(?))",
+            vec![
+                model.model_name.as_str().into(),
+                true.into(),
+                false.into(),
+                model.latency_ms.into(),
+                now.into(),
+                account_id.into(),
+                model.model_name.as_str().into(),
+            ],
+        )
+    }));
+    batch
+}
+
+/// Replaces what was discovered before for one token of an account.
+pub async fn replace_discovered_by_token(store: &Store, token_id: i64, models: &[Discovered]) -> Result<()> {
+    let now = now_ms();
+    let mut batch = vec![Statement::new(
+        "DELETE FROM token_model_availability WHERE token_id = ?",
+        vec![token_id.into()],
+    )];
+    let columns = [
+        ("available", OnConflict::Replace),
+        ("latency_ms", OnConflict::Replace),
+        ("checked_at", OnConflict::Replace),
+    ];
+    let sql =
+        upsert(store.database().dialect(), "token_model_availability", &["token_id", "model_name"], &columns);
+    batch.extend(models.iter().map(|model| {
+        Statement::new(
+            sql.clone(),
+            vec![
+                token_id.into(),
+                model.model_name.as_str().into(),
+                true.into(),
+                model.latency_ms.into(),
+                now.into(),
+            ],
+        )
+    }));
+    store.batch(batch).await.map(drop)
+}
+
+/// Adds models an operator typed to those of an account; they survive every discovery.
+pub async fn add_manual(store: &Store, account_id: i64, models: &[String]) -> Result<()> {
+    let now = now_ms();
+    let columns = [
+        ("available", OnConflict::Replace),
+        ("is_manual", OnConflict::Replace),
+        ("latency_ms", OnConflict::Keep),
+        ("checked_at", OnConflict::Replace),
+    ];
+    let sql =
+        upsert(store.database().dialect(), "model_availability", &["account_id", "model_name"], &columns);
+    let batch = models.iter().map(|model| {
+        let args = vec![
+            account_id.into(),
+            model.as_str().into(),
+            true.into(),
+            true.into(),
+            super::Value::Null,
+            now.into(),
+        ];
+        Statement::new(sql.clone(), args)
+    });
+    store.batch(batch.collect()).await.map(drop)
+}
+
+/// The models switched off, by site and name.
+pub async fn disabled_models(store: &Store) -> Result<Vec<DisabledModelRow>> {
+    let sql = "SELECT site_id, model_name FROM site_disabled_models ORDER BY site_id, model_name";
+    let rows = store.query(sql, Vec::new()).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok(DisabledModelRow { site_id: row.int()?, model_name: row.text()? })
+        })
+        .collect()
+}
+
+/// Makes these the models switched off on the site; [`super::Error::Dangling`] when it is gone.
+pub async fn set_disabled_models(store: &Store, site_id: i64, models: &[String]) -> Result<()> {
+    let now = now_ms();
+    let mut batch =
+        vec![Statement::new("DELETE FROM site_disabled_models WHERE site_id = ?", vec![site_id.into()])];
+    let sql = upsert(
+        store.database().dialect(),
+        "site_disabled_models",
+        &["site_id", "model_name"],
+        &[("created_at", OnConflict::Keep)],
+    );
+    batch.extend(
+        models.iter().map(|model| {
+            Statement::new(sql.clone(), vec![site_id.into(), model.as_str().into(), now.into()])
+        }),
+    );
+    store.batch(batch).await.map(drop)
+}
+
+/// The models available for a site's accounts or tokens, each once, sorted ignoring case.
+pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<String>> {
+    let sql = "SELECT m.model_name FROM model_availability m JOIN accounts a ON a.id = m.account_id \
+               WHERE a.site_id = ? AND m.available = ? UNION \
+               SELECT t.model_name FROM token_model_availability t \
+               JOIN account_tokens k ON k.id = t.token_id JOIN accounts a ON a.id = k.account_id \
+               WHERE a.site_id = ? AND t.available = ?";
+    let args = vec![site_id.into(), true.into(), site_id.into(), true.into()];
+    let rows = store.query(sql, args).await?;
+    let mut models = rows.iter().map(|row| row.fields().text()).collect::<Result<Vec<_>>>()?;
+    models.sort_by_cached_key(|name| (name.to_lowercase(), name.clone()));
+    Ok(models)
+}

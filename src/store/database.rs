@@ -1,0 +1,152 @@
+//! The databases behind one enum: each answers questions, runs a batch of changes as one
+//! transaction, and takes telemetry. Only SQLite is wired so far.
+
+use std::borrow::Cow;
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use tokio::sync::oneshot;
+
+use super::error::{Error, OpenError, Result};
+use super::seal::{self, Sealer};
+use super::sql::{Dialect, Outcome, Row, Statement, Value};
+use super::sqlite::{self, Location, Readers};
+use super::telemetry::{Recorder, Telemetry};
+use super::writer::{Command, Queue, Writer};
+use super::{StoreOptions, migrate};
+
+/// An open database.
+pub enum Database {
+    Sqlite(Sqlite),
+}
+
+/// The SQLite database of this process.
+pub struct Sqlite {
+    queue: Arc<Queue>,
+    /// `None` for a database in memory: the writer's connection is the only one that sees it.
+    readers: Option<Arc<Readers>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Held until the writer has closed the database.
+    _lock: Option<File>,
+}
+
+impl Database {
+    pub(super) fn open(options: &StoreOptions) -> Result<(Self, Sealer), OpenError> {
+        match options.db_type.trim().to_ascii_lowercase().as_str() {
+            "" | "sqlite" => {}
+            known @ ("mysql" | "postgres" | "postgresql") => {
+                return Err(OpenError::Unsupported(format!(
+                    "DB_TYPE={known} is not built into this binary yet; use DB_TYPE=sqlite"
+                )));
+            }
+            other => {
+                return Err(OpenError::Unsupported(format!(
+                    "DB_TYPE={other} is unknown; it can be sqlite, mysql or postgres"
+                )));
+            }
+        }
+        let location = Location::parse(&options.db_url, &options.data_dir);
+        let lock = sqlite::lock(&location)?;
+        let unusable = |error: rusqlite::Error| {
+            OpenError::Unusable(format!("cannot open the database {location:?}: {error}"))
+        };
+        let mut connection = sqlite::open_writer(&location).map_err(unusable)?;
+        let keys = seal::Derivation::begin(&connection, &options.secret)?;
+        migrate::run(&mut connection, migrate::STEPS, crate::time::now_ms())?;
+        let sealer = keys.finish(&mut connection, options)?;
+
+        let queue = Queue::new();
+        let recorder = Recorder::new(Dialect::Sqlite, options.zone.clone());
+        let writer = Writer::new(Arc::clone(&queue), connection, recorder);
+        let writer = thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || writer.run())
+            .map_err(|error| OpenError::Unusable(format!("cannot start the writer thread: {error}")))?;
+        let readers = (location != Location::Memory).then(|| Readers::new(location));
+        let sqlite = Sqlite { queue, readers, writer: Mutex::new(Some(writer)), _lock: lock };
+        Ok((Self::Sqlite(sqlite), sealer))
+    }
+
+    /// How this database spells SQL.
+    pub fn dialect(&self) -> Dialect {
+        match self {
+            Self::Sqlite(_) => Dialect::Sqlite,
+        }
+    }
+
+    /// Answers one question from what is committed.
+    pub async fn query(&self, sql: impl Into<Cow<'static, str>>, args: Vec<Value>) -> Result<Vec<Row>> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.query(sql.into(), args).await,
+        }
+    }
+
+    /// Runs the statements as one transaction and returns once it is committed: all of them hold, or none.
+    pub async fn batch(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.command(|reply| Command::Batch { statements, reply }).await,
+        }
+    }
+
+    /// Gives up to this many free pages back to the file system, where that needs asking for.
+    pub async fn reclaim(&self, pages: u32) -> Result<()> {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.command(|reply| Command::Reclaim { pages, reply }).await,
+        }
+    }
+
+    pub(super) fn telemetry(&self) -> Telemetry {
+        match self {
+            Self::Sqlite(sqlite) => Telemetry::new(Arc::clone(&sqlite.queue)),
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        match self {
+            Self::Sqlite(sqlite) => sqlite.close().await,
+        }
+    }
+}
+
+impl Sqlite {
+    async fn query(&self, sql: Cow<'static, str>, args: Vec<Value>) -> Result<Vec<Row>> {
+        match &self.readers {
+            Some(readers) => readers.ask(sql, args)?.await.map_err(|_| Error::Closed)?,
+            None => self.command(|reply| Command::Query { sql, args, reply }).await,
+        }
+    }
+
+    async fn command<T>(&self, command: impl FnOnce(oneshot::Sender<Result<T>>) -> Command) -> Result<T> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.command(command(reply))?;
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    fn take_writer(&self) -> Option<JoinHandle<()>> {
+        self.queue.stop();
+        if let Some(readers) = &self.readers {
+            readers.close();
+        }
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    async fn close(&self) {
+        if let Some(writer) = self.take_writer() {
+            let ended = tokio::task::spawn_blocking(|| writer.join()).await;
+            if !matches!(ended, Ok(Ok(()))) {
+                log::error!("the writer thread ended with a panic");
+            }
+        }
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        if let Some(writer) = self.take_writer()
+            && writer.join().is_err()
+        {
+            log::error!("the writer thread ended with a panic");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What can go wrong in the store, by what the caller can do about it.
+
+use std::fmt;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A failed query or change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// A unique constraint refused the change; names the columns.
+    Conflict(String),
+    /// The row to change is not there; nothing was changed.
+    NotFound,
+    /// A row that this one refers to is not there; nothing was changed.
+    Dangling(String),
+    /// Too much is waiting already; nothing was done.
+    Busy,
+    /// The store has been closed.
+    Closed,
+    /// A sealed value does not open with the keys at hand; names table and column, never the value.
+    Sealed(String),
+    /// The database failed. For the log, not for clients.
+    Database(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Conflict(what) => write!(f, "already exists: {what}"),
+            Self::NotFound => f.write_str("no such row"),
+            Self::Dangling(what) => write!(f, "refers to a missing row: {what}"),
+            Self::Busy => f.write_str("the database is busy"),
+            Self::Closed => f.write_str("the store is closed"),
+            Self::Sealed(what) => write!(f, "cannot open the sealed value of {what}"),
+            Self::Database(what) => write!(f, "database: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Why the store could not be opened. Every message says what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OpenError {
+    /// DB_TYPE or DB_URL ask for something this binary cannot do.
+    Unsupported(String),
+    /// The data directory or the database file cannot be used.
+    Unusable(String),
+    /// Another process has this database open.
+    Locked(String),
+    /// A migration failed or was changed after it had been applied.
+    Migration(String),
+    /// The stored keys do not open with the given secrets; the process should exit with 78.
+    WrongSecret(String),
+}
+
+impl OpenError {
+    /// The exit status that tells a supervisor what kind of failure this is: 78 (`EX_CONFIG`) when
+    /// only a changed configuration can help, 1 otherwise.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Unsupported(_) | Self::WrongSecret(_) => 78,
+            Self::Unusable(_) | Self::Locked(_) | Self::Migration(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unsupported(text)
+            | Self::Unusable(text)
+            | Self::Locked(text)
+            | Self::Migration(text)
+            | Self::WrongSecret(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}
+
+impl From<Error> for OpenError {
+    fn from(error: Error) -> Self {
+        Self::Unusable(error.to_string())
+    }
+}

@@ -1,0 +1,145 @@
+//! The store: what survives a restart. Typed rows and queries per resource over one database, the
+//! writer that commits in groups, migrations, and the sealing of credentials.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `sql`, `database`, `error` | values, statements and dialects; the databases behind one enum; what can go wrong |
+//! | `sqlite`, `writer`, `migrate` | the SQLite connections, the one thread that changes, the schema |
+//! | `seal`, `sweep` | credentials at rest: keys, envelope, and the pass at start that seals what is still plain |
+//! | `telemetry` | log rows, counters and usage: handed over without waiting, written in groups |
+//! | the rest | one file per resource: rows, queries, changes |
+//!
+//! Times are epoch milliseconds. Sealed columns are opened on reading into [`Secret`]s and sealed
+//! on writing; nothing above this room sees a sealed text. Nothing here runs on the proxy's path:
+//! it reads the snapshot that [`snapshot::load`] builds.
+
+pub mod accounts;
+pub mod availability;
+mod database;
+mod error;
+pub mod events;
+mod migrate;
+pub mod proxy_logs;
+pub mod routes;
+pub mod seal;
+pub mod settings;
+pub mod sites;
+pub mod spend;
+mod sql;
+mod sqlite;
+mod sweep;
+mod telemetry;
+#[cfg(test)]
+mod tests;
+pub mod tokens;
+mod writer;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use database::Database;
+pub use error::{Error, OpenError, Result};
+pub use seal::{Sealer, Secret};
+pub use sql::{Outcome, Row, Statement, Value};
+pub use telemetry::Telemetry;
+
+/// What [`Store::open`] needs to know.
+pub struct StoreOptions {
+    /// Created (0700) when missing.
+    pub data_dir: PathBuf,
+    /// `sqlite`; `mysql` and `postgres` are refused until they are built in.
+    pub db_type: String,
+    /// Empty for the file in `data_dir`.
+    pub db_url: String,
+    /// ACCOUNT_CREDENTIAL_SECRET: what the keys that seal credentials are wrapped under.
+    pub secret: String,
+    /// ACCOUNT_CREDENTIAL_SECRET_PREVIOUS: tried when `secret` does not open the keys.
+    pub previous_secrets: Vec<String>,
+    /// CREDENTIAL_SECRET_LOST=1: start with new keys and empty what cannot be opened.
+    pub secret_lost: bool,
+    /// The service's time zone: days and hours of the usage tables.
+    pub zone: jiff::tz::TimeZone,
+}
+
+impl StoreOptions {
+    /// An SQLite file in this directory, sealed under this secret, days in UTC.
+    pub fn in_dir(data_dir: impl Into<PathBuf>, secret: impl Into<String>) -> Self {
+        Self {
+            data_dir: data_dir.into(),
+            db_type: "sqlite".into(),
+            db_url: String::new(),
+            secret: secret.into(),
+            previous_secrets: Vec::new(),
+            secret_lost: false,
+            zone: jiff::tz::TimeZone::UTC,
+        }
+    }
+}
+
+impl fmt::Debug for StoreOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StoreOptions")
+            .field("data_dir", &self.data_dir)
+            .field("db_type", &self.db_type)
+            .field("secret_lost", &self.secret_lost)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The open store; clones share it. Dropping the last clone writes what is waiting and closes it.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    database: Database,
+    sealer: Sealer,
+}
+
+impl Store {
+    /// Opens the database, brings its schema up to date, and opens its keys. Blocks: call it before
+    /// there is anything else to do.
+    pub fn open(options: StoreOptions) -> Result<Self, OpenError> {
+        let (database, sealer) = Database::open(&options)?;
+        Ok(Self { inner: Arc::new(Inner { database, sealer }) })
+    }
+
+    /// Where questions and changes go.
+    pub fn database(&self) -> &Database {
+        &self.inner.database
+    }
+
+    /// Seals and opens credentials.
+    pub fn sealer(&self) -> &Sealer {
+        &self.inner.sealer
+    }
+
+    /// Where requests leave what they did.
+    pub fn telemetry(&self) -> Telemetry {
+        self.inner.database.telemetry()
+    }
+
+    /// Returns when everything handed over before is committed.
+    pub async fn flush(&self) {
+        self.telemetry().flush().await;
+    }
+
+    /// Writes what is waiting and closes the database; later changes get [`Error::Closed`].
+    pub async fn close(&self) {
+        self.inner.database.close().await;
+    }
+
+    pub(crate) async fn query(
+        &self,
+        sql: impl Into<std::borrow::Cow<'static, str>>,
+        args: Vec<Value>,
+    ) -> Result<Vec<Row>> {
+        self.database().query(sql, args).await
+    }
+
+    pub(crate) async fn batch(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
+        self.database().batch(statements).await
+    }
+}

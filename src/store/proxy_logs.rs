@@ -1,0 +1,440 @@
+//! The proxy log: one row per attempt, kept apart from configuration so that history survives
+//! deletes (routing-accounting.md 18, admin-ops-2.md 18).
+
+use super::sql::{Row, Statement, Value};
+use super::{Result, Store};
+use crate::time::Millis;
+
+/// How an attempt ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogStatus {
+    Success,
+    Failed,
+    Retried,
+}
+
+impl LogStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failed => "failed",
+            Self::Retried => "retried",
+        }
+    }
+
+    pub fn is_success(self) -> bool {
+        self == Self::Success
+    }
+}
+
+/// Where the token counts of a row come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UsageSource {
+    Upstream,
+    SelfLog,
+    Unknown,
+}
+
+impl UsageSource {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Upstream => "upstream",
+            Self::SelfLog => "self-log",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// One attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.
+#[derive(Debug, Clone)]
+pub struct ProxyLogRow {
+    pub created_at: Millis,
+    pub request_id: Option<String>,
+    pub route_id: Option<i64>,
+    pub channel_id: Option<i64>,
+    pub account_id: Option<i64>,
+    pub site_id: Option<i64>,
+    pub downstream_api_key_id: Option<i64>,
+    pub model_requested: Option<String>,
+    pub model_actual: Option<String>,
+    pub status: LogStatus,
+    /// 0 when the network failed before an answer.
+    pub http_status: Option<u16>,
+    pub is_stream: Option<bool>,
+    pub first_byte_latency_ms: Option<i64>,
+    pub latency_ms: Option<i64>,
+    pub prompt_tokens: Option<i64>,
+    pub completion_tokens: Option<i64>,
+    pub total_tokens: Option<i64>,
+    pub usage_source: Option<UsageSource>,
+    /// USD.
+    pub estimated_cost: f64,
+    /// JSON text.
+    pub billing_details: Option<String>,
+    pub client_family: Option<String>,
+    pub client_app_id: Option<String>,
+    pub client_app_name: Option<String>,
+    pub client_confidence: Option<&'static str>,
+    pub session_id: Option<String>,
+    pub downstream_path: Option<String>,
+    pub upstream_path: Option<String>,
+    pub error_message: Option<String>,
+    /// 0 for the first attempt of a request.
+    pub retry_count: u32,
+}
+
+impl ProxyLogRow {
+    /// A row with nothing known but when and how it ended.
+    pub fn new(created_at: Millis, status: LogStatus) -> Self {
+        Self {
+            created_at,
+            request_id: None,
+            route_id: None,
+            channel_id: None,
+            account_id: None,
+            site_id: None,
+            downstream_api_key_id: None,
+            model_requested: None,
+            model_actual: None,
+            status,
+            http_status: None,
+            is_stream: None,
+            first_byte_latency_ms: None,
+            latency_ms: None,
+            prompt_tokens: None,
+            completion_tokens: None,
+            total_tokens: None,
+            usage_source: None,
+            estimated_cost: 0.0,
+            billing_details: None,
+            client_family: None,
+            client_app_id: None,
+            client_app_name: None,
+            client_confidence: None,
+            session_id: None,
+            downstream_path: None,
+            upstream_path: None,
+            error_message: None,
+            retry_count: 0,
+        }
+    }
+
+    pub(super) fn insert(self) -> Statement {
+        Statement::new(
+            "INSERT INTO proxy_logs (request_id, route_id, channel_id, account_id, site_id, \
+             downstream_api_key_id, model_requested, model_actual, status, http_status, is_stream, \
+             first_byte_latency_ms, latency_ms, prompt_tokens, completion_tokens, total_tokens, usage_source, \
+             estimated_cost, billing_details, client_family, client_app_id, client_app_name, \
+             client_confidence, session_id, downstream_path, upstream_path, error_message, retry_count, \
+             created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
+             ?, ?, ?)",
+            vec![
+                self.request_id.into(),
+                self.route_id.into(),
+                self.channel_id.into(),
+                self.account_id.into(),
+                self.site_id.into(),
+                self.downstream_api_key_id.into(),
+                self.model_requested.into(),
+                self.model_actual.into(),
+                self.status.as_str().into(),
+                self.http_status.map(i64::from).into(),
+                self.is_stream.into(),
+                self.first_byte_latency_ms.into(),
+                self.latency_ms.into(),
+                self.prompt_tokens.into(),
+                self.completion_tokens.into(),
+                self.total_tokens.into(),
+                self.usage_source.map(UsageSource::as_str).into(),
+                self.estimated_cost.into(),
+                self.billing_details.into(),
+                self.client_family.into(),
+                self.client_app_id.into(),
+                self.client_app_name.into(),
+                self.client_confidence.into(),
+                self.session_id.into(),
+                self.downstream_path.into(),
+                self.upstream_path.into(),
+                self.error_message.into(),
+                i64::from(self.retry_count).into(),
+                self.created_at.into(),
+            ],
+        )
+    }
+}
+
+/// A stored row, with the names its ids have today (`None` once deleted).
+#[derive(Debug, Clone, PartialEq)]
+pub struct LogItem {
+    pub id: i64,
+    pub created_at: Millis,
+    pub request_id: Option<String>,
+    pub route_id: Option<i64>,
+    pub channel_id: Option<i64>,
+    pub account_id: Option<i64>,
+    pub site_id: Option<i64>,
+    pub downstream_api_key_id: Option<i64>,
+    pub model_requested: Option<String>,
+    pub model_actual: Option<String>,
+    pub status: String,
+    pub http_status: Option<i64>,
+    pub is_stream: Option<bool>,
+    pub first_byte_latency_ms: Option<i64>,
+    pub latency_ms: Option<i64>,
+    pub prompt_tokens: Option<i64>,
+    pub completion_tokens: Option<i64>,
+    pub total_tokens: Option<i64>,
+    pub usage_source: Option<String>,
+    pub estimated_cost: f64,
+    /// Only in [`get`], not in lists.
+    pub billing_details: Option<String>,
+    pub client_family: Option<String>,
+    pub client_app_id: Option<String>,
+    pub client_app_name: Option<String>,
+    pub client_confidence: Option<String>,
+    pub session_id: Option<String>,
+    pub downstream_path: Option<String>,
+    pub upstream_path: Option<String>,
+    pub error_message: Option<String>,
+    pub retry_count: i64,
+    pub username: Option<String>,
+    pub site_name: Option<String>,
+    pub site_url: Option<String>,
+    pub downstream_key_name: Option<String>,
+    pub downstream_key_group_name: Option<String>,
+    /// JSON text of an array.
+    pub downstream_key_tags: Option<String>,
+}
+
+/// Which rows by how they ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum StatusFilter {
+    #[default]
+    All,
+    Success,
+    /// Everything that is not a success.
+    Failed,
+}
+
+/// Which rows by their client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientFilter {
+    App(String),
+    Family(String),
+}
+
+/// Which rows to list.
+#[derive(Debug, Clone, Default)]
+pub struct LogFilter {
+    pub status: StatusFilter,
+    /// A substring of the requested or actual model, or of the key's name, group or tags; case is ignored.
+    pub search: Option<String>,
+    pub client: Option<ClientFilter>,
+    pub site_id: Option<i64>,
+    /// Inclusive.
+    pub from: Option<Millis>,
+    /// Exclusive.
+    pub to: Option<Millis>,
+}
+
+/// Totals over the rows of a filter, whatever their status.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct LogSummary {
+    pub total_count: i64,
+    pub success_count: i64,
+    pub failed_count: i64,
+    pub total_cost: f64,
+    pub total_tokens: i64,
+}
+
+/// A client that occurs in the rows of a filter, whatever its client filter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientOption {
+    App { id: String, name: String },
+    Family(String),
+}
+
+/// One page, newest first, and how many rows there are in all.
+pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) -> Result<(Vec<LogItem>, i64)> {
+    let (filtered, args) = condition(filter, true, true);
+    let total = store.query(format!("SELECT COUNT(*) {FROM} {filtered}"), args.clone()).await?;
+    let total = total.first().map_or(Ok(0), |row| row.fields().int())?;
+    let mut page_args = args;
+    page_args.extend([limit.into(), offset.into()]);
+    let sql = format!(
+        "SELECT {ITEM}, NULL {FROM} {filtered} ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?"
+    );
+    let items = store.query(sql, page_args).await?.iter().map(read).collect::<Result<_>>()?;
+    Ok((items, total))
+}
+
+/// One row with its billing details.
+pub async fn get(store: &Store, id: i64) -> Result<Option<LogItem>> {
+    let sql = format!("SELECT {ITEM}, l.billing_details {FROM} WHERE l.id = ?");
+    store.query(sql, vec![id.into()]).await?.first().map(read).transpose()
+}
+
+/// Totals of every row the filter lets through, its status aside.
+pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
+    let (filtered, args) = condition(filter, false, true);
+    let sql = format!(
+        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
+         COALESCE(SUM(l.estimated_cost), 0), COALESCE(SUM(l.total_tokens), 0) {FROM} {filtered}"
+    );
+    let rows = store.query(sql, args).await?;
+    let Some(row) = rows.first() else { return Ok(LogSummary::default()) };
+    let mut row = row.fields();
+    let (total_count, success_count) = (row.int()?, row.int()?);
+    Ok(LogSummary {
+        total_count,
+        success_count,
+        failed_count: total_count - success_count,
+        total_cost: row.real()?,
+        total_tokens: row.int()?,
+    })
+}
+
+/// The clients of every row the filter lets through, its client aside; unordered.
+pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<ClientOption>> {
+    let (filtered, args) = condition(filter, true, false);
+    let sql =
+        format!("SELECT DISTINCT l.client_family, l.client_app_id, l.client_app_name {FROM} {filtered}");
+    let mut options = Vec::new();
+    for row in store.query(sql, args).await? {
+        let mut row = row.fields();
+        let (family, app, name) = (row.opt_text()?, row.opt_text()?, row.opt_text()?);
+        if let (Some(id), Some(name)) = (app, name) {
+            options.push(ClientOption::App { id, name });
+        }
+        if let Some(family) = family.filter(|family| family != "generic") {
+            options.push(ClientOption::Family(family));
+        }
+    }
+    let mut seen = Vec::with_capacity(options.len());
+    for option in options {
+        if !seen.contains(&option) {
+            seen.push(option);
+        }
+    }
+    Ok(seen)
+}
+
+/// How many rows one transaction deletes: a long one would keep the log waiting.
+const PRUNE_CHUNK: i64 = 1000;
+
+/// Deletes rows older than the cutoff, a thousand at a time; returns how many went.
+pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
+    let mut deleted = 0;
+    loop {
+        let chunk = Statement::new(
+            "DELETE FROM proxy_logs WHERE id IN (SELECT id FROM (SELECT id FROM proxy_logs \
+             WHERE created_at < ? ORDER BY created_at, id LIMIT ?) AS oldest)",
+            vec![cutoff.into(), PRUNE_CHUNK.into()],
+        );
+        let rows = store.batch(vec![chunk]).await?[0].rows;
+        deleted += rows;
+        if rows > 0 {
+            store.database().reclaim(200).await?;
+        }
+        if rows < PRUNE_CHUNK as u64 {
+            return Ok(deleted);
+        }
+    }
+}
+
+const FROM: &str = "FROM proxy_logs l LEFT JOIN accounts a ON a.id = l.account_id \
+     LEFT JOIN sites s ON s.id = COALESCE(l.site_id, a.site_id) \
+     LEFT JOIN downstream_api_keys k ON k.id = l.downstream_api_key_id";
+
+const ITEM: &str = "l.id, l.created_at, l.request_id, l.route_id, l.channel_id, l.account_id, \
+     COALESCE(l.site_id, a.site_id), l.downstream_api_key_id, l.model_requested, l.model_actual, l.status, \
+     l.http_status, l.is_stream, l.first_byte_latency_ms, l.latency_ms, l.prompt_tokens, \
+     l.completion_tokens, l.total_tokens, l.usage_source, l.estimated_cost, l.client_family, \
+     l.client_app_id, l.client_app_name, l.client_confidence, l.session_id, l.downstream_path, \
+     l.upstream_path, l.error_message, l.retry_count, a.username, s.name, s.url, k.name, k.group_name, k.tags";
+
+fn condition(filter: &LogFilter, by_status: bool, by_client: bool) -> (String, Vec<Value>) {
+    let mut parts: Vec<&str> = vec!["1 = 1"];
+    let mut args: Vec<Value> = Vec::new();
+    if let Some(from) = filter.from {
+        parts.push("l.created_at >= ?");
+        args.push(from.into());
+    }
+    if let Some(to) = filter.to {
+        parts.push("l.created_at < ?");
+        args.push(to.into());
+    }
+    match filter.status {
+        StatusFilter::Success if by_status => parts.push("l.status = 'success'"),
+        StatusFilter::Failed if by_status => parts.push("l.status <> 'success'"),
+        _ => {}
+    }
+    if let Some(site) = filter.site_id {
+        parts.push("COALESCE(l.site_id, a.site_id) = ?");
+        args.push(site.into());
+    }
+    match &filter.client {
+        Some(ClientFilter::App(id)) if by_client => {
+            parts.push("LOWER(l.client_app_id) = ?");
+            args.push(id.to_lowercase().into());
+        }
+        Some(ClientFilter::Family(id)) if by_client => {
+            parts.push("LOWER(l.client_family) = ?");
+            args.push(id.to_lowercase().into());
+        }
+        _ => {}
+    }
+    if let Some(search) = filter.search.as_deref().filter(|text| !text.is_empty()) {
+        // `!` escapes: a backslash would itself need escaping on MySQL.
+        parts.push(
+            "(LOWER(l.model_requested) LIKE ? ESCAPE '!' OR LOWER(l.model_actual) LIKE ? ESCAPE '!' \
+             OR LOWER(k.name) LIKE ? ESCAPE '!' OR LOWER(k.group_name) LIKE ? ESCAPE '!' \
+             OR LOWER(k.tags) LIKE ? ESCAPE '!')",
+        );
+        let escaped = search.to_lowercase().replace('!', "!!").replace('%', "!%").replace('_', "!_");
+        args.extend(std::iter::repeat_n(Value::Text(format!("%{escaped}%")), 5));
+    }
+    (format!("WHERE {}", parts.join(" AND ")), args)
+}
+
+fn read(row: &Row) -> Result<LogItem> {
+    let mut row = row.fields();
+    Ok(LogItem {
+        id: row.int()?,
+        created_at: row.int()?,
+        request_id: row.opt_text()?,
+        route_id: row.opt_int()?,
+        channel_id: row.opt_int()?,
+        account_id: row.opt_int()?,
+        site_id: row.opt_int()?,
+        downstream_api_key_id: row.opt_int()?,
+        model_requested: row.opt_text()?,
+        model_actual: row.opt_text()?,
+        status: row.text()?,
+        http_status: row.opt_int()?,
+        is_stream: row.opt_bool()?,
+        first_byte_latency_ms: row.opt_int()?,
+        latency_ms: row.opt_int()?,
+        prompt_tokens: row.opt_int()?,
+        completion_tokens: row.opt_int()?,
+        total_tokens: row.opt_int()?,
+        usage_source: row.opt_text()?,
+        estimated_cost: row.real()?,
+        client_family: row.opt_text()?,
+        client_app_id: row.opt_text()?,
+        client_app_name: row.opt_text()?,
+        client_confidence: row.opt_text()?,
+        session_id: row.opt_text()?,
+        downstream_path: row.opt_text()?,
+        upstream_path: row.opt_text()?,
+        error_message: row.opt_text()?,
+        retry_count: row.int()?,
+        username: row.opt_text()?,
+        site_name: row.opt_text()?,
+        site_url: row.opt_text()?,
+        downstream_key_name: row.opt_text()?,
+        downstream_key_group_name: row.opt_text()?,
+        downstream_key_tags: row.opt_text()?,
+        billing_details: row.opt_text()?,
+    })
+}

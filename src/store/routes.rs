@@ -1,0 +1,136 @@
+//! Routes, their group links, and the channels that serve them (admin-ops-2.md 11).
+
+use super::sql::Row;
+use super::{Result, Store};
+use crate::time::Millis;
+
+/// A stored route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteRow {
+    pub id: i64,
+    pub model_pattern: String,
+    pub display_name: Option<String>,
+    pub display_icon: Option<String>,
+    /// `pattern` or `explicit_group`.
+    pub route_mode: String,
+    /// JSON text of an object: requested model or pattern to upstream model.
+    pub model_mapping: Option<String>,
+    /// `weighted`, `round_robin` or `stable_first`.
+    pub routing_strategy: String,
+    pub enabled: bool,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    /// The source routes of a group, ascending.
+    pub source_route_ids: Vec<i64>,
+}
+
+/// A stored channel with its counters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ChannelRow {
+    pub id: i64,
+    pub route_id: i64,
+    pub account_id: i64,
+    pub token_id: Option<i64>,
+    pub oauth_route_unit_id: Option<i64>,
+    pub source_model: Option<String>,
+    pub priority: i64,
+    pub weight: i64,
+    pub enabled: bool,
+    pub manual_override: bool,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    pub stats: ChannelStats,
+}
+
+/// What moves with every request on a channel, as it was last written: the live values are in
+/// memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ChannelStats {
+    pub success_count: i64,
+    pub fail_count: i64,
+    pub total_latency_ms: i64,
+    /// USD.
+    pub total_cost: f64,
+    pub last_used_at: Option<Millis>,
+    pub last_selected_at: Option<Millis>,
+    pub last_fail_at: Option<Millis>,
+    pub consecutive_fail_count: i64,
+    pub cooldown_level: i64,
+    pub cooldown_until: Option<Millis>,
+}
+
+/// All routes by id.
+pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
+    let sql = "SELECT id, model_pattern, display_name, display_icon, route_mode, model_mapping, \
+               routing_strategy, enabled, created_at, updated_at FROM token_routes ORDER BY id";
+    let rows = store.query(sql, Vec::new()).await?;
+    let mut routes = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let sql = "SELECT group_route_id, source_route_id FROM route_group_sources \
+               ORDER BY group_route_id, source_route_id";
+    for row in store.query(sql, Vec::new()).await? {
+        let mut row = row.fields();
+        let (group, source) = (row.int()?, row.int()?);
+        if let Ok(at) = routes.binary_search_by_key(&group, |route| route.id) {
+            routes[at].source_route_ids.push(source);
+        }
+    }
+    Ok(routes)
+}
+
+/// All channels by id, with their counters.
+pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
+    let sql = "SELECT c.id, c.route_id, c.account_id, c.token_id, c.oauth_route_unit_id, c.source_model, \
+               c.priority, c.weight, c.enabled, c.manual_override, c.created_at, c.updated_at, \
+               COALESCE(s.success_count, 0), COALESCE(s.fail_count, 0), COALESCE(s.total_latency_ms, 0), \
+               COALESCE(s.total_cost, 0), s.last_used_at, s.last_selected_at, s.last_fail_at, \
+               COALESCE(s.consecutive_fail_count, 0), COALESCE(s.cooldown_level, 0), s.cooldown_until \
+               FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id ORDER BY c.id";
+    store.query(sql, Vec::new()).await?.iter().map(read_channel).collect()
+}
+
+fn read(row: &Row) -> Result<RouteRow> {
+    let mut row = row.fields();
+    Ok(RouteRow {
+        id: row.int()?,
+        model_pattern: row.text()?,
+        display_name: row.opt_text()?,
+        display_icon: row.opt_text()?,
+        route_mode: row.text()?,
+        model_mapping: row.opt_text()?,
+        routing_strategy: row.text()?,
+        enabled: row.bool()?,
+        created_at: row.int()?,
+        updated_at: row.int()?,
+        source_route_ids: Vec::new(),
+    })
+}
+
+fn read_channel(row: &Row) -> Result<ChannelRow> {
+    let mut row = row.fields();
+    Ok(ChannelRow {
+        id: row.int()?,
+        route_id: row.int()?,
+        account_id: row.int()?,
+        token_id: row.opt_int()?,
+        oauth_route_unit_id: row.opt_int()?,
+        source_model: row.opt_text()?,
+        priority: row.int()?,
+        weight: row.int()?,
+        enabled: row.bool()?,
+        manual_override: row.bool()?,
+        created_at: row.int()?,
+        updated_at: row.int()?,
+        stats: ChannelStats {
+            success_count: row.int()?,
+            fail_count: row.int()?,
+            total_latency_ms: row.int()?,
+            total_cost: row.real()?,
+            last_used_at: row.opt_int()?,
+            last_selected_at: row.opt_int()?,
+            last_fail_at: row.opt_int()?,
+            consecutive_fail_count: row.int()?,
+            cooldown_level: row.int()?,
+            cooldown_until: row.opt_int()?,
+        },
+    })
+}

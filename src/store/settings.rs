@@ -1,0 +1,72 @@
+//! Saved settings: one JSON text per name. The names in [`SEALED`] are secrets: stored sealed,
+//! given back open.
+
+use std::collections::HashMap;
+
+use super::seal::Secret;
+use super::sql::{OnConflict, Statement, upsert};
+use super::{Result, Store};
+use crate::time::{Millis, now_ms};
+
+/// The settings that are secrets (data.md C, the padlock).
+pub const SEALED: &[&str] = &[
+    "auth_token",
+    "proxy_token",
+    "system_proxy_url",
+    "webhook_url",
+    "bark_url",
+    "serverchan_key",
+    "telegram_bot_token",
+    "smtp_pass",
+    "db_url",
+    "backup_webdav_config_v1",
+];
+
+/// The settings the store keeps for itself.
+const INTERNAL: &[&str] = &["crypto_kdf_v1"];
+
+/// Every saved setting by name, as JSON text; a text may be a secret. One that cannot be opened is left out.
+pub async fn all(store: &Store) -> Result<HashMap<String, Secret>> {
+    let mut settings = HashMap::new();
+    for row in store.query("SELECT name, value FROM settings", Vec::new()).await? {
+        let mut row = row.fields();
+        let (name, value) = (row.text()?, row.opt_str()?);
+        let Some(value) = value.filter(|_| !INTERNAL.contains(&name.as_str())) else { continue };
+        if !SEALED.contains(&name.as_str()) {
+            settings.insert(name, Secret::new(value));
+            continue;
+        }
+        match store.sealer().open("settings", &name, value) {
+            Ok(secret) => {
+                settings.insert(name, secret);
+            }
+            Err(error) => log::error!("setting {name} is ignored: {error}"),
+        }
+    }
+    Ok(settings)
+}
+
+/// Saves these settings (name, JSON text) in one transaction.
+pub async fn put(store: &Store, values: Vec<(String, String)>) -> Result<()> {
+    let now = now_ms();
+    let statements = values
+        .into_iter()
+        .map(|(name, value)| put_statement(store, &name, &value, now))
+        .collect::<Result<_>>()?;
+    store.batch(statements).await.map(drop)
+}
+
+/// Saving one setting, for a batch that changes more.
+pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Result<Statement> {
+    let stored =
+        if SEALED.contains(&name) { store.sealer().seal("settings", name, value)? } else { value.to_owned() };
+    let columns = [("value", OnConflict::Replace), ("updated_at", OnConflict::Replace)];
+    let sql = upsert(store.database().dialect(), "settings", &["name"], &columns);
+    Ok(Statement::new(sql, vec![name.into(), stored.into(), now.into()]))
+}
+
+/// Forgets a saved setting, so that the environment holds again.
+pub async fn remove(store: &Store, name: &str) -> Result<()> {
+    let delete = Statement::new("DELETE FROM settings WHERE name = ?", vec![name.into()]);
+    store.batch(vec![delete]).await.map(drop)
+}

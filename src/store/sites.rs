@@ -1,0 +1,353 @@
+//! Sites and the pool of addresses behind each (admin-core.md 4).
+
+use super::sql::{Changes, Fields, OnConflict, Row, Statement, Value, marks, upsert};
+use super::{Error, Result, Secret, Store};
+use crate::time::{Millis, now_ms};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SiteStatus {
+    Active,
+    Disabled,
+}
+
+impl SiteStatus {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Disabled => "disabled",
+        }
+    }
+
+    /// Any case; `None` for another word.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        [Self::Active, Self::Disabled].into_iter().find(|status| text.eq_ignore_ascii_case(status.as_str()))
+    }
+}
+
+/// A stored site with its endpoints, ordered by (sort order, id).
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteRow {
+    pub id: i64,
+    pub name: String,
+    pub url: String,
+    /// An identifier of a platform, unless a newer release wrote the row.
+    pub platform: String,
+    pub status: SiteStatus,
+    pub proxy_url: Option<Secret>,
+    pub use_system_proxy: bool,
+    /// JSON text of an object of strings.
+    pub custom_headers: Option<Secret>,
+    pub external_checkin_url: Option<String>,
+    pub is_pinned: bool,
+    pub sort_order: i64,
+    pub global_weight: f64,
+    /// `None` = unlimited.
+    pub max_concurrency: Option<i64>,
+    pub initialization_preset_id: Option<String>,
+    pub post_refresh_probe_enabled: bool,
+    pub post_refresh_probe_model: String,
+    pub post_refresh_probe_scope: String,
+    pub post_refresh_probe_latency_threshold_ms: i64,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+    pub endpoints: Vec<EndpointRow>,
+}
+
+/// A stored address of a site's pool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointRow {
+    pub id: i64,
+    pub site_id: i64,
+    pub url: String,
+    pub enabled: bool,
+    pub sort_order: i64,
+    pub cooldown_until: Option<Millis>,
+    pub last_selected_at: Option<Millis>,
+    pub last_failed_at: Option<Millis>,
+    pub last_failure_reason: Option<String>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+}
+
+/// An address as an operator gives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEndpoint {
+    pub url: String,
+    pub enabled: bool,
+    pub sort_order: i64,
+}
+
+/// A site to be stored.
+#[derive(Debug, Clone)]
+pub struct NewSite {
+    pub name: String,
+    pub url: String,
+    pub platform: String,
+    pub status: SiteStatus,
+    pub proxy_url: Option<Secret>,
+    pub use_system_proxy: bool,
+    pub custom_headers: Option<Secret>,
+    pub external_checkin_url: Option<String>,
+    pub is_pinned: bool,
+    /// `None` = one more than the highest there is.
+    pub sort_order: Option<i64>,
+    pub global_weight: f64,
+    pub max_concurrency: Option<i64>,
+    pub initialization_preset_id: Option<String>,
+    pub endpoints: Vec<NewEndpoint>,
+}
+
+/// What an update changes: `None` keeps a field, `Some(None)` clears it.
+#[derive(Debug, Clone, Default)]
+pub struct SitePatch {
+    pub name: Option<String>,
+    pub url: Option<String>,
+    pub platform: Option<String>,
+    pub status: Option<SiteStatus>,
+    pub proxy_url: Option<Option<Secret>>,
+    pub use_system_proxy: Option<bool>,
+    pub custom_headers: Option<Option<Secret>>,
+    pub external_checkin_url: Option<Option<String>>,
+    pub is_pinned: Option<bool>,
+    pub sort_order: Option<i64>,
+    pub global_weight: Option<f64>,
+    pub max_concurrency: Option<Option<i64>>,
+    pub post_refresh_probe_enabled: Option<bool>,
+    pub post_refresh_probe_model: Option<String>,
+    pub post_refresh_probe_scope: Option<String>,
+    pub post_refresh_probe_latency_threshold_ms: Option<i64>,
+    /// The whole new pool; addresses already there keep their row and its state.
+    pub endpoints: Option<Vec<NewEndpoint>>,
+}
+
+const TABLE: &str = "sites";
+
+const COLUMNS: &str = "id, name, url, platform, status, proxy_url, use_system_proxy, custom_headers, \
+     external_checkin_url, is_pinned, sort_order, global_weight, max_concurrency, initialization_preset_id, \
+     post_refresh_probe_enabled, post_refresh_probe_model, post_refresh_probe_scope, \
+     post_refresh_probe_latency_threshold_ms, created_at, updated_at";
+
+const ENDPOINT_COLUMNS: &str = "id, site_id, url, enabled, sort_order, cooldown_until, last_selected_at, \
+     last_failed_at, last_failure_reason, created_at, updated_at";
+
+/// All sites by id, with their endpoints.
+pub async fn list(store: &Store) -> Result<Vec<SiteRow>> {
+    let rows = store.query(format!("SELECT {COLUMNS} FROM sites ORDER BY id"), Vec::new()).await?;
+    let mut sites = rows.iter().map(|row| read(store, row)).collect::<Result<Vec<_>>>()?;
+    let sql = format!("SELECT {ENDPOINT_COLUMNS} FROM site_api_endpoints ORDER BY site_id, sort_order, id");
+    for row in store.query(sql, Vec::new()).await? {
+        let endpoint = read_endpoint(&row)?;
+        if let Ok(at) = sites.binary_search_by_key(&endpoint.site_id, |site| site.id) {
+            sites[at].endpoints.push(endpoint);
+        }
+    }
+    Ok(sites)
+}
+
+/// One site with its endpoints.
+pub async fn get(store: &Store, id: i64) -> Result<Option<SiteRow>> {
+    let rows = store.query(format!("SELECT {COLUMNS} FROM sites WHERE id = ?"), vec![id.into()]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let mut site = read(store, row)?;
+    let sql = format!(
+        "SELECT {ENDPOINT_COLUMNS} FROM site_api_endpoints WHERE site_id = ? ORDER BY sort_order, id"
+    );
+    let endpoints = store.query(sql, vec![id.into()]).await?;
+    site.endpoints = endpoints.iter().map(read_endpoint).collect::<Result<_>>()?;
+    Ok(Some(site))
+}
+
+/// The id of the site with this platform and address.
+pub async fn find(store: &Store, platform: &str, url: &str) -> Result<Option<i64>> {
+    let rows = store
+        .query("SELECT id FROM sites WHERE platform = ? AND url = ?", vec![platform.into(), url.into()])
+        .await?;
+    rows.first().map(|row| row.fields().int()).transpose()
+}
+
+/// Stores a site with its endpoints and returns its id; [`Error::Conflict`] when (platform, url) is taken.
+pub async fn insert(store: &Store, site: NewSite) -> Result<i64> {
+    let now = now_ms();
+    let sealer = store.sealer();
+    let mut batch = vec![Statement::new(
+        "INSERT INTO sites (name, url, platform, status, proxy_url, use_system_proxy, custom_headers, \
+         external_checkin_url, is_pinned, sort_order, global_weight, max_concurrency, \
+         initialization_preset_id, created_at, updated_at) \
+         SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, COALESCE(?, COALESCE(MAX(sort_order), -1) + 1), ?, ?, ?, ?, ? \
+         FROM sites",
+        vec![
+            site.name.into(),
+            site.url.into(),
+            site.platform.into(),
+            site.status.as_str().into(),
+            sealer.seal_opt(TABLE, "proxy_url", site.proxy_url.as_ref())?.into(),
+            site.use_system_proxy.into(),
+            sealer.seal_opt(TABLE, "custom_headers", site.custom_headers.as_ref())?.into(),
+            site.external_checkin_url.into(),
+            site.is_pinned.into(),
+            site.sort_order.into(),
+            site.global_weight.into(),
+            site.max_concurrency.filter(|limit| *limit > 0).into(),
+            site.initialization_preset_id.into(),
+            now.into(),
+            now.into(),
+        ],
+    )];
+    batch.extend(site.endpoints.iter().map(|endpoint| put_endpoint(store, Value::IdOf(0), endpoint, now)));
+    Ok(store.batch(batch).await?[0].last_id)
+}
+
+/// Changes a site. Returns the status it moved to, if it really moved: then its accounts moved with
+/// it, each remembering what it was before.
+pub async fn update(store: &Store, id: i64, patch: SitePatch) -> Result<Option<SiteStatus>> {
+    let now = now_ms();
+    let sealer = store.sealer();
+    let mut changes = Changes::default();
+    changes.set("updated_at", now);
+    changes.set_some("name", patch.name);
+    changes.set_some("url", patch.url);
+    changes.set_some("platform", patch.platform);
+    if let Some(proxy) = patch.proxy_url {
+        changes.set("proxy_url", sealer.seal_opt(TABLE, "proxy_url", proxy.as_ref())?);
+    }
+    changes.set_some("use_system_proxy", patch.use_system_proxy);
+    if let Some(headers) = patch.custom_headers {
+        changes.set("custom_headers", sealer.seal_opt(TABLE, "custom_headers", headers.as_ref())?);
+    }
+    changes.set_some("external_checkin_url", patch.external_checkin_url);
+    changes.set_some("is_pinned", patch.is_pinned);
+    changes.set_some("sort_order", patch.sort_order);
+    changes.set_some("global_weight", patch.global_weight);
+    changes.set_some("max_concurrency", patch.max_concurrency.map(|limit| limit.filter(|limit| *limit > 0)));
+    changes.set_some("post_refresh_probe_enabled", patch.post_refresh_probe_enabled);
+    changes.set_some("post_refresh_probe_model", patch.post_refresh_probe_model);
+    changes.set_some("post_refresh_probe_scope", patch.post_refresh_probe_scope);
+    changes
+        .set_some("post_refresh_probe_latency_threshold_ms", patch.post_refresh_probe_latency_threshold_ms);
+
+    let mut batch = vec![changes.update(TABLE, id)];
+    if let Some(endpoints) = &patch.endpoints {
+        batch.extend(replace_endpoints(store, id, endpoints, now));
+    }
+    let status_at = batch.len() + 1;
+    if let Some(status) = patch.status {
+        batch.extend(move_to(id, status, now));
+    }
+    let outcomes = store.batch(batch).await?;
+    let moved = outcomes.get(status_at).is_some_and(|outcome| outcome.rows > 0);
+    Ok(patch.status.filter(|_| moved))
+}
+
+/// The accounts' statement, then the site's own: the first still sees the status before.
+fn move_to(id: i64, status: SiteStatus, now: Millis) -> [Statement; 2] {
+    let accounts = match status {
+        SiteStatus::Disabled => {
+            "UPDATE accounts SET former_status = status, status = 'disabled', updated_at = ? \
+             WHERE site_id = ? AND status <> 'disabled' \
+             AND EXISTS (SELECT 1 FROM sites WHERE sites.id = accounts.site_id AND sites.status <> 'disabled')"
+        }
+        SiteStatus::Active => {
+            "UPDATE accounts SET status = former_status, former_status = NULL, updated_at = ? \
+             WHERE site_id = ? AND status = 'disabled' AND former_status IS NOT NULL \
+             AND EXISTS (SELECT 1 FROM sites WHERE sites.id = accounts.site_id AND sites.status <> 'active')"
+        }
+    };
+    let status = status.as_str();
+    [
+        Statement::new(accounts, vec![now.into(), id.into()]),
+        Statement::new(
+            "UPDATE sites SET status = ? WHERE id = ? AND status <> ?",
+            vec![status.into(), id.into(), status.into()],
+        ),
+    ]
+}
+
+fn replace_endpoints(store: &Store, site: i64, endpoints: &[NewEndpoint], now: Millis) -> Vec<Statement> {
+    let mut args: Vec<Value> = vec![site.into()];
+    args.extend(endpoints.iter().map(|endpoint| endpoint.url.as_str().into()));
+    let gone = if endpoints.is_empty() {
+        "DELETE FROM site_api_endpoints WHERE site_id = ?".to_owned()
+    } else {
+        format!(
+            "DELETE FROM site_api_endpoints WHERE site_id = ? AND url NOT IN ({})",
+            marks(endpoints.len())
+        )
+    };
+    let mut batch = vec![Statement::new(gone, args)];
+    batch.extend(endpoints.iter().map(|endpoint| put_endpoint(store, site.into(), endpoint, now)));
+    batch
+}
+
+fn put_endpoint(store: &Store, site: Value, endpoint: &NewEndpoint, now: Millis) -> Statement {
+    let columns = [
+        ("enabled", OnConflict::Replace),
+        ("sort_order", OnConflict::Replace),
+        ("created_at", OnConflict::Keep),
+        ("updated_at", OnConflict::Replace),
+    ];
+    Statement::new(
+        upsert(store.database().dialect(), "site_api_endpoints", &["site_id", "url"], &columns),
+        vec![
+            site,
+            endpoint.url.as_str().into(),
+            endpoint.enabled.into(),
+            endpoint.sort_order.into(),
+            now.into(),
+            now.into(),
+        ],
+    )
+}
+
+/// Deletes a site with everything under it; an unknown id is no error.
+pub async fn delete(store: &Store, id: i64) -> Result<()> {
+    store.batch(vec![Statement::new("DELETE FROM sites WHERE id = ?", vec![id.into()])]).await.map(drop)
+}
+
+fn read(store: &Store, row: &Row) -> Result<SiteRow> {
+    let sealer = store.sealer();
+    let mut row: Fields<'_> = row.fields();
+    Ok(SiteRow {
+        id: row.int()?,
+        name: row.text()?,
+        url: row.text()?,
+        platform: row.text()?,
+        status: {
+            let text = row.str()?;
+            SiteStatus::parse(text).ok_or_else(|| Error::Database(format!("site status {text:?}")))?
+        },
+        proxy_url: sealer.open_column(TABLE, "proxy_url", row.opt_str()?),
+        use_system_proxy: row.bool()?,
+        custom_headers: sealer.open_column(TABLE, "custom_headers", row.opt_str()?),
+        external_checkin_url: row.opt_text()?,
+        is_pinned: row.bool()?,
+        sort_order: row.int()?,
+        global_weight: row.real()?,
+        max_concurrency: row.opt_int()?,
+        initialization_preset_id: row.opt_text()?,
+        post_refresh_probe_enabled: row.bool()?,
+        post_refresh_probe_model: row.text()?,
+        post_refresh_probe_scope: row.text()?,
+        post_refresh_probe_latency_threshold_ms: row.int()?,
+        created_at: row.int()?,
+        updated_at: row.int()?,
+        endpoints: Vec::new(),
+    })
+}
+
+fn read_endpoint(row: &Row) -> Result<EndpointRow> {
+    let mut row = row.fields();
+    Ok(EndpointRow {
+        id: row.int()?,
+        site_id: row.int()?,
+        url: row.text()?,
+        enabled: row.bool()?,
+        sort_order: row.int()?,
+        cooldown_until: row.opt_int()?,
+        last_selected_at: row.opt_int()?,
+        last_failed_at: row.opt_int()?,
+        last_failure_reason: row.opt_text()?,
+        created_at: row.int()?,
+        updated_at: row.int()?,
+    })
+}

@@ -1,0 +1,19 @@
+//! What each account cost since a moment, summed from the log.
+
+use std::collections::HashMap;
+
+use super::{Result, Store};
+use crate::time::Millis;
+
+/// USD per account since `from`, for "today's spend".
+pub async fn by_account_since(store: &Store, from: Millis) -> Result<HashMap<i64, f64>> {
+    let sql = "SELECT account_id, COALESCE(SUM(estimated_cost), 0) FROM proxy_logs \
+               WHERE created_at >= ? AND account_id IS NOT NULL GROUP BY account_id";
+    let rows = store.query(sql, vec![from.into()]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.int()?, row.real()?))
+        })
+        .collect()
+}

@@ -1,0 +1,315 @@
+//! The words every database of the store understands: values, rows, statements, and how one
+//! statement text is spelled in each dialect.
+//!
+//! SQL is written once, in the subset that SQLite, PostgreSQL and MySQL share, with `?` for
+//! arguments. [`Dialect::spell`] rewrites the placeholders, [`upsert`] writes the one statement
+//! that differs in shape.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use super::error::{Error, Result};
+
+/// One argument or one field.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Text(String),
+    Blob(Vec<u8>),
+    /// The id that statement `n` (from 0) of the same batch inserted.
+    IdOf(usize),
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+impl<T: Into<Value>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
+/// One row of an answer, in the order of the selected columns.
+#[derive(Debug, Clone)]
+pub struct Row(pub(super) Vec<Value>);
+
+impl Row {
+    /// Reads the fields from left to right.
+    pub fn fields(&self) -> Fields<'_> {
+        Fields { values: &self.0, next: 0 }
+    }
+}
+
+/// A cursor over the fields of a row. Each call takes the next column and says which one it was
+/// when the type is another.
+pub struct Fields<'a> {
+    values: &'a [Value],
+    next: usize,
+}
+
+impl<'a> Fields<'a> {
+    fn next(&mut self) -> Result<&'a Value> {
+        let value = self.values.get(self.next);
+        self.next += 1;
+        value.ok_or_else(|| self.wrong("present"))
+    }
+
+    fn wrong(&self, expected: &str) -> Error {
+        Error::Database(format!("column {} is not {expected}", self.next))
+    }
+
+    pub fn int(&mut self) -> Result<i64> {
+        self.opt_int()?.ok_or_else(|| self.wrong("an integer"))
+    }
+
+    pub fn opt_int(&mut self) -> Result<Option<i64>> {
+        match self.next()? {
+            Value::Null => Ok(None),
+            Value::Int(value) => Ok(Some(*value)),
+            Value::Bool(value) => Ok(Some(i64::from(*value))),
+            _ => Err(self.wrong("an integer")),
+        }
+    }
+
+    pub fn bool(&mut self) -> Result<bool> {
+        Ok(self.int()? != 0)
+    }
+
+    pub fn opt_bool(&mut self) -> Result<Option<bool>> {
+        Ok(self.opt_int()?.map(|value| value != 0))
+    }
+
+    pub fn real(&mut self) -> Result<f64> {
+        self.opt_real()?.ok_or_else(|| self.wrong("a number"))
+    }
+
+    pub fn opt_real(&mut self) -> Result<Option<f64>> {
+        match self.next()? {
+            Value::Null => Ok(None),
+            Value::Real(value) => Ok(Some(*value)),
+            Value::Int(value) => Ok(Some(*value as f64)),
+            _ => Err(self.wrong("a number")),
+        }
+    }
+
+    pub fn text(&mut self) -> Result<String> {
+        self.opt_text()?.ok_or_else(|| self.wrong("text"))
+    }
+
+    pub fn opt_text(&mut self) -> Result<Option<String>> {
+        Ok(self.opt_str()?.map(str::to_owned))
+    }
+
+    /// Borrowed text, for callers that parse it at once.
+    pub fn str(&mut self) -> Result<&'a str> {
+        self.opt_str()?.ok_or_else(|| self.wrong("text"))
+    }
+
+    pub fn opt_str(&mut self) -> Result<Option<&'a str>> {
+        match self.next()? {
+            Value::Null => Ok(None),
+            Value::Text(value) => Ok(Some(value)),
+            _ => Err(self.wrong("text")),
+        }
+    }
+}
+
+/// One statement of a batch.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    pub sql: Cow<'static, str>,
+    pub args: Vec<Value>,
+    /// The batch is undone with [`Error::NotFound`] when this statement changes no row.
+    pub must_change: bool,
+}
+
+impl Statement {
+    pub fn new(sql: impl Into<Cow<'static, str>>, args: Vec<Value>) -> Self {
+        Self { sql: sql.into(), args, must_change: false }
+    }
+
+    /// Undoes the whole batch with [`Error::NotFound`] when no row changes.
+    pub fn must_change(mut self) -> Self {
+        self.must_change = true;
+        self
+    }
+}
+
+/// What one statement did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Rows changed. Not to be used after an upsert: MySQL counts those differently.
+    pub rows: u64,
+    /// The id given to an inserted row; 0 when the statement inserted none.
+    pub last_id: i64,
+}
+
+/// How a database spells SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    Sqlite,
+    Postgres,
+    Mysql,
+}
+
+impl Dialect {
+    /// The statement as this database wants it: `?` outside quotes becomes `$1`, `$2`, … on PostgreSQL.
+    pub fn spell<'a>(self, sql: &'a str) -> Cow<'a, str> {
+        if self != Self::Postgres || !sql.contains('?') {
+            return Cow::Borrowed(sql);
+        }
+        let mut spelled = String::with_capacity(sql.len() + 16);
+        let (mut count, mut quote) = (0, None);
+        for c in sql.chars() {
+            match quote {
+                Some(open) if c == open => quote = None,
+                Some(_) => {}
+                None if c == '\'' || c == '"' => quote = Some(c),
+                None if c == '?' => {
+                    count += 1;
+                    write!(spelled, "${count}").expect("writing to a String cannot fail");
+                    continue;
+                }
+                None => {}
+            }
+            spelled.push(c);
+        }
+        Cow::Owned(spelled)
+    }
+}
+
+/// What an upsert does with a column of a row that is already there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnConflict {
+    /// Takes the new value.
+    Replace,
+    /// Adds the new value to the old one.
+    Add,
+    /// Keeps the old value.
+    Keep,
+}
+
+/// `INSERT` of `keys` and `columns`, in that order, or an update of the row that has these keys.
+pub fn upsert(dialect: Dialect, table: &str, keys: &[&str], columns: &[(&str, OnConflict)]) -> String {
+    let names: Vec<&str> = keys.iter().copied().chain(columns.iter().map(|(name, _)| *name)).collect();
+    let marks = vec!["?"; names.len()].join(", ");
+    let new = |name: &str| match dialect {
+        Dialect::Mysql => format!("VALUES({name})"),
+        Dialect::Sqlite | Dialect::Postgres => format!("excluded.{name}"),
+    };
+    let mut changes: Vec<String> = columns
+        .iter()
+        .filter_map(|&(name, rule)| match rule {
+            OnConflict::Replace => Some(format!("{name} = {}", new(name))),
+            OnConflict::Add => Some(format!("{name} = {table}.{name} + {}", new(name))),
+            OnConflict::Keep => None,
+        })
+        .collect();
+    let conflict = match dialect {
+        Dialect::Mysql => {
+            if changes.is_empty() {
+                changes.push(format!("{0} = {0}", keys[0]));
+            }
+            format!("ON DUPLICATE KEY UPDATE {}", changes.join(", "))
+        }
+        _ if changes.is_empty() => format!("ON CONFLICT ({}) DO NOTHING", keys.join(", ")),
+        _ => format!("ON CONFLICT ({}) DO UPDATE SET {}", keys.join(", "), changes.join(", ")),
+    };
+    format!("INSERT INTO {table} ({}) VALUES ({marks}) {conflict}", names.join(", "))
+}
+
+/// `?, ?, ?`: the placeholders of a list of `count` values.
+pub fn marks(count: usize) -> String {
+    vec!["?"; count].join(", ")
+}
+
+/// The `SET` part of an update that changes only what it was told to change.
+#[derive(Default)]
+pub struct Changes {
+    columns: Vec<&'static str>,
+    args: Vec<Value>,
+}
+
+impl Changes {
+    /// Adds `column = value`.
+    pub fn set(&mut self, column: &'static str, value: impl Into<Value>) {
+        self.columns.push(column);
+        self.args.push(value.into());
+    }
+
+    /// Adds `column = value` when there is a value to set.
+    pub fn set_some<T: Into<Value>>(&mut self, column: &'static str, value: Option<T>) {
+        if let Some(value) = value {
+            self.set(column, value);
+        }
+    }
+
+    /// `UPDATE table SET … WHERE id = ?`, undoing its batch when no such row exists.
+    pub fn update(mut self, table: &str, id: i64) -> Statement {
+        let set: Vec<String> = self.columns.iter().map(|column| format!("{column} = ?")).collect();
+        self.args.push(id.into());
+        Statement::new(format!("UPDATE {table} SET {} WHERE id = ?", set.join(", ")), self.args).must_change()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_numbered_outside_quotes_on_postgres() {
+        let sql = "SELECT '?' , \"a?\" FROM t WHERE a = ? AND b IN (?, ?)";
+        assert_eq!(Dialect::Postgres.spell(sql), "SELECT '?' , \"a?\" FROM t WHERE a = $1 AND b IN ($2, $3)");
+        assert_eq!(Dialect::Sqlite.spell(sql), sql);
+        assert_eq!(Dialect::Mysql.spell(sql), sql);
+    }
+
+    #[test]
+    fn an_upsert_is_spelled_for_each_dialect() {
+        let columns = [("calls", OnConflict::Add), ("tz", OnConflict::Replace), ("born", OnConflict::Keep)];
+        assert_eq!(
+            upsert(Dialect::Sqlite, "usage", &["day"], &columns),
+            "INSERT INTO usage (day, calls, tz, born) VALUES (?, ?, ?, ?) \
+             ON CONFLICT (day) DO UPDATE SET calls = usage.calls + excluded.calls, tz = excluded.tz"
+        );
+        assert_eq!(
+            upsert(Dialect::Mysql, "usage", &["day"], &columns),
+            "INSERT INTO usage (day, calls, tz, born) VALUES (?, ?, ?, ?) \
+             ON DUPLICATE KEY UPDATE calls = usage.calls + VALUES(calls), tz = VALUES(tz)"
+        );
+        assert_eq!(
+            upsert(Dialect::Postgres, "seen", &["a", "b"], &[]),
+            "INSERT INTO seen (a, b) VALUES (?, ?) ON CONFLICT (a, b) DO NOTHING"
+        );
+    }
+}

@@ -1,0 +1,316 @@
+//! SQLite: one file, one process. All changes go through the connection of the writer thread
+//! (`writer.rs`); questions go to four read-only connections on threads of their own, opened when
+//! first needed and closed again when idle, so that a quiet gateway holds one connection.
+//!
+//! A lock file beside the database keeps a second process away: two writers with their own
+//! snapshots in memory would serve stale routes without noticing.
+
+use std::collections::VecDeque;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, TransactionBehavior};
+use tokio::sync::oneshot;
+
+use super::error::{Error, OpenError, Result};
+use super::sql::{Outcome, Row, Statement, Value};
+
+const READERS: usize = 4;
+const READER_IDLE: Duration = Duration::from_secs(30);
+const MAX_WAITING_READS: usize = 1024;
+const WRITER_CACHE_KIB: i64 = 8 * 1024;
+const READER_CACHE_KIB: i64 = 2 * 1024;
+
+/// Where the database lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Location {
+    File(PathBuf),
+    /// Gone when the process ends; reads go to the writer, which holds the only connection.
+    Memory,
+}
+
+impl Location {
+    /// Reads DB_URL: empty for the file in the data directory, `:memory:`, a path, or a path behind
+    /// `sqlite://` or `file://`.
+    pub(super) fn parse(url: &str, data_dir: &Path) -> Self {
+        let url = url.trim();
+        let path = ["sqlite://", "file://"].iter().find_map(|scheme| url.strip_prefix(scheme)).unwrap_or(url);
+        match path {
+            "" => Self::File(data_dir.join("switchyard.db")),
+            ":memory:" => Self::Memory,
+            path => Self::File(PathBuf::from(path)),
+        }
+    }
+
+    fn connect(&self) -> rusqlite::Result<Connection> {
+        match self {
+            Self::Memory => Connection::open_in_memory(),
+            Self::File(path) => Connection::open_with_flags(
+                path,
+                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            ),
+        }
+    }
+}
+
+/// Creates the directory (0700) and waits for nobody: a database that another process holds is an error.
+pub(super) fn lock(location: &Location) -> Result<Option<File>, OpenError> {
+    let Location::File(path) = location else { return Ok(None) };
+    let unusable = |what: &Path, error: std::io::Error| {
+        OpenError::Unusable(format!("cannot use {}: {error}", what.display()))
+    };
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty() && !dir.exists()) {
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|error| unusable(dir, error))?;
+    }
+    let mut lock_path = path.clone().into_os_string();
+    lock_path.push(".lock");
+    let lock_path = PathBuf::from(lock_path);
+    let private = |path: &Path| {
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+    };
+    let lock = private(&lock_path).map_err(|error| unusable(&lock_path, error))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(OpenError::Locked(format!(
+                "another Switchyard process has {} open; an SQLite database serves one process. \
+                 Stop that process, or give this one a DATA_DIR of its own",
+                path.display()
+            )));
+        }
+        Err(TryLockError::Error(error)) => return Err(unusable(&lock_path, error)),
+    }
+    private(path).map_err(|error| unusable(path, error))?;
+    Ok(Some(lock))
+}
+
+/// The connection that makes every change, ready for use.
+pub(super) fn open_writer(location: &Location) -> rusqlite::Result<Connection> {
+    let connection = location.connect()?;
+    connection.set_prepared_statement_cache_capacity(64);
+    // auto_vacuum counts only before the first table, and must come before WAL writes the header.
+    connection.execute_batch(&format!(
+        "PRAGMA busy_timeout = 5000;
+         PRAGMA auto_vacuum = INCREMENTAL;
+         PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL;
+         PRAGMA foreign_keys = ON;
+         PRAGMA cache_size = -{WRITER_CACHE_KIB};
+         PRAGMA journal_size_limit = 67108864;"
+    ))?;
+    Ok(connection)
+}
+
+fn open_reader(location: &Location) -> rusqlite::Result<Connection> {
+    let connection = location.connect()?;
+    connection.execute_batch(&format!(
+        "PRAGMA busy_timeout = 5000;
+         PRAGMA query_only = ON;
+         PRAGMA cache_size = -{READER_CACHE_KIB};"
+    ))?;
+    Ok(connection)
+}
+
+/// Runs the statements in one transaction: all of them, or none.
+pub(super) fn apply(connection: &mut Connection, statements: &[Statement]) -> Result<Vec<Outcome>> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut outcomes: Vec<Outcome> = Vec::with_capacity(statements.len());
+    let mut prepared: Option<(&str, CachedStatement<'_>)> = None;
+    for statement in statements {
+        // Log rows come as runs of one text: those are looked up once.
+        if prepared.as_ref().is_none_or(|(sql, _)| *sql != statement.sql) {
+            prepared = Some((&statement.sql, transaction.prepare_cached(&statement.sql)?));
+        }
+        let Some((_, query)) = prepared.as_mut() else { continue };
+        bind(query, &statement.args, &outcomes)?;
+        let rows = query.raw_execute()? as u64;
+        if rows == 0 && statement.must_change {
+            return Err(Error::NotFound);
+        }
+        outcomes.push(Outcome { rows, last_id: transaction.last_insert_rowid() });
+    }
+    drop(prepared);
+    transaction.commit()?;
+    Ok(outcomes)
+}
+
+/// Answers one question.
+pub(super) fn select(connection: &Connection, sql: &str, args: &[Value]) -> Result<Vec<Row>> {
+    let mut query = connection.prepare_cached(sql)?;
+    bind(&mut query, args, &[])?;
+    let width = query.column_count();
+    let mut rows = query.raw_query();
+    let mut answer = Vec::new();
+    while let Some(row) = rows.next()? {
+        let values = (0..width).map(|column| row.get_ref(column).map(owned));
+        answer.push(Row(values.collect::<rusqlite::Result<_>>()?));
+    }
+    Ok(answer)
+}
+
+fn bind(query: &mut CachedStatement<'_>, args: &[Value], outcomes: &[Outcome]) -> Result<()> {
+    if query.parameter_count() != args.len() {
+        return Err(Error::Database(format!(
+            "{} arguments for {} placeholders",
+            args.len(),
+            query.parameter_count()
+        )));
+    }
+    for (index, value) in args.iter().enumerate() {
+        let at = index + 1;
+        match value {
+            Value::Null => query.raw_bind_parameter(at, rusqlite::types::Null),
+            Value::Bool(value) => query.raw_bind_parameter(at, value),
+            Value::Int(value) => query.raw_bind_parameter(at, value),
+            Value::Real(value) => query.raw_bind_parameter(at, value),
+            Value::Text(value) => query.raw_bind_parameter(at, value),
+            Value::Blob(value) => query.raw_bind_parameter(at, value),
+            Value::IdOf(statement) => {
+                let outcome = outcomes.get(*statement).ok_or_else(|| {
+                    Error::Database(format!("statement {statement} has not run before its id is used"))
+                })?;
+                query.raw_bind_parameter(at, outcome.last_id)
+            }
+        }?;
+    }
+    Ok(())
+}
+
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Int(value),
+        ValueRef::Real(value) => Value::Real(value),
+        ValueRef::Text(value) => Value::Text(String::from_utf8_lossy(value).into_owned()),
+        ValueRef::Blob(value) => Value::Blob(value.to_vec()),
+    }
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        let Some(failure) = error.sqlite_error() else { return Self::Database(error.to_string()) };
+        match failure.extended_code {
+            rusqlite::ffi::SQLITE_CONSTRAINT_UNIQUE | rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY => {
+                let text = error.to_string();
+                let columns = text.rsplit("failed: ").next().unwrap_or(&text).to_owned();
+                Self::Conflict(columns)
+            }
+            rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY => Self::Dangling(error.to_string()),
+            _ if failure.code == ErrorCode::DatabaseBusy => Self::Busy,
+            _ => Self::Database(error.to_string()),
+        }
+    }
+}
+
+/// The threads that answer questions.
+pub(super) struct Readers {
+    location: Location,
+    state: Mutex<ReadState>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct ReadState {
+    waiting: VecDeque<Question>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+struct Question {
+    sql: std::borrow::Cow<'static, str>,
+    args: Vec<Value>,
+    reply: oneshot::Sender<Result<Vec<Row>>>,
+}
+
+impl Readers {
+    pub(super) fn new(location: Location) -> Arc<Self> {
+        Arc::new(Self { location, state: Mutex::default(), wake: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, ReadState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands the question to a thread; a new one when all are at work and fewer than four exist.
+    pub(super) fn ask(
+        self: &Arc<Self>,
+        sql: std::borrow::Cow<'static, str>,
+        args: Vec<Value>,
+    ) -> Result<oneshot::Receiver<Result<Vec<Row>>>> {
+        let (reply, answer) = oneshot::channel();
+        let mut state = self.state();
+        if state.closed {
+            return Err(Error::Closed);
+        }
+        if state.waiting.len() >= MAX_WAITING_READS {
+            return Err(Error::Busy);
+        }
+        state.waiting.push_back(Question { sql, args, reply });
+        if state.idle >= state.waiting.len() {
+            drop(state);
+            self.wake.notify_one();
+        } else if state.threads < READERS {
+            state.threads += 1;
+            drop(state);
+            let readers = Arc::clone(self);
+            let spawned = thread::Builder::new()
+                .name("store-reader".into())
+                .stack_size(512 * 1024)
+                .spawn(move || readers.serve());
+            if let Err(error) = spawned {
+                self.state().threads -= 1;
+                return Err(Error::Database(format!("cannot start a reader thread: {error}")));
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Lets the threads end once they have answered what waits.
+    pub(super) fn close(&self) {
+        self.state().closed = true;
+        self.wake.notify_all();
+    }
+
+    fn serve(&self) {
+        let mut connection = None;
+        while let Some(question) = self.next() {
+            let answer = match &connection {
+                Some(connection) => select(connection, &question.sql, &question.args),
+                None => open_reader(&self.location)
+                    .map_err(Error::from)
+                    .and_then(|opened| select(connection.insert(opened), &question.sql, &question.args)),
+            };
+            // Nobody waits any more when the asking request was dropped.
+            let _ = question.reply.send(answer);
+        }
+    }
+
+    /// The next question, or `None` when this thread should end.
+    fn next(&self) -> Option<Question> {
+        let mut state = self.state();
+        loop {
+            if let Some(question) = state.waiting.pop_front() {
+                return Some(question);
+            }
+            if state.closed {
+                state.threads -= 1;
+                return None;
+            }
+            state.idle += 1;
+            let (woken, timeout) =
+                self.wake.wait_timeout(state, READER_IDLE).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if timeout.timed_out() && state.waiting.is_empty() {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The pass over sealed columns at start: plain text from older rows and imports is sealed, and
+//! after the loss of the secret what cannot be opened any more is emptied.
+
+use rusqlite::{Connection, Transaction};
+
+use super::error::Result;
+use super::seal::Sealer;
+use super::settings;
+use crate::time::now_ms;
+
+/// A column that holds sealed text, and the column of its look-up hash.
+struct Column {
+    table: &'static str,
+    name: &'static str,
+    hash: Option<&'static str>,
+}
+
+const fn column(table: &'static str, name: &'static str) -> Column {
+    Column { table, name, hash: None }
+}
+
+const COLUMNS: &[Column] = &[
+    column("sites", "custom_headers"),
+    column("sites", "proxy_url"),
+    column("accounts", "access_token"),
+    column("accounts", "api_token"),
+    column("accounts", "proxy_url"),
+    column("accounts", "login_password"),
+    column("accounts", "refresh_token"),
+    column("accounts", "id_token"),
+    column("accounts", "provider_data"),
+    column("accounts", "sub2api_refresh_token"),
+    Column { table: "account_tokens", name: "token_enc", hash: Some("token_hash") },
+    Column { table: "downstream_api_keys", name: "key_enc", hash: Some("key_hash") },
+];
+
+/// Seals every value of a sealed column that is not yet in our form; returns how many. A value in
+/// the reference's form that no secret opens is left as it is.
+pub(super) fn seal_plain(transaction: &Transaction<'_>, sealer: &Sealer) -> Result<usize> {
+    let mut count = 0;
+    for Column { table, name, hash } in COLUMNS {
+        for (id, stored) in texts(transaction, table, "id", name, "NOT LIKE 'enc:2:%'")? {
+            let Ok(plain) = sealer.open(table, name, &stored) else {
+                log::warn!("{table}.{name} of row {id} is sealed under an unknown secret");
+                continue;
+            };
+            let sealed = sealer.seal(table, name, plain.expose())?;
+            transaction.execute(&format!("UPDATE {table} SET {name} = ? WHERE id = ?"), (sealed, &id))?;
+            if let Some(hash) = hash {
+                let index = sealer.index(plain.expose());
+                transaction.execute(&format!("UPDATE {table} SET {hash} = ? WHERE id = ?"), (index, &id))?;
+            }
+            count += 1;
+        }
+    }
+    for (name, stored) in texts(transaction, "settings", "name", "value", "NOT LIKE 'enc:2:%'")? {
+        if settings::SEALED.contains(&name.as_str()) {
+            let sealed = sealer.seal("settings", &name, &stored)?;
+            transaction.execute("UPDATE settings SET value = ? WHERE name = ?", (sealed, name))?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// Overwrites what the pages and the write-ahead log still hold of the plain values.
+pub(super) fn wipe_traces(connection: &Connection) -> Result<()> {
+    // VACUUM rebuilds the file without its free pages; the checkpoint empties the log.
+    connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE); VACUUM; PRAGMA wal_checkpoint(TRUNCATE);")?;
+    Ok(())
+}
+
+/// Empties what the new keys cannot open, marks the accounts it belonged to, and leaves one event.
+pub(super) fn forget_unreadable(transaction: &Transaction<'_>, sealer: &Sealer) -> Result<()> {
+    let now = now_ms();
+    let mut count = 0;
+    for Column { table, name, .. } in COLUMNS {
+        for (id, stored) in texts(transaction, table, "id", name, "LIKE 'enc:2:%'")? {
+            if sealer.open(table, name, &stored).is_ok() {
+                continue;
+            }
+            count += 1;
+            transaction.execute(&format!("UPDATE {table} SET {name} = NULL WHERE id = ?"), [&id])?;
+            let account = match *table {
+                "accounts" => "?",
+                "account_tokens" => {
+                    transaction.execute(
+                        "UPDATE account_tokens SET token_hash = NULL, value_status = 'masked_pending' \
+                         WHERE id = ?",
+                        [&id],
+                    )?;
+                    "(SELECT account_id FROM account_tokens WHERE id = ?)"
+                }
+                "downstream_api_keys" => {
+                    transaction.execute("UPDATE downstream_api_keys SET enabled = 0 WHERE id = ?", [&id])?;
+                    continue;
+                }
+                _ => continue,
+            };
+            transaction.execute(
+                &format!(
+                    "UPDATE accounts SET health_state = 'unhealthy', health_source = 'auth', \
+                     health_reason = 'the stored credential was lost with its secret', \
+                     health_checked_at = ? WHERE id = {account}"
+                ),
+                (now, &id),
+            )?;
+        }
+    }
+    for (name, stored) in texts(transaction, "settings", "name", "value", "LIKE 'enc:2:%'")? {
+        if sealer.open("settings", &name, &stored).is_err() {
+            transaction.execute("DELETE FROM settings WHERE name = ?", [name])?;
+            count += 1;
+        }
+    }
+    log::error!("CREDENTIAL_SECRET_LOST: {count} stored credentials could not be opened and are empty now");
+    transaction.execute(
+        "INSERT INTO events (type, title, message, level, is_read, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            "status",
+            "Stored credentials were lost",
+            format!("{count} values could not be opened without the former secret and are empty now."),
+            "error",
+            0,
+            now,
+        ),
+    )?;
+    Ok(())
+}
+
+/// The non-empty texts of a column that match, with the key of their row.
+fn texts(
+    transaction: &Transaction<'_>,
+    table: &str,
+    key: &str,
+    column: &str,
+    matching: &str,
+) -> Result<Vec<(String, String)>> {
+    let sql = format!(
+        "SELECT CAST({key} AS TEXT), {column} FROM {table} WHERE {column} <> '' AND {column} {matching}"
+    );
+    let mut query = transaction.prepare(&sql)?;
+    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}

@@ -1,0 +1,430 @@
+//! The writer: one thread, one connection, every change.
+//!
+//! ```text
+//!   commands ──▶ own transaction each, first ────────┐
+//!                                                    ├──▶ SQLite, synchronous=FULL
+//!   telemetry ─▶ one transaction per group ──────────┘
+//!     a group is closed by 500 rows, 20 ms of silence, or age: 250 ms, 50 ms once an attempt failed
+//! ```
+//!
+//! Handing telemetry over never blocks and costs a short lock: the thread is woken only by the
+//! first row of a group and by a full one. A full group commits at once, and the next begins
+//! behind it. When the database fails, the group is kept and tried again; meanwhile rows gather up
+//! to a bound, then they are dropped and counted. Counters are never dropped: they wait in their
+//! channels.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::error::{Error, Result};
+use super::proxy_logs::ProxyLogRow;
+use super::sql::{Outcome, Row, Statement, Value};
+use super::sqlite;
+use super::telemetry::{Group, Recorder};
+
+/// Until the routing room has its own.
+pub struct ChannelLive;
+/// Until the routing room has its own.
+pub struct EndpointLive;
+
+/// Rows that may wait for the writer.
+pub(super) const MAX_WAITING_ROWS: usize = 16_384;
+/// Rows that close a group.
+pub(super) const FULL_GROUP: usize = 500;
+const MAX_WAITING_COMMANDS: usize = 1024;
+const SILENCE: Duration = Duration::from_millis(20);
+const MAX_AGE: Duration = Duration::from_millis(250);
+const MAX_AGE_URGENT: Duration = Duration::from_millis(50);
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_MOST: Duration = Duration::from_secs(5);
+const REPORT_EVERY: Duration = Duration::from_secs(60);
+
+/// What the writer thread is asked to do at once, with somebody waiting for the answer.
+pub(super) enum Command {
+    Batch {
+        statements: Vec<Statement>,
+        reply: oneshot::Sender<Result<Vec<Outcome>>>,
+    },
+    Query {
+        sql: Cow<'static, str>,
+        args: Vec<Value>,
+        reply: oneshot::Sender<Result<Vec<Row>>>,
+    },
+    /// Gives up to this many free pages back to the file system.
+    Reclaim {
+        pages: u32,
+        reply: oneshot::Sender<Result<()>>,
+    },
+}
+
+/// The hand-over between the process and its writer.
+pub(super) struct Queue {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    commands: VecDeque<Command>,
+    rows: VecDeque<ProxyLogRow>,
+    channels: Vec<Arc<ChannelLive>>,
+    endpoints: Vec<Arc<EndpointLive>>,
+    /// Who waits for a commit, with the number of rows that must be taken before.
+    flushes: Vec<(u64, oneshot::Sender<()>)>,
+    handed_over: u64,
+    dropped: u64,
+    /// An attempt failed: its cooldown should be on disk soon.
+    urgent: bool,
+    stop: bool,
+    asleep: Asleep,
+}
+
+/// What would make the writer thread get up early.
+#[derive(Default, Clone, Copy, PartialEq, Eq)]
+enum Asleep {
+    #[default]
+    No,
+    UntilAnything,
+    /// A group is open; only its end or a command is worth a system call.
+    UntilGroupEnds,
+}
+
+impl State {
+    fn has_telemetry(&self) -> bool {
+        !(self.rows.is_empty() && self.channels.is_empty() && self.endpoints.is_empty())
+    }
+}
+
+impl Queue {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), wake: Condvar::new() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the writer if it sleeps; the lock is released first so that it does not wake into it.
+    fn wake(&self, mut state: MutexGuard<'_, State>) {
+        let asleep = std::mem::take(&mut state.asleep);
+        drop(state);
+        if asleep != Asleep::No {
+            self.wake.notify_one();
+        }
+    }
+
+    pub(super) fn command(&self, command: Command) -> Result<()> {
+        let mut state = self.state();
+        if state.stop {
+            return Err(Error::Closed);
+        }
+        if state.commands.len() >= MAX_WAITING_COMMANDS {
+            return Err(Error::Busy);
+        }
+        state.commands.push_back(command);
+        self.wake(state);
+        Ok(())
+    }
+
+    pub(super) fn log(&self, row: ProxyLogRow) {
+        let mut state = self.state();
+        if state.rows.len() >= MAX_WAITING_ROWS || state.stop {
+            state.dropped += 1;
+            return;
+        }
+        let hurry = !row.status.is_success() && !state.urgent;
+        state.urgent |= hurry;
+        state.rows.push_back(row);
+        state.handed_over += 1;
+        let full = state.rows.len() == FULL_GROUP;
+        if state.asleep == Asleep::UntilAnything || full || hurry {
+            self.wake(state);
+        }
+    }
+
+    pub(super) fn dirty_channel(&self, channel: Arc<ChannelLive>) {
+        let mut state = self.state();
+        state.channels.push(channel);
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
+    pub(super) fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
+        let mut state = self.state();
+        state.endpoints.push(endpoint);
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
+    /// Resolves when everything handed over before this call is committed; at once when the writer
+    /// has stopped.
+    pub(super) fn flush(&self) -> oneshot::Receiver<()> {
+        let (done, waiting) = oneshot::channel();
+        let mut state = self.state();
+        let target = state.handed_over;
+        state.flushes.push((target, done));
+        self.wake(state);
+        waiting
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.state().dropped
+    }
+
+    pub(super) fn waiting_rows(&self) -> usize {
+        self.state().rows.len()
+    }
+
+    pub(super) fn stop(&self) {
+        let mut state = self.state();
+        state.stop = true;
+        self.wake(state);
+    }
+}
+
+/// What the thread found to do.
+struct Work {
+    commands: VecDeque<Command>,
+    /// A group should be committed now.
+    commit: bool,
+    stop: bool,
+}
+
+/// A group whose transaction failed and that will be tried again.
+struct Unwritten {
+    statements: Vec<Statement>,
+    rows: u64,
+    flushes: Vec<oneshot::Sender<()>>,
+    again_at: Instant,
+    pause: Duration,
+}
+
+/// The state of the writer thread.
+pub(super) struct Writer {
+    queue: Arc<Queue>,
+    connection: Connection,
+    recorder: Recorder,
+    /// When the open group began.
+    since: Option<Instant>,
+    taken: u64,
+    unwritten: Option<Unwritten>,
+    reported: u64,
+    reported_at: Instant,
+}
+
+impl Writer {
+    pub(super) fn new(queue: Arc<Queue>, connection: Connection, recorder: Recorder) -> Self {
+        Self {
+            queue,
+            connection,
+            recorder,
+            since: None,
+            taken: 0,
+            unwritten: None,
+            reported: 0,
+            reported_at: Instant::now(),
+        }
+    }
+
+    /// The life of the thread: until the queue is told to stop and everything in it is done.
+    pub(super) fn run(mut self) {
+        loop {
+            let work = self.wait();
+            for command in work.commands {
+                self.execute(command);
+            }
+            if work.commit || work.stop {
+                self.commit(work.stop);
+            }
+            self.report();
+            if work.stop && self.is_done() {
+                break;
+            }
+        }
+        let closed = self
+            .connection
+            .execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")
+            .and_then(|()| self.connection.close().map_err(|(_, error)| error));
+        if let Err(error) = closed {
+            log::warn!("closing the database: {error}");
+        }
+    }
+
+    /// Sleeps until there is something to do.
+    fn wait(&mut self) -> Work {
+        let queue = Arc::clone(&self.queue);
+        let mut state = queue.state();
+        loop {
+            if !state.commands.is_empty() || state.stop {
+                let commit = self.group_is_due(&state);
+                return self.work(&mut state, commit);
+            }
+            if let Some(unwritten) = &self.unwritten {
+                let now = Instant::now();
+                if now >= unwritten.again_at {
+                    return self.work(&mut state, true);
+                }
+                let pause = unwritten.again_at - now;
+                state = queue.sleep(state, Asleep::UntilGroupEnds, Some(pause)).0;
+                continue;
+            }
+            if !state.has_telemetry() && state.flushes.is_empty() {
+                self.since = None;
+                state = queue.sleep(state, Asleep::UntilAnything, None).0;
+                continue;
+            }
+            self.since.get_or_insert_with(Instant::now);
+            if self.group_is_due(&state) {
+                return self.work(&mut state, true);
+            }
+            let before = state.handed_over;
+            let rest = self.rest(&state).min(SILENCE);
+            let (woken, silent) = queue.sleep(state, Asleep::UntilGroupEnds, Some(rest));
+            state = woken;
+            if silent && state.handed_over == before {
+                return self.work(&mut state, true);
+            }
+        }
+    }
+
+    /// How long the open group may still wait.
+    fn rest(&self, state: &State) -> Duration {
+        let most = if state.urgent { MAX_AGE_URGENT } else { MAX_AGE };
+        self.since.map_or(most, |since| most.saturating_sub(since.elapsed()))
+    }
+
+    fn group_is_due(&self, state: &State) -> bool {
+        self.unwritten.is_none()
+            && (state.rows.len() >= FULL_GROUP
+                || !state.flushes.is_empty()
+                || (self.since.is_some() && self.rest(state).is_zero()))
+    }
+
+    fn work(&self, state: &mut State, commit: bool) -> Work {
+        Work { commands: std::mem::take(&mut state.commands), commit, stop: state.stop }
+    }
+
+    fn is_done(&self) -> bool {
+        let state = self.queue.state();
+        self.unwritten.is_none() && state.commands.is_empty() && !state.has_telemetry()
+    }
+
+    fn execute(&mut self, command: Command) {
+        // An answer nobody waits for any more is no error: the change holds all the same.
+        match command {
+            Command::Batch { statements, reply } => {
+                let _ = reply.send(sqlite::apply(&mut self.connection, &statements));
+            }
+            Command::Query { sql, args, reply } => {
+                let _ = reply.send(sqlite::select(&self.connection, &sql, &args));
+            }
+            Command::Reclaim { pages, reply } => {
+                let vacuum = format!("PRAGMA incremental_vacuum({pages});");
+                let _ = reply.send(self.connection.execute_batch(&vacuum).map_err(Error::from));
+            }
+        }
+    }
+
+    /// Commits the open group, or the one that failed before. `last` gives up instead of waiting
+    /// for another try.
+    fn commit(&mut self, last: bool) {
+        let group = self.unwritten.take().unwrap_or_else(|| self.take_group());
+        let written = if group.statements.is_empty() {
+            Ok(())
+        } else {
+            sqlite::apply(&mut self.connection, &group.statements).map(drop)
+        };
+        match written {
+            Ok(()) => {
+                for waiting in group.flushes {
+                    let _ = waiting.send(());
+                }
+            }
+            // These will fail the same way for ever; one bad row must not hold up all that follow.
+            Err(error @ (Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)) => {
+                log::error!("dropping {} log rows the database refuses: {error}", group.rows);
+                self.queue.state().dropped += group.rows;
+            }
+            Err(error) if last => {
+                log::error!("{} log rows are lost, the database fails at the end: {error}", group.rows);
+            }
+            Err(error) => {
+                log::error!("writing {} log rows failed, trying again: {error}", group.rows);
+                self.unwritten = Some(Unwritten {
+                    again_at: Instant::now() + group.pause,
+                    pause: (group.pause * 2).min(RETRY_MOST),
+                    ..group
+                });
+            }
+        }
+    }
+
+    fn take_group(&mut self) -> Unwritten {
+        let mut state = self.queue.state();
+        let rows = if state.rows.len() <= FULL_GROUP {
+            std::mem::take(&mut state.rows)
+        } else {
+            state.rows.drain(..FULL_GROUP).collect()
+        };
+        self.taken += rows.len() as u64;
+        let channels = std::mem::take(&mut state.channels);
+        let endpoints = std::mem::take(&mut state.endpoints);
+        let taken = self.taken;
+        let (reached, later) = std::mem::take(&mut state.flushes)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(target, _)| *target <= taken);
+        state.flushes = later;
+        state.urgent = false;
+        self.since = (!state.rows.is_empty()).then(Instant::now);
+        drop(state);
+        Unwritten {
+            rows: rows.len() as u64,
+            statements: self.recorder.statements(Group { rows, channels, endpoints }),
+            flushes: reached.into_iter().map(|(_, waiting)| waiting).collect(),
+            again_at: Instant::now(),
+            pause: RETRY_FIRST,
+        }
+    }
+
+    /// Says once a minute how many rows were dropped.
+    fn report(&mut self) {
+        if self.reported_at.elapsed() < REPORT_EVERY {
+            return;
+        }
+        let dropped = self.queue.dropped();
+        if dropped > self.reported {
+            log::warn!("{} log rows were dropped: the database cannot keep up", dropped - self.reported);
+            self.reported = dropped;
+        }
+        self.reported_at = Instant::now();
+    }
+}
+
+impl Queue {
+    /// Sleeps until woken or until `most` has passed; the flag says which of the two.
+    fn sleep<'a>(
+        &self,
+        mut state: MutexGuard<'a, State>,
+        asleep: Asleep,
+        most: Option<Duration>,
+    ) -> (MutexGuard<'a, State>, bool) {
+        state.asleep = asleep;
+        let (mut state, timed_out) = match most {
+            None => (self.wake.wait(state).unwrap_or_else(PoisonError::into_inner), false),
+            Some(most) => {
+                let (state, result) =
+                    self.wake.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner);
+                (state, result.timed_out())
+            }
+        };
+        state.asleep = Asleep::No;
+        (state, timed_out)
+    }
+}

@@ -1,0 +1,159 @@
+//! Discovery: an upstream's model list becomes routes, and a failed look changes nothing.
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{Gateway, Reply, Upstream, eventually, wire};
+
+/// Changes the account's key, which asks the upstream for its models again and then rebuilds.
+fn refresh(gateway: &Gateway, account: &Value) {
+    let path = format!("/api/accounts/{}", account["id"]);
+    let body = json!({"apiToken": "sk-upstream-key-renewed"});
+    gateway.admin().put(&path, &body).expect(200);
+}
+
+#[test]
+fn every_model_of_the_list_is_routed_once() {
+    let upstream = Upstream::start(&["gpt-x", " padded ", "vendor/gpt-y", "GPT-X", "gpt-x"]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    assert_eq!(gateway.models(), ["gpt-x", "padded", "vendor/gpt-y"]);
+    for model in ["gpt-x", "padded", "vendor/gpt-y"] {
+        gateway.client().chat(model).expect(200);
+        assert_eq!(upstream.last("/v1/chat/completions").json()["model"], model);
+    }
+    assert_eq!(gateway.client().chat("GPT-X").status, 503, "names are case-sensitive");
+}
+
+#[test]
+fn the_same_model_on_two_sites_is_one_route_with_two_channels() {
+    let (one, two) = (Upstream::start(&["shared", "only-one"]), Upstream::start(&["shared"]));
+    let gateway = Gateway::start();
+    gateway.add("one", &one);
+    gateway.add("two", &two);
+    gateway.wait_for_channels("shared", 2);
+    gateway.wait_for_channels("only-one", 1);
+    assert_eq!(gateway.routes().len(), 2);
+}
+
+#[test]
+fn a_refresh_adds_what_came_and_removes_what_went() {
+    let upstream = Upstream::start(&["stays", "goes"]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    upstream.offer(&["stays", "comes"]);
+    refresh(&gateway, &account);
+    eventually("the routes follow", || (gateway.models() == ["comes", "stays"]).then_some(()));
+}
+
+#[test]
+fn a_failed_refresh_empties_nothing() {
+    let upstream = Upstream::start(&["kept"]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    gateway.client().chat("kept").expect(200);
+    gateway.wait_for_logs(1);
+    let counted = || {
+        eventually("the channel counted its success", || {
+            let channel = gateway.channels("kept").pop()?;
+            (channel["successCount"] == 1).then_some(channel["id"].clone())
+        })
+    };
+    let channel = counted();
+    let huge = format!("{{\"data\":[\"{}\"]}}", "x".repeat(10 << 20));
+    for (what, reply) in [
+        ("an error", Reply::error(500, "boom")),
+        ("a refusal", Reply::error(401, "invalid key")),
+        ("a page", Reply::html(200, "<!doctype html><title>Just a moment</title>")),
+        ("garbage", Reply::bytes(200, "application/json", "\u{0}\u{1}{{{")),
+        ("an empty list", Reply::json(200, &wire::model_list(&[]))),
+        ("a list of nonsense", Reply::json(200, &json!({"data": [7, null, {"id": 5}, {"id": ""}]}))),
+        ("another shape", Reply::json(200, &json!({"data": "kept"}))),
+        ("ten megabytes", Reply::bytes(200, "application/json", huge)),
+        ("a closed connection", Reply::silence()),
+        ("a cut answer", Reply::json(200, &wire::model_list(&["new".to_owned()])).cut_after(0)),
+        ("a redirect to nowhere", Reply::bytes(302, "text/plain", "").header("location", "/v1/models")),
+    ] {
+        upstream.answer("/v1/models", reply);
+        refresh(&gateway, &account);
+        assert_eq!(gateway.models(), ["kept"], "{what}");
+        assert_eq!(counted(), channel, "{what}: the same channel with its counters");
+    }
+    gateway.client().chat("kept").expect(200);
+}
+
+#[test]
+fn a_model_list_that_never_comes_is_given_up() {
+    let upstream = Upstream::start(&["kept"]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    upstream.answer("/v1/models", Reply::stall());
+    let started = std::time::Instant::now();
+    refresh(&gateway, &account);
+    assert!(started.elapsed() < Duration::from_secs(25), "a list has 12 seconds");
+    assert_eq!(gateway.models(), ["kept"]);
+}
+
+#[test]
+fn a_claude_site_is_asked_in_its_own_way() {
+    let upstream = Upstream::start(&["claude-x"]);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "c", "platform": "claude"}), &upstream);
+    let asked = upstream.last("/v1/models");
+    assert_eq!(asked.header("x-api-key"), Some("sk-upstream-key"));
+    assert_eq!(asked.header("anthropic-version"), Some("2023-06-01"));
+}
+
+#[test]
+fn a_sites_own_headers_go_along_but_never_replace_the_credential() {
+    let upstream = Upstream::start(&["m"]);
+    let gateway = Gateway::start();
+    let headers = json!({"x-custom": "kept", "authorization": "Bearer stolen"}).to_string();
+    gateway.add_as(&json!({"name": "h", "platform": "openai", "customHeaders": headers}), &upstream);
+    let asked = upstream.last("/v1/models");
+    assert_eq!(asked.header("x-custom"), Some("kept"));
+    assert_eq!(asked.header("authorization"), Some("Bearer sk-upstream-key"));
+}
+
+#[test]
+fn a_base_address_that_ends_in_a_version_gets_no_second_one() {
+    let upstream = Upstream::start(&[]);
+    upstream.answer("/paas/v4/models", Reply::json(200, &wire::model_list(&["glm".to_owned()])));
+    upstream.answer("/paas/v4/chat/completions", Reply::json(200, &wire::chat("glm")));
+    let gateway = Gateway::start();
+    let url = format!("{}/paas/v4", upstream.url());
+    let site = gateway.create_site(&json!({"name": "v4", "url": url, "platform": "openai"}));
+    let account = gateway.create_account(&site, "sk-upstream-key");
+    gateway.wait_for_task(&account);
+    gateway.client().chat("glm").expect(200);
+    assert_eq!(upstream.asked_for("/paas/v4/chat/completions").len(), 1);
+}
+
+#[test]
+fn a_redirect_to_another_host_gets_no_credential() {
+    let other = Upstream::start(&["stolen"]);
+    let upstream = Upstream::start(&["kept"]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    let elsewhere = other.url().replace("127.0.0.1", "localhost") + "/v1/models";
+    upstream.answer("/v1/models", Reply::bytes(302, "text/plain", "").header("location", &elsewhere));
+    refresh(&gateway, &account);
+    assert_eq!(gateway.models(), ["kept"]);
+    assert!(other.asked().iter().all(|asked| asked.header("authorization").is_none()));
+}
+
+#[test]
+fn an_unreachable_proxy_is_never_gone_around() {
+    let upstream = Upstream::start(&["m"]);
+    let gateway = Gateway::start();
+    let closed = Upstream::start(&[]);
+    let proxy = closed.url();
+    closed.refuse();
+    let site = gateway
+        .create_site(&json!({"name": "p", "url": upstream.url(), "platform": "openai", "proxyUrl": proxy}));
+    let account = json!({"siteId": site["id"], "accessToken": "sk-k", "credentialMode": "apikey"});
+    gateway.admin().post("/api/accounts", &account).expect(400);
+    assert!(upstream.asked().is_empty(), "no direct connection was made");
+}

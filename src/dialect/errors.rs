@@ -106,9 +106,13 @@ fn gemini_status(status: u16) -> &'static str {
 // === streams ===
 
 /// The event that tells a client that its stream broke after output. The SDKs raise on it; no end
-/// marker follows. `sequence` counts on responses only, `response_id` is the id of the response
-/// that broke, where one is known.
-pub fn stream_event(
+/// marker follows. `sequence` counts on responses only.
+pub fn stream_event(dialect: Dialect, error: &UpstreamError, sequence: u64) -> Bytes {
+    stream_event_of(dialect, error, sequence, None)
+}
+
+/// The same, for the response of that id where one is known.
+pub(super) fn stream_event_of(
     dialect: Dialect,
     error: &UpstreamError,
     sequence: u64,
@@ -279,8 +283,9 @@ mod tests {
     #[test]
     fn a_broken_stream_ends_in_the_clients_dialect() {
         let error = UpstreamError { message: "gone".into(), code: Some("c".into()), ..Default::default() };
-        let text =
-            |dialect| String::from_utf8(stream_event(dialect, &error, 7, Some("resp_1")).to_vec()).unwrap();
+        let text = |dialect| {
+            String::from_utf8(stream_event_of(dialect, &error, 7, Some("resp_1")).to_vec()).unwrap()
+        };
         let data = |text: &str, start: &str| {
             assert!(text.starts_with(start) && text.ends_with("\n\n"), "{text}");
             parsed(text.split_once("data: ").unwrap().1.as_bytes())

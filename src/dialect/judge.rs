@@ -1,6 +1,27 @@
 //! Tells a failed answer that came with a good status (proxy.md 9).
+//!
+//! | fault | always | when the operator asks for it |
+//! |---|---|---|
+//! | an HTML page, anything that is no JSON object | x | |
+//! | an error object in place of an answer | x | |
+//! | a failure keyword in what the assistant says | | x, bodies up to 64 KB |
+//! | no output and no completion tokens | | x |
+//!
+//! Keywords are sought in the assistant's words alone: a client that talks *about* an exceeded quota
+//! must not switch a channel off. Without such rules a good answer is scanned once and no tree is
+//! built of it.
 
-use super::{Dialect, usage::Usage};
+use super::{
+    Dialect,
+    events::{is_content, is_output_item, list},
+    json,
+    upstream_error::{self, UpstreamError, is_error},
+    usage::{self, Usage},
+};
+use serde_json::Value;
+
+/// Longer answers are prose, in which any word may occur.
+const MAX_KEYWORD_BODY: usize = 64 * 1024;
 
 /// The operator's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,19 +32,26 @@ pub struct Rules {
 
 impl Rules {
     /// Keywords are trimmed and compared without case; blank ones are ignored.
-    pub fn new<'a>(_keywords: impl IntoIterator<Item = &'a str>, empty_content_fails: bool) -> Self {
-        Self { keywords: Vec::new(), empty_content_fails }
+    pub fn new<'a>(keywords: impl IntoIterator<Item = &'a str>, empty_content_fails: bool) -> Self {
+        let keywords =
+            keywords.into_iter().map(|word| word.trim().to_lowercase()).filter(|word| !word.is_empty());
+        Self { keywords: keywords.collect(), empty_content_fails }
+    }
+
+    /// A stream's end: whether an answer without output and with these counts is a failure.
+    pub fn fails_empty(&self, output_seen: bool, usage: Option<Usage>) -> bool {
+        self.empty_content_fails && !output_seen && usage.and_then(|usage| usage.completion).unwrap_or(0) == 0
     }
 }
 
 /// Why an answer with a 2xx status is a failure (502 for the client, a fault of the channel).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// An HTML page; with its title.
+    /// An HTML page; with what it is about, which may be nothing.
     Html(String),
     NotJson,
     /// The body is an error object.
-    Error(super::errors::UpstreamError),
+    Error(UpstreamError),
     Keyword(String),
     Empty,
 }
@@ -31,12 +59,233 @@ pub enum Fault {
 impl Fault {
     /// What the client and the log are told.
     pub fn message(&self) -> String {
-        String::new()
+        match self {
+            Self::Html(about) if about.is_empty() => "Upstream returned an HTML page".to_owned(),
+            Self::Html(about) => format!("Upstream returned an HTML page: {about}"),
+            Self::NotJson => "Upstream returned an answer that is not a JSON object".to_owned(),
+            Self::Error(error) => error.message.clone(),
+            Self::Keyword(word) => format!("Upstream answer contains the failure keyword \"{word}\""),
+            Self::Empty => "Upstream returned empty content".to_owned(),
+        }
     }
 }
 
 /// Judges a complete 2xx answer and reads its usage.
-pub fn reply(_dialect: Dialect, _body: &[u8], rules: &Rules) -> Result<Option<Usage>, Fault> {
-    let _ = (&rules.keywords, rules.empty_content_fails);
-    Ok(None)
+pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usage>, Fault> {
+    let text = std::str::from_utf8(body).map_err(|_| Fault::NotJson)?;
+    let mut has_answer = false;
+    let mut error = None;
+    let mut failed = false;
+    json::members(text, |member| match member.key.as_ref() {
+        "choices" | "output" | "content" | "data" | "candidates" => has_answer = true,
+        "error" => error = Some(member.value),
+        "status" => failed = member.value == "\"failed\"",
+        _ => {}
+    })
+    .map_err(|_| not_json(text))?;
+    let error = error.filter(|_| !has_answer || failed).and_then(|error| serde_json::from_str(error).ok());
+    if error.as_ref().is_some_and(is_error) || (failed && dialect == Dialect::Responses) {
+        // Some sites put type or message beside the error, so the whole body is read.
+        return Err(Fault::Error(upstream_error::read(200, body)));
+    }
+    let usage = usage::of_reply(dialect, body);
+    let judged =
+        matches!(dialect, Dialect::Chat | Dialect::Messages | Dialect::Responses | Dialect::Completions);
+    let by_words = !rules.keywords.is_empty() && body.len() <= MAX_KEYWORD_BODY;
+    if judged && (by_words || rules.fails_empty(false, usage)) {
+        // A valid text that makes no tree (a lone surrogate, a number out of range) is content.
+        if let Ok(answer) = serde_json::from_str::<Value>(text) {
+            if by_words && let Some(word) = keyword(dialect, &answer, &rules.keywords) {
+                return Err(Fault::Keyword(word.to_owned()));
+            }
+            if rules.fails_empty(has_output(dialect, &answer), usage) {
+                return Err(Fault::Empty);
+            }
+        }
+    }
+    Ok(usage)
+}
+
+fn not_json(text: &str) -> Fault {
+    if upstream_error::looks_like_html(text) {
+        Fault::Html(upstream_error::html_detail(200, text))
+    } else {
+        Fault::NotJson
+    }
+}
+
+fn keyword<'k>(dialect: Dialect, answer: &Value, keywords: &'k [String]) -> Option<&'k str> {
+    let mut said = String::new();
+    let mut say = |text: &Value| {
+        if let Some(text) = text.as_str() {
+            said.push_str(&text.to_lowercase());
+            // A keyword does not span two texts.
+            said.push('\0');
+        }
+    };
+    for key in ["message", "type", "code"] {
+        say(&answer["error"][key]);
+    }
+    say(&answer["error"]);
+    for part in texts(dialect, answer) {
+        say(part);
+    }
+    keywords.iter().find(|word| said.contains(word.as_str())).map(String::as_str)
+}
+
+/// The places of an answer that hold the assistant's words.
+fn texts(dialect: Dialect, answer: &Value) -> Vec<&Value> {
+    let mut texts = Vec::new();
+    match dialect {
+        Dialect::Messages => content_texts(&answer["content"], &mut texts),
+        Dialect::Responses => {
+            texts.push(&answer["output_text"]);
+            for item in list(&answer["output"]) {
+                content_texts(&item["content"], &mut texts);
+            }
+        }
+        _ => {
+            for choice in list(&answer["choices"]) {
+                texts.push(&choice["text"]);
+                texts.push(&choice["message"]["refusal"]);
+                content_texts(&choice["message"]["content"], &mut texts);
+            }
+        }
+    }
+    texts
+}
+
+fn content_texts<'v>(content: &'v Value, texts: &mut Vec<&'v Value>) {
+    texts.push(content);
+    for part in list(content) {
+        texts.push(&part["text"]);
+        texts.push(&part["refusal"]);
+    }
+}
+
+/// Whether an answer holds anything a client could use: text, a refusal, reasoning, a call, an image.
+fn has_output(dialect: Dialect, answer: &Value) -> bool {
+    match dialect {
+        Dialect::Messages => list(&answer["content"]).iter().any(|block| {
+            let kind = block["type"].as_str();
+            !matches!(kind, Some("text" | "thinking"))
+                || !is_blank(&block["text"])
+                || !is_blank(&block["thinking"])
+        }),
+        Dialect::Responses => {
+            !is_blank(&answer["output_text"]) || list(&answer["output"]).iter().any(is_output_item)
+        }
+        _ => list(&answer["choices"]).iter().any(|choice| {
+            let message = &choice["message"];
+            let more = message
+                .as_object()
+                .is_some_and(|members| members.iter().any(|(key, value)| key != "role" && !is_blank(value)));
+            more || !is_blank(&choice["text"])
+        }),
+    }
+}
+
+fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.trim().is_empty(),
+        other => !is_content(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Dialect::{Chat, Completions, Embeddings, Images, Messages, Responses};
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_good_answer_passes_with_its_usage() {
+        let rules = Rules::new(["quota exceeded"], true);
+        for (dialect, body) in [
+            (
+                Chat,
+                r#"{"choices":[{"message":{"role":"assistant","content":"hi"}}],"usage":{"completion_tokens":1}}"#,
+            ),
+            (Chat, r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"a"}]}}],"error":null}"#),
+            (Chat, r#"{"choices":[{"message":{"content":null,"reasoning_content":"hm"}}]}"#),
+            (Chat, r#"{"choices":[{"message":{"content":""}}],"usage":{"completion_tokens":3}}"#),
+            (Chat, r#"{"choices":[{"message":{"content":"ok"}}],"prompt":"quota exceeded"}"#),
+            (
+                Messages,
+                r#"{"content":[{"type":"tool_use","id":"t","input":{}}],"usage":{"output_tokens":0}}"#,
+            ),
+            (Messages, r#"{"content":[{"type":"thinking","thinking":"hm"}]}"#),
+            (Responses, r#"{"status":"completed","error":null,"output":[{"type":"function_call"}]}"#),
+            (Responses, r#"{"output":[{"type":"reasoning","summary":[{"text":"s"}]}]}"#),
+            (Completions, r#"{"choices":[{"text":"x"}]}"#),
+            (Embeddings, r#"{"data":[]}"#),
+            (Images, r#"{"data":[]}"#),
+        ] {
+            assert!(reply(dialect, body.as_bytes(), &rules).is_ok(), "{body}");
+        }
+        let body = br#"{"choices":[],"usage":{"prompt_tokens":2,"completion_tokens":1}}"#;
+        assert_eq!(reply(Chat, body, &Rules::default()).unwrap().unwrap().total, Some(3));
+    }
+
+    #[test]
+    fn what_is_no_answer_fails_on_every_surface() {
+        for dialect in [Chat, Messages, Responses, Completions, Embeddings, Images] {
+            for (body, wanted) in [
+                ("", "Upstream returned an answer that is not a JSON object"),
+                ("ok", "Upstream returned an answer that is not a JSON object"),
+                ("[1]", "Upstream returned an answer that is not a JSON object"),
+                ("{\"choices\":[", "Upstream returned an answer that is not a JSON object"),
+                (" <!DOCTYPE html><title>Sign in</title>", "Upstream returned an HTML page: Sign in"),
+                ("<html></html>", "Upstream returned an HTML page"),
+                (r#"{"error":{"message":"no"}}"#, "no"),
+                (r#"{"type":"error","error":{"message":"no"}}"#, "no"),
+            ] {
+                let fault = reply(dialect, body.as_bytes(), &Rules::default()).unwrap_err();
+                assert_eq!(fault.message(), wanted, "{body}");
+            }
+        }
+        let failed = br#"{"status":"failed","error":{"code":"server_error","message":"broke"},"output":[]}"#;
+        let Err(Fault::Error(error)) = reply(Responses, failed, &Rules::default()) else { panic!() };
+        assert_eq!((error.message.as_str(), error.code.as_deref()), ("broke", Some("server_error")));
+    }
+
+    #[test]
+    fn keywords_are_sought_in_the_assistants_words_only() {
+        let rules = Rules::new([" Quota Exceeded ", ""], false);
+        for (dialect, body) in [
+            (Chat, r#"{"choices":[{"message":{"content":"QUOTA exceeded, sorry"}}]}"#),
+            (Chat, r#"{"choices":[{"message":{"content":[{"type":"text","text":"quota exceeded"}]}}]}"#),
+            (Completions, r#"{"choices":[{"text":"quota exceeded"}]}"#),
+            (Messages, r#"{"content":[{"type":"text","text":"quota exceeded"}]}"#),
+            (Responses, r#"{"output":[{"type":"message","content":[{"text":"quota exceeded"}]}]}"#),
+            (Chat, r#"{"choices":[],"error":{"message":"quota exceeded"}}"#),
+        ] {
+            let fault = reply(dialect, body.as_bytes(), &rules).unwrap_err();
+            assert_eq!(fault, Fault::Keyword("quota exceeded".to_owned()), "{body}");
+        }
+        let long =
+            format!(r#"{{"choices":[{{"message":{{"content":"quota exceeded{}"}}}}]}}"#, " ".repeat(70_000));
+        assert!(reply(Chat, long.as_bytes(), &rules).is_ok());
+    }
+
+    #[test]
+    fn an_empty_answer_fails_when_the_rule_is_on() {
+        let rules = Rules::new([], true);
+        for (dialect, body) in [
+            (Chat, r#"{"choices":[{"message":{"role":"assistant","content":" ","tool_calls":[]}}]}"#),
+            (Chat, r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":0}}"#),
+            (Messages, r#"{"content":[{"type":"text","text":""}]}"#),
+            (Responses, r#"{"output":[{"type":"message","id":"m","content":[]}]}"#),
+        ] {
+            assert_eq!(reply(dialect, body.as_bytes(), &rules), Err(Fault::Empty), "{body}");
+            assert!(reply(dialect, body.as_bytes(), &Rules::default()).is_ok(), "{body}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_judged(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = reply(Chat, &body, &Rules::new(["x"], true));
+        }
+    }
 }

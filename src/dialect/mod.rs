@@ -13,6 +13,7 @@
 
 pub mod envelope;
 pub mod errors;
+mod events;
 pub mod json;
 pub mod judge;
 pub mod observe;

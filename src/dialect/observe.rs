@@ -1,6 +1,30 @@
 //! Watches a streamed answer pass.
+//!
+//! The bytes go to the client untouched; beside them [`StreamObserver`] tells how far the answer
+//! has come, what it consumed, and whether it failed.
+//!
+//! ```text
+//! Preamble ──output──▶ Output ──end event──▶ Ended          what each event means: `events`
+//!     └──────────────────┴──error event──▶ Failed
+//! ```
+//!
+//! Until the first output every event is parsed: that is what the retry hangs on, and they are few.
+//! After it an event is parsed only when its bytes name something that matters (usage, an error, an
+//! end); a plain delta costs a few substring searches. Such a search cannot be misled by what the
+//! model writes: inside a JSON string its quotes are escaped, so a quoted word is a key or a whole
+//! value, and then the parse decides.
 
-use super::{Dialect, errors::UpstreamError, usage::Usage};
+use super::{
+    Dialect,
+    errors::{self, UpstreamError},
+    events::{self, Meaning},
+    sse::{Event, Scanner},
+    usage::Usage,
+};
+use bytes::Bytes;
+
+/// Of a longer event only its beginning and end are looked at.
+const EVENT_LIMIT: usize = 256 * 1024;
 
 /// How far a streamed answer has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,59 +50,147 @@ pub struct Break {
 }
 
 /// Reads phase and usage beside a stream.
+#[derive(Debug)]
 pub struct StreamObserver {
+    scanner: Scanner,
+    seen: Seen,
+}
+
+#[derive(Debug)]
+struct Seen {
     dialect: Dialect,
     phase: Phase,
+    usage: Option<Usage>,
+    output: bool,
+    finished: bool,
+    events: u64,
+    message_started: bool,
+    response_id: Option<String>,
+    broke: Option<Break>,
 }
 
 impl StreamObserver {
     pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, phase: Phase::Preamble }
+        Self {
+            scanner: Scanner::new(EVENT_LIMIT),
+            seen: Seen {
+                dialect,
+                phase: Phase::Preamble,
+                usage: None,
+                output: false,
+                finished: false,
+                events: 0,
+                message_started: false,
+                response_id: None,
+                broke: None,
+            },
+        }
     }
 
     /// Takes the next chunk and gives the phase after it.
-    pub fn feed(&mut self, _chunk: &[u8]) -> &Phase {
-        let _ = self.dialect;
-        &self.phase
+    pub fn feed(&mut self, chunk: &[u8]) -> &Phase {
+        let Self { scanner, seen } = self;
+        seen.broke = None;
+        scanner.feed(chunk, |event| seen.take(event));
+        &self.seen.phase
     }
 
     /// The upstream has closed: reads a last event that no blank line ended. After it, a phase other
     /// than `Ended` or `Failed` means that the stream broke.
     pub fn close(&mut self) -> &Phase {
-        &self.phase
+        let Self { scanner, seen } = self;
+        seen.broke = None;
+        scanner.finish(|event| seen.take(event));
+        &self.seen.phase
     }
 
     pub fn phase(&self) -> &Phase {
-        &self.phase
+        &self.seen.phase
     }
 
     /// Where the stream broke within the chunk last fed; `None` unless that chunk made it fail.
     pub fn break_at(&self) -> Option<Break> {
-        None
+        self.seen.broke
     }
 
     /// Nothing can follow any more (`[DONE]`, `message_stop`, a terminal response event): reading may stop.
     pub fn is_finished(&self) -> bool {
-        false
+        self.seen.finished
     }
 
     /// Whether any content, reasoning, refusal or tool call was seen.
     pub fn output_seen(&self) -> bool {
-        false
+        self.seen.output
     }
 
     /// The usage seen so far.
     pub fn usage(&self) -> Option<Usage> {
-        None
+        self.seen.usage
     }
 
     /// The `sequence_number` that an event of our own would carry (responses).
     pub fn next_sequence(&self) -> u64 {
-        0
+        self.seen.events
     }
 
     /// Whether a `message_start` has passed, so that a `ping` may be sent (messages).
     pub fn message_started(&self) -> bool {
-        false
+        self.seen.message_started
+    }
+
+    /// No event is half fed: only now may an event of our own be put into the stream.
+    pub fn between_events(&self) -> bool {
+        self.scanner.between_events()
+    }
+
+    /// The event that tells the client of a break ([`errors::stream_event`]), with what is known of
+    /// the stream: its sequence number and the id of the response.
+    pub fn failure_event(&self, error: &UpstreamError) -> Bytes {
+        let seen = &self.seen;
+        errors::stream_event_of(seen.dialect, error, seen.events, seen.response_id.as_deref())
     }
 }
+
+impl Seen {
+    fn take(&mut self, event: Event<'_>) {
+        if self.finished || matches!(self.phase, Phase::Failed(_)) {
+            return;
+        }
+        let number = self.events;
+        self.events += 1;
+        if self.phase != Phase::Preamble && !events::may_matter(self.dialect, event.name, event.data) {
+            return;
+        }
+        let read = events::read(self.dialect, event.name, event.data, event.cut);
+        if let Some(usage) = read.usage {
+            self.usage.get_or_insert_default().merge(usage);
+        }
+        if read.sequence.is_some_and(|sequence| sequence >= number) {
+            self.events = read.sequence.unwrap_or(number).saturating_add(1);
+        }
+        self.message_started |= read.message_started;
+        if read.response_id.is_some() {
+            self.response_id = read.response_id;
+        }
+        self.output |= read.output;
+        match read.meaning {
+            Meaning::Failure(error) => {
+                self.broke = Some(match event.start {
+                    Some(start) => Break { keep: start, told: false },
+                    None => Break { keep: event.end, told: true },
+                });
+                self.events = read.sequence.unwrap_or(number);
+                self.phase = Phase::Failed(error);
+            }
+            Meaning::End { last } => {
+                self.finished = last;
+                self.phase = Phase::Ended;
+            }
+            Meaning::Plain if read.output && self.phase == Phase::Preamble => self.phase = Phase::Output,
+            Meaning::Plain => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -62,6 +62,16 @@ pub fn of_reply(dialect: Dialect, body: &[u8]) -> Option<Usage> {
     of_record(dialect, &serde_json::from_str(member).ok()?)
 }
 
+/// The usage of an answer, or event, of which only the end is at hand: dialects put it last or
+/// nearly so.
+pub fn of_tail(dialect: Dialect, tail: &[u8]) -> Option<Usage> {
+    let key: &[u8] = if dialect == Dialect::Gemini { b"\"usageMetadata\"" } else { b"\"usage\"" };
+    let at = memchr::memmem::rfind(tail, key)? + key.len();
+    let value = tail[at..].trim_ascii_start().strip_prefix(b":")?;
+    let record = serde_json::Deserializer::from_slice(value).into_iter::<Value>().next()?.ok()?;
+    of_record(dialect, &record)
+}
+
 /// The usage that one event of a stream reports.
 pub fn of_event(dialect: Dialect, event: &Value) -> Option<Usage> {
     let record = match dialect {
@@ -310,6 +320,15 @@ mod tests {
         usage.merge(of_event(Dialect::Messages, &delta).unwrap());
         assert_eq!(counts(usage), [Some(80), Some(25), Some(105), Some(40), None, None]);
         assert_eq!(usage.prompt_includes_cache, Some(false));
+    }
+
+    #[test]
+    fn the_end_of_a_long_answer_is_enough() {
+        let tail = br#"\"usage\":1"}],"usage": {"prompt_tokens":4,"completion_tokens":1},"id":"x"}"#;
+        assert_eq!(of_tail(Dialect::Chat, tail).unwrap().total, Some(5));
+        for tail in [&b"\"usage\""[..], b"\"usage\":{", b"", b"\"usage\":null}"] {
+            assert_eq!(of_tail(Dialect::Chat, tail), None);
+        }
     }
 
     #[test]

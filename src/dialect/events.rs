@@ -1,0 +1,306 @@
+//! What one event of a stream means, in each dialect (proxy-conversion.md 8).
+//!
+//! | | chat, completions | messages | responses |
+//! |---|---|---|---|
+//! | preamble | role-only or empty chunk | `message_start`, empty block start, `ping` | `created`, `in_progress`, `queued`, empty item or part |
+//! | end | finish_reason, then `[DONE]` | `message_stop` | `completed`, `incomplete` |
+//! | error | `{"error":…}` | `error` | `error`, `failed` |
+//!
+//! Everything else, known or not, is output: an event we do not understand may be what the client
+//! waits for. An `event: error` is an error in every dialect.
+
+use super::{
+    Dialect,
+    upstream_error::{UpstreamError, is_error},
+    usage::{self, Usage},
+};
+use memchr::memmem::{self, Finder};
+use serde_json::Value;
+use std::sync::LazyLock;
+
+/// What an event does to the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    Plain,
+    /// The answer is complete; `last` when nothing can follow it.
+    End {
+        last: bool,
+    },
+    Failure(UpstreamError),
+}
+
+/// What one event says.
+#[derive(Debug)]
+pub(super) struct Reading {
+    pub meaning: Meaning,
+    /// It carries content, reasoning, a refusal or a tool call.
+    pub output: bool,
+    pub usage: Option<Usage>,
+    /// `sequence_number` (responses).
+    pub sequence: Option<u64>,
+    /// It is the `message_start` (messages).
+    pub message_started: bool,
+    /// The id of the response it speaks of (responses).
+    pub response_id: Option<String>,
+}
+
+impl Reading {
+    fn of(meaning: Meaning, output: bool) -> Self {
+        Self { meaning, output, usage: None, sequence: None, message_started: false, response_id: None }
+    }
+
+    fn preamble() -> Self {
+        Self::of(Meaning::Plain, false)
+    }
+
+    fn output() -> Self {
+        Self::of(Meaning::Plain, true)
+    }
+
+    fn end(last: bool, output: bool) -> Self {
+        Self::of(Meaning::End { last }, output)
+    }
+
+    fn failure(error: &Value) -> Self {
+        let error = UpstreamError::of_json(error)
+            .unwrap_or_else(|| UpstreamError::new("Upstream reported an error in the stream"));
+        Self::of(Meaning::Failure(error), false)
+    }
+}
+
+/// Whether an event after the first output must be parsed. Says yes too often rather than not.
+pub(super) fn may_matter(dialect: Dialect, name: &[u8], data: &[u8]) -> bool {
+    if name == b"error" {
+        return true;
+    }
+    let words = &*WORDS;
+    match dialect {
+        Dialect::Chat | Dialect::Completions => {
+            words.choices.find(data).is_none()
+                || is_filled(&words.finish_reason, data)
+                || is_filled(&words.usage, data)
+                || is_filled(&words.error, data)
+        }
+        Dialect::Messages => {
+            name == b"message_delta"
+                || name == b"message_stop"
+                || words.message.find(data).is_some()
+                || words.error.find(data).is_some()
+        }
+        Dialect::Responses => {
+            is_terminal(name) || words.response.find(data).is_some() || words.error.find(data).is_some()
+        }
+        Dialect::Embeddings | Dialect::Images | Dialect::Gemini => true,
+    }
+}
+
+fn is_terminal(name: &[u8]) -> bool {
+    matches!(name, b"response.completed" | b"response.incomplete" | b"response.failed")
+}
+
+struct Words {
+    choices: Finder<'static>,
+    finish_reason: Finder<'static>,
+    usage: Finder<'static>,
+    error: Finder<'static>,
+    message: Finder<'static>,
+    response: Finder<'static>,
+}
+
+static WORDS: LazyLock<Words> = LazyLock::new(|| Words {
+    choices: Finder::new("\"choices\""),
+    finish_reason: Finder::new("\"finish_reason\""),
+    usage: Finder::new("\"usage\""),
+    error: Finder::new("\"error\""),
+    message: Finder::new("\"message_"),
+    response: Finder::new("\"response\""),
+});
+
+/// Whether the key stands there with a value other than `null` and `""`: many sites send empty ones
+/// in every chunk.
+fn is_filled(key: &Finder<'_>, data: &[u8]) -> bool {
+    let mut from = 0;
+    while let Some(at) = key.find(&data[from..]) {
+        from += at + key.needle().len();
+        let rest = data[from..].trim_ascii_start();
+        let Some(value) = rest.strip_prefix(b":").map(<[u8]>::trim_ascii_start) else { continue };
+        if !value.starts_with(b"null") && !value.starts_with(b"\"\"") {
+            return true;
+        }
+    }
+    false
+}
+
+/// Reads an event. `cut` tells that the middle of `data` is missing.
+pub(super) fn read(dialect: Dialect, name: &[u8], data: &[u8], cut: bool) -> Reading {
+    let data = data.trim_ascii();
+    if data == b"[DONE]" {
+        return match dialect {
+            Dialect::Chat | Dialect::Completions => Reading::end(true, false),
+            // Some sites end every stream so; here it ends nothing.
+            _ => Reading::preamble(),
+        };
+    }
+    if cut {
+        return read_cut(dialect, name, data);
+    }
+    let Ok(event) = serde_json::from_slice::<Value>(data) else {
+        if name == b"error" {
+            return Reading::failure(&Value::String(String::from_utf8_lossy(data).into_owned()));
+        }
+        return if data.is_empty() { Reading::preamble() } else { Reading::output() };
+    };
+    if name == b"error" || event["type"] == "error" {
+        return Reading::failure(&event);
+    }
+    let mut reading = match dialect {
+        Dialect::Chat | Dialect::Completions => read_chat(&event),
+        Dialect::Messages => read_messages(kind(&event, name), &event),
+        Dialect::Responses => read_responses(kind(&event, name), &event),
+        Dialect::Gemini => read_gemini(&event),
+        Dialect::Embeddings | Dialect::Images => read_image(kind(&event, name), &event),
+    };
+    reading.usage = usage::of_event(dialect, &event);
+    reading
+}
+
+/// The `type` of an event, which some sites only give as its name.
+fn kind<'a>(event: &'a Value, name: &'a [u8]) -> &'a str {
+    event["type"].as_str().unwrap_or_else(|| std::str::from_utf8(name).unwrap_or_default())
+}
+
+/// An event too long to be held is content, or a terminal object that repeats all content.
+fn read_cut(dialect: Dialect, name: &[u8], data: &[u8]) -> Reading {
+    let named = |kind: &str| {
+        name == kind.as_bytes() || memmem::find(data, format!("\"{kind}\"").as_bytes()).is_some()
+    };
+    let mut reading = match dialect {
+        _ if name == b"error" => Reading::failure(&Value::Null),
+        Dialect::Responses if named("response.failed") => Reading::failure(&Value::Null),
+        Dialect::Responses if named("response.completed") || named("response.incomplete") => {
+            Reading::end(true, true)
+        }
+        Dialect::Images if named("image_generation.completed") => Reading::end(true, true),
+        _ => Reading::output(),
+    };
+    reading.usage = usage::of_tail(dialect, data);
+    reading
+}
+
+fn read_chat(event: &Value) -> Reading {
+    if is_error(&event["error"]) {
+        return Reading::failure(event);
+    }
+    let choices = list(&event["choices"]);
+    let bare_error = event["choices"].is_null() && event["message"].is_string() && !event["code"].is_null();
+    if bare_error {
+        return Reading::failure(event);
+    }
+    let output = choices.iter().any(|choice| {
+        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        has_more_than(delta, "role") || is_content(&choice["text"])
+    });
+    if choices.iter().any(|choice| is_content(&choice["finish_reason"])) {
+        return Reading::end(false, output);
+    }
+    Reading::of(Meaning::Plain, output)
+}
+
+fn read_messages(kind: &str, event: &Value) -> Reading {
+    match kind {
+        "message_start" => Reading { message_started: true, ..Reading::preamble() },
+        "ping" | "content_block_stop" | "message_delta" => Reading::preamble(),
+        "message_stop" => Reading::end(true, false),
+        "content_block_start" => {
+            let block = &event["content_block"];
+            match block["type"].as_str() {
+                Some("text" | "thinking") => Reading::of(Meaning::Plain, has_more_than(block, "type")),
+                _ => Reading::output(),
+            }
+        }
+        "content_block_delta" => Reading::of(Meaning::Plain, has_more_than(&event["delta"], "type")),
+        _ if is_error(&event["error"]) => Reading::failure(event),
+        _ => Reading::output(),
+    }
+}
+
+fn read_responses(kind: &str, event: &Value) -> Reading {
+    let response = &event["response"];
+    let mut reading = match kind {
+        "response.created" | "response.in_progress" | "response.queued" | "keepalive" | "ping" => {
+            Reading::preamble()
+        }
+        "response.output_item.added" => Reading::of(Meaning::Plain, is_output_item(&event["item"])),
+        "response.content_part.added" | "response.reasoning_summary_part.added" => {
+            Reading::of(Meaning::Plain, is_output_part(&event["part"]))
+        }
+        "response.failed" => Reading::failure(if is_error(&response["error"]) { response } else { event }),
+        "response.completed" | "response.incomplete" if response["status"] == "failed" => {
+            Reading::failure(response)
+        }
+        "response.completed" | "response.incomplete" => {
+            Reading::end(true, list(&response["output"]).iter().any(is_output_item))
+        }
+        _ if is_error(&event["error"]) => Reading::failure(event),
+        _ => Reading::output(),
+    };
+    reading.sequence = event["sequence_number"].as_u64();
+    reading.response_id = response["id"].as_str().map(str::to_owned);
+    reading
+}
+
+fn read_gemini(event: &Value) -> Reading {
+    if is_error(&event["error"]) {
+        return Reading::failure(event);
+    }
+    let candidates = list(&event["candidates"]);
+    let output = candidates.iter().any(|candidate| is_content(&candidate["content"]["parts"]));
+    if candidates.iter().any(|candidate| is_content(&candidate["finishReason"])) {
+        return Reading::end(false, output);
+    }
+    Reading::of(Meaning::Plain, output)
+}
+
+fn read_image(kind: &str, event: &Value) -> Reading {
+    if is_error(&event["error"]) {
+        return Reading::failure(event);
+    }
+    if kind.ends_with(".completed") { Reading::end(true, true) } else { Reading::output() }
+}
+
+/// Whether an item of a response's `output` is more than an empty message or empty reasoning.
+pub(super) fn is_output_item(item: &Value) -> bool {
+    let parts = |key: &str| list(&item[key]).iter().any(is_output_part);
+    match item["type"].as_str() {
+        Some("message") => parts("content") || item["content"].as_str().is_some_and(|text| !text.is_empty()),
+        Some("reasoning") => parts("content") || parts("summary") || is_content(&item["encrypted_content"]),
+        _ => true,
+    }
+}
+
+fn is_output_part(part: &Value) -> bool {
+    has_more_than(part, "type")
+}
+
+/// The items of an array; none of anything else.
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Whether an object has a member other than `known` that holds anything.
+fn has_more_than(object: &Value, known: &str) -> bool {
+    let Some(members) = object.as_object() else { return false };
+    members.iter().any(|(key, value)| key != known && is_content(value))
+}
+
+/// Whether a value is more than an empty form: `null`, `false`, `""`, `[]` and `{}` are none, nor is
+/// a list or object of nothing else.
+pub(super) fn is_content(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) => false,
+        Value::Number(_) => true,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(items) => items.iter().any(is_content),
+        Value::Object(members) => members.values().any(is_content),
+    }
+}

@@ -257,19 +257,47 @@ impl<'a> Scan<'a> {
 }
 
 /// How many bytes from the start need no look: neither quote, backslash nor control character.
+///
+/// Most strings are short or full of escapes, so the first bytes are tested eight at a time; only a
+/// run that goes on is tested in blocks without an early exit, which the compiler turns into vector
+/// compares.
 fn plain_run(bytes: &[u8]) -> usize {
-    const BLOCK: usize = 32;
-    let special = |byte: u8| byte == b'"' || byte == b'\\' || byte < 0x20;
-    let mut plain = 0;
-    for block in bytes.chunks_exact(BLOCK) {
-        // No early exit inside a block, so that the compiler compares all its bytes at once.
-        if block.iter().fold(false, |hit, &byte| hit | special(byte)) {
-            break;
-        }
-        plain += BLOCK;
+    const EAGER: usize = 64;
+    let run = words_run(&bytes[..bytes.len().min(EAGER)]);
+    if run < EAGER {
+        return run;
     }
-    let rest = &bytes[plain..];
-    plain + rest.iter().position(|&byte| special(byte)).unwrap_or(rest.len())
+    let (blocks, _) = bytes[EAGER..].as_chunks::<32>();
+    let plain =
+        blocks.iter().take_while(|block| !block.iter().fold(false, |hit, &byte| hit | is_special(byte)));
+    let run = EAGER + 32 * plain.count();
+    run + words_run(&bytes[run..])
+}
+
+fn is_special(byte: u8) -> bool {
+    (byte == b'"') | (byte == b'\\') | (byte < 0x20)
+}
+
+fn words_run(bytes: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    const HIGH: u64 = ONES << 7;
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        // Each term has the high bit of a byte set where that byte matches; what a borrow sets
+        // wrongly stands behind a true match, and only the first one is taken.
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let backslash = word ^ (ONES * u64::from(b'\\'));
+        let hits = (quote.wrapping_sub(ONES) & !quote)
+            | (backslash.wrapping_sub(ONES) & !backslash)
+            | (word.wrapping_sub(ONES * 0x20) & !word);
+        let hits = hits & HIGH;
+        if hits != 0 {
+            return index * 8 + hits.trailing_zeros() as usize / 8;
+        }
+    }
+    let tail = rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len());
+    words.len() * 8 + tail
 }
 
 #[cfg(test)]

@@ -76,9 +76,11 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     let mut has_answer = false;
     let mut error = None;
     let mut failed = false;
+    let mut usage = None;
     json::members(text, |member| match member.key.as_ref() {
         "choices" | "output" | "content" | "data" | "candidates" => has_answer = true,
         "error" => error = Some(member.value),
+        key if key == usage::member_of(dialect) => usage = Some(member.value),
         "status" => failed = member.value == "\"failed\"",
         _ => {}
     })
@@ -88,7 +90,7 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
         // Some sites put type or message beside the error, so the whole body is read.
         return Err(Fault::Error(upstream_error::read(200, body)));
     }
-    let usage = usage::of_reply(dialect, body);
+    let usage = usage.and_then(|usage| usage::of_text(dialect, usage));
     let judged =
         matches!(dialect, Dialect::Chat | Dialect::Messages | Dialect::Responses | Dialect::Completions);
     let by_words = !rules.keywords.is_empty() && body.len() <= MAX_KEYWORD_BODY;

@@ -57,16 +57,24 @@ impl Usage {
 
 /// The usage of a complete answer; `None` when it has none or is no JSON object.
 pub fn of_reply(dialect: Dialect, body: &[u8]) -> Option<Usage> {
-    let key = if dialect == Dialect::Gemini { "usageMetadata" } else { "usage" };
-    let member = json::member(std::str::from_utf8(body).ok()?, key)?;
-    of_record(dialect, &serde_json::from_str(member).ok()?)
+    of_text(dialect, json::member(std::str::from_utf8(body).ok()?, member_of(dialect))?)
+}
+
+/// The member of an answer that holds the usage record.
+pub(super) fn member_of(dialect: Dialect) -> &'static str {
+    if dialect == Dialect::Gemini { "usageMetadata" } else { "usage" }
+}
+
+/// Reads a usage record as it is written in an answer.
+pub(super) fn of_text(dialect: Dialect, record: &str) -> Option<Usage> {
+    of_record(dialect, &serde_json::from_str(record).ok()?)
 }
 
 /// The usage of an answer, or event, of which only the end is at hand: dialects put it last or
 /// nearly so.
 pub fn of_tail(dialect: Dialect, tail: &[u8]) -> Option<Usage> {
-    let key: &[u8] = if dialect == Dialect::Gemini { b"\"usageMetadata\"" } else { b"\"usage\"" };
-    let at = memchr::memmem::rfind(tail, key)? + key.len();
+    let key = format!("\"{}\"", member_of(dialect));
+    let at = memchr::memmem::rfind(tail, key.as_bytes())? + key.len();
     let value = tail[at..].trim_ascii_start().strip_prefix(b":")?;
     let record = serde_json::Deserializer::from_slice(value).into_iter::<Value>().next()?.ok()?;
     of_record(dialect, &record)

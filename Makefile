@@ -1,0 +1,37 @@
+# Every command a newcomer or CI needs. `make run` and `make test` are the first two.
+
+CARGO ?= cargo
+
+.PHONY: help run demo test check bench static static-arm64 test-clients fmt
+
+help: ## List these targets
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+run: ## Build and start the gateway; configuration comes from the environment and .env
+	$(CARGO) run --release --quiet -- serve
+
+demo: ## Show the main job end to end with a stub upstream; leaves nothing behind
+	$(CARGO) run --release --quiet -- demo
+
+test: ## All tests: no network, no installed servers
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then $(CARGO) nextest run; else $(CARGO) test; fi
+
+check: ## Formatting, lints as errors, dependency policy
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+	.ci/dependencies
+
+bench: ## Measure against bare hyper proxies and nginx in one run; writes bench/RESULTS.md
+	bench/run
+
+static: ## One static binary for x86_64 (musl)
+	.ci/static x86_64-unknown-linux-musl
+
+static-arm64: ## One static binary for 64-bit ARM (musl)
+	.ci/static aarch64-unknown-linux-musl
+
+test-clients: ## The official SDKs through the gateway, with an upstream nobody here wrote
+	tests/clients/run
+
+fmt: ## Format the code
+	$(CARGO) fmt

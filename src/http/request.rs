@@ -96,6 +96,11 @@ impl Query {
         self.pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
     }
 
+    /// The query as sent, without the question mark.
+    pub fn raw(&self) -> &str {
+        &self.0
+    }
+
     /// Every name with its value, in order.
     pub fn pairs(&self) -> impl Iterator<Item = (Cow<'_, str>, Cow<'_, str>)> {
         self.0.split('&').filter(|pair| !pair.is_empty()).map(|pair| {

@@ -1,0 +1,172 @@
+//! The parts of the service, built in order and handed to every handler.
+//!
+//! ```text
+//! store ─▶ settings ─▶ live state ─▶ snapshot        client   tasks   guards   metrics
+//! ```
+//!
+//! A change of configuration commits in the store, then [`App::publish`] builds a new snapshot from
+//! the rows and swaps it in, then the caller answers: so an answered change is in force.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use tokio::sync::Mutex;
+
+use crate::config::{Config, DatabaseKind};
+use crate::http::tls;
+use crate::jobs::crew::Crew;
+use crate::jobs::model_refresh::ModelRefresh;
+use crate::jobs::tasks::{Notice, Tasks};
+use crate::limits::Guards;
+use crate::metrics::Metrics;
+use crate::routing::{LiveTable, Snapshot};
+use crate::settings::Settings;
+use crate::store::events::NewEvent;
+use crate::store::{self, Store, StoreOptions};
+use crate::time::{Millis, now_ms};
+use crate::upstream::{Client, ClientOptions};
+
+/// Everything that handlers and jobs work with.
+pub struct App {
+    pub config: Config,
+    /// What an operator saved, over the configuration.
+    pub settings: ArcSwap<Settings>,
+    /// What requests are routed by.
+    pub snapshot: ArcSwap<Snapshot>,
+    /// Counters and cooldowns, which outlive snapshots.
+    pub live: LiveTable,
+    pub store: Store,
+    pub client: Client,
+    pub tasks: Tasks,
+    pub crew: Arc<Crew>,
+    pub model_refresh: ModelRefresh,
+    pub guards: Guards,
+    pub metrics: Metrics,
+    /// When the process began to serve.
+    pub started: Millis,
+    stopping: AtomicBool,
+    /// Held while a snapshot is built, so that an older one never replaces a newer.
+    publishing: Mutex<()>,
+}
+
+/// Why the service did not start: what to tell the operator, and the exit status.
+#[derive(Debug)]
+pub struct StartError {
+    pub message: String,
+    pub exit_code: u8,
+}
+
+impl App {
+    /// Opens the store and builds everything on it.
+    pub async fn start(config: Config) -> Result<Arc<Self>, StartError> {
+        let fail = |message: String| StartError { message, exit_code: 1 };
+        let extra_roots = match &config.extra_roots_file {
+            None => Vec::new(),
+            Some(path) => tls::read_roots(path)
+                .map_err(|error| fail(format!("SSL_CERT_FILE: {}: {error}", path.display())))?,
+        };
+        let options = store_options(&config)?;
+        let store = tokio::task::spawn_blocking(move || Store::open(options))
+            .await
+            .map_err(|error| fail(format!("opening the store: {error}")))?
+            .map_err(|error| StartError { exit_code: error.exit_code(), message: error.to_string() })?;
+        let unreadable = |error: store::Error| fail(format!("reading the store: {error}"));
+        let settings = load_settings(&config, &store).await.map_err(unreadable)?;
+        let live = LiveTable::default();
+        let snapshot =
+            store::snapshot::load(&store, &live, settings.system_proxy_url.as_deref(), settings.weights)
+                .await
+                .map_err(unreadable)?;
+        let crew = Arc::new(Crew::new());
+        Ok(Arc::new(Self {
+            settings: ArcSwap::from_pointee(settings),
+            snapshot: ArcSwap::from_pointee(snapshot),
+            live,
+            client: Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }),
+            tasks: Tasks::new(crew.clone(), task_events(store.clone())),
+            crew,
+            store,
+            model_refresh: ModelRefresh::default(),
+            guards: Guards::default(),
+            metrics: Metrics::default(),
+            started: now_ms(),
+            stopping: AtomicBool::new(false),
+            publishing: Mutex::new(()),
+            config,
+        }))
+    }
+
+    /// Routes by what the store now says. Call it after every committed change of sites, accounts,
+    /// tokens, routes and channels, before answering.
+    pub async fn publish(&self) -> store::Result<()> {
+        let _turn = self.publishing.lock().await;
+        let settings = self.settings.load_full();
+        let system_proxy = settings.system_proxy_url.as_deref();
+        let snapshot = store::snapshot::load(&self.store, &self.live, system_proxy, settings.weights).await?;
+        self.snapshot.store(Arc::new(snapshot));
+        Ok(())
+    }
+
+    /// Puts saved settings in force. Call it after every committed change of a setting.
+    pub async fn reload_settings(&self) -> store::Result<()> {
+        let _turn = self.publishing.lock().await;
+        self.settings.store(Arc::new(load_settings(&self.config, &self.store).await?));
+        Ok(())
+    }
+
+    /// True once the process has been told to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Says that the process has been told to stop.
+    pub fn begin_stop(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Ends background work and closes the store, everything handed to it committed.
+    pub async fn stop(&self) {
+        self.crew.stop().await;
+        self.store.flush().await;
+        self.store.close().await;
+    }
+}
+
+fn store_options(config: &Config) -> Result<StoreOptions, StartError> {
+    if config.database.kind != DatabaseKind::Sqlite {
+        return Err(StartError {
+            message: "DB_TYPE: this build keeps its state in SQLite only; unset DB_TYPE and DB_URL, or set DB_TYPE=sqlite"
+                .to_owned(),
+            exit_code: 78,
+        });
+    }
+    Ok(StoreOptions {
+        db_url: config.database.url.clone(),
+        previous_secrets: config.credential_secret_previous.clone(),
+        secret_lost: config.credential_secret_lost,
+        time_zone: config.time_zone.clone(),
+        ..StoreOptions::in_dir(&config.data_dir, config.credential_secret.clone())
+    })
+}
+
+async fn load_settings(config: &Config, store: &Store) -> store::Result<Settings> {
+    let saved = store::settings::all(store).await?;
+    let saved = saved.into_iter().map(|(name, value)| (name, value.expose().to_owned())).collect();
+    Ok(Settings::new(config, &saved))
+}
+
+/// Every start and end of a task is an event that operators see (admin-core.md 1.4).
+fn task_events(
+    store: Store,
+) -> impl Fn(Notice) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync {
+    move |notice| {
+        let store = store.clone();
+        Box::pin(async move {
+            let event = NewEvent::task(notice.title, notice.message, notice.failed);
+            if let Err(error) = store::events::insert(&store, event).await {
+                log::warn!("the event of a task could not be stored: {error}");
+            }
+        })
+    }
+}

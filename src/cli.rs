@@ -1,0 +1,109 @@
+//! The command line: `switchyard [serve] | health | demo`.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use crate::config::Config;
+
+pub const HELP: &str = "\
+Switchyard: many upstream AI sites, each with accounts, behind one address.
+
+Usage: switchyard [COMMAND]
+
+Commands:
+  serve      Serve requests until told to stop (the default)
+  health     Ask the instance on this machine whether it serves; exit 0 when it does
+  demo       Show the main job end to end with a stub upstream, then clean up
+
+Options:
+  -h, --help     Print this help
+  -V, --version  Print the version
+
+Configuration comes from environment variables and a .env file, for example
+PORT, DATA_DIR, AUTH_TOKEN and PROXY_TOKEN; the README lists them all.
+";
+
+/// How long `health` waits for an answer.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What the process was asked to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Command {
+    Serve,
+    Health,
+    Demo,
+    Help,
+    Version,
+}
+
+/// Reads the arguments behind the program's name.
+///
+/// # Errors
+/// Names the argument that is not understood.
+pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Command, String> {
+    let mut command = None;
+    for argument in arguments {
+        let found = match argument.as_str() {
+            "-h" | "--help" | "help" => return Ok(Command::Help),
+            "-V" | "--version" | "version" => return Ok(Command::Version),
+            "serve" => Command::Serve,
+            "health" => Command::Health,
+            "demo" => Command::Demo,
+            other => return Err(format!("`{other}` is not understood; see switchyard --help")),
+        };
+        if command.replace(found).is_some() {
+            return Err(format!("`{argument}`: only one command at a time; see switchyard --help"));
+        }
+    }
+    Ok(command.unwrap_or(Command::Serve))
+}
+
+/// Asks the instance on this machine for its health, over plain HTTP. With TLS configured a
+/// completed connection counts.
+///
+/// # Errors
+/// Says what was tried and what came of it.
+pub fn health(config: &Config) -> Result<(), String> {
+    let host = match config.host.parse::<IpAddr>() {
+        Ok(IpAddr::V4(address)) if address.is_unspecified() => Ipv4Addr::LOCALHOST.to_string(),
+        Ok(IpAddr::V6(address)) if address.is_unspecified() => Ipv6Addr::LOCALHOST.to_string(),
+        _ => config.host.clone(),
+    };
+    let place = format!("{host} port {}", config.port);
+    let tell = |error: std::io::Error| format!("no healthy instance at {place}: {error}");
+    let address = (host.as_str(), config.port)
+        .to_socket_addrs()
+        .map_err(tell)?
+        .next()
+        .ok_or_else(|| format!("{place} has no address"))?;
+    let mut socket = TcpStream::connect_timeout(&address, HEALTH_TIMEOUT).map_err(tell)?;
+    if config.tls.is_some() {
+        return Ok(());
+    }
+    socket.set_read_timeout(Some(HEALTH_TIMEOUT)).map_err(tell)?;
+    let request = "GET /api/desktop/health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    socket.write_all(request.as_bytes()).map_err(tell)?;
+    let mut answer = Vec::new();
+    socket.take(16 * 1024).read_to_end(&mut answer).map_err(tell)?;
+    if answer.starts_with(b"HTTP/1.1 200 ") {
+        return Ok(());
+    }
+    let status = String::from_utf8_lossy(&answer);
+    Err(format!("the instance at {place} is not healthy: {}", status.lines().next().unwrap_or("no answer")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_commands() {
+        let parse = |text: &str| parse(text.split_whitespace().map(str::to_owned));
+        assert_eq!(parse(""), Ok(Command::Serve));
+        assert_eq!(parse("health"), Ok(Command::Health));
+        assert_eq!(parse("serve --help"), Ok(Command::Help));
+        assert!(parse("serve health").is_err());
+        assert!(parse("--port 1").unwrap_err().contains("--port"));
+    }
+}

@@ -1,0 +1,46 @@
+//! What the log says once the service serves: where, what is unsafe, and what to do next.
+
+use std::net::IpAddr;
+
+use crate::app::App;
+
+/// Logs the start. Tokens are named by their variables, never printed.
+pub fn started(app: &App) {
+    let config = &app.config;
+    let shown = match config.host.parse::<IpAddr>() {
+        Ok(address) if address.is_unspecified() => "127.0.0.1".to_owned(),
+        Ok(IpAddr::V6(address)) => format!("[{address}]"),
+        _ => config.host.clone(),
+    };
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let base = format!("{scheme}://{shown}:{}", config.port);
+    log::info!(
+        "switchyard {} serves on {} port {}, data in {}, time zone {}",
+        env!("CARGO_PKG_VERSION"),
+        config.host,
+        config.port,
+        config.data_dir.display(),
+        config.time_zone_name
+    );
+    let settings = app.settings.load();
+    for (placeholder, name) in [
+        (settings.uses_placeholder_auth_token(), "AUTH_TOKEN"),
+        (settings.uses_placeholder_proxy_token(), "PROXY_TOKEN"),
+    ] {
+        if placeholder {
+            log::warn!(
+                "{name} has its built-in value, which works from this machine only: set a secret of your own"
+            );
+        }
+    }
+    if config.credential_secret_weak {
+        log::warn!(
+            "ACCOUNT_CREDENTIAL_SECRET is not set, so AUTH_TOKEN seals stored credentials: set one of its own, and keep it"
+        );
+    }
+    log::info!("admin API:  curl -H \"Authorization: Bearer $AUTH_TOKEN\" {base}/api/sites");
+    log::info!("proxy API:  curl -H \"Authorization: Bearer $PROXY_TOKEN\" {base}/v1/models");
+    if app.snapshot.load().is_empty() {
+        log::info!("next: add a site and an account (README, \"First steps\"), or run `switchyard demo`");
+    }
+}

@@ -1,0 +1,175 @@
+//! One try on one channel, as a value that settles itself.
+//!
+//! An attempt ends in exactly one of three ways: it succeeds, it fails, or it is dropped because the
+//! client went away. Each books what follows: the log row, the channel's counters and cooldown, the
+//! metrics. Whoever holds the attempt cannot forget to settle it.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::app::App;
+use crate::dialect::usage::Usage;
+use crate::metrics::Held;
+use crate::routing::{Channel, failure};
+use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
+use crate::time::{Millis, now_ms};
+
+use super::call::Call;
+use super::failure::Failure;
+
+/// A client that hung up, as nginx numbers it.
+const CLIENT_CLOSED: u16 = 499;
+
+pub(super) struct Attempt {
+    app: Arc<App>,
+    channel: Arc<Channel>,
+    started: Instant,
+    started_at: Millis,
+    /// Taken when settled.
+    row: Option<Box<ProxyLogRow>>,
+    _in_flight: Held,
+}
+
+impl Attempt {
+    /// Begins the attempt of a given number (0 for the first) of a call.
+    pub(super) fn begin(
+        app: &Arc<App>,
+        call: &Call,
+        channel: &Arc<Channel>,
+        model: &str,
+        number: u32,
+    ) -> Self {
+        let started_at = now_ms();
+        if channel.live.record_selection(started_at) {
+            app.store.telemetry().dirty_channel(channel.live.clone());
+        }
+        app.metrics.attempts.add(1);
+        let row = ProxyLogRow {
+            request_id: Some(call.face.id.as_str().to_owned()),
+            route_id: Some(channel.route_id),
+            channel_id: Some(channel.id),
+            account_id: Some(channel.account.id),
+            site_id: Some(channel.account.site.id),
+            downstream_api_key_id: call.key_id,
+            model_requested: Some(call.envelope.model.clone()),
+            model_actual: Some(model.to_owned()),
+            is_stream: Some(call.envelope.stream),
+            downstream_path: Some(call.face.dialect.path().to_owned()),
+            upstream_path: Some(call.face.dialect.path().to_owned()),
+            retry_count: number,
+            ..ProxyLogRow::new(started_at, LogStatus::Failed)
+        };
+        Self {
+            app: app.clone(),
+            channel: channel.clone(),
+            started: Instant::now(),
+            started_at,
+            row: Some(Box::new(row)),
+            _in_flight: app.metrics.in_flight.enter(),
+        }
+    }
+
+    pub(super) fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// The first byte of the answer's body is here.
+    pub(super) fn first_byte(&mut self) {
+        let latency = self.elapsed_ms();
+        if let Some(row) = &mut self.row {
+            row.first_byte_latency_ms.get_or_insert(latency);
+        }
+    }
+
+    /// The client has its answer, or will have had it.
+    pub(super) fn succeed(&mut self, usage: Option<Usage>) {
+        let Some(mut row) = self.row.take() else { return };
+        let latency = self.elapsed_ms();
+        row.status = LogStatus::Success;
+        row.http_status = Some(200);
+        row.latency_ms = Some(latency);
+        self.note_usage(&mut row, usage);
+        if self.channel.live.record_success(now_ms(), latency.unsigned_abs(), 0) {
+            self.app.store.telemetry().dirty_channel(self.channel.live.clone());
+        }
+        self.app.store.telemetry().log(*row);
+    }
+
+    /// No answer came of it.
+    pub(super) fn fail(&mut self, failure: &Failure) {
+        self.end_failed(failure.status, failure.text.clone(), None, |attempt| {
+            if failure.is_channel_fault() {
+                attempt.cool(failure);
+            }
+        });
+    }
+
+    /// The answer broke after the client had begun to read it. Always a fault of the channel.
+    pub(super) fn break_off(&mut self, cause: &str, usage: Option<Usage>) {
+        let failure = Failure::judged(cause.to_owned());
+        self.end_failed(200, cause.to_owned(), usage, |attempt| attempt.cool(&failure));
+    }
+
+    fn end_failed(&mut self, status: u16, text: String, usage: Option<Usage>, book: impl FnOnce(&Self)) {
+        let Some(mut row) = self.row.take() else { return };
+        row.http_status = Some(status);
+        row.latency_ms = Some(self.elapsed_ms());
+        row.error_message = Some(text);
+        self.note_usage(&mut row, usage);
+        book(self);
+        self.app.metrics.attempt_failures.add(1);
+        self.app.store.telemetry().log(*row);
+    }
+
+    /// Leaves the channel alone for a while; when a quota is used up, also those that share its
+    /// credential (routing.md 9.1).
+    fn cool(&self, failure: &Failure) {
+        let settings = self.app.settings.load();
+        let now = now_ms();
+        let until = failure::cooldown_until(now, settings.cooldown, failure.recovers_at);
+        if self.channel.live.record_failure(now, until) {
+            self.app.store.telemetry().dirty_channel(self.channel.live.clone());
+        }
+        log::info!(
+            "channel {} ({}) cools until {}: {}",
+            self.channel.id,
+            self.channel.account.site.name,
+            crate::time::iso(until),
+            failure.text
+        );
+        if failure.is_usage_limit() {
+            for sibling in self.app.snapshot.load().sharing_credential(&self.channel) {
+                if sibling.live.record_cooldown(until) {
+                    self.app.store.telemetry().dirty_channel(sibling.live.clone());
+                }
+            }
+        }
+    }
+
+    fn note_usage(&self, row: &mut ProxyLogRow, usage: Option<Usage>) {
+        let count = |tokens: Option<u64>| tokens.and_then(|tokens| i64::try_from(tokens).ok());
+        row.usage_source = Some(if usage.is_some() { UsageSource::Upstream } else { UsageSource::Unknown });
+        let Some(usage) = usage else { return };
+        row.prompt_tokens = count(usage.prompt);
+        row.completion_tokens = count(usage.completion);
+        row.total_tokens = count(usage.total);
+        self.app.metrics.prompt_tokens.add(usage.prompt.unwrap_or(0));
+        self.app.metrics.completion_tokens.add(usage.completion.unwrap_or(0));
+    }
+
+    fn elapsed_ms(&self) -> i64 {
+        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// When the attempt began.
+    pub(super) fn started_at(&self) -> Millis {
+        self.started_at
+    }
+}
+
+impl Drop for Attempt {
+    /// Nobody settled it: the client hung up. That is no fault of the channel (proxy.md 10.6).
+    fn drop(&mut self) {
+        self.end_failed(CLIENT_CLOSED, "client_closed".to_owned(), None, |_| ());
+    }
+}

@@ -1,0 +1,138 @@
+//! Who calls `/v1` (proxy.md 2): the first non-empty source of a token wins, and only that one is
+//! looked at.
+//!
+//! ```text
+//! Authorization (Bearer optional) → x-api-key → x-goog-api-key → ?key=
+//! ```
+//!
+//! Managed keys join here: looked up before the global token, with their own identity and policy.
+
+use std::net::IpAddr;
+
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+use subtle::ConstantTimeEq;
+
+use crate::http::Query;
+use crate::routing::Policy;
+use crate::settings::Settings;
+
+/// A caller that was let in.
+pub struct Caller {
+    /// What this caller may use.
+    pub policy: Policy,
+    /// The managed key, `None` for the global token.
+    pub key_id: Option<i64>,
+}
+
+/// Why a caller was turned away.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refused {
+    Missing,
+    Invalid,
+    /// The built-in token, from a peer that is not this machine.
+    Placeholder,
+}
+
+impl Refused {
+    pub fn status(&self) -> u16 {
+        if *self == Self::Missing { 401 } else { 403 }
+    }
+
+    pub fn code(&self) -> &'static str {
+        if *self == Self::Missing { "missing_api_key" } else { "invalid_api_key" }
+    }
+
+    pub fn message(&self) -> &'static str {
+        match self {
+            Self::Missing => "Missing API key: send Authorization, x-api-key, x-goog-api-key or ?key=",
+            Self::Invalid => "Invalid API key",
+            Self::Placeholder => {
+                "The built-in proxy token works from this machine only: set PROXY_TOKEN to a secret of your own and restart"
+            }
+        }
+    }
+}
+
+/// Finds the caller. `local` says that both the socket's peer and the client are this machine.
+pub fn authenticate(
+    settings: &Settings,
+    headers: &HeaderMap,
+    query: &Query,
+    local: bool,
+) -> Result<Caller, Refused> {
+    let from_query;
+    let token = match token_in_headers(headers) {
+        Some(token) => token,
+        None => {
+            from_query = query.get("key").unwrap_or_default();
+            from_query.trim().as_bytes()
+        }
+    };
+    if token.is_empty() {
+        return Err(Refused::Missing);
+    }
+    let known = settings.proxy_token.as_bytes();
+    if known.is_empty() || !bool::from(token.ct_eq(known)) {
+        return Err(Refused::Invalid);
+    }
+    if settings.uses_placeholder_proxy_token() && !local {
+        return Err(Refused::Placeholder);
+    }
+    Ok(Caller { policy: Policy::default(), key_id: None })
+}
+
+/// True when a request comes from this machine: by its peer, and by what a proxy in front says.
+pub fn is_local(peer: IpAddr, client: IpAddr) -> bool {
+    peer.to_canonical().is_loopback() && client.is_loopback()
+}
+
+fn token_in_headers(headers: &HeaderMap) -> Option<&[u8]> {
+    let bearer = headers.get(AUTHORIZATION).map(|value| strip_bearer(value.as_bytes()));
+    let keys = ["x-api-key", "x-goog-api-key"];
+    bearer
+        .into_iter()
+        .chain(keys.iter().filter_map(|name| headers.get(*name)).map(|value| value.as_bytes().trim_ascii()))
+        .find(|token| !token.is_empty())
+}
+
+/// `Bearer x`, in any case, or a bare `x`.
+fn strip_bearer(value: &[u8]) -> &[u8] {
+    let value = value.trim_ascii();
+    match value.split_at_checked(6) {
+        Some((scheme, rest))
+            if scheme.eq_ignore_ascii_case(b"bearer") && rest.first().is_none_or(u8::is_ascii_whitespace) =>
+        {
+            rest.trim_ascii()
+        }
+        _ => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_non_empty_source_is_the_only_one_looked_at() {
+        for (authorization, api_key, expected) in [
+            (Some("Bearer a"), Some("b"), Some("a")),
+            (Some("bearer   a "), None, Some("a")),
+            (Some("a"), None, Some("a")),
+            (Some("Bearer "), Some("b"), Some("b")),
+            (Some("bearerish"), None, Some("bearerish")),
+            (None, Some(" b "), Some("b")),
+            (None, None, None),
+        ] {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = authorization {
+                headers.insert(AUTHORIZATION, value.parse().unwrap());
+            }
+            if let Some(value) = api_key {
+                headers.insert("x-api-key", value.parse().unwrap());
+            }
+            let found = token_in_headers(&headers).map(|token| std::str::from_utf8(token).unwrap());
+            assert_eq!(found, expected, "{authorization:?} {api_key:?}");
+        }
+    }
+}

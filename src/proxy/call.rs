@@ -1,0 +1,52 @@
+//! One client request, read once and kept for as many attempts as it takes.
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+
+use crate::dialect::envelope::Envelope;
+
+use super::auth::Caller;
+use super::reply::Face;
+
+pub(super) struct Call {
+    pub(super) face: Face,
+    pub(super) envelope: Envelope,
+    /// As received; only the model is ever replaced, and only on the way out.
+    pub(super) body: Bytes,
+    pub(super) headers: HeaderMap,
+    /// The client's query without its credential, empty or beginning with `?`.
+    pub(super) query: String,
+    pub(super) caller: Caller,
+    pub(super) key_id: Option<i64>,
+}
+
+/// The query that goes upstream: everything but `key`, which is a credential (proxy.md 2).
+pub(super) fn forwarded_query(raw: &str) -> String {
+    let mut out = String::new();
+    for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
+        let name = pair.split('=').next().unwrap_or_default();
+        if percent_encoding::percent_decode_str(name).decode_utf8_lossy() != "key" {
+            out.push(if out.is_empty() { '?' } else { '&' });
+            out.push_str(pair);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::forwarded_query;
+
+    #[test]
+    fn the_key_never_goes_upstream() {
+        for (raw, forwarded) in [
+            ("", ""),
+            ("key=sk-1", ""),
+            ("beta=true&key=sk-1", "?beta=true"),
+            ("%6bey=sk-1&a=1&b", "?a=1&b"),
+            ("monkey=1", "?monkey=1"),
+        ] {
+            assert_eq!(forwarded_query(raw), forwarded, "{raw}");
+        }
+    }
+}

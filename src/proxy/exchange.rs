@@ -1,0 +1,321 @@
+//! One attempt: build the upstream request, try the site's addresses, judge what comes back, and
+//! hold it until it is known to be good (design §3, the commit point).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::Method;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::dialect::envelope::splice_model;
+use crate::dialect::judge;
+use crate::dialect::observe::{Phase, StreamObserver};
+use crate::http::{Response, ResponseBody};
+use crate::routing::{Channel, Endpoint, pool};
+use crate::time::now_ms;
+use crate::upstream::{RequestBody, UpstreamBody};
+
+use super::attempt::Attempt;
+use super::call::Call;
+use super::failure::Failure;
+use super::headers;
+use super::relay::{LongReply, Relay};
+
+/// The most of a stream's preamble that is held back before it is sent on all the same.
+const MAX_HELD: usize = 1 << 20;
+/// A complete answer up to this size is held and judged; a longer one passes through.
+const MAX_JUDGED: usize = 2 << 20;
+/// How much of an upstream's error body is read (proxy.md 17), and for how long.
+const MAX_ERROR_BODY: usize = 64 * 1024;
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait for the head of an answer: a long completion sends nothing until it is done.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(900);
+
+/// An upstream's answer of which the status has been found good.
+struct Accepted {
+    head: hyper::http::response::Parts,
+    body: UpstreamBody,
+}
+
+/// Waits bounded by the first-byte deadline when there is one, and by an idle limit always.
+struct Patience {
+    first_byte: Option<(Instant, Duration)>,
+    idle: Duration,
+}
+
+impl Patience {
+    async fn wait<T>(&self, limit: Duration, what: impl Future<Output = T>) -> Result<T, Failure> {
+        match self.first_byte {
+            Some((deadline, total)) => {
+                tokio::time::timeout_at(deadline, what).await.map_err(|_| Failure::first_byte_timeout(total))
+            }
+            None => tokio::time::timeout(limit, what).await.map_err(|_| {
+                Failure::network(&format!("the upstream sent nothing for {} s", limit.as_secs()))
+            }),
+        }
+    }
+}
+
+/// Tries one channel. The attempt is settled when this gives a failure; with an answer it travels
+/// in the answer's body.
+pub(super) async fn attempt(
+    app: &Arc<App>,
+    call: &Call,
+    channel: &Arc<Channel>,
+    model: &str,
+    number: u32,
+) -> Result<Response, Failure> {
+    let mut attempt = Attempt::begin(app, call, channel, model, number);
+    match answer(app, call, channel, model).await {
+        Ok(accepted) => match commit(app, call, accepted, attempt).await {
+            Ok(response) => Ok(response),
+            Err((mut attempt, failure)) => {
+                attempt.fail(&failure);
+                Err(failure)
+            }
+        },
+        Err(failure) => {
+            attempt.fail(&failure);
+            Err(failure)
+        }
+    }
+}
+
+/// Sends to one address after the other until one gives a good status (routing.md 10.4).
+async fn answer(
+    app: &Arc<App>,
+    call: &Call,
+    channel: &Arc<Channel>,
+    model: &str,
+) -> Result<(Accepted, Patience), Failure> {
+    let site = &channel.account.site;
+    if let Some(reason) = &site.misconfigured {
+        return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
+    }
+    let Some(credential) = &channel.credential else {
+        return Err(Failure::local("the channel has no credential".to_owned()));
+    };
+    let headers =
+        headers::upstream(call.face.dialect, call.envelope.stream, site, credential.expose(), &call.headers)
+            .map_err(|_| Failure::local("the channel's credential cannot stand in a header".to_owned()))?;
+    let first_byte = app.settings.load().first_byte_timeout;
+    let patience = Patience {
+        first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
+        idle: app.config.proxy.stream_idle_timeout,
+    };
+    let pieces = splice_model(&call.body, &call.envelope, model);
+    let mut last = None;
+    for endpoint in pool::order(&site.endpoints, now_ms()) {
+        let live = &endpoint.live;
+        let note = |dirty: bool| {
+            if dirty {
+                app.store.telemetry().dirty_endpoint(live.clone());
+            }
+        };
+        note(live.record_selection(now_ms()));
+        match exchange(app, call, endpoint, headers.clone(), pieces.clone(), &patience).await {
+            Ok(accepted) => {
+                note(live.record_success());
+                return Ok((accepted, patience));
+            }
+            Err(failure) if failure.rotates_address() => {
+                let now = now_ms();
+                note(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
+                last = Some(failure);
+            }
+            Err(failure) => {
+                note(live.record_other_failure(now_ms(), &failure.text));
+                return Err(failure);
+            }
+        }
+    }
+    Err(last.unwrap_or_else(|| Failure::local(format!("site {} has no address", site.name))))
+}
+
+/// One request to one address. A status outside 2xx is a failure that has been read.
+async fn exchange(
+    app: &Arc<App>,
+    call: &Call,
+    endpoint: &Endpoint,
+    headers: HeaderMap,
+    pieces: [Bytes; 3],
+    patience: &Patience,
+) -> Result<Accepted, Failure> {
+    let mut request = hyper::Request::new(RequestBody::from(pieces));
+    *request.method_mut() = Method::POST;
+    *request.headers_mut() = headers;
+    request.headers_mut().insert(header::HOST, endpoint.base.authority.clone());
+    let target = match call.query.as_str() {
+        "" => endpoint.base.join(call.face.dialect.path()),
+        query => endpoint.base.join(&format!("{}{query}", call.face.dialect.path())),
+    };
+    *request.uri_mut() = hyper::Uri::from(target);
+    let response = patience
+        .wait(HEAD_TIMEOUT, app.client.send(&endpoint.base.origin, request))
+        .await?
+        .map_err(|error| Failure::network(error.message()))?;
+    let (head, body) = response.into_parts();
+    if head.status.is_success() {
+        return Ok(Accepted { head, body });
+    }
+    let status = head.status.as_u16();
+    let (body, complete) = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
+    let retry_after = head.headers.get(header::RETRY_AFTER).cloned();
+    Err(Failure::status(status, call.face.dialect.path(), retry_after, body, complete, now_ms()))
+}
+
+/// Holds the answer until it is known to be good, then makes it the client's.
+async fn commit(
+    app: &Arc<App>,
+    call: &Call,
+    (accepted, patience): (Accepted, Patience),
+    mut attempt: Attempt,
+) -> Result<Response, (Attempt, Failure)> {
+    let Accepted { head, mut body } = accepted;
+    let first = match next(&mut body, &patience).await {
+        Ok(first) => first.unwrap_or_default(),
+        Err(failure) => return Err((attempt, failure)),
+    };
+    attempt.first_byte();
+    let patience = Patience { first_byte: None, ..patience };
+    if call.envelope.stream && (is_event_stream(&head.headers) || looks_like_events(&first)) {
+        stream(call, head, body, first, patience, attempt).await
+    } else {
+        whole(app, call, head, body, first, patience, attempt).await
+    }
+}
+
+/// A stream: held while it has shown nothing that a client would miss.
+async fn stream(
+    call: &Call,
+    head: hyper::http::response::Parts,
+    mut body: UpstreamBody,
+    first: Bytes,
+    patience: Patience,
+    attempt: Attempt,
+) -> Result<Response, (Attempt, Failure)> {
+    let dialect = call.face.dialect;
+    let mut observer = StreamObserver::new(dialect);
+    let mut held = first;
+    let mut phase = observer.feed(&held).clone();
+    while matches!(phase, Phase::Preamble) && held.len() < MAX_HELD {
+        let more = match next(&mut body, &patience).await {
+            Ok(more) => more,
+            Err(failure) => return Err((attempt, failure)),
+        };
+        let Some(more) = more else {
+            phase = observer.close().clone();
+            if matches!(phase, Phase::Preamble | Phase::Output) {
+                let failure = Failure::judged("the upstream closed the stream before any output".to_owned());
+                return Err((attempt, failure));
+            }
+            break;
+        };
+        phase = observer.feed(&more).clone();
+        let mut joined = BytesMut::from(held);
+        joined.extend_from_slice(&more);
+        held = joined.freeze();
+    }
+    if let Phase::Failed(error) = phase {
+        if !observer.output_seen() {
+            return Err((attempt, Failure::event(error)));
+        }
+    }
+    let relay = Relay::new(dialect, body, held, observer, attempt, patience.idle);
+    let mut response = Response::new(ResponseBody::stream(relay));
+    headers::downstream(&head.headers, response.headers_mut());
+    headers::event_stream(response.headers_mut());
+    headers::request_id(dialect, call.face.id, response.headers_mut());
+    Ok(response)
+}
+
+/// A complete answer: read, judged, handed on as it came.
+async fn whole(
+    app: &Arc<App>,
+    call: &Call,
+    head: hyper::http::response::Parts,
+    mut body: UpstreamBody,
+    first: Bytes,
+    patience: Patience,
+    mut attempt: Attempt,
+) -> Result<Response, (Attempt, Failure)> {
+    let dialect = call.face.dialect;
+    let length = http_body::Body::size_hint(&body).exact().map(|rest| rest + first.len() as u64);
+    let mut reply = Response::new(ResponseBody::empty());
+    *reply.status_mut() = head.status;
+    headers::downstream(&head.headers, reply.headers_mut());
+    headers::request_id(dialect, call.face.id, reply.headers_mut());
+    let json = HeaderValue::from_static("application/json");
+    let content_type = head.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(json);
+    reply.headers_mut().insert(header::CONTENT_TYPE, content_type);
+
+    let mut held = first;
+    loop {
+        if held.len() > MAX_JUDGED {
+            *reply.body_mut() =
+                ResponseBody::stream(LongReply::new(dialect, body, held, length, attempt, patience.idle));
+            return Ok(reply);
+        }
+        match next(&mut body, &patience).await {
+            Ok(None) => break,
+            Ok(Some(more)) if held.is_empty() => held = more,
+            Ok(Some(more)) => {
+                let mut joined = BytesMut::from(held);
+                joined.extend_from_slice(&more);
+                held = joined.freeze();
+            }
+            Err(failure) => return Err((attempt, failure)),
+        }
+    }
+    match judge::reply(dialect, &held, &app.settings.load().judge) {
+        Ok(usage) => {
+            app.metrics.sent_bytes.add(held.len() as u64);
+            attempt.succeed(usage);
+            *reply.body_mut() = ResponseBody::full(held);
+            Ok(reply)
+        }
+        Err(fault) => Err((attempt, Failure::judged(fault.message()))),
+    }
+}
+
+async fn next(body: &mut UpstreamBody, patience: &Patience) -> Result<Option<Bytes>, Failure> {
+    match patience.wait(patience.idle, body.data()).await? {
+        None => Ok(None),
+        Some(Ok(bytes)) => Ok(Some(bytes)),
+        Some(Err(error)) => Err(Failure::network(error.message())),
+    }
+}
+
+/// At most `limit` bytes of a body, and whether that was all of it.
+async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (Bytes, bool) {
+    let mut read = BytesMut::new();
+    let all = async {
+        while let Some(data) = body.data().await {
+            let Ok(data) = data else { return false };
+            let room = limit - read.len();
+            read.extend_from_slice(&data[..data.len().min(room)]);
+            if data.len() > room {
+                return false;
+            }
+        }
+        true
+    };
+    let complete = tokio::time::timeout(within, all).await.unwrap_or(false);
+    (read.freeze(), complete)
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+}
+
+/// Some upstreams stream under another content type (proxy.md 10.4).
+fn looks_like_events(first: &[u8]) -> bool {
+    let text = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start();
+    [b"data:".as_slice(), b"event:", b":"].iter().any(|prefix| text.starts_with(prefix))
+}

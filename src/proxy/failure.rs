@@ -1,0 +1,159 @@
+//! Why an attempt gave no answer, and what follows from it.
+//!
+//! | kind | fault of the channel | next channel | the client, when it was the last |
+//! |---|---|---|---|
+//! | refused, reset, no answer | yes | yes | 502 |
+//! | no first byte in time | yes | yes | 408 |
+//! | a status | as routing.md 9.1 | as routing.md 10.2 | that status (401 to 403: 502) |
+//! | a bad answer with a good status | yes | yes | 502 |
+//! | not configured well enough to try | no | yes | 502 |
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::header::{HeaderValue, RETRY_AFTER};
+
+use crate::dialect::errors::{self, UpstreamError};
+use crate::http::Response;
+use crate::routing::failure;
+use crate::time::Millis;
+
+use super::reply::Face;
+
+/// How an attempt failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Network,
+    FirstByte,
+    Status,
+    Judged,
+    Local,
+}
+
+/// A failed attempt. Its texts carry no address and no credential of the upstream.
+#[derive(Debug)]
+pub(super) struct Failure {
+    kind: Kind,
+    /// The upstream's status; 0 when there was none.
+    pub(super) status: u16,
+    error: UpstreamError,
+    /// For the log, and for the rules that read texts.
+    pub(super) text: String,
+    /// The upstream's `Retry-After`, for the client.
+    retry_after: Option<HeaderValue>,
+    /// When the upstream itself says that the channel will work again.
+    pub(super) recovers_at: Option<Millis>,
+    /// The upstream's own error body, fit to be handed on.
+    body: Option<Bytes>,
+}
+
+impl Failure {
+    pub(super) fn network(cause: &str) -> Self {
+        Self::of(Kind::Network, 0, format!("Upstream error: {cause}"))
+    }
+
+    pub(super) fn first_byte_timeout(limit: Duration) -> Self {
+        let seconds = limit.as_secs_f64().round().max(1.0);
+        Self::of(Kind::FirstByte, 408, format!("first byte timeout ({seconds}s)"))
+    }
+
+    /// A 2xx answer that is none.
+    pub(super) fn judged(cause: String) -> Self {
+        Self::of(Kind::Judged, 502, cause)
+    }
+
+    /// What we ourselves could not do.
+    pub(super) fn local(cause: String) -> Self {
+        Self::of(Kind::Local, 0, cause)
+    }
+
+    /// A status outside 2xx, its body read.
+    pub(super) fn status(
+        status: u16,
+        path: &str,
+        retry_after: Option<HeaderValue>,
+        body: Bytes,
+        complete: bool,
+        now: Millis,
+    ) -> Self {
+        let error = errors::read(status, &body);
+        let text = errors::upstream_text(path, status, &error.message);
+        let hint = retry_after.as_ref().and_then(|value| value.to_str().ok());
+        let recovers_at = failure::provider_hint(status, hint, &body, now);
+        let body = (complete && is_json_error(&body)).then_some(body);
+        Self { kind: Kind::Status, status, error, text, retry_after, recovers_at, body }
+    }
+
+    /// An error event inside a stream that had not begun for the client.
+    pub(super) fn event(error: UpstreamError) -> Self {
+        let text = format!("stream error: {}", error.message);
+        Self {
+            kind: Kind::Judged,
+            status: 502,
+            error,
+            text,
+            retry_after: None,
+            recovers_at: None,
+            body: None,
+        }
+    }
+
+    fn of(kind: Kind, status: u16, text: String) -> Self {
+        let error = UpstreamError { message: text.clone(), ..UpstreamError::default() };
+        Self { kind, status, error, text, retry_after: None, recovers_at: None, body: None }
+    }
+
+    /// Whether the channel is to blame, so that it cools down (routing.md 9.1).
+    pub(super) fn is_channel_fault(&self) -> bool {
+        match self.kind {
+            Kind::Network | Kind::FirstByte | Kind::Judged => true,
+            Kind::Status => failure::is_channel_fault(self.status, &self.text),
+            Kind::Local => false,
+        }
+    }
+
+    /// Whether another channel may do better (routing.md 10.2).
+    pub(super) fn may_retry(&self) -> bool {
+        match self.kind {
+            Kind::Network | Kind::FirstByte | Kind::Judged | Kind::Local => true,
+            Kind::Status => failure::should_retry(self.status, &self.text),
+        }
+    }
+
+    /// Whether another address of the same site may do better (routing.md 10.4).
+    pub(super) fn rotates_address(&self) -> bool {
+        match self.kind {
+            Kind::Network | Kind::FirstByte => true,
+            Kind::Status => crate::routing::pool::rotates(self.status),
+            Kind::Judged | Kind::Local => false,
+        }
+    }
+
+    /// True for a 429 that speaks of a used-up quota, which all channels of one credential share.
+    pub(super) fn is_usage_limit(&self) -> bool {
+        self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.text)
+    }
+
+    /// The answer when no further attempt is made.
+    pub(super) fn into_response(self, face: Face) -> Response {
+        let mut response = match (self.kind, self.body) {
+            // The client's own mistake reaches it as the upstream put it.
+            (Kind::Status, Some(body))
+                if (400..500).contains(&self.status) && !matches!(self.status, 401..=403) =>
+            {
+                face.verbatim(self.status, body)
+            }
+            _ => face.upstream_failure(self.status, &self.error),
+        };
+        if let Some(retry_after) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, retry_after);
+        }
+        response
+    }
+}
+
+/// An object with an `error` member: fit to be handed on to a client of the same dialect.
+fn is_json_error(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(body)
+        .is_ok_and(|value| value.get("error").is_some_and(|error| error.is_object()))
+}

@@ -1,0 +1,184 @@
+//! Which headers cross the gateway (proxy.md 11; design §5).
+//!
+//! Towards the upstream an allow-list: what identifies the client's software and its session, and
+//! what the dialect itself defines. Credentials of the caller, addresses, cookies and anything about
+//! the connection never cross. Towards the client another allow-list: limits, timings, ids.
+
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+use crate::dialect::Dialect;
+use crate::http::RequestId;
+use crate::routing::{Platform, Site};
+
+/// What we say when the client does not say who it is.
+const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+
+/// The headers of one upstream request, the client's part first, so that ours replace it.
+pub fn upstream(
+    dialect: Dialect,
+    stream: bool,
+    site: &Site,
+    credential: &str,
+    client: &HeaderMap,
+) -> Result<HeaderMap, header::InvalidHeaderValue> {
+    let mut out = HeaderMap::with_capacity(16);
+    for (name, value) in client {
+        if crosses(dialect, site.platform, name)
+            && !value.as_bytes().trim_ascii().is_empty()
+            && !out.contains_key(name)
+        {
+            out.insert(name.clone(), value.clone());
+        }
+    }
+    for (name, value) in &site.custom_headers {
+        out.insert(name.clone(), value.clone());
+    }
+    out.entry(header::USER_AGENT).or_insert(USER_AGENT);
+    out.insert(header::CONTENT_TYPE, JSON);
+    out.insert(header::ACCEPT_ENCODING, IDENTITY);
+    if stream {
+        out.insert(header::ACCEPT, EVENT_STREAM);
+    } else {
+        out.entry(header::ACCEPT).or_insert(JSON);
+    }
+    let mut key = HeaderValue::from_str(credential)?;
+    key.set_sensitive(true);
+    let mut bearer = HeaderValue::from_str(&format!("Bearer {credential}"))?;
+    bearer.set_sensitive(true);
+    if dialect == Dialect::Messages {
+        out.entry("anthropic-version").or_insert(ANTHROPIC_VERSION);
+        out.insert("x-api-key", key);
+        // Aggregators take either header, the vendor itself only the key.
+        if site.platform != Platform::Claude {
+            out.insert(header::AUTHORIZATION, bearer);
+        }
+    } else {
+        out.remove("x-api-key");
+        out.insert(header::AUTHORIZATION, bearer);
+    }
+    Ok(out)
+}
+
+/// Whether a client's header goes on to the upstream.
+fn crosses(dialect: Dialect, platform: Platform, name: &HeaderName) -> bool {
+    let name = name.as_str();
+    // Said by every client, decided by nobody: the common case leaves first.
+    if matches!(
+        name,
+        "host" | "content-length" | "authorization" | "content-type" | "connection" | "accept-encoding"
+    ) {
+        return false;
+    }
+    if matches!(name, "user-agent" | "accept" | "accept-language") {
+        return true;
+    }
+    if matches!(dialect, Dialect::Completions | Dialect::Embeddings | Dialect::Images) {
+        return false;
+    }
+    if matches!(
+        name,
+        "conversation-id"
+            | "conversation_id"
+            | "openai-beta"
+            | "originator"
+            | "session-id"
+            | "session_id"
+            | "x-codex-beta-features"
+            | "x-codex-turn-metadata"
+            | "x-codex-turn-state"
+    ) {
+        return true;
+    }
+    // These choose somebody's account, which is not the caller's to choose.
+    if matches!(name, "openai-organization" | "openai-project" | "chatgpt-account-id") {
+        return false;
+    }
+    let has = |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    match dialect {
+        Dialect::Messages => has(&["anthropic-", "x-claude-", "x-stainless-"]) || name == "x-app",
+        Dialect::Responses => {
+            has(&["openai-", "x-openai-", "x-stainless-", "chatgpt-"])
+                || (platform == Platform::Codex
+                    && matches!(name, "version" | "x-responsesapi-include-timing-metrics"))
+        }
+        _ => false,
+    }
+}
+
+/// The headers of an answer: what crosses of the upstream's, and our own.
+pub fn downstream(upstream: &HeaderMap, out: &mut HeaderMap) {
+    for (name, value) in upstream {
+        let text = name.as_str();
+        if text == "x-request-id" || text == "request-id" {
+            out.insert("x-upstream-request-id", value.clone());
+        } else if text == "retry-after"
+            || text == "openai-processing-ms"
+            || ["x-ratelimit-", "anthropic-ratelimit-", "x-codex-"]
+                .iter()
+                .any(|prefix| text.starts_with(prefix))
+        {
+            out.insert(name.clone(), value.clone());
+        }
+    }
+}
+
+/// The headers of a streamed answer (proxy.md 10.2).
+pub fn event_stream(out: &mut HeaderMap) {
+    out.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    out.insert("x-accel-buffering", HeaderValue::from_static("no"));
+}
+
+/// Messages clients read their request id from `request-id`.
+pub fn request_id(dialect: Dialect, id: RequestId, out: &mut HeaderMap) {
+    if dialect == Dialect::Messages {
+        out.insert("request-id", id.header_value());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_listed_headers_cross() {
+        let crosses = |dialect, name: &str| crosses(dialect, Platform::OpenAi, &name.parse().unwrap());
+        for name in ["user-agent", "accept-language", "session_id", "openai-beta"] {
+            assert!(crosses(Dialect::Chat, name), "{name}");
+        }
+        for name in [
+            "authorization",
+            "x-api-key",
+            "x-goog-api-key",
+            "cookie",
+            "host",
+            "content-length",
+            "transfer-encoding",
+            "connection",
+            "accept-encoding",
+            "x-forwarded-for",
+            "cf-connecting-ip",
+            "x-switchyard-anything",
+            "sec-websocket-key",
+            "openai-organization",
+            "openai-project",
+            "chatgpt-account-id",
+            "anthropic-beta",
+            "x-unheard-of",
+        ] {
+            assert!(!crosses(Dialect::Chat, name), "{name}");
+            if name != "anthropic-beta" {
+                assert!(!crosses(Dialect::Responses, name), "{name}");
+                assert!(!crosses(Dialect::Messages, name), "{name}");
+            }
+        }
+        assert!(crosses(Dialect::Messages, "anthropic-beta"));
+        assert!(crosses(Dialect::Messages, "x-stainless-lang"));
+        assert!(crosses(Dialect::Responses, "openai-sentinel"));
+        assert!(!crosses(Dialect::Embeddings, "session_id"));
+    }
+}

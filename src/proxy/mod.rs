@@ -1,0 +1,99 @@
+//! `/v1/*`: every surface over one pipeline.
+//!
+//! ```text
+//! auth      who calls                         pipeline  read → route → attempts
+//! call      one request, kept for retries     exchange  one attempt: send, judge, hold, commit
+//! attempt   a try that settles itself         relay     the answer on its way out
+//! failure   why a try failed, what follows    reply     errors in the surface's shape
+//! headers   what crosses, both ways           models    the model lists
+//! ```
+
+mod attempt;
+pub mod auth;
+mod call;
+mod exchange;
+mod failure;
+mod headers;
+mod models;
+mod pipeline;
+mod relay;
+pub mod reply;
+
+use std::sync::Arc;
+
+use hyper::Method;
+
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::http::{Request, Response};
+use crate::metrics::Surface;
+use crate::service::{Access, Route};
+
+use auth::Caller;
+use reply::Face;
+
+/// Every route of the proxy interface. Each authenticates before anything else.
+pub fn routes() -> Vec<Route> {
+    let mut routes = Vec::new();
+    for (dialect, surface, paths) in [
+        (Dialect::Chat, Surface::Chat, ["/v1/chat/completions", "/chat/completions"].as_slice()),
+        (Dialect::Responses, Surface::Responses, &["/v1/responses", "/responses"]),
+        (Dialect::Messages, Surface::Messages, &["/v1/messages"]),
+        (Dialect::Completions, Surface::Completions, &["/v1/completions"]),
+        (Dialect::Embeddings, Surface::Embeddings, &["/v1/embeddings"]),
+        (Dialect::Images, Surface::Images, &["/v1/images/generations"]),
+    ] {
+        for path in paths {
+            routes.push(route(Method::POST, path, surface, Some(dialect), move |app, request, caller| {
+                pipeline::serve(app, dialect, request, caller)
+            }));
+        }
+    }
+    for path in ["/v1/responses", "/responses"] {
+        routes.push(route(
+            Method::GET,
+            path,
+            Surface::Responses,
+            Some(Dialect::Responses),
+            |_, request, _| {
+                let face = Face { dialect: Dialect::Responses, id: request.id };
+                std::future::ready(face.refuse(
+                    426,
+                    "GET /v1/responses needs a WebSocket upgrade",
+                    None,
+                    None,
+                ))
+            },
+        ));
+    }
+    routes.push(route(Method::GET, "/v1/models", Surface::Models, None, models::list));
+    routes.push(route(Method::GET, "/v1/models/{*model}", Surface::Models, None, models::get));
+    routes
+}
+
+/// A route whose handler is only reached by a caller that was let in.
+fn route<H, F>(
+    method: Method,
+    path: &'static str,
+    surface: Surface,
+    dialect: Option<Dialect>,
+    handler: H,
+) -> Route
+where
+    H: Fn(Arc<App>, Request, Caller) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    Route::new(method, path, Access::Proxy, surface, move |app: Arc<App>, request: Request| async move {
+        let local = auth::is_local(request.peer.ip(), request.client_ip);
+        let caller = auth::authenticate(&app.settings.load(), &request.headers, &request.query, local);
+        match caller {
+            Ok(caller) => handler(app, request, caller).await,
+            Err(refused) => Face::of(&request.headers, dialect, request.id).refuse(
+                refused.status(),
+                refused.message(),
+                Some(refused.code()),
+                None,
+            ),
+        }
+    })
+}

@@ -1,0 +1,120 @@
+//! `GET /v1/models` and `GET /v1/models/{id}`, in the shape of the client's family (proxy.md 14.1).
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::http::{self, Query, Request, Response};
+use crate::jobs::model_refresh;
+use crate::time::{iso, now_ms};
+
+use super::auth::Caller;
+use super::headers;
+use super::reply::Face;
+
+/// The most entries of one page of the messages shape, which is the only one with pages.
+const MAX_PAGE: usize = 1000;
+
+pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Response {
+    let face = Face::of(&request.headers, None, request.id);
+    let models = available(&app, &caller).await;
+    let created = app.started / 1000;
+    if face.dialect != Dialect::Messages {
+        let data: Vec<Value> = models.iter().map(|model| openai_entry(model, created)).collect();
+        return http::json(StatusCode::OK, &json!({ "object": "list", "data": data }));
+    }
+    let (page, has_more) = match page(&models, &request.query) {
+        Ok(page) => page,
+        Err(message) => return face.refuse(400, &message, None, None),
+    };
+    let data: Vec<Value> = page.iter().map(|model| messages_entry(model, app.started)).collect();
+    let mut response = http::json(
+        StatusCode::OK,
+        &json!({ "data": data, "first_id": page.first(), "last_id": page.last(), "has_more": has_more }),
+    );
+    headers::request_id(face.dialect, face.id, response.headers_mut());
+    response
+}
+
+pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
+    let face = Face::of(&request.headers, None, request.id);
+    let model = request.params.get("model").to_owned();
+    if !available(&app, &caller).await.contains(&model) {
+        return face.refuse(
+            404,
+            &format!("The model `{model}` does not exist or this key may not use it"),
+            Some("model_not_found"),
+            Some("model"),
+        );
+    }
+    let entry = match face.dialect {
+        Dialect::Messages => messages_entry(&model, app.started),
+        _ => openai_entry(&model, app.started / 1000),
+    };
+    let mut response = http::json(StatusCode::OK, &entry);
+    headers::request_id(face.dialect, face.id, response.headers_mut());
+    response
+}
+
+async fn available(app: &Arc<App>, caller: &Caller) -> Vec<String> {
+    let exposed = || app.snapshot.load().exposed_models(&caller.policy, now_ms());
+    let models = exposed();
+    if !models.is_empty() {
+        return models;
+    }
+    model_refresh::refresh_for_unknown_model(app).await;
+    exposed()
+}
+
+fn openai_entry(model: &str, created: i64) -> Value {
+    json!({ "id": model, "object": "model", "created": created, "owned_by": "switchyard" })
+}
+
+fn messages_entry(model: &str, created: i64) -> Value {
+    json!({ "type": "model", "id": model, "display_name": model, "created_at": iso(created) })
+}
+
+/// `limit`, `after_id`, `before_id` of the messages API; without a limit the whole list.
+fn page<'a>(models: &'a [String], query: &Query) -> Result<(&'a [String], bool), String> {
+    let limit = match query.get("limit") {
+        None => models.len().max(1),
+        Some(text) => match text.parse::<usize>() {
+            Ok(limit) if (1..=MAX_PAGE).contains(&limit) => limit,
+            _ => return Err(format!("Invalid limit. Expected integer from 1 to {MAX_PAGE}.")),
+        },
+    };
+    let position = |id: &str| models.iter().position(|model| model == id);
+    if let Some(before) = query.get("before_id") {
+        let end = position(&before).unwrap_or(models.len());
+        let start = end.saturating_sub(limit);
+        return Ok((&models[start..end], start > 0));
+    }
+    let start = query.get("after_id").map_or(0, |after| position(&after).map_or(models.len(), |at| at + 1));
+    let end = models.len().min(start + limit);
+    Ok((&models[start..end], end < models.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_walk_in_both_directions() {
+        let models: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
+        for (query, expected, more) in [
+            ("", "abcd", false),
+            ("limit=2", "ab", true),
+            ("limit=2&after_id=b", "cd", false),
+            ("limit=1&before_id=c", "b", true),
+            ("limit=9&before_id=c", "ab", false),
+            ("after_id=unknown", "", false),
+        ] {
+            let (page, has_more) = page(&models, &Query::new(query)).unwrap();
+            assert_eq!((page.concat().as_str(), has_more), (expected, more), "{query}");
+        }
+        assert!(page(&models, &Query::new("limit=0")).is_err());
+    }
+}

@@ -1,0 +1,134 @@
+//! One model call, from the parsed head to the answer (design §3):
+//!
+//! ```text
+//! read body ─ envelope ─ look up the route ─┬─ select channel ─ attempt ─┬─ answer
+//!                                           └────── next channel ◀───────┘
+//! ```
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use crate::app::App;
+use crate::dialect::{Dialect, envelope};
+use crate::http::{Request, Response};
+use crate::jobs::model_refresh;
+use crate::routing::{Ask, Channel, Platform, Selection, Snapshot, select};
+use crate::time::now_ms;
+
+use super::auth::Caller;
+use super::call::{Call, forwarded_query};
+use super::exchange;
+use super::failure::Failure;
+use super::reply::Face;
+
+/// Serves one call of a surface.
+pub(super) async fn serve(app: Arc<App>, dialect: Dialect, mut request: Request, caller: Caller) -> Response {
+    let face = Face { dialect, id: request.id };
+    let body = match request.bytes().await {
+        Ok(body) => body,
+        Err(error) => return face.body_error(&error),
+    };
+    app.metrics.received_bytes.add(body.len() as u64);
+    let envelope = match envelope::skim(dialect, &body) {
+        Ok(envelope) => envelope,
+        Err(error) => return face.refuse(400, &error.message, None, error.field),
+    };
+    let key_id = caller.key_id;
+    let query = forwarded_query(request.query.raw());
+    let call = Call { face, envelope, body, headers: request.headers, query, caller, key_id };
+    route(&app, &call).await
+}
+
+/// Tries channels until one answers, none is left, or the attempts are used up (routing.md 10.1).
+async fn route(app: &Arc<App>, call: &Call) -> Response {
+    let mut snapshot = app.snapshot.load_full();
+    if snapshot.lookup(&call.envelope.model, &call.caller.policy).is_none() {
+        // A model nobody has heard of may be new upstream: look once, bounded and shared.
+        model_refresh::refresh_for_unknown_model(app).await;
+        snapshot = app.snapshot.load_full();
+    }
+    let mut tried = Vec::new();
+    let mut last: Option<Failure> = None;
+    for number in 0..app.config.proxy.max_channel_attempts {
+        let (channel, model) = match choose(&snapshot, call, &tried) {
+            Chosen::Channel(channel, model) => (channel, model),
+            Chosen::Nothing(earliest_cooldown) => {
+                return match last {
+                    Some(failure) => failure.into_response(call.face),
+                    None => call.face.no_channels(earliest_cooldown.map(seconds_until)),
+                };
+            }
+        };
+        tried.push(channel.id);
+        match exchange::attempt(app, call, &channel, &model, number).await {
+            Ok(response) => return response,
+            Err(failure) if failure.may_retry() => last = Some(failure),
+            Err(failure) => return failure.into_response(call.face),
+        }
+    }
+    match last {
+        Some(failure) => failure.into_response(call.face),
+        None => call.face.no_channels(None),
+    }
+}
+
+enum Chosen {
+    Channel(Arc<Channel>, Arc<str>),
+    /// With the time at which the first cooling channel recovers, when cooling is all that stands
+    /// in the way.
+    Nothing(Option<i64>),
+}
+
+fn choose(snapshot: &Snapshot, call: &Call, tried: &[i64]) -> Chosen {
+    let Some(matched) = snapshot.lookup(&call.envelope.model, &call.caller.policy) else {
+        return Chosen::Nothing(None);
+    };
+    let dialect = call.face.dialect;
+    let offers = |channel: &Channel| offers(channel.account.site.platform, dialect);
+    let ask = Ask {
+        model: &call.envelope.model,
+        policy: &call.caller.policy,
+        tried,
+        now: now_ms(),
+        surface: &offers,
+    };
+    match select(&matched, &ask, &mut random) {
+        Selection::Channel { channel, upstream_model } => {
+            Chosen::Channel(channel.clone(), Arc::from(upstream_model.as_ref()))
+        }
+        Selection::NoneEligible { earliest_cooldown } => Chosen::Nothing(earliest_cooldown),
+    }
+}
+
+/// Whether a platform takes a dialect as it is (proxy.md 7.1; conversion widens this).
+fn offers(platform: Platform, dialect: Dialect) -> bool {
+    match platform {
+        Platform::Claude => dialect == Dialect::Messages,
+        Platform::Codex => dialect == Dialect::Responses,
+        Platform::Gemini => matches!(dialect, Dialect::Chat | Dialect::Embeddings | Dialect::Images),
+        Platform::GeminiCli | Platform::Antigravity => false,
+        _ => true,
+    }
+}
+
+fn seconds_until(at: i64) -> i64 {
+    (at - now_ms()).div_ceil(1000).max(1)
+}
+
+/// A number in [0, 1) for the weighted choice: xorshift64*, seeded per thread by the process's own
+/// hash keys. It decides nothing that anyone could profit from guessing.
+fn random() -> f64 {
+    use std::hash::{BuildHasher, Hasher};
+    thread_local! {
+        static STATE: Cell<u64> =
+            Cell::new(std::collections::hash_map::RandomState::new().build_hasher().finish() | 1);
+    }
+    STATE.with(|state| {
+        let mut x = state.get();
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        state.set(x);
+        (x.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1u64 << 53) as f64
+    })
+}

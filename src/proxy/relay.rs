@@ -1,0 +1,314 @@
+//! The answer on its way to the client: chunks as they come, an observer beside them.
+//!
+//! ```text
+//! upstream ──poll──▶ observer ──▶ client        no task and no channel between: the client's
+//!     │                 │                       connection polls, so it sets the pace
+//!     │                 └ usage, phase
+//!     ├ end after the end event      settled as success
+//!     ├ error event                  relayed, settled as failure
+//!     ├ break, or silence too long   an error event of our own, settled as failure
+//!     └ (the client hangs up)        dropped, which closes the upstream
+//! ```
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+use crate::dialect::errors::{self, UpstreamError};
+use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::{Dialect, usage};
+use crate::http::body::Cut;
+use crate::metrics::Held;
+use crate::upstream::UpstreamBody;
+
+use super::attempt::Attempt;
+
+/// A silent stream gets a comment this often, so that nothing between us and the client drops it
+/// (proxy.md 10.3).
+const KEEPALIVE: Duration = Duration::from_secs(15);
+/// After the last event an upstream gets this long to end its body, so that its connection can be
+/// used again; the client does not wait for it.
+const LINGER: Duration = Duration::from_secs(1);
+/// How much of the end of a long JSON answer is kept to read its usage from.
+const TAIL: usize = 16 * 1024;
+
+/// A streamed answer of which the first output has been seen.
+pub(super) struct Relay {
+    dialect: Dialect,
+    /// `None` when no more is to be read.
+    upstream: Option<UpstreamBody>,
+    /// To be sent before anything else is read.
+    ready: Option<Bytes>,
+    observer: StreamObserver,
+    attempt: Attempt,
+    idle: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    last_data: Instant,
+    /// The bytes sent so far end with a blank line, so that something may be put in between.
+    between_events: bool,
+    _stream: Held,
+}
+
+impl Relay {
+    /// `held` is what was read before the commit, all of it seen by the observer.
+    pub(super) fn new(
+        dialect: Dialect,
+        upstream: UpstreamBody,
+        held: Bytes,
+        observer: StreamObserver,
+        attempt: Attempt,
+        idle: Duration,
+    ) -> Self {
+        let stream = attempt.app().metrics.streams.enter();
+        Self {
+            dialect,
+            upstream: Some(upstream),
+            ready: Some(held),
+            observer,
+            attempt,
+            idle,
+            timer: None,
+            last_data: Instant::now(),
+            between_events: true,
+            _stream: stream,
+        }
+    }
+
+    fn take(&mut self, bytes: Bytes) {
+        self.last_data = Instant::now();
+        let Phase::Failed(error) = self.observer.feed(&bytes) else {
+            self.ready = Some(bytes);
+            return;
+        };
+        // What came before the error event is the client's; the event itself is told in our words.
+        let error = error.clone();
+        let (keep, told) = self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.told));
+        self.between_events = true;
+        self.end_with(
+            bytes.slice(..keep),
+            (!told).then_some(&error),
+            &format!("stream error: {}", error.message),
+        );
+    }
+
+    /// The upstream's body is over.
+    fn closed(&mut self) {
+        self.upstream = None;
+        match self.observer.close() {
+            Phase::Ended => self.attempt.succeed(self.observer.usage()),
+            Phase::Failed(error) => {
+                let cause = format!("stream error: {}", error.message);
+                self.attempt.break_off(&cause, self.observer.usage());
+            }
+            Phase::Preamble | Phase::Output => self.broke("the upstream closed the stream before its end"),
+        }
+    }
+
+    fn broke(&mut self, cause: &str) {
+        if matches!(self.observer.phase(), Phase::Ended) {
+            self.upstream = None;
+            self.attempt.succeed(self.observer.usage());
+            return;
+        }
+        let error = UpstreamError {
+            message: format!("Upstream stream broke: {cause}"),
+            kind: Some("stream_error".to_owned()),
+            ..UpstreamError::default()
+        };
+        self.end_with(Bytes::new(), Some(&error), cause);
+    }
+
+    /// Sends `before`, then an error event when one is wanted, and nothing more.
+    fn end_with(&mut self, before: Bytes, error: Option<&UpstreamError>, cause: &str) {
+        self.upstream = None;
+        let mut out = BytesMut::from(before);
+        if let Some(error) = error {
+            if !self.between_events {
+                out.extend_from_slice(b"\n\n");
+            }
+            out.extend_from_slice(&errors::stream_event(self.dialect, error, self.observer.next_sequence()));
+        }
+        self.ready = (!out.is_empty()).then(|| out.freeze());
+        self.attempt.break_off(cause, self.observer.usage());
+    }
+
+    /// Nothing is there yet: ends, keeps the client's connection awake, or gives up, in their time.
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.observer.is_finished() {
+            self.attempt.succeed(self.observer.usage());
+            if let Some(upstream) = self.upstream.take() {
+                tokio::spawn(drain(upstream));
+            }
+            return Poll::Ready(());
+        }
+        loop {
+            let pause = KEEPALIVE.min(self.idle);
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+            let silence = self.last_data.elapsed();
+            let (due, told) = if silence >= self.idle {
+                self.broke(&format!("nothing came for {} s", self.idle.as_secs()));
+                (None, true)
+            } else if silence >= KEEPALIVE && self.between_events {
+                let keepalive = errors::keepalive(self.dialect, self.observer.message_started());
+                self.ready = Some(Bytes::from_static(keepalive));
+                (Some(pause), true)
+            } else {
+                (Some(pause.saturating_sub(silence).max(Duration::from_millis(10))), false)
+            };
+            if let (Some(due), Some(timer)) = (due, &mut self.timer) {
+                timer.as_mut().reset(Instant::now() + due);
+            }
+            if told {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+impl Body for Relay {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(bytes) = this.ready.take() {
+                this.between_events = bytes.ends_with(b"\n\n") || bytes.ends_with(b"\r\n\r\n");
+                this.attempt.app().metrics.sent_bytes.add(bytes.len() as u64);
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
+            match upstream.poll_data(context) {
+                Poll::Ready(Some(Ok(bytes))) => this.take(bytes),
+                Poll::Ready(Some(Err(error))) => this.broke(error.message()),
+                Poll::Ready(None) => this.closed(),
+                Poll::Pending => {
+                    if this.wait(context).is_pending() {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ready.is_none() && self.upstream.is_none()
+    }
+}
+
+/// Reads what little may follow the last event, so that the connection goes back to the pool.
+async fn drain(mut upstream: UpstreamBody) {
+    let rest = async { while let Some(Ok(_)) = upstream.data().await {} };
+    // When it takes longer, the connection is closed instead.
+    let _ = tokio::time::timeout(LINGER, rest).await;
+}
+
+/// A complete answer too long to be held: what was read of it, then the rest as it comes.
+pub(super) struct LongReply {
+    dialect: Dialect,
+    upstream: Option<UpstreamBody>,
+    held: Option<Bytes>,
+    tail: BytesMut,
+    /// Exact when the upstream gave a length.
+    length: Option<u64>,
+    attempt: Attempt,
+    idle: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    last_data: Instant,
+}
+
+impl LongReply {
+    /// `length` is that of the whole answer, `held` its beginning.
+    pub(super) fn new(
+        dialect: Dialect,
+        upstream: UpstreamBody,
+        held: Bytes,
+        length: Option<u64>,
+        attempt: Attempt,
+        idle: Duration,
+    ) -> Self {
+        Self {
+            dialect,
+            upstream: Some(upstream),
+            held: Some(held),
+            tail: BytesMut::new(),
+            length,
+            attempt,
+            idle,
+            timer: None,
+            last_data: Instant::now(),
+        }
+    }
+
+    fn cut(&mut self, cause: &str) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        self.upstream = None;
+        self.attempt.break_off(cause, None);
+        Poll::Ready(Some(Err(Cut("the upstream's answer broke off"))))
+    }
+
+    fn send(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        self.last_data = Instant::now();
+        let keep = &bytes[bytes.len().saturating_sub(TAIL)..];
+        if self.tail.len() + keep.len() > 2 * TAIL {
+            let surplus = self.tail.len().saturating_sub(TAIL);
+            bytes::Buf::advance(&mut self.tail, surplus);
+        }
+        self.tail.extend_from_slice(keep);
+        self.attempt.app().metrics.sent_bytes.add(bytes.len() as u64);
+        if let Some(length) = &mut self.length {
+            *length = length.saturating_sub(bytes.len() as u64);
+        }
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+}
+
+impl Body for LongReply {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = self.get_mut();
+        if let Some(bytes) = this.held.take() {
+            return this.send(bytes);
+        }
+        let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
+        match upstream.poll_data(context) {
+            Poll::Ready(Some(Ok(bytes))) => this.send(bytes),
+            Poll::Ready(Some(Err(error))) => this.cut(error.message()),
+            Poll::Ready(None) => {
+                this.upstream = None;
+                this.attempt.succeed(usage::of_tail(this.dialect, &this.tail));
+                Poll::Ready(None)
+            }
+            Poll::Pending => loop {
+                let idle = this.idle;
+                let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
+                if timer.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                let silence = this.last_data.elapsed();
+                if silence >= idle {
+                    return this.cut("nothing came for too long");
+                }
+                timer.as_mut().reset(Instant::now() + (idle - silence));
+            },
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

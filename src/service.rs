@@ -1,0 +1,218 @@
+//! One request through the layers, in order (admin-core.md 2.1):
+//!
+//! ```text
+//! strict head ─ CORS ─ router ─ group's authentication ─ handler ─ stamps (request id, CORS)
+//! ```
+//!
+//! Authentication belongs to a route, not to a prefix of a path, so there is no spelling of a path
+//! that reaches a handler without it.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method, StatusCode};
+use serde_json::json;
+
+use crate::app::App;
+use crate::http::body::BodyLimits;
+use crate::http::cors::Cors;
+use crate::http::router::{Found, Router};
+use crate::http::server::Connection;
+use crate::http::{self, Query, Request, RequestId, Response, ResponseBody, address, strict};
+use crate::metrics::Surface;
+use crate::proxy::reply::Face;
+use crate::{admin, proxy};
+
+const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Which authentication a route asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Public,
+    /// The admin token, after the address allow-list.
+    Admin,
+    /// A downstream key; checked by the route itself, which knows the shape of its errors.
+    Proxy,
+}
+
+type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+type Handler = Box<dyn Fn(Arc<App>, Request) -> Answer + Send + Sync>;
+
+/// One entry of the route table.
+pub struct Route {
+    method: Method,
+    path: &'static str,
+    access: Access,
+    surface: Surface,
+    handler: Handler,
+}
+
+impl Route {
+    /// Further segments in `{}` are parameters, see [`Router`].
+    pub fn new<H, F>(method: Method, path: &'static str, access: Access, surface: Surface, handler: H) -> Self
+    where
+        H: Fn(Arc<App>, Request) -> F + Send + Sync + 'static,
+        F: Future<Output = Response> + Send + 'static,
+    {
+        let handler: Handler = Box::new(move |app, request| Box::pin(handler(app, request)));
+        Self { method, path, access, surface, handler }
+    }
+
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+}
+
+/// Every route of the service.
+pub fn routes() -> Vec<Route> {
+    admin::routes().into_iter().chain(proxy::routes()).collect()
+}
+
+/// What answers requests.
+pub struct Service {
+    app: Arc<App>,
+    router: Router<Route>,
+    cors: Cors,
+    limits: BodyLimits,
+}
+
+impl Service {
+    pub fn new(app: Arc<App>) -> Self {
+        let mut router = Router::default();
+        for route in routes() {
+            router.add(route.method.clone(), route.path, route);
+        }
+        let limits =
+            BodyLimits { bytes: app.config.request_body_limit, idle: app.config.client_idle_timeout };
+        Self { cors: Cors::new(app.config.cors_allowed_origins.clone()), app, router, limits }
+    }
+
+    /// Answers one request. Never fails and never panics: a handler's panic is one 500.
+    pub async fn answer(
+        self: Arc<Self>,
+        request: hyper::Request<Incoming>,
+        connection: Connection,
+    ) -> Response {
+        let id = RequestId::next();
+        let (head, body) = request.into_parts();
+        let origin = head.headers.get(header::ORIGIN).cloned();
+        let is_head = head.method == Method::HEAD;
+        let (surface, mut response) = self.route(head, body, connection, id).await;
+        self.app.metrics.answered(surface, response.status().as_u16());
+        if is_head {
+            // The headers of the answer stay, its bytes do not.
+            let length = http_body::Body::size_hint(response.body()).exact();
+            *response.body_mut() = ResponseBody::empty();
+            if let Some(length) = length {
+                response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+            }
+        }
+        response.headers_mut().insert(X_REQUEST_ID, id.header_value());
+        self.cors.stamp(origin.as_ref(), &mut response);
+        response
+    }
+
+    async fn route(
+        &self,
+        head: hyper::http::request::Parts,
+        body: Incoming,
+        connection: Connection,
+        id: RequestId,
+    ) -> (Surface, Response) {
+        let ambiguous = connection.take_ambiguous_framing();
+        if let Err(refusal) = strict::check(&head.method, &head.uri, head.version, &head.headers, ambiguous) {
+            let mut response = refuse(&head.headers, head.uri.path(), id, refusal.status, refusal.message);
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            if refusal.status == StatusCode::METHOD_NOT_ALLOWED {
+                response.headers_mut().insert(
+                    header::ALLOW,
+                    HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
+                );
+            }
+            return (Surface::Other, response);
+        }
+        if head.uri.path() != "*" {
+            if let Some(response) = self.cors.preflight(&head.method, &head.headers) {
+                return (Surface::Other, response);
+            }
+        }
+        let (route, params) = match self.router.find(&head.method, head.uri.path()) {
+            Found::Route(route, params) => (route, params),
+            Found::OtherMethods(allow) => {
+                let message = format!("Method not allowed, use {allow}");
+                let mut response =
+                    refuse(&head.headers, head.uri.path(), id, StatusCode::METHOD_NOT_ALLOWED, &message);
+                if let Ok(allow) = HeaderValue::from_str(&allow) {
+                    response.headers_mut().insert(header::ALLOW, allow);
+                }
+                return (Surface::Other, response);
+            }
+            Found::Nothing => {
+                let response = refuse(&head.headers, head.uri.path(), id, StatusCode::NOT_FOUND, "Not found");
+                return (Surface::Other, response);
+            }
+        };
+        let client_ip =
+            address::client_ip(connection.peer.ip(), &head.headers, &self.app.config.trusted_proxies);
+        let request = Request {
+            params,
+            query: Query::new(head.uri.query().unwrap_or_default()),
+            path: head.uri.path().to_owned(),
+            method: head.method,
+            headers: head.headers,
+            peer: connection.peer,
+            client_ip,
+            id,
+            body,
+            limits: self.limits,
+        };
+        if route.access == Access::Admin {
+            if let Err(error) = admin::authorize(&self.app, &request) {
+                return (route.surface, error.into_response());
+            }
+        }
+        let what = (request.method.clone(), route.path);
+        let answer = contain((route.handler)(self.app.clone(), request)).await.unwrap_or_else(|panic| {
+            log::error!("{} {} [{}] panicked: {panic}", what.0, what.1, id.as_str());
+            refuse(&HeaderMap::new(), route.path, id, StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
+        });
+        (route.surface, answer)
+    }
+}
+
+/// A refusal before any handler: in the proxy's shape under its paths, else in the admin shape.
+fn refuse(headers: &HeaderMap, path: &str, id: RequestId, status: StatusCode, message: &str) -> Response {
+    if path.starts_with("/v1") || path.starts_with("/gemini/") {
+        return Face::of(headers, None, id).refuse(status.as_u16(), message, None, None);
+    }
+    http::json(status, &json!({ "success": false, "message": message, "error": message }))
+}
+
+/// Runs a handler and turns its panic into an error that carries the panic's message. What the
+/// handler shared with others is locks that recover from poison and atomics.
+async fn contain(mut answer: Answer) -> Result<Response, String> {
+    std::future::poll_fn(move |context| {
+        match std::panic::catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(response)) => Poll::Ready(Ok(response)),
+            Err(panic) => {
+                let message = panic
+                    .downcast_ref::<&str>()
+                    .map(|text| (*text).to_owned())
+                    .or_else(|| panic.downcast_ref::<String>().cloned())
+                    .unwrap_or_else(|| "no message".to_owned());
+                Poll::Ready(Err(message))
+            }
+        }
+    })
+    .await
+}

@@ -98,106 +98,163 @@ pub fn of_event(dialect: Dialect, event: &Value) -> Option<Usage> {
 
 /// Reads a usage record itself; `None` when it is no object or says nothing known.
 pub fn of_record(dialect: Dialect, record: &Value) -> Option<Usage> {
-    record.as_object()?;
-    let input_details =
-        first_object(record, &["prompt_tokens_details", "input_tokens_details", "promptTokensDetails"]);
-    let output_details = first_object(
-        record,
-        &["completion_tokens_details", "output_tokens_details", "completionTokensDetails"],
-    );
-    let thoughts = first(record, &["thoughtsTokenCount", "thoughts_token_count"]);
-    let candidates = first(record, &["candidatesTokenCount", "candidates_token_count"]);
-
-    let mut usage = Usage {
-        prompt: first(record, PROMPT).or_else(|| parts(input_details)),
-        completion: first(record, COMPLETION)
-            .or_else(|| sum([candidates, thoughts]))
-            .or_else(|| parts(output_details)),
-        total: first(record, TOTAL),
-        cache_read: first(record, CACHE_READ).or_else(|| first(input_details, CACHED)),
-        cache_creation: first(record, CACHE_CREATION)
-            .or_else(|| parts_of_creation(&record["cache_creation"]))
-            .or_else(|| first(input_details, &["cache_creation_tokens", "cacheCreationTokens"])),
-        reasoning: first(output_details, &["reasoning_tokens", "reasoningTokens"])
-            .or_else(|| first(record, &["reasoning_tokens", "reasoningTokens"]))
-            .or(thoughts),
-        audio: sum([first(input_details, AUDIO), first(output_details, AUDIO)]),
-        prompt_includes_cache: includes_cache(dialect, record, input_details),
-    };
-    match (usage.prompt, usage.completion, usage.total) {
-        (None, Some(known), Some(total)) => usage.prompt = Some(total.saturating_sub(known)),
-        (Some(known), None, Some(total)) => usage.completion = Some(total.saturating_sub(known)),
-        _ => {}
+    let mut tally = Tally::default();
+    for (key, value) in record.as_object()? {
+        tally.take(key, value);
     }
-    usage.settle_total();
-    let counts = [usage.prompt, usage.completion, usage.total, usage.cache_read, usage.cache_creation];
-    counts.iter().any(Option::is_some).then_some(usage)
+    tally.settle(dialect)
 }
 
-const PROMPT: &[&str] = &[
-    "prompt_tokens",
-    "input_tokens",
-    "prompt_token_count",
-    "input_token_count",
-    "promptTokens",
-    "inputTokens",
-    "promptTokenCount",
-    "inputTokenCount",
-];
-const COMPLETION: &[&str] = &[
-    "completion_tokens",
-    "output_tokens",
-    "completion_token_count",
-    "output_token_count",
-    "completionTokens",
-    "outputTokens",
-    "completionTokenCount",
-    "outputTokenCount",
-];
-const TOTAL: &[&str] = &["total_tokens", "total_token_count", "totalTokens", "totalTokenCount"];
-const CACHE_READ: &[&str] = &[
-    "cache_read_input_tokens",
-    "prompt_cache_hit_tokens",
-    "cached_tokens",
-    "cache_read_tokens",
-    "cacheReadInputTokens",
-    "promptCacheHitTokens",
-    "cachedTokens",
-    "cacheReadTokens",
-    "cachedContentTokenCount",
-    "cached_content_token_count",
-];
-const CACHE_CREATION: &[&str] = &[
-    "cache_creation_input_tokens",
-    "cache_creation_tokens",
-    "cacheCreationInputTokens",
-    "cacheCreationTokens",
-];
-const CACHED: &[&str] = &["cached_tokens", "cachedTokens"];
-const AUDIO: &[&str] = &["audio_tokens", "audioTokens"];
-const PARTS: &[&str] = &["text_tokens", "audio_tokens", "image_tokens", "reasoning_tokens"];
+/// What the members of a record add up to. A record may hold one quantity under several names, of
+/// which some sites fill only one and set the others to zero: the largest counts.
+#[derive(Default)]
+struct Tally {
+    usage: Usage,
+    /// Gemini counts thoughts beside the candidates; elsewhere they are within the output.
+    candidates: Option<u64>,
+    thoughts: Option<u64>,
+    /// The sides as the sums of their details.
+    input_parts: Option<u64>,
+    output_parts: Option<u64>,
+    cache_apart: bool,
+    cache_within: bool,
+}
 
-fn includes_cache(dialect: Dialect, record: &Value, input_details: &Value) -> Option<bool> {
-    let apart = ["cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"]
-        .iter()
-        .any(|key| !record[*key].is_null());
-    let within = input_details.is_object()
-        || !record["prompt_cache_hit_tokens"].is_null()
-        || !record["cachedContentTokenCount"].is_null();
-    match (dialect, apart, within) {
-        (Dialect::Messages, true, _) | (_, true, false) => Some(false),
-        (_, _, true) => Some(true),
-        (_, false, false) => None,
+impl Tally {
+    fn take(&mut self, key: &str, value: &Value) {
+        let usage = &mut self.usage;
+        match key {
+            "prompt_tokens" | "input_tokens" | "prompt_token_count" | "input_token_count"
+            | "promptTokens" | "inputTokens" | "promptTokenCount" | "inputTokenCount" => {
+                raise(&mut usage.prompt, value)
+            }
+            "completion_tokens"
+            | "output_tokens"
+            | "completion_token_count"
+            | "output_token_count"
+            | "completionTokens"
+            | "outputTokens"
+            | "completionTokenCount"
+            | "outputTokenCount" => {
+                raise(&mut usage.completion, value);
+            }
+            "total_tokens" | "total_token_count" | "totalTokens" | "totalTokenCount" => {
+                raise(&mut usage.total, value);
+            }
+            "candidatesTokenCount" | "candidates_token_count" => raise(&mut self.candidates, value),
+            "thoughtsTokenCount" | "thoughts_token_count" => raise(&mut self.thoughts, value),
+            "reasoning_tokens" | "reasoningTokens" => raise(&mut usage.reasoning, value),
+            "cache_read_input_tokens" | "cacheReadInputTokens" => {
+                self.cache_apart |= !value.is_null();
+                raise(&mut usage.cache_read, value);
+            }
+            "prompt_cache_hit_tokens"
+            | "promptCacheHitTokens"
+            | "cachedContentTokenCount"
+            | "cached_content_token_count" => {
+                self.cache_within |= !value.is_null();
+                raise(&mut usage.cache_read, value);
+            }
+            "cached_tokens" | "cachedTokens" | "cache_read_tokens" | "cacheReadTokens" => {
+                raise(&mut usage.cache_read, value);
+            }
+            "cache_creation_input_tokens" | "cacheCreationInputTokens" => {
+                self.cache_apart |= !value.is_null();
+                raise(&mut usage.cache_creation, value);
+            }
+            "cache_creation_tokens" | "cacheCreationTokens" => raise(&mut usage.cache_creation, value),
+            "cache_creation" => {
+                self.cache_apart |= !value.is_null();
+                let lives = ["ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"];
+                let written = lives.iter().filter_map(|key| count(&value[*key])).reduce(u64::saturating_add);
+                usage.cache_creation = usage.cache_creation.max(written);
+            }
+            "prompt_tokens_details"
+            | "input_tokens_details"
+            | "promptTokensDetails"
+            | "inputTokensDetails" => {
+                self.take_input_details(value);
+            }
+            "completion_tokens_details"
+            | "output_tokens_details"
+            | "completionTokensDetails"
+            | "outputTokensDetails" => self.take_output_details(value),
+            _ => {}
+        }
+    }
+
+    fn take_input_details(&mut self, details: &Value) {
+        let Some(details) = details.as_object() else { return };
+        self.cache_within = true;
+        for (key, value) in details {
+            match key.as_str() {
+                "cached_tokens" | "cachedTokens" => raise(&mut self.usage.cache_read, value),
+                "cache_creation_tokens" | "cacheCreationTokens" => {
+                    raise(&mut self.usage.cache_creation, value)
+                }
+                "audio_tokens" | "audioTokens" => {
+                    add(&mut self.usage.audio, value);
+                    add(&mut self.input_parts, value);
+                }
+                // The cached part lies within these and adds nothing.
+                "text_tokens" | "textTokens" | "image_tokens" | "imageTokens" => {
+                    add(&mut self.input_parts, value)
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn take_output_details(&mut self, details: &Value) {
+        let Some(details) = details.as_object() else { return };
+        for (key, value) in details {
+            match key.as_str() {
+                "reasoning_tokens" | "reasoningTokens" => {
+                    raise(&mut self.usage.reasoning, value);
+                    add(&mut self.output_parts, value);
+                }
+                "audio_tokens" | "audioTokens" => {
+                    add(&mut self.usage.audio, value);
+                    add(&mut self.output_parts, value);
+                }
+                "text_tokens" | "textTokens" | "image_tokens" | "imageTokens" => {
+                    add(&mut self.output_parts, value)
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn settle(self, dialect: Dialect) -> Option<Usage> {
+        let mut usage = self.usage;
+        let generated = [self.candidates, self.thoughts].into_iter().flatten().reduce(u64::saturating_add);
+        usage.prompt = usage.prompt.or(self.input_parts);
+        usage.completion = usage.completion.or(generated).or(self.output_parts);
+        usage.reasoning = usage.reasoning.or(self.thoughts);
+        match (usage.prompt, usage.completion, usage.total) {
+            (None, Some(known), Some(total)) => usage.prompt = Some(total.saturating_sub(known)),
+            (Some(known), None, Some(total)) => usage.completion = Some(total.saturating_sub(known)),
+            _ => {}
+        }
+        usage.settle_total();
+        usage.prompt_includes_cache = match (dialect, self.cache_apart, self.cache_within) {
+            (Dialect::Messages, true, _) | (_, true, false) => Some(false),
+            (_, _, true) => Some(true),
+            (_, false, false) => None,
+        };
+        let counts = [usage.prompt, usage.completion, usage.total, usage.cache_read, usage.cache_creation];
+        counts.iter().any(Option::is_some).then_some(usage)
     }
 }
 
-/// The first of the keys that holds a number.
-fn first(record: &Value, keys: &[&str]) -> Option<u64> {
-    keys.iter().find_map(|key| count(&record[*key]))
+fn raise(slot: &mut Option<u64>, value: &Value) {
+    *slot = (*slot).max(count(value));
 }
 
-fn first_object<'v>(record: &'v Value, keys: &[&str]) -> &'v Value {
-    keys.iter().map(|key| &record[*key]).find(|value| value.is_object()).unwrap_or(&Value::Null)
+fn add(slot: &mut Option<u64>, value: &Value) {
+    if let Some(more) = count(value) {
+        *slot = Some(slot.unwrap_or(0).saturating_add(more));
+    }
 }
 
 /// A count as sites write it: some send whole numbers as floats; below zero is none.
@@ -205,19 +262,6 @@ fn count(value: &Value) -> Option<u64> {
     let number = value.as_u64().or_else(|| value.as_f64().map(|number| number.round().max(0.0) as u64))?;
     // The store counts in i64.
     Some(number.min(i64::MAX as u64))
-}
-
-fn sum<const N: usize>(counts: [Option<u64>; N]) -> Option<u64> {
-    counts.into_iter().flatten().reduce(u64::saturating_add)
-}
-
-/// A side as the sum of its details; the cached part lies within the others and adds nothing.
-fn parts(details: &Value) -> Option<u64> {
-    PARTS.iter().filter_map(|key| count(&details[*key])).reduce(u64::saturating_add)
-}
-
-fn parts_of_creation(creation: &Value) -> Option<u64> {
-    sum([count(&creation["ephemeral_5m_input_tokens"]), count(&creation["ephemeral_1h_input_tokens"])])
 }
 
 #[cfg(test)]

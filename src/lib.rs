@@ -29,6 +29,7 @@ pub mod config;
 pub mod dialect;
 pub mod http;
 pub mod jobs;
+pub mod limits;
 pub mod logging;
 pub mod metrics;
 pub mod store;

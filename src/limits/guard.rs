@@ -1,0 +1,218 @@
+//! Guards of single routes: so many requests per source address in a minute (admin-core.md 2.4, routing.md 15.1).
+//!
+//! A fixed window, anchored at the first request: at its maximum it refuses until 60 s after that
+//! request, then a new one opens. Refused requests neither count nor extend it. Memory is bounded:
+//! windows are kept in the order they opened, which is the order they end, so expired ones are dropped
+//! from the front, and beyond [`MAX_ADDRESSES`] the oldest goes first.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use crate::time::Millis;
+
+const WINDOW_MS: Millis = 60_000;
+/// Per bucket. Forgetting the oldest window early only helps its own address.
+const MAX_ADDRESSES: usize = 10_000;
+
+/// A budget of requests per minute and address, shared by the routes that name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    pub name: &'static str,
+    pub max: u32,
+}
+
+/// The budgets of the admin contract.
+pub mod bucket {
+    use super::Bucket;
+
+    const fn bucket(name: &'static str, max: u32) -> Bucket {
+        Bucket { name, max }
+    }
+
+    pub const AUTH_CHANGE: Bucket = bucket("auth-change", 3);
+    pub const ACCOUNTS_LOGIN: Bucket = bucket("accounts-login", 5);
+    pub const ACCOUNTS_VERIFY_TOKEN: Bucket = bucket("accounts-verify-token", 5);
+    pub const OAUTH_PROVIDER_READ: Bucket = bucket("oauth-provider-read", 60);
+    pub const OAUTH_CONNECTION_READ: Bucket = bucket("oauth-connection-read", 60);
+    pub const OAUTH_START: Bucket = bucket("oauth-start", 20);
+    pub const OAUTH_SESSION_READ: Bucket = bucket("oauth-session-read", 120);
+    pub const OAUTH_SESSION_MUTATE: Bucket = bucket("oauth-session-mutate", 30);
+    pub const OAUTH_CONNECTION_MUTATE: Bucket = bucket("oauth-connection-mutate", 20);
+    pub const OAUTH_CALLBACK: Bucket = bucket("oauth-callback", 30);
+    pub const OAUTH_QUOTA_BATCH: Bucket = bucket("oauth-quota-batch", 20);
+    pub const OAUTH_PROXY_UPDATE: Bucket = bucket("oauth-proxy-update", 20);
+    pub const OAUTH_IMPORT: Bucket = bucket("oauth-import", 20);
+    pub const OAUTH_ROUTE_UNIT_CREATE: Bucket = bucket("oauth-route-unit-create", 20);
+    pub const OAUTH_ROUTE_UNIT_UPDATE: Bucket = bucket("oauth-route-unit-update", 20);
+    pub const OAUTH_ROUTE_UNIT_DELETE: Bucket = bucket("oauth-route-unit-delete", 20);
+}
+
+/// Whole seconds until the window of a refused address ends; at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryAfterSeconds(pub u64);
+
+/// The counters of all buckets.
+#[derive(Debug, Default)]
+pub struct Guards {
+    buckets: Mutex<HashMap<&'static str, Windows>>,
+}
+
+#[derive(Debug, Default)]
+struct Windows {
+    by_address: HashMap<IpAddr, Window>,
+    /// When each window opened, oldest first.
+    opened: VecDeque<(Millis, IpAddr)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    opened: Millis,
+    count: u32,
+}
+
+// === impl Guards ===
+
+impl Guards {
+    /// Counts a request, or says when to come again.
+    pub fn check(
+        &self,
+        bucket: &Bucket,
+        address: IpAddr,
+        now: Millis,
+    ) -> Result<(), RetryAfterSeconds> {
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        buckets
+            .entry(bucket.name)
+            .or_default()
+            .count(bucket.max, address.to_canonical(), now)
+    }
+}
+
+// === impl Windows ===
+
+impl Windows {
+    fn count(&mut self, max: u32, address: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
+        self.drop_expired(now);
+        if let Some(window) = self.by_address.get_mut(&address) {
+            if window.count < max {
+                window.count += 1;
+                return Ok(());
+            }
+            let left = window.opened + WINDOW_MS - now;
+            return Err(RetryAfterSeconds(
+                u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1),
+            ));
+        }
+        if self.by_address.len() >= MAX_ADDRESSES {
+            self.drop_oldest();
+        }
+        self.by_address.insert(
+            address,
+            Window {
+                opened: now,
+                count: 1,
+            },
+        );
+        self.opened.push_back((now, address));
+        Ok(())
+    }
+
+    fn drop_expired(&mut self, now: Millis) {
+        while self
+            .opened
+            .front()
+            .is_some_and(|(opened, _)| now >= opened + WINDOW_MS)
+        {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some((_, address)) = self.opened.pop_front() {
+            self.by_address.remove(&address);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
+    use super::*;
+
+    const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn address(number: u32) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::from_bits(number))
+    }
+
+    #[test]
+    fn an_address_gets_its_maximum_and_then_waits_for_the_window_to_end() {
+        let guards = Guards::default();
+        let three = bucket::AUTH_CHANGE;
+        for now in [1_000, 1_500, 30_000] {
+            assert_eq!(guards.check(&three, HOME, now), Ok(()));
+        }
+        for (now, wait) in [(30_001, 31), (31_000, 30), (60_500, 1), (60_999, 1)] {
+            assert_eq!(
+                guards.check(&three, HOME, now),
+                Err(RetryAfterSeconds(wait)),
+                "at {now}"
+            );
+        }
+        for now in [61_000, 61_000, 61_000] {
+            assert_eq!(guards.check(&three, HOME, now), Ok(()));
+        }
+        assert_eq!(
+            guards.check(&three, HOME, 61_000),
+            Err(RetryAfterSeconds(60))
+        );
+    }
+
+    #[test]
+    fn buckets_and_addresses_do_not_share_their_windows() {
+        let guards = Guards::default();
+        for _ in 0..3 {
+            assert!(guards.check(&bucket::AUTH_CHANGE, HOME, 0).is_ok());
+        }
+        assert!(guards.check(&bucket::AUTH_CHANGE, HOME, 0).is_err());
+        assert!(guards.check(&bucket::AUTH_CHANGE, address(7), 0).is_ok());
+        assert!(guards.check(&bucket::ACCOUNTS_LOGIN, HOME, 0).is_ok());
+    }
+
+    #[test]
+    fn an_ipv4_address_is_the_same_in_its_ipv6_form() {
+        let guards = Guards::default();
+        let mapped = IpAddr::V6(Ipv4Addr::LOCALHOST.to_ipv6_mapped());
+        for from in [HOME, mapped, HOME] {
+            assert!(guards.check(&bucket::AUTH_CHANGE, from, 0).is_ok());
+        }
+        assert!(guards.check(&bucket::AUTH_CHANGE, mapped, 0).is_err());
+        assert!(
+            guards
+                .check(&bucket::AUTH_CHANGE, IpAddr::V6(Ipv6Addr::LOCALHOST), 0)
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn memory_is_bounded_however_many_addresses_come() {
+        let guards = Guards::default();
+        for number in 0..25_000 {
+            assert!(
+                guards
+                    .check(&bucket::AUTH_CHANGE, address(number), i64::from(number))
+                    .is_ok()
+            );
+        }
+        let count = || {
+            guards.buckets.lock().unwrap()["auth-change"]
+                .by_address
+                .len()
+        };
+        assert_eq!(count(), MAX_ADDRESSES);
+        guards.check(&bucket::AUTH_CHANGE, HOME, 200_000).unwrap();
+        assert_eq!(count(), 1, "expired windows are swept");
+    }
+}

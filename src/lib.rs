@@ -32,5 +32,6 @@ pub mod jobs;
 pub mod limits;
 pub mod logging;
 pub mod metrics;
+pub mod routing;
 pub mod store;
 pub mod time;

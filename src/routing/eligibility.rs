@@ -1,0 +1,153 @@
+//! Why a channel may not be picked now (routing.md 5).
+//!
+//! A selection asks for the first obstacle, an explanation for all of them: both walk [`CHECKS`], which
+//! has the cheap and the frequent first and the cooldown last, so that a channel whose first obstacle is
+//! its cooldown has no other.
+
+use super::pattern::alias_equal;
+use super::policy::Policy;
+use super::route::{Channel, Route};
+use super::site::AccountStatus;
+use crate::time::Millis;
+
+/// What a request wants of a selection.
+#[derive(Clone, Copy)]
+pub struct Ask<'a> {
+    /// The model as the client named it.
+    pub model: &'a str,
+    pub policy: &'a Policy,
+    /// Channels this request has tried already.
+    pub tried: &'a [i64],
+    pub now: Millis,
+    /// Whether a channel's upstream can answer on the surface of this request.
+    pub surface: &'a dyn Fn(&Channel) -> bool,
+}
+
+/// One reason that keeps a channel from being picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    Disabled,
+    /// Tried before in the same request.
+    AlreadyTried,
+    AccountStatus(AccountStatus),
+    SiteDisabled,
+    /// Serves another model than the one asked for.
+    SourceModel,
+    /// Its upstream cannot answer on the request's surface.
+    Surface,
+    /// The key excludes the site.
+    SiteExcluded,
+    /// The key excludes the credential.
+    CredentialExcluded,
+    NoCredential,
+    Cooling {
+        until: Millis,
+    },
+}
+
+/// A request as one route sees it.
+pub struct Asked<'a> {
+    pub ask: Ask<'a>,
+    pub by_display_name: bool,
+    /// The requested model after the route's mapping.
+    pub mapped: &'a str,
+}
+
+type Check = fn(&Asked<'_>, &Channel) -> Option<Obstacle>;
+
+const CHECKS: [Check; 10] = [
+    |_, channel| (!channel.enabled).then_some(Obstacle::Disabled),
+    |asked, channel| {
+        asked
+            .ask
+            .tried
+            .contains(&channel.id)
+            .then_some(Obstacle::AlreadyTried)
+    },
+    |_, channel| account_obstacle(channel),
+    |_, channel| (!channel.account.site.active).then_some(Obstacle::SiteDisabled),
+    |asked, channel| (!asked.fits_source_model(channel)).then_some(Obstacle::SourceModel),
+    |asked, channel| (!(asked.ask.surface)(channel)).then_some(Obstacle::Surface),
+    |asked, channel| {
+        asked
+            .ask
+            .policy
+            .excludes_site(channel.account.site.id)
+            .then_some(Obstacle::SiteExcluded)
+    },
+    |asked, channel| {
+        asked
+            .ask
+            .policy
+            .excludes_credential(channel)
+            .then_some(Obstacle::CredentialExcluded)
+    },
+    |_, channel| {
+        channel
+            .credential
+            .is_none()
+            .then_some(Obstacle::NoCredential)
+    },
+    |asked, channel| match channel.live.cooldown_until() {
+        Some(until) if until > asked.ask.now => Some(Obstacle::Cooling { until }),
+        _ => None,
+    },
+];
+
+// === impl Ask ===
+
+impl<'a> Ask<'a> {
+    /// A first attempt on any surface.
+    pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
+        Self {
+            model,
+            policy,
+            tried: &[],
+            now,
+            surface: &|_| true,
+        }
+    }
+}
+
+// === impl Asked ===
+
+impl<'a> Asked<'a> {
+    pub fn new(route: &'a Route, by_display_name: bool, ask: &Ask<'a>) -> Self {
+        Self {
+            ask: *ask,
+            by_display_name,
+            mapped: route.mapped(ask.model),
+        }
+    }
+
+    /// What keeps the channel from being picked, if anything does.
+    pub fn obstacle(&self, channel: &Channel) -> Option<Obstacle> {
+        CHECKS.iter().find_map(|check| check(self, channel))
+    }
+
+    /// Everything that keeps the channel from being picked.
+    pub fn obstacles<'c>(&'c self, channel: &'c Channel) -> impl Iterator<Item = Obstacle> + 'c {
+        CHECKS.iter().filter_map(|check| check(self, channel))
+    }
+
+    /// Does the channel serve the requested or the mapped model? An alias stands for whatever its route has.
+    fn fits_source_model(&self, channel: &Channel) -> bool {
+        let Some(source) = &channel.source_model else {
+            return true;
+        };
+        let names = |model: &str| {
+            source.as_str() == model || alias_equal(source.as_str(), model) || source.matches(model)
+        };
+        self.by_display_name || names(self.ask.model) || names(self.mapped)
+    }
+}
+
+/// An expired session does not stop the tokens made with it; an account's own credential needs it active.
+fn account_obstacle(channel: &Channel) -> Option<Obstacle> {
+    let status = channel.account.status;
+    let usable = match channel.token_id {
+        Some(_) => status != AccountStatus::Disabled,
+        None => status == AccountStatus::Active,
+    };
+    (!usable).then_some(Obstacle::AccountStatus(status))
+}

@@ -1,0 +1,522 @@
+//! What requests change while they run: a channel's counters and cooldown, an address's health.
+//!
+//! Snapshots come and go with every admin change; these values outlive them, one [`Arc`] per channel or
+//! endpoint, found by id in the [`LiveTable`]. Every field is an atomic of its own: a reader may see a
+//! success counted whose latency is not added yet, which only blurs a weight for an instant, and nobody
+//! ever waits. Of times, 0 means "none".
+//!
+//! Persistence is write-behind. Counters travel as increments, so that several processes can share a
+//! database; the rest as its present value. The `dirty` flag makes sure that a channel is handed to the
+//! writer once per round: whoever raises it hands over, [`ChannelLive::take_delta`] lowers it before it
+//! reads, so a change during the read raises it again.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::time::Millis;
+
+/// Counters and cooldown of one channel.
+#[derive(Debug)]
+pub struct ChannelLive {
+    pub id: i64,
+    success: AtomicU64,
+    fail: AtomicU64,
+    latency_ms: AtomicU64,
+    cost_nano: AtomicU64,
+    consecutive_fail: AtomicU64,
+    last_used: AtomicI64,
+    last_selected: AtomicI64,
+    last_fail: AtomicI64,
+    cooldown_until: AtomicI64,
+    /// Orders selections within one millisecond; not persisted.
+    selection_number: AtomicU64,
+    unsaved_success: AtomicU64,
+    unsaved_fail: AtomicU64,
+    unsaved_latency_ms: AtomicU64,
+    unsaved_cost_nano: AtomicU64,
+    dirty: AtomicBool,
+}
+
+/// A channel's state as the store keeps it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelTotals {
+    pub success: u64,
+    pub fail: u64,
+    pub latency_ms: u64,
+    /// Billionths of a US dollar.
+    pub cost_nano: u64,
+    pub consecutive_fail: u64,
+    pub last_used: Option<Millis>,
+    pub last_selected: Option<Millis>,
+    pub last_fail: Option<Millis>,
+    pub cooldown_until: Option<Millis>,
+}
+
+/// What is to be written about a channel: the first four fields are added, the others replace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelDelta {
+    pub id: i64,
+    pub success: u64,
+    pub fail: u64,
+    pub latency_ms: u64,
+    pub cost_nano: u64,
+    pub consecutive_fail: u64,
+    pub last_used: Option<Millis>,
+    pub last_selected: Option<Millis>,
+    pub last_fail: Option<Millis>,
+    pub cooldown_until: Option<Millis>,
+}
+
+/// Numbers selections of all channels, for those that fall into the same millisecond.
+static SELECTIONS: AtomicU64 = AtomicU64::new(0);
+
+// === impl ChannelLive ===
+
+impl ChannelLive {
+    pub fn new(id: i64, totals: ChannelTotals) -> Self {
+        let live = Self {
+            id,
+            success: AtomicU64::new(0),
+            fail: AtomicU64::new(0),
+            latency_ms: AtomicU64::new(0),
+            cost_nano: AtomicU64::new(0),
+            consecutive_fail: AtomicU64::new(0),
+            last_used: AtomicI64::new(0),
+            last_selected: AtomicI64::new(0),
+            last_fail: AtomicI64::new(0),
+            cooldown_until: AtomicI64::new(0),
+            selection_number: AtomicU64::new(0),
+            unsaved_success: AtomicU64::new(0),
+            unsaved_fail: AtomicU64::new(0),
+            unsaved_latency_ms: AtomicU64::new(0),
+            unsaved_cost_nano: AtomicU64::new(0),
+            dirty: AtomicBool::new(false),
+        };
+        live.restore(totals);
+        live
+    }
+
+    /// A request was answered: counts it and ends any cooldown. Like every `record_*`, gives true when
+    /// the caller is to hand this channel to the writer.
+    pub fn record_success(&self, now: Millis, latency_ms: u64, cost_nano: u64) -> bool {
+        for counter in [&self.success, &self.unsaved_success] {
+            counter.fetch_add(1, Relaxed);
+        }
+        for counter in [&self.latency_ms, &self.unsaved_latency_ms] {
+            counter.fetch_add(latency_ms, Relaxed);
+        }
+        for counter in [&self.cost_nano, &self.unsaved_cost_nano] {
+            counter.fetch_add(cost_nano, Relaxed);
+        }
+        self.last_used.fetch_max(now, Relaxed);
+        self.last_fail.store(0, Relaxed);
+        self.consecutive_fail.store(0, Relaxed);
+        self.cooldown_until.store(0, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// The channel failed: counts it and cools it until `until` (or longer, if it cools longer already).
+    pub fn record_failure(&self, now: Millis, until: Millis) -> bool {
+        for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
+            counter.fetch_add(1, Relaxed);
+        }
+        self.last_fail.fetch_max(now, Relaxed);
+        self.record_cooldown(until)
+    }
+
+    /// Cools without counting a failure: another channel with the same credential met its usage limit.
+    pub fn record_cooldown(&self, until: Millis) -> bool {
+        self.cooldown_until.fetch_max(until, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// The channel was picked for an attempt.
+    pub fn record_selection(&self, now: Millis) -> bool {
+        self.last_selected.fetch_max(now, Relaxed);
+        self.selection_number
+            .store(SELECTIONS.fetch_add(1, Relaxed) + 1, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// An operator ends the cooldown by hand: the failure count is forgotten with it (routing.md 9.1).
+    /// The caller writes the same to the store; unsaved failures are dropped here so that they do not come back.
+    pub fn clear_cooldown(&self) {
+        for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
+            counter.store(0, Relaxed);
+        }
+        self.last_fail.store(0, Relaxed);
+        self.cooldown_until.store(0, Relaxed);
+    }
+
+    /// Takes over what the store says, forgetting what was not saved.
+    pub fn restore(&self, totals: ChannelTotals) {
+        self.success.store(totals.success, Relaxed);
+        self.fail.store(totals.fail, Relaxed);
+        self.latency_ms.store(totals.latency_ms, Relaxed);
+        self.cost_nano.store(totals.cost_nano, Relaxed);
+        self.consecutive_fail
+            .store(totals.consecutive_fail, Relaxed);
+        self.last_used.store(totals.last_used.unwrap_or(0), Relaxed);
+        self.last_selected
+            .store(totals.last_selected.unwrap_or(0), Relaxed);
+        self.last_fail.store(totals.last_fail.unwrap_or(0), Relaxed);
+        self.cooldown_until
+            .store(totals.cooldown_until.unwrap_or(0), Relaxed);
+        for unsaved in [
+            &self.unsaved_success,
+            &self.unsaved_fail,
+            &self.unsaved_latency_ms,
+            &self.unsaved_cost_nano,
+        ] {
+            unsaved.store(0, Relaxed);
+        }
+    }
+
+    /// What has to be written now. It counts as saved from here on: see [`Self::give_back`].
+    pub fn take_delta(&self) -> ChannelDelta {
+        self.dirty.store(false, SeqCst);
+        let totals = self.totals();
+        ChannelDelta {
+            id: self.id,
+            success: self.unsaved_success.swap(0, Relaxed),
+            fail: self.unsaved_fail.swap(0, Relaxed),
+            latency_ms: self.unsaved_latency_ms.swap(0, Relaxed),
+            cost_nano: self.unsaved_cost_nano.swap(0, Relaxed),
+            consecutive_fail: totals.consecutive_fail,
+            last_used: totals.last_used,
+            last_selected: totals.last_selected,
+            last_fail: totals.last_fail,
+            cooldown_until: totals.cooldown_until,
+        }
+    }
+
+    /// The delta could not be written: its counts are unsaved again.
+    pub fn give_back(&self, delta: &ChannelDelta) -> bool {
+        self.unsaved_success.fetch_add(delta.success, Relaxed);
+        self.unsaved_fail.fetch_add(delta.fail, Relaxed);
+        self.unsaved_latency_ms.fetch_add(delta.latency_ms, Relaxed);
+        self.unsaved_cost_nano.fetch_add(delta.cost_nano, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// The state of this moment, saved or not.
+    pub fn totals(&self) -> ChannelTotals {
+        ChannelTotals {
+            success: self.success.load(Relaxed),
+            fail: self.fail.load(Relaxed),
+            latency_ms: self.latency_ms.load(Relaxed),
+            cost_nano: self.cost_nano.load(Relaxed),
+            consecutive_fail: self.consecutive_fail.load(Relaxed),
+            last_used: stamp(&self.last_used),
+            last_selected: stamp(&self.last_selected),
+            last_fail: stamp(&self.last_fail),
+            cooldown_until: stamp(&self.cooldown_until),
+        }
+    }
+
+    /// When the cooldown ends, which may be in the past.
+    pub fn cooldown_until(&self) -> Option<Millis> {
+        stamp(&self.cooldown_until)
+    }
+
+    /// Available again when `now >= cooldown_until`.
+    pub fn is_cooling(&self, now: Millis) -> bool {
+        self.cooldown_until.load(Relaxed) > now
+    }
+
+    /// The order of selections in this process; 0 before the first.
+    pub fn selection_number(&self) -> u64 {
+        self.selection_number.load(Relaxed)
+    }
+
+    fn mark_dirty(&self) -> bool {
+        !self.dirty.swap(true, SeqCst)
+    }
+}
+
+/// Health of one address in a site's endpoint pool (routing.md 10.4).
+#[derive(Debug)]
+pub struct EndpointLive {
+    /// None: the site's own address, which has no row and is not persisted.
+    pub id: Option<i64>,
+    cooldown_until: AtomicI64,
+    last_selected: AtomicI64,
+    last_failed: AtomicI64,
+    /// Only a failure and the writer look at it, never the choice of an endpoint.
+    last_failure_reason: Mutex<Option<String>>,
+    dirty: AtomicBool,
+}
+
+/// An endpoint's state as the store keeps it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EndpointState {
+    pub cooldown_until: Option<Millis>,
+    pub last_selected: Option<Millis>,
+    pub last_failed: Option<Millis>,
+    pub last_failure_reason: Option<String>,
+}
+
+// === impl EndpointLive ===
+
+impl EndpointLive {
+    pub fn new(id: Option<i64>, state: EndpointState) -> Self {
+        Self {
+            id,
+            cooldown_until: AtomicI64::new(state.cooldown_until.unwrap_or(0)),
+            last_selected: AtomicI64::new(state.last_selected.unwrap_or(0)),
+            last_failed: AtomicI64::new(state.last_failed.unwrap_or(0)),
+            last_failure_reason: Mutex::new(state.last_failure_reason),
+            dirty: AtomicBool::new(false),
+        }
+    }
+
+    /// The address is used for an attempt. Gives true when the caller is to hand it to the writer, as do
+    /// the other `record_*`; never for an address without a row.
+    pub fn record_selection(&self, now: Millis) -> bool {
+        self.last_selected.fetch_max(now, Relaxed);
+        self.mark_dirty()
+    }
+
+    /// A failure that rotates (see [`pool::rotates`](super::pool::rotates)): the address cools.
+    pub fn record_failure(&self, now: Millis, until: Millis, reason: &str) -> bool {
+        self.cooldown_until.fetch_max(until, Relaxed);
+        self.last_failed.fetch_max(now, Relaxed);
+        *self.reason() = Some(reason.to_owned());
+        self.mark_dirty()
+    }
+
+    /// Any other failure: noted, and the address is evidently alive.
+    pub fn record_other_failure(&self, now: Millis, reason: &str) -> bool {
+        self.cooldown_until.store(0, Relaxed);
+        self.last_failed.fetch_max(now, Relaxed);
+        *self.reason() = Some(reason.to_owned());
+        self.mark_dirty()
+    }
+
+    pub fn record_success(&self) -> bool {
+        let was_cooling = self.cooldown_until.swap(0, Relaxed) != 0;
+        // A healthy address succeeds on every request: take the lock only when there is something to clear.
+        if !was_cooling && self.last_failed.load(Relaxed) == 0 {
+            return false;
+        }
+        if self.reason().take().is_some() || was_cooling {
+            return self.mark_dirty();
+        }
+        false
+    }
+
+    /// Lowers the dirty flag and gives what is to be written.
+    pub fn take_state(&self) -> EndpointState {
+        self.dirty.store(false, SeqCst);
+        self.state()
+    }
+
+    pub fn state(&self) -> EndpointState {
+        EndpointState {
+            cooldown_until: stamp(&self.cooldown_until),
+            last_selected: stamp(&self.last_selected),
+            last_failed: stamp(&self.last_failed),
+            last_failure_reason: self.reason().clone(),
+        }
+    }
+
+    /// Taken again by a writer whose batch failed.
+    pub fn mark_dirty(&self) -> bool {
+        self.id.is_some() && !self.dirty.swap(true, SeqCst)
+    }
+
+    pub fn cooldown_until(&self) -> Option<Millis> {
+        stamp(&self.cooldown_until)
+    }
+
+    pub fn last_selected(&self) -> Option<Millis> {
+        stamp(&self.last_selected)
+    }
+
+    /// Available again when `now >= cooldown_until`.
+    pub fn is_cooling(&self, now: Millis) -> bool {
+        self.cooldown_until.load(Relaxed) > now
+    }
+
+    fn reason(&self) -> MutexGuard<'_, Option<String>> {
+        self.last_failure_reason
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All live values by id. Locked only while a snapshot is built.
+#[derive(Debug, Default)]
+pub struct LiveTable {
+    channels: Mutex<HashMap<i64, Arc<ChannelLive>>>,
+    endpoints: Mutex<HashMap<i64, Arc<EndpointLive>>>,
+}
+
+// === impl LiveTable ===
+
+impl LiveTable {
+    /// The channel's live value; the first call for an id starts it from what the store has.
+    pub fn channel(&self, id: i64, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
+        let mut channels = locked(&self.channels);
+        channels
+            .entry(id)
+            .or_insert_with(|| Arc::new(ChannelLive::new(id, stored())))
+            .clone()
+    }
+
+    /// The endpoint's live value; the first call for an id starts it from what the store has.
+    pub fn endpoint(&self, id: i64, stored: impl FnOnce() -> EndpointState) -> Arc<EndpointLive> {
+        let mut endpoints = locked(&self.endpoints);
+        endpoints
+            .entry(id)
+            .or_insert_with(|| Arc::new(EndpointLive::new(Some(id), stored())))
+            .clone()
+    }
+
+    /// Forgets what has no row any more, so that memory does not grow and a reused id starts afresh.
+    pub fn retain(&self, channels: &HashSet<i64>, endpoints: &HashSet<i64>) {
+        locked(&self.channels).retain(|id, _| channels.contains(id));
+        locked(&self.endpoints).retain(|id, _| endpoints.contains(id));
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn stamp(value: &AtomicI64) -> Option<Millis> {
+    match value.load(Relaxed) {
+        0 => None,
+        at => Some(at),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_channel_is_available_again_exactly_when_its_cooldown_ends() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        assert!(!live.is_cooling(0));
+        live.record_failure(1_000, 601_000);
+        assert!(live.is_cooling(600_999));
+        assert!(!live.is_cooling(601_000));
+        assert_eq!(live.cooldown_until(), Some(601_000));
+    }
+
+    #[test]
+    fn a_shorter_cooldown_does_not_cut_a_longer_one() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        live.record_failure(1_000, 9_000_000);
+        live.record_failure(2_000, 602_000);
+        assert_eq!(live.cooldown_until(), Some(9_000_000));
+    }
+
+    #[test]
+    fn a_success_ends_the_cooldown_but_keeps_the_lifetime_failures() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        live.record_failure(1_000, 601_000);
+        live.record_success(2_000, 120, 5);
+        let totals = live.totals();
+        assert_eq!(
+            (
+                totals.success,
+                totals.fail,
+                totals.latency_ms,
+                totals.cost_nano
+            ),
+            (1, 1, 120, 5)
+        );
+        assert_eq!(
+            (
+                totals.consecutive_fail,
+                totals.last_fail,
+                totals.cooldown_until
+            ),
+            (0, None, None)
+        );
+        assert_eq!(totals.last_used, Some(2_000));
+    }
+
+    #[test]
+    fn only_the_first_change_of_a_round_hands_over_to_the_writer() {
+        let live = ChannelLive::new(
+            7,
+            ChannelTotals {
+                success: 10,
+                ..ChannelTotals::default()
+            },
+        );
+        assert!(live.record_selection(1_000));
+        assert!(!live.record_success(1_100, 100, 3));
+        let delta = live.take_delta();
+        assert_eq!(
+            (delta.id, delta.success, delta.latency_ms, delta.cost_nano),
+            (7, 1, 100, 3)
+        );
+        assert_eq!(live.totals().success, 11);
+        assert!(live.record_success(1_200, 50, 1));
+        assert_eq!(live.take_delta().success, 1);
+    }
+
+    #[test]
+    fn counts_that_could_not_be_written_are_written_later() {
+        let live = ChannelLive::new(7, ChannelTotals::default());
+        live.record_success(1_000, 100, 3);
+        let lost = live.take_delta();
+        live.record_failure(1_100, 601_100);
+        live.give_back(&lost);
+        let delta = live.take_delta();
+        assert_eq!(
+            (delta.success, delta.fail, delta.latency_ms, delta.cost_nano),
+            (1, 1, 100, 3)
+        );
+    }
+
+    #[test]
+    fn clearing_a_cooldown_also_forgets_unsaved_failures() {
+        let live = ChannelLive::new(
+            7,
+            ChannelTotals {
+                fail: 3,
+                ..ChannelTotals::default()
+            },
+        );
+        live.record_failure(1_000, 601_000);
+        live.clear_cooldown();
+        assert_eq!(live.totals(), ChannelTotals::default());
+        assert_eq!(live.take_delta().fail, 0);
+    }
+
+    #[test]
+    fn an_endpoint_recovers_with_a_success() {
+        let live = EndpointLive::new(Some(4), EndpointState::default());
+        assert!(
+            !live.record_success(),
+            "nothing to write about a healthy address"
+        );
+        assert!(live.record_failure(1_000, 301_000, "HTTP 502"));
+        assert!(live.is_cooling(300_999) && !live.is_cooling(301_000));
+        assert_eq!(
+            live.take_state().last_failure_reason.as_deref(),
+            Some("HTTP 502")
+        );
+        assert!(live.record_success());
+        assert_eq!(live.state().last_failure_reason, None);
+        assert_eq!(live.cooldown_until(), None);
+    }
+
+    #[test]
+    fn live_values_outlive_snapshots_but_not_their_rows() {
+        let table = LiveTable::default();
+        table
+            .channel(1, ChannelTotals::default)
+            .record_success(5, 5, 5);
+        let again = table.channel(1, || unreachable!("it is known already"));
+        assert_eq!(again.totals().success, 1);
+        table.retain(&HashSet::new(), &HashSet::new());
+        assert_eq!(table.channel(1, ChannelTotals::default).totals().success, 0);
+    }
+}

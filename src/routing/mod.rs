@@ -1,0 +1,47 @@
+//! Which upstream channel serves a model: the data of that decision and its rules.
+//!
+//! ```text
+//! snapshot     all routes and sites as one immutable value; look-up by model name
+//!   ├─ route     routes and their channels
+//!   ├─ site      upstream sites, their addresses, our accounts there
+//!   ├─ pattern   how a route, a key or a mapping rule names models
+//!   ├─ platform  the kinds of upstream
+//!   └─ origin    where connections go: addresses, outbound proxies
+//! live         what requests change: counters, cooldowns; atomics beside the snapshot
+//! policy       what the calling key may use
+//! eligibility  why a channel may not be picked now
+//! score        how good a channel is among its equals
+//! select       one channel out of those that may be picked
+//! pool         in which order the addresses of a site are tried
+//! failure      what an upstream's failure means: try another channel? cool this one, until when?
+//! ```
+//!
+//! The model: an operator's change makes a new [`Snapshot`], which requests read without a lock; what
+//! requests change lives in atomics that every snapshot shares. Nothing here does I/O, reads a clock or
+//! throws dice: time and randomness are arguments, so that every number of routing.md can be a test.
+
+pub mod eligibility;
+pub mod failure;
+pub mod live;
+pub mod origin;
+pub mod pattern;
+pub mod platform;
+pub mod policy;
+pub mod pool;
+pub mod route;
+pub mod score;
+pub mod select;
+pub mod site;
+pub mod snapshot;
+
+pub use eligibility::Ask;
+pub use live::{ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
+pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme};
+pub use pattern::ModelPattern;
+pub use platform::Platform;
+pub use policy::{CredentialRef, Policy};
+pub use route::{Channel, Route, RouteMode, Strategy};
+pub use score::Weights;
+pub use select::{Selection, select};
+pub use site::{Account, AccountStatus, Endpoint, Secret, Site};
+pub use snapshot::{Match, Snapshot};

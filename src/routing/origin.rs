@@ -1,0 +1,380 @@
+//! Where connections go: upstream base addresses, the origin inside them, and outbound proxies.
+//!
+//! [`Origin`] is the key of the connection pool: two requests may share a connection exactly when their
+//! origins are equal, and the proxy is part of that. Addresses are read strictly, because a reading that
+//! differs from the operator's would send credentials elsewhere: no user information, no blanks or
+//! backslashes, host names in ASCII (the punycode form is the operator's to write).
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+use hyper::http::HeaderValue;
+use hyper::http::uri::PathAndQuery;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
+
+/// What may not stand in a request target as it is: see [`is_unsafe`], which is the quick test for it.
+const UNSAFE: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+/// The other end of a connection and the way to it.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    pub tls: bool,
+    /// Lower case; an IPv6 address stands without brackets.
+    pub host: String,
+    pub port: u16,
+    pub proxy: Option<Arc<OutboundProxy>>,
+    /// Of all the above: the pool looks origins up on every request.
+    hash: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ProxyScheme {
+    Http,
+    Https,
+    /// Names are resolved here.
+    Socks4,
+    /// Names are resolved at the proxy.
+    Socks4a,
+    /// Names are resolved here.
+    Socks5,
+    /// Names are resolved at the proxy; also what the bare `socks://` means.
+    Socks5h,
+}
+
+/// A proxy between us and an upstream.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct OutboundProxy {
+    pub scheme: ProxyScheme,
+    /// Lower case; an IPv6 address stands without brackets.
+    pub host: String,
+    pub port: u16,
+    /// User name and password, decoded.
+    pub credentials: Option<(String, String)>,
+}
+
+/// An upstream's base address, ready to be joined with a path.
+#[derive(Clone)]
+pub struct BaseUrl {
+    pub origin: Arc<Origin>,
+    /// The `Host` header: with the port only where it is not the scheme's own.
+    pub authority: HeaderValue,
+    /// Empty, or with a leading and without a trailing slash.
+    pub path: String,
+    /// Goes to the end of every joined target; may hold a key, so it is kept out of `Debug`.
+    pub query: Option<String>,
+    /// The path ends in `/v1`, `/v4`, `/v1beta`, …: a joined `/v1` would double the version.
+    names_version: bool,
+}
+
+// === impl Origin ===
+
+impl Origin {
+    pub fn new(tls: bool, host: &str, port: u16, proxy: Option<Arc<OutboundProxy>>) -> Self {
+        let host = host.to_ascii_lowercase();
+        let mut hasher = DefaultHasher::new();
+        (tls, &host, port, &proxy).hash(&mut hasher);
+        Self {
+            tls,
+            port,
+            proxy,
+            hash: hasher.finish(),
+            host,
+        }
+    }
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.port == other.port
+            && self.tls == other.tls
+            && self.host == other.host
+            && self.proxy == other.proxy
+    }
+}
+
+impl Eq for Origin {}
+
+impl Hash for Origin {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}", Bracketed(&self.host))?;
+        if self.port == default_port(self.tls) {
+            Ok(())
+        } else {
+            write!(f, ":{}", self.port)
+        }
+    }
+}
+
+// === impl OutboundProxy ===
+
+impl OutboundProxy {
+    /// Reads `scheme://[user[:password]@]host[:port]`.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (scheme, rest) = split_scheme(text)?;
+        let (scheme, default_port) = match scheme.as_str() {
+            "http" => (ProxyScheme::Http, 80),
+            "https" => (ProxyScheme::Https, 443),
+            "socks4" => (ProxyScheme::Socks4, 1080),
+            "socks4a" => (ProxyScheme::Socks4a, 1080),
+            "socks5" => (ProxyScheme::Socks5, 1080),
+            "socks5h" | "socks" => (ProxyScheme::Socks5h, 1080),
+            _ => {
+                return Err(
+                    "the scheme must be http, https, socks, socks4, socks4a, socks5 or socks5h"
+                        .to_owned(),
+                );
+            }
+        };
+        let authority = rest.trim_end_matches('/');
+        if authority.contains(['/', '?', '#']) {
+            return Err("a proxy address ends with its port".to_owned());
+        }
+        let (credentials, authority) = match authority.rsplit_once('@') {
+            Some((user_info, authority)) => (Some(user_info), authority),
+            None => (None, authority),
+        };
+        let (host, port) = split_authority(authority)?;
+        let credentials = credentials
+            .filter(|user_info| !user_info.is_empty())
+            .map(|user_info| {
+                let (user, password) = user_info.split_once(':').unwrap_or((user_info, ""));
+                Ok::<_, String>((decoded(user)?, decoded(password)?))
+            })
+            .transpose()?;
+        Ok(Self {
+            scheme,
+            host,
+            port: port.unwrap_or(default_port),
+            credentials,
+        })
+    }
+}
+
+impl fmt::Debug for OutboundProxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = if self.credentials.is_some() {
+            "…@"
+        } else {
+            ""
+        };
+        write!(
+            f,
+            "{:?}://{user}{}:{}",
+            self.scheme,
+            Bracketed(&self.host),
+            self.port
+        )
+    }
+}
+
+// === impl BaseUrl ===
+
+impl BaseUrl {
+    /// Reads an `http` or `https` address. The error says what to change in it.
+    pub fn parse(url: &str, proxy: Option<Arc<OutboundProxy>>) -> Result<Self, String> {
+        let (scheme, rest) = split_scheme(url)?;
+        let tls = match scheme.as_str() {
+            "http" => false,
+            "https" => true,
+            _ => return Err("the address must begin with http:// or https://".to_owned()),
+        };
+        let rest = rest.split('#').next().unwrap_or_default();
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        if authority.contains('@') {
+            return Err("the address must not carry a user name or password".to_owned());
+        }
+        let (host, port) = split_authority(authority)?;
+        let port = port.unwrap_or(default_port(tls));
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query).filter(|query| !query.is_empty())),
+            None => (target, None),
+        };
+        let path = path.trim_end_matches('/');
+        for part in [path, query.unwrap_or_default()] {
+            if let Some(odd) = part
+                .chars()
+                .find(|c| u8::try_from(*c).is_ok_and(is_unsafe) || !c.is_ascii())
+            {
+                return Err(format!("{odd:?} in the address has to be percent-encoded"));
+            }
+        }
+        let shown = Bracketed(&host);
+        let authority = if port == default_port(tls) {
+            shown.to_string()
+        } else {
+            format!("{shown}:{port}")
+        };
+        Ok(Self {
+            authority: HeaderValue::try_from(authority)
+                .map_err(|_| "the host name is not usable".to_owned())?,
+            origin: Arc::new(Origin::new(tls, &host, port, proxy)),
+            path: path.to_owned(),
+            query: query.map(str::to_owned),
+            names_version: names_version(path),
+        })
+    }
+
+    /// The target for a path such as `/v1/chat/completions` (proxy.md 12.1): behind the base's own path,
+    /// without doubling a version the base ends in, with the base's query at the end.
+    pub fn join(&self, path: &str) -> PathAndQuery {
+        let path = match path.strip_prefix("/v1") {
+            Some(rest)
+                if self.names_version && (rest.is_empty() || rest.starts_with(['/', '?'])) =>
+            {
+                rest
+            }
+            _ => path,
+        };
+        let mut target = String::with_capacity(
+            self.path.len() + path.len() + self.query.as_ref().map_or(1, |query| query.len() + 1),
+        );
+        target.push_str(&self.path);
+        if target.is_empty() && !path.starts_with('/') {
+            target.push('/');
+        }
+        target.push_str(path);
+        if let Some(query) = &self.query {
+            target.push(if path.contains('?') { '&' } else { '?' });
+            target.push_str(query);
+        }
+        if target.bytes().any(is_unsafe) {
+            target = utf8_percent_encode(&target, UNSAFE).to_string();
+        }
+        PathAndQuery::try_from(target)
+            .expect("an absolute path without unsafe bytes is a request target")
+    }
+}
+
+impl fmt::Debug for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.origin, self.path)?;
+        if self.query.is_some() {
+            f.write_str("?…")
+        } else {
+            Ok(())
+        }
+    }
+}
+
+fn is_unsafe(byte: u8) -> bool {
+    !byte.is_ascii_graphic() || br##""#<>\^`{|}"##.contains(&byte)
+}
+
+fn default_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
+}
+
+fn split_scheme(text: &str) -> Result<(String, &str), String> {
+    let (scheme, rest) = text
+        .trim()
+        .split_once("://")
+        .ok_or("the address must begin with a scheme such as https://")?;
+    Ok((scheme.to_ascii_lowercase(), rest))
+}
+
+/// Host (lower case, without brackets) and port, if there is one.
+fn split_authority(authority: &str) -> Result<(String, Option<u16>), String> {
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (literal, behind) = rest
+            .split_once(']')
+            .ok_or("the IPv6 address lacks its closing bracket")?;
+        let address: Ipv6Addr = literal
+            .parse()
+            .map_err(|_| format!("`{literal}` is not an IPv6 address"))?;
+        let port = match behind.strip_prefix(':') {
+            Some(port) => port,
+            None if behind.is_empty() => "",
+            None => return Err("only a port may follow an IPv6 address".to_owned()),
+        };
+        (address.to_string(), port)
+    } else {
+        let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
+        if port.contains(':') {
+            return Err("an IPv6 address stands in brackets".to_owned());
+        }
+        (checked_name(host)?, port)
+    };
+    if port.is_empty() {
+        return Ok((host, None));
+    }
+    match port.parse::<u16>() {
+        Ok(number) if number > 0 && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok((host, Some(number)))
+        }
+        _ => Err(format!("`{port}` is not a port")),
+    }
+}
+
+fn checked_name(host: &str) -> Result<String, String> {
+    if host.is_empty() {
+        return Err("the address lacks a host".to_owned());
+    }
+    if !host.is_ascii() {
+        return Err("write the host name in its ASCII form (xn--…)".to_owned());
+    }
+    if host.len() > 253
+        || !host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    {
+        return Err(format!("`{host}` is not a host name"));
+    }
+    Ok(host.to_ascii_lowercase())
+}
+
+fn decoded(text: &str) -> Result<String, String> {
+    let text = percent_decode_str(text)
+        .decode_utf8()
+        .map_err(|_| "the credentials are not UTF-8".to_owned())?;
+    Ok(text.into_owned())
+}
+
+/// Does the path end in `/v<digits>` or `/v<digits>beta`?
+fn names_version(path: &str) -> bool {
+    let Some((_, last)) = path.rsplit_once('/') else {
+        return false;
+    };
+    let Some(version) = last.strip_prefix('v') else {
+        return false;
+    };
+    let digits = version.strip_suffix("beta").unwrap_or(version);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A host as it stands in an address: IPv6 in brackets.
+struct Bracketed<'a>(&'a str);
+
+impl fmt::Display for Bracketed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.contains(':') {
+            write!(f, "[{}]", self.0)
+        } else {
+            f.write_str(self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "origin_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+//! What the calling key may use (routing.md 13). The default is no restriction: the global key.
+
+use std::collections::HashMap;
+
+use super::pattern::ModelPattern;
+use super::route::Channel;
+
+/// The routing side of a downstream key.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    /// A managed key with both lists below empty may use nothing; the global key everything.
+    pub managed: bool,
+    pub supported_models: Vec<ModelPattern>,
+    pub allowed_route_ids: Vec<i64>,
+    /// By site id; numbers > 0.
+    pub site_weight_multipliers: HashMap<i64, f64>,
+    pub excluded_site_ids: Vec<i64>,
+    pub excluded_credentials: Vec<CredentialRef>,
+}
+
+/// A credential that a key must not use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CredentialRef {
+    AccountToken {
+        account_id: i64,
+        token_id: i64,
+    },
+    /// The account's own API key, used by its channels without a token.
+    DefaultApiKey {
+        account_id: i64,
+    },
+}
+
+// === impl Policy ===
+
+impl Policy {
+    /// Do the patterns of this key name the model?
+    pub fn supports(&self, model: &str) -> bool {
+        self.supported_models
+            .iter()
+            .any(|pattern| pattern.matches(model))
+    }
+
+    /// The only routes a look-up of this model may use; `None` when all may be used.
+    pub(super) fn routes_for(&self, model: &str) -> Option<&[i64]> {
+        (!self.allowed_route_ids.is_empty() && !self.supports(model))
+            .then_some(self.allowed_route_ids.as_slice())
+    }
+
+    pub(super) fn lists_nothing(&self) -> bool {
+        self.supported_models.is_empty() && self.allowed_route_ids.is_empty()
+    }
+
+    pub(super) fn excludes_site(&self, site_id: i64) -> bool {
+        self.excluded_site_ids.contains(&site_id)
+    }
+
+    pub(super) fn excludes_credential(&self, channel: &Channel) -> bool {
+        self.excluded_credentials
+            .iter()
+            .any(|excluded| match (*excluded, channel.token_id) {
+                (
+                    CredentialRef::AccountToken {
+                        account_id,
+                        token_id,
+                    },
+                    Some(used),
+                ) => channel.account.id == account_id && used == token_id,
+                // A channel without a token uses an OAuth account's access token, anybody else's API key.
+                (CredentialRef::DefaultApiKey { account_id }, None) => {
+                    channel.account.id == account_id && !channel.account.oauth
+                }
+                _ => false,
+            })
+    }
+
+    /// The key's own weight for a site; 1 unless a positive one is set.
+    pub(super) fn site_multiplier(&self, site_id: i64) -> f64 {
+        positive_or_one(
+            self.site_weight_multipliers
+                .get(&site_id)
+                .copied()
+                .unwrap_or(1.0),
+        )
+    }
+}
+
+pub(super) fn positive_or_one(weight: f64) -> f64 {
+    if weight > 0.0 && weight.is_finite() {
+        weight
+    } else {
+        1.0
+    }
+}

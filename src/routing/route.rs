@@ -1,0 +1,101 @@
+//! Routes and their channels: which models there are, and who serves each.
+//!
+//! ```text
+//! Route ──< Channel ── Account ── Site ──< Endpoint
+//!             └ ChannelLive                  └ EndpointLive
+//! ```
+
+use std::sync::Arc;
+
+use super::live::ChannelLive;
+use super::pattern::ModelPattern;
+use super::site::{Account, Secret};
+
+/// One way to serve a route: an account, with one of its tokens or its own credential.
+#[derive(Clone, Debug)]
+pub struct Channel {
+    pub id: i64,
+    /// The route that owns it; groups use the channels of other routes.
+    pub route_id: i64,
+    pub account: Arc<Account>,
+    pub token_id: Option<i64>,
+    pub token_name: Option<String>,
+    /// The model's name at this upstream. Without one of its own, a channel of an exact route has the
+    /// route's pattern here ([`Snapshot::new`] sees to it).
+    pub source_model: Option<ModelPattern>,
+    /// Lower is preferred.
+    pub priority: i64,
+    pub weight: i64,
+    pub enabled: bool,
+    /// None when the stored one is missing or unusable.
+    pub credential: Option<Secret>,
+    pub live: Arc<ChannelLive>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouteMode {
+    /// Owns its channels.
+    Pattern,
+    /// Uses the channels of its enabled, exact source routes.
+    ExplicitGroup { sources: Vec<i64> },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    #[default]
+    Weighted,
+    RoundRobin,
+    StableFirst,
+}
+
+/// Models by name or pattern, and the channels that serve them.
+#[derive(Clone, Debug)]
+pub struct Route {
+    pub id: i64,
+    pub pattern: ModelPattern,
+    /// A public alias; the name of a group.
+    pub display_name: Option<String>,
+    pub mode: RouteMode,
+    /// Requested model or pattern → model sent upstream, in the operator's order.
+    pub mapping: Vec<(ModelPattern, String)>,
+    pub strategy: Strategy,
+    pub enabled: bool,
+    /// By ascending id. A group is given without any and filled by [`Snapshot::new`].
+    pub channels: Vec<Arc<Channel>>,
+}
+
+// === impl Route ===
+
+impl Route {
+    pub fn is_group(&self) -> bool {
+        matches!(self.mode, RouteMode::ExplicitGroup { .. })
+    }
+
+    /// Owns the channels of exactly one model name.
+    pub fn is_exact(&self) -> bool {
+        !self.is_group() && self.pattern.is_exact()
+    }
+
+    /// What clients call it: its alias, else its pattern.
+    pub fn public_name(&self) -> &str {
+        self.alias().unwrap_or(self.pattern.as_str())
+    }
+
+    pub(super) fn alias(&self) -> Option<&str> {
+        self.display_name.as_deref().filter(|name| !name.is_empty())
+    }
+
+    /// The model this route sends upstream for a requested one (routing.md 3.3): by a mapping rule whose
+    /// key is the very name, else by the first whose key matches, else the name itself.
+    pub fn mapped<'r>(&'r self, model: &'r str) -> &'r str {
+        let rules = || {
+            self.mapping
+                .iter()
+                .filter(|(_, upstream)| !upstream.is_empty())
+        };
+        rules()
+            .find(|(key, _)| key.as_str() == model)
+            .or_else(|| rules().find(|(key, _)| key.matches(model)))
+            .map_or(model, |(_, upstream)| upstream)
+    }
+}

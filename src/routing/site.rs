@@ -1,0 +1,106 @@
+//! Upstream sites, their addresses, and the accounts we hold there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use hyper::http::{HeaderName, HeaderValue};
+
+use super::live::EndpointLive;
+use super::origin::BaseUrl;
+use super::platform::Platform;
+
+/// One address of a site.
+#[derive(Debug)]
+pub struct Endpoint {
+    /// None: the site's own address, used when no pool is configured.
+    pub id: Option<i64>,
+    pub base: BaseUrl,
+    pub sort_order: i64,
+    pub live: Arc<EndpointLive>,
+}
+
+/// An upstream AI site.
+pub struct Site {
+    pub id: i64,
+    pub name: String,
+    pub url: String,
+    pub platform: Platform,
+    pub active: bool,
+    pub global_weight: f64,
+    /// None: unlimited.
+    pub max_concurrency: Option<u32>,
+    /// Added to every call; a header of the request itself wins. Values may be credentials.
+    pub custom_headers: Vec<(HeaderName, HeaderValue)>,
+    /// The enabled part of the pool, or the site's own address alone.
+    pub endpoints: Vec<Arc<Endpoint>>,
+    /// Why no request may leave for this site, for instance an outbound proxy that cannot be read:
+    /// its channels stay selectable and their attempts fail, rather than go another way than configured.
+    pub misconfigured: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccountStatus {
+    Active,
+    Disabled,
+    Expired,
+    Unhealthy,
+}
+
+/// A login or API key at a site.
+#[derive(Debug)]
+pub struct Account {
+    pub id: i64,
+    pub site: Arc<Site>,
+    pub username: Option<String>,
+    pub status: AccountStatus,
+    pub balance: f64,
+    pub unit_cost: Option<f64>,
+    pub oauth: bool,
+}
+
+/// A credential in the clear. It shows itself only to those who ask for it by name.
+#[derive(Clone)]
+pub struct Secret(Arc<str>);
+
+// === impl Secret ===
+
+impl Secret {
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Secret {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl From<String> for Secret {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("…")
+    }
+}
+
+// === impl Site ===
+
+impl fmt::Debug for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let headers: Vec<_> = self.custom_headers.iter().map(|(name, _)| name).collect();
+        f.debug_struct("Site")
+            .field("id", &self.id)
+            .field("name", &self.name)
+            .field("platform", &self.platform)
+            .field("active", &self.active)
+            .field("custom_headers", &headers)
+            .field("endpoints", &self.endpoints)
+            .field("misconfigured", &self.misconfigured)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,6 +1,6 @@
 //! Routes, their group links, and the channels that serve them (admin-ops-2.md 11).
 
-use super::sql::Row;
+use super::sql::{Row, Statement, marks};
 use super::{Result, Store};
 use crate::time::Millis;
 
@@ -59,6 +59,9 @@ pub struct ChannelStats {
     pub cooldown_until: Option<Millis>,
 }
 
+/// How many ids one statement names at most: every database takes that many arguments.
+const MAX_MARKS: usize = 500;
+
 /// All routes by id.
 pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
     let sql = "SELECT id, model_pattern, display_name, display_icon, route_mode, model_mapping, \
@@ -86,6 +89,19 @@ pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
                COALESCE(s.consecutive_fail_count, 0), COALESCE(s.cooldown_level, 0), s.cooldown_until \
                FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id ORDER BY c.id";
     store.query(sql, Vec::new()).await?.iter().map(read_channel).collect()
+}
+
+/// Forgets that these channels ever failed: failures, cooldown and its level (admin-ops-2.md 12).
+pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
+    let clear = channels.chunks(MAX_MARKS).map(|ids| {
+        let sql = format!(
+            "UPDATE channel_stats SET fail_count = 0, consecutive_fail_count = 0, cooldown_level = 0, \
+             last_fail_at = NULL, cooldown_until = NULL WHERE channel_id IN ({})",
+            marks(ids.len())
+        );
+        Statement::new(sql, ids.iter().map(|id| (*id).into()).collect())
+    });
+    store.batch(clear.collect()).await.map(drop)
 }
 
 fn read(row: &Row) -> Result<RouteRow> {

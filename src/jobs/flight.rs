@@ -39,9 +39,13 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     where
         F: Future<Output = T> + Send + 'static,
     {
-        let mut result = self.join_or_start(crew, name, work);
-        let value = result.wait_for(Option::is_some).await.map_err(|_| Interrupted)?;
-        value.clone().ok_or(Interrupted)
+        arrival(self.join_or_start(crew, name, work)).await
+    }
+
+    /// The result of the run under way; `None` when there is none or it ends without a result.
+    pub async fn join(&self) -> Option<T> {
+        let run = lock(&self.current).clone()?;
+        arrival(run).await.ok()
     }
 
     fn join_or_start<F>(
@@ -70,6 +74,11 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         });
         result
     }
+}
+
+async fn arrival<T: Clone>(mut run: watch::Receiver<Option<T>>) -> Result<T, Interrupted> {
+    let value = run.wait_for(Option::is_some).await.map_err(|_| Interrupted)?;
+    value.clone().ok_or(Interrupted)
 }
 
 /// Runs one after the other; everybody who asks while one runs shares the one after it.
@@ -125,6 +134,7 @@ mod tests {
         let (first, second, third) = tokio::join!(ask(), ask(), ask());
         assert_eq!((first, second, third), (Ok(0), Ok(0), Ok(0)));
         assert_eq!(ask().await, Ok(1));
+        assert_eq!(flight.join().await, None);
     }
 
     #[tokio::test]

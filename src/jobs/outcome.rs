@@ -81,6 +81,11 @@ impl RefreshOutcome {
         }
     }
 
+    /// There is no such account.
+    pub fn not_found(account_id: i64) -> Self {
+        Self { refreshed: false, ..Self::failed(account_id, "account_not_found", "account not found") }
+    }
+
     /// The upstream was not asked.
     pub fn skipped(account_id: i64, code: &'static str, message: impl Into<String>) -> Self {
         Self {
@@ -101,6 +106,13 @@ pub struct RebuildCounts {
     pub created_channels: usize,
     pub removed_channels: usize,
     pub removed_routes: usize,
+}
+
+impl RebuildCounts {
+    /// Whether anything is different now.
+    pub fn changed(&self) -> bool {
+        [self.created_routes, self.created_channels, self.removed_channels, self.removed_routes] != [0; 4]
+    }
 }
 
 #[cfg(test)]

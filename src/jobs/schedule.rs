@@ -5,7 +5,7 @@
 //! └───────────────────┘      stop: no new pass; a pass under way has GRACE to end
 //! ```
 //!
-//! The wait counts from the end of a pass. Time is tokio's, so tests run it with a paused clock.
+//! Time is tokio's, so tests run it with a paused clock.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,13 +26,19 @@ pub type Pass = Result<Option<String>, String>;
 /// One thing the service does by itself.
 pub struct Job {
     pub name: &'static str,
-    pub every: Duration,
-    /// Whether the first pass runs at once, not after the first interval.
-    pub at_start: bool,
+    pub when: When,
     /// Whether stopping may drop a pass at any await: so for work that commits in transactions and
     /// could wait long for an upstream.
     pub droppable: bool,
     pub run: Run,
+}
+
+/// When a job runs. Intervals count from the end of a pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    AtStart,
+    Every(Duration),
+    AtStartAndEvery(Duration),
 }
 
 /// Begins a pass of a job.
@@ -67,12 +73,17 @@ impl Scheduler {
 
 impl Job {
     async fn repeat(self, mut stop: watch::Receiver<bool>) {
-        let mut wait = if self.at_start { Duration::ZERO } else { self.every };
-        loop {
+        let (first, next) = match self.when {
+            When::AtStart => (Duration::ZERO, None),
+            When::Every(interval) => (interval, Some(interval)),
+            When::AtStartAndEvery(interval) => (Duration::ZERO, Some(interval)),
+        };
+        let mut wait = Some(first);
+        while let Some(pause) = wait {
             tokio::select! {
                 biased;
                 _ = stopped(&mut stop) => return,
-                () = sleep(wait) => {}
+                () = sleep(pause) => {}
             }
             if self.droppable {
                 tokio::select! {
@@ -82,7 +93,7 @@ impl Job {
             } else {
                 self.pass().await;
             }
-            wait = self.every;
+            wait = next;
         }
     }
 
@@ -116,12 +127,11 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn job(at_start: bool, run: impl Fn() -> Pass + Send + Sync + 'static) -> Job {
+    fn job(when: When, run: impl Fn() -> Pass + Send + Sync + 'static) -> Job {
         let run = Arc::new(run);
         Job {
             name: "test",
-            every: MINUTE,
-            at_start,
+            when,
             droppable: false,
             run: Box::new(move || {
                 let run = run.clone();
@@ -138,34 +148,35 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_job_runs_at_its_interval_and_also_at_start_when_it_says_so() {
-        let counts = [Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0))];
-        let jobs = counts.iter().zip([true, false]).map(|(count, at_start)| {
+    async fn a_job_runs_when_it_says() {
+        let counts = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
+        let whens = [When::AtStart, When::Every(MINUTE), When::AtStartAndEvery(MINUTE)];
+        let jobs = counts.iter().zip(whens).map(|(count, when)| {
             let count = count.clone();
-            job(at_start, move || {
+            job(when, move || {
                 count.fetch_add(1, SeqCst);
                 Ok(None)
             })
         });
         let scheduler = Scheduler::start(jobs.collect());
-        let seen = || (counts[0].load(SeqCst), counts[1].load(SeqCst));
+        let seen = || counts.each_ref().map(|count| count.load(SeqCst));
         advance(Duration::from_millis(1)).await;
         settle().await;
-        assert_eq!(seen(), (1, 0));
+        assert_eq!(seen(), [1, 0, 1]);
         advance(MINUTE).await;
         settle().await;
-        assert_eq!(seen(), (2, 1));
+        assert_eq!(seen(), [1, 1, 2]);
         scheduler.stop().await;
         advance(MINUTE * 5).await;
         settle().await;
-        assert_eq!(seen(), (2, 1));
+        assert_eq!(seen(), [1, 1, 2]);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_pass_that_fails_or_panics_does_not_end_the_job() {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = count.clone();
-        let scheduler = Scheduler::start(vec![job(true, move || match counted.fetch_add(1, SeqCst) {
+        let scheduler = Scheduler::start(vec![job(When::AtStartAndEvery(MINUTE), move || match counted.fetch_add(1, SeqCst) {
             0 => panic!("first"),
             1 => Err("second".to_owned()),
             _ => Ok(Some("third".to_owned())),
@@ -194,7 +205,7 @@ mod tests {
                         Ok(None)
                     })
                 }),
-                ..job(true, || Ok(None))
+                ..job(When::AtStart, || Ok(None))
             }]);
             started.notified().await;
             let began = Instant::now();
@@ -214,7 +225,7 @@ mod tests {
                 tell.notify_one();
                 Box::pin(std::future::pending())
             }),
-            ..job(true, || Ok(None))
+            ..job(When::AtStart, || Ok(None))
         }]);
         started.notified().await;
         let began = Instant::now();

@@ -1,0 +1,87 @@
+//! `/api/events`: what the operator should notice (admin-ops-2.md 21).
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::json;
+
+use super::errors::{AdminError, Result};
+use super::paging;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::store::events::{self, EventFilter, EventRow};
+use crate::time;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    id: i64,
+    #[serde(rename = "type")]
+    kind: String,
+    title: String,
+    message: Option<String>,
+    level: &'static str,
+    read: bool,
+    related_id: Option<i64>,
+    related_type: Option<String>,
+    created_at: String,
+}
+
+impl From<EventRow> for Event {
+    fn from(row: EventRow) -> Self {
+        Self {
+            id: row.id,
+            kind: row.kind,
+            title: row.title,
+            message: row.message,
+            level: row.level.as_str(),
+            read: row.read,
+            related_id: row.related_id,
+            related_type: row.related_type,
+            created_at: time::iso(row.created_at),
+        }
+    }
+}
+
+/// `GET /api/events`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let query = &request.query;
+    let filter = EventFilter {
+        kind: query.get("type").filter(|kind| !kind.is_empty()),
+        read: query.get("read").and_then(|read| read.parse().ok()),
+        limit: paging::number(query, "limit", 30, 1..=500),
+        offset: paging::offset(query),
+    };
+    let events: Vec<Event> = events::list(&app.store, &filter).await?.into_iter().map(Event::from).collect();
+    Ok(http::json(StatusCode::OK, &events))
+}
+
+/// `GET /api/events/count`: how many are unread.
+pub async fn count(app: Arc<App>, _request: Request) -> Result<Response> {
+    let count = events::count_unread(&app.store).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "count": count })))
+}
+
+/// `POST /api/events/{id}/read`
+pub async fn mark_read(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = request.params.id("id").map_err(AdminError::bad_request)?;
+    events::mark_read(&app.store, id).await?;
+    Ok(done())
+}
+
+/// `POST /api/events/read-all`
+pub async fn mark_all_read(app: Arc<App>, _request: Request) -> Result<Response> {
+    events::mark_all_read(&app.store).await?;
+    Ok(done())
+}
+
+/// `DELETE /api/events`
+pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
+    events::delete_all(&app.store).await?;
+    Ok(done())
+}
+
+fn done() -> Response {
+    http::json(StatusCode::OK, &json!({ "success": true }))
+}

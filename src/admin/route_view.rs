@@ -1,0 +1,320 @@
+//! Routes and channels as the admin API shows them (admin-ops-2.md 11).
+//!
+//! Configuration comes from the store; what moves with every request (counters, cooldowns) comes
+//! from memory, since the stored counters are up to a quarter of a second behind. A listed channel
+//! names its account, site and token without anything secret.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+
+use crate::app::App;
+use crate::routing::{ChannelTotals, ModelPattern};
+use crate::store::accounts::{self, AccountRow};
+use crate::store::routes::{self, ChannelRow, ChannelStats, RouteRow};
+use crate::store::sites::{self, SiteRow};
+use crate::store::tokens::{self, TokenRow};
+use crate::store;
+use crate::time;
+
+/// Everything that listing routes looks at, read once.
+pub struct RouteBook {
+    routes: BTreeMap<i64, RouteRow>,
+    /// Of each route that owns some, by ascending id.
+    channels: HashMap<i64, Vec<ChannelRow>>,
+    accounts: HashMap<i64, AccountRow>,
+    sites: HashMap<i64, SiteRow>,
+    tokens: HashMap<i64, TokenRow>,
+}
+
+impl RouteBook {
+    pub async fn read(app: &App) -> store::Result<Self> {
+        let mut channels: HashMap<i64, Vec<ChannelRow>> = HashMap::new();
+        for channel in routes::list_channels(&app.store).await? {
+            channels.entry(channel.route_id).or_default().push(channel);
+        }
+        Ok(Self {
+            routes: routes::list(&app.store).await?.into_iter().map(|row| (row.id, row)).collect(),
+            channels,
+            accounts: accounts::list(&app.store).await?.into_iter().map(|row| (row.id, row)).collect(),
+            sites: sites::list(&app.store).await?.into_iter().map(|row| (row.id, row)).collect(),
+            tokens: tokens::list(&app.store).await?.into_iter().map(|row| (row.id, row)).collect(),
+        })
+    }
+
+    /// By ascending id.
+    pub fn routes(&self) -> impl Iterator<Item = &RouteRow> {
+        self.routes.values()
+    }
+
+    pub fn route(&self, id: i64) -> Option<&RouteRow> {
+        self.routes.get(&id)
+    }
+
+    /// The channels a route owns; of a group those of its enabled exact sources, in source order.
+    pub fn channels<'a>(&'a self, route: &'a RouteRow) -> Box<dyn Iterator<Item = &'a ChannelRow> + 'a> {
+        if !is_group(route) {
+            return Box::new(self.owned(route.id));
+        }
+        let sources = route.source_route_ids.iter().filter_map(|id| self.routes.get(id));
+        let sources = sources.filter(|source| source.enabled && is_exact(source));
+        Box::new(sources.flat_map(|source| self.owned(source.id)))
+    }
+
+    fn owned(&self, route_id: i64) -> impl Iterator<Item = &ChannelRow> {
+        self.channels.get(&route_id).into_iter().flatten()
+    }
+
+    /// The names of the sites behind a route, each once.
+    pub fn site_names(&self, route: &RouteRow) -> Vec<&str> {
+        let mut names = Vec::new();
+        for channel in self.channels(route) {
+            if let Some(site) = self.site_of(channel)
+                && !names.contains(&site.name.as_str())
+            {
+                names.push(site.name.as_str());
+            }
+        }
+        names
+    }
+
+    pub fn listed<'a>(&'a self, app: &App, channel: &'a ChannelRow) -> ListedChannel<'a> {
+        let live = app.live.channel(channel.id, || totals(&channel.stats)).totals();
+        let pattern = self.routes.get(&channel.route_id).filter(|route| is_exact(route));
+        let own = channel.source_model.as_deref().filter(|model| !model.is_empty());
+        let token = channel.token_id.and_then(|id| self.tokens.get(&id));
+        ListedChannel {
+            id: channel.id,
+            route_id: channel.route_id,
+            account_id: channel.account_id,
+            token_id: channel.token_id,
+            oauth_route_unit_id: channel.oauth_route_unit_id,
+            source_model: own.or(pattern.map(|route| route.model_pattern.as_str())),
+            priority: channel.priority,
+            weight: channel.weight,
+            enabled: channel.enabled,
+            manual_override: channel.manual_override,
+            success_count: live.success,
+            fail_count: live.fail,
+            total_latency_ms: live.latency_ms,
+            total_cost: (live.cost_nano as f64 / 1e3).round() / 1e6,
+            last_used_at: live.last_used.map(time::iso),
+            last_selected_at: live.last_selected.map(time::iso),
+            last_fail_at: live.last_fail.map(time::iso),
+            consecutive_fail_count: live.consecutive_fail,
+            cooldown_level: channel.stats.cooldown_level,
+            cooldown_until: live.cooldown_until.map(time::iso),
+            account: self.accounts.get(&channel.account_id).map(ListedAccount::from),
+            site: self.site_of(channel).map(ListedSite::from),
+            token: token.map(ListedToken::from),
+            route_unit: None,
+        }
+    }
+
+    fn site_of(&self, channel: &ChannelRow) -> Option<&SiteRow> {
+        self.sites.get(&self.accounts.get(&channel.account_id)?.site_id)
+    }
+}
+
+pub fn is_group(route: &RouteRow) -> bool {
+    route.route_mode == "explicit_group"
+}
+
+fn is_exact(route: &RouteRow) -> bool {
+    !is_group(route) && ModelPattern::stored(&route.model_pattern).is_exact()
+}
+
+/// The stored counters, for a channel that memory does not know yet.
+fn totals(stats: &ChannelStats) -> ChannelTotals {
+    let count = |value: i64| u64::try_from(value).unwrap_or(0);
+    ChannelTotals {
+        success: count(stats.success_count),
+        fail: count(stats.fail_count),
+        latency_ms: count(stats.total_latency_ms),
+        cost_nano: (stats.total_cost * 1e9).round() as u64,
+        consecutive_fail: count(stats.consecutive_fail_count),
+        last_used: stats.last_used_at,
+        last_selected: stats.last_selected_at,
+        last_fail: stats.last_fail_at,
+        cooldown_until: stats.cooldown_until,
+    }
+}
+
+/// What every listing says of a route.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LiteRoute<'a> {
+    id: i64,
+    model_pattern: &'a str,
+    display_name: Option<&'a str>,
+    display_icon: Option<&'a str>,
+    route_mode: &'a str,
+    source_route_ids: &'a [i64],
+    routing_strategy: &'a str,
+    enabled: bool,
+}
+
+impl<'a> From<&'a RouteRow> for LiteRoute<'a> {
+    fn from(row: &'a RouteRow) -> Self {
+        Self {
+            id: row.id,
+            model_pattern: &row.model_pattern,
+            display_name: row.display_name.as_deref(),
+            display_icon: row.display_icon.as_deref(),
+            route_mode: &row.route_mode,
+            source_route_ids: &row.source_route_ids,
+            routing_strategy: &row.routing_strategy,
+            enabled: row.enabled,
+        }
+    }
+}
+
+/// A route with counts instead of channels.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RouteSummary<'a> {
+    #[serde(flatten)]
+    route: LiteRoute<'a>,
+    model_mapping: Option<&'a str>,
+    decision_snapshot: Option<()>,
+    decision_refreshed_at: Option<String>,
+    channel_count: usize,
+    enabled_channel_count: usize,
+    site_names: Vec<&'a str>,
+}
+
+impl<'a> RouteSummary<'a> {
+    pub fn new(book: &'a RouteBook, row: &'a RouteRow) -> Self {
+        Self {
+            route: row.into(),
+            model_mapping: row.model_mapping.as_deref(),
+            decision_snapshot: None,
+            decision_refreshed_at: None,
+            channel_count: book.channels(row).count(),
+            enabled_channel_count: book.channels(row).filter(|channel| channel.enabled).count(),
+            site_names: book.site_names(row),
+        }
+    }
+}
+
+/// A whole route.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedRoute<'a> {
+    #[serde(flatten)]
+    route: LiteRoute<'a>,
+    model_mapping: Option<&'a str>,
+    decision_snapshot: Option<()>,
+    decision_refreshed_at: Option<String>,
+    created_at: String,
+    updated_at: String,
+    channels: Vec<ListedChannel<'a>>,
+}
+
+impl<'a> ListedRoute<'a> {
+    pub fn new(app: &App, book: &'a RouteBook, row: &'a RouteRow) -> Self {
+        Self {
+            route: row.into(),
+            model_mapping: row.model_mapping.as_deref(),
+            decision_snapshot: None,
+            decision_refreshed_at: None,
+            created_at: time::iso(row.created_at),
+            updated_at: time::iso(row.updated_at),
+            channels: book.channels(row).map(|channel| book.listed(app, channel)).collect(),
+        }
+    }
+}
+
+/// A channel with the names behind its ids.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedChannel<'a> {
+    id: i64,
+    route_id: i64,
+    account_id: i64,
+    token_id: Option<i64>,
+    oauth_route_unit_id: Option<i64>,
+    source_model: Option<&'a str>,
+    priority: i64,
+    weight: i64,
+    enabled: bool,
+    manual_override: bool,
+    success_count: u64,
+    fail_count: u64,
+    total_latency_ms: u64,
+    total_cost: f64,
+    last_used_at: Option<String>,
+    last_selected_at: Option<String>,
+    last_fail_at: Option<String>,
+    consecutive_fail_count: u64,
+    cooldown_level: i64,
+    cooldown_until: Option<String>,
+    account: Option<ListedAccount<'a>>,
+    site: Option<ListedSite<'a>>,
+    token: Option<ListedToken<'a>>,
+    /// OAuth accounts that share a channel; none can exist yet.
+    route_unit: Option<()>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedAccount<'a> {
+    id: i64,
+    site_id: i64,
+    username: Option<&'a str>,
+    status: &'static str,
+}
+
+impl<'a> From<&'a AccountRow> for ListedAccount<'a> {
+    fn from(row: &'a AccountRow) -> Self {
+        Self {
+            id: row.id,
+            site_id: row.site_id,
+            username: row.username.as_deref(),
+            status: row.status.as_str(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ListedSite<'a> {
+    id: i64,
+    name: &'a str,
+    url: &'a str,
+    platform: &'a str,
+    status: &'static str,
+}
+
+impl<'a> From<&'a SiteRow> for ListedSite<'a> {
+    fn from(row: &'a SiteRow) -> Self {
+        Self {
+            id: row.id,
+            name: &row.name,
+            url: &row.url,
+            platform: &row.platform,
+            status: row.status.as_str(),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListedToken<'a> {
+    id: i64,
+    name: &'a str,
+    account_id: i64,
+    enabled: bool,
+    is_default: bool,
+}
+
+impl<'a> From<&'a TokenRow> for ListedToken<'a> {
+    fn from(row: &'a TokenRow) -> Self {
+        Self {
+            id: row.id,
+            name: &row.name,
+            account_id: row.account_id,
+            enabled: row.enabled,
+            is_default: row.is_default,
+        }
+    }
+}

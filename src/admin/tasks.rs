@@ -1,0 +1,38 @@
+//! `/api/tasks`: what an operator started and how it goes (admin-ops-2.md 20).
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::errors::{AdminError, Result};
+use super::paging;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::tasks::Started;
+
+/// `GET /api/tasks`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let limit = paging::number(&request.query, "limit", 50, 1..=200);
+    let tasks = app.tasks.list(usize::try_from(limit).unwrap_or(1));
+    Ok(http::json(StatusCode::OK, &json!({ "tasks": tasks })))
+}
+
+/// `GET /api/tasks/{id}`
+pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+    let task = app.tasks.get(request.params.get("id")).ok_or_else(|| AdminError::not_found("Task"))?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "task": task })))
+}
+
+/// The answer of an operation that goes on as a task (admin-core.md 1.4).
+pub fn queued(started: &Started) -> Response {
+    let body = json!({
+        "success": true,
+        "queued": true,
+        "reused": started.reused,
+        "jobId": started.id,
+        "status": started.status,
+        "message": started.message,
+    });
+    http::json(StatusCode::ACCEPTED, &body)
+}

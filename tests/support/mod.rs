@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
 pub use http::{Answer, Ask, Caller, Connection, Stream, split_events};
-pub use operator::Pair;
+pub use operator::{Pair, seconds_ahead};
 pub use reply::{Gate, Reply};
 pub use upstream::{Asked, Upstream};
 

@@ -4,6 +4,20 @@ use serde_json::{Value, json};
 
 use super::{Answer, Ask, Caller, Gateway, Upstream, eventually};
 
+/// How many seconds from now a time of an answer lies (`2026-05-01T08:00:00.000Z`).
+#[track_caller]
+pub fn seconds_ahead(time: &Value) -> i64 {
+    let text = time.as_str().unwrap_or_else(|| panic!("no time: {time}"));
+    let numbers: Vec<i64> =
+        text.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect();
+    let [year, month, day, hour, minute, second, ..] = numbers[..] else { panic!("no time: {text}") };
+    // Days since 1970 of a Gregorian date, counted in years that begin with March.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 719_469;
+    let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970");
+    days * 86_400 + hour * 3600 + minute * 60 + second - since_1970.as_secs() as i64
+}
+
 /// Two upstreams with the same model behind one gateway. Selection is weighted, and the first
 /// weighs ten thousand times the second, so that it is asked first.
 pub struct Pair {
@@ -20,18 +34,25 @@ impl Pair {
     }
 
     pub fn with(variables: &[(&str, &str)]) -> Self {
-        let gateway = Gateway::with(variables);
+        Self::on("openai", variables)
+    }
+
+    /// Both sites on this platform.
+    pub fn on(platform: &str, variables: &[(&str, &str)]) -> Self {
+        // One attempt per upstream: another dialect of the same site is not what is tested here.
+        let one_dialect = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
+        let gateway = Gateway::with(&[variables, &[one_dialect]].concat());
         let (first, second) = (Upstream::start(&[Self::MODEL]), Upstream::start(&[Self::MODEL]));
         for (upstream, name, weight) in [(&first, "first", 100.0), (&second, "second", 0.01)] {
             let site = gateway.create_site(&json!({"name": name, "url": upstream.url(),
-                "platform": "openai", "globalWeight": weight}));
+                "platform": platform, "globalWeight": weight}));
             gateway.create_account(&site, "sk-upstream-key");
         }
         gateway.wait_for_channels(Self::MODEL, 2);
         Self { gateway, first, second }
     }
 
-    /// The channel of the first (`true`) or the second upstream.
+    /// The channel of the site `first` or `second`.
     #[track_caller]
     pub fn channel(&self, name: &str) -> Value {
         let channels = self.gateway.channels(Self::MODEL);

@@ -108,10 +108,15 @@ impl Upstream {
         }
         // The accept loop looks at the flag after each connection: this is the one that wakes it.
         let _ = TcpStream::connect(self.address);
+        self.hang_up();
+        eventually("the stub's port is closed", || TcpStream::connect(self.address).is_err().then_some(()));
+    }
+
+    /// Closes every open connection, but goes on accepting new ones.
+    pub fn hang_up(&self) {
         for stream in self.shared.open.lock().expect("no panic there").drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
-        eventually("the stub's port is closed", || TcpStream::connect(self.address).is_err().then_some(()));
     }
 
     /// Every request so far, oldest first.

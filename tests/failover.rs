@@ -1,0 +1,536 @@
+//! Whatever an upstream does, the client of a model with a second one sees only success.
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use support::{Ask, Caller, Gateway, Pair, Reply, Upstream, eventually, seconds_ahead, wire};
+
+const CHAT: &str = "/v1/chat/completions";
+const COOLDOWN: i64 = 600;
+
+/// Sends one chat completion while the first upstream is in trouble, and checks what follows:
+/// the client gets the second's answer, both attempts are logged, and the first channel rests.
+#[track_caller]
+fn the_second_answers(pair: &Pair, streamed: bool) {
+    let answer = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, streamed)).whole();
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let wanted =
+        if streamed { wire::chat_events(Pair::MODEL).concat() } else { wire::chat(Pair::MODEL).to_string() };
+    assert_eq!(answer.text(), wanted, "the second's answer and nothing of the first's");
+    the_first_rests(pair, CHAT);
+}
+
+#[track_caller]
+fn the_first_rests(pair: &Pair, path: &str) {
+    let log = pair.gateway.wait_for_logs(2);
+    for (row, (site, status, attempt)) in log.iter().zip([("first", "failed", 0), ("second", "success", 1)]) {
+        assert_eq!(row["siteName"], site, "{log:#?}");
+        assert_eq!(row["status"], status, "{row}");
+        assert_eq!(row["retryCount"], attempt, "{row}");
+    }
+    assert!(log[0]["errorMessage"].as_str().is_some_and(|text| !text.is_empty()), "{}", log[0]);
+
+    let cooling = pair.channel("first");
+    let ahead = seconds_ahead(&cooling["cooldownUntil"]);
+    assert!((COOLDOWN - 20..=COOLDOWN).contains(&ahead), "{ahead} s: {cooling}");
+    assert_eq!(pair.channel("second")["cooldownUntil"], json!(null));
+
+    let before = pair.first.asked_for(path).len();
+    for _ in 0..3 {
+        pair.gateway.client().chat(Pair::MODEL).expect(200);
+    }
+    assert_eq!(pair.first.asked_for(path).len(), before, "a cooling channel is not tried again");
+    eventually("the failure is counted", || {
+        let channel = pair.channel("first");
+        (channel["failCount"] == 1 && channel["consecutiveFailCount"] == 1).then_some(())
+    });
+}
+
+/// As [`the_second_answers`], for each of these replies of the first.
+#[track_caller]
+fn survives(cases: Vec<(&str, Reply)>, streamed: bool, variables: &[(&str, &str)]) {
+    for (what, reply) in cases {
+        eprintln!("the first upstream: {what}");
+        let pair = Pair::with(variables);
+        pair.first.answer(CHAT, reply);
+        the_second_answers(&pair, streamed);
+    }
+}
+
+/// Statuses that are the channel's fault.
+fn statuses() -> Vec<(&'static str, Reply)> {
+    vec![
+        ("500", Reply::error(500, "boom")),
+        ("502 with a page", Reply::html(502, "<html><title>502 Bad Gateway</title></html>")),
+        ("529", Reply::error(529, "Overloaded")),
+        ("429", Reply::error(429, "Rate limit reached")),
+        ("401", Reply::error(401, "Incorrect API key provided")),
+        ("403", Reply::error(403, "Forbidden")),
+        ("408", Reply::error(408, "Request timed out")),
+        ("404 about the model", Reply::error(404, "The model `x` does not exist")),
+        ("400 about the key", Reply::error(400, "Invalid API key")),
+    ]
+}
+
+#[test]
+fn a_failing_status_is_not_seen_by_the_client() {
+    survives(statuses(), false, &[]);
+}
+
+#[test]
+fn a_failing_status_is_not_seen_by_a_streaming_client() {
+    survives(statuses(), true, &[]);
+}
+
+#[test]
+fn a_refused_connection_is_not_seen_by_the_client() {
+    for streamed in [false, true] {
+        let pair = Pair::start();
+        pair.first.refuse();
+        the_second_answers(&pair, streamed);
+    }
+}
+
+#[test]
+fn a_connection_closed_before_the_first_byte_is_not_seen_by_the_client() {
+    for streamed in [false, true] {
+        survives(vec![("silence", Reply::silence())], streamed, &[]);
+    }
+}
+
+#[test]
+fn an_answer_that_breaks_off_is_not_seen_by_the_client() {
+    let answer = wire::chat(Pair::MODEL).to_string();
+    let half = &answer[..answer.len() / 2];
+    let cases = vec![
+        ("cut in the middle", Reply::json(200, &wire::chat(Pair::MODEL)).cut_after(0)),
+        ("cut after half", Reply::bytes(200, "application/json", half).cut_after(1)),
+        ("half a JSON, properly ended", Reply::bytes(200, "application/json", half)),
+        (
+            "an error as success",
+            Reply::json(200, &json!({"error": {"message": "boom", "type": "server_error"}})),
+        ),
+        ("a page as success", Reply::html(200, "<html><title>Just a moment</title></html>")),
+    ];
+    survives(cases, false, &[]);
+}
+
+#[test]
+fn a_stream_in_trouble_before_its_content_is_not_seen_by_the_client() {
+    let events = wire::chat_events(Pair::MODEL);
+    let role = events[0].clone();
+    let error =
+        wire::data(&json!({"error": {"message": "overloaded", "type": "server_error", "code": null}}));
+    let cases = vec![
+        ("an error event at once", Reply::events([error.clone()])),
+        ("an error event after the role", Reply::events([role.clone(), error])),
+        ("nothing at all", Reply::events([""; 0])),
+        ("cut before anything", Reply::events(&events).cut_after(0)),
+        ("cut after the role", Reply::events(&events).cut_after(1)),
+        ("ended after the role", Reply::events([role])),
+        ("comments only", Reply::events([": hello\n\n", ": again\n\n"]).cut_after(2)),
+        ("a page as success", Reply::html(200, "<html><title>Just a moment</title></html>")),
+    ];
+    survives(cases, true, &[]);
+}
+
+#[test]
+fn an_error_event_before_content_is_not_seen_in_any_dialect() {
+    let responses = wire::response_events(Pair::MODEL);
+    let failed = wire::named(&json!({"type": "response.failed", "sequence_number": 2,
+        "response": {"id": "resp_x", "object": "response", "status": "failed", "output": [],
+            "error": {"code": "server_error", "message": "boom"}}}));
+    let overloaded = wire::named(
+        &json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+    );
+    for (path, body, trouble, wanted) in [
+        (
+            "/v1/responses",
+            json!({"input": "x"}),
+            vec![responses[0].clone(), responses[1].clone(), failed],
+            wire::response_events(Pair::MODEL),
+        ),
+        (
+            "/v1/messages",
+            json!({"max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}),
+            vec![wire::message_start(Pair::MODEL), overloaded],
+            wire::message_events(Pair::MODEL),
+        ),
+    ] {
+        let pair = Pair::on("new-api", &[]);
+        pair.first.answer(path, Reply::events(trouble));
+        let mut body = body;
+        (body["model"], body["stream"]) = (json!(Pair::MODEL), json!(true));
+        let answer = pair.gateway.client().stream(Ask::post(path).json(&body)).whole();
+        assert_eq!(answer.text(), wanted.concat(), "{path}");
+        the_first_rests(&pair, path);
+    }
+}
+
+#[test]
+fn an_upstream_that_stalls_past_the_first_byte_timeout_is_not_seen_by_the_client() {
+    let quick = [("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1")];
+    survives(vec![("never answers", Reply::stall())], false, &quick);
+    let silent_stream = Reply::events(wire::chat_events(Pair::MODEL)).stalls_after(0);
+    let cases = vec![("never answers", Reply::stall()), ("a head and nothing more", silent_stream)];
+    survives(cases, true, &quick);
+}
+
+#[test]
+fn a_stalled_upstream_is_hung_up_on() {
+    let pair = Pair::with(&[("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1")]);
+    pair.first.answer(CHAT, Reply::stall());
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    let asked = pair.first.last(CHAT);
+    eventually("the first upstream is free again", || asked.hung_up().then_some(()));
+}
+
+#[test]
+fn a_small_surface_fails_over_as_well() {
+    for (path, body, wanted) in [
+        ("/v1/embeddings", json!({"input": "x"}), wire::embedding(Pair::MODEL)),
+        ("/v1/completions", json!({"prompt": "x"}), wire::completion(Pair::MODEL)),
+        ("/v1/images/generations", json!({"prompt": "x"}), wire::image()),
+    ] {
+        for reply in [Reply::error(500, "boom"), Reply::html(200, "<html></html>"), Reply::silence()] {
+            let pair = Pair::start();
+            pair.first.answer(path, reply);
+            let mut body = body.clone();
+            body["model"] = json!(Pair::MODEL);
+            assert_eq!(pair.gateway.client().post(path, &body).expect(200), wanted, "{path}");
+            the_first_rests(&pair, path);
+        }
+    }
+}
+
+#[test]
+fn a_failure_keyword_in_an_answer_is_a_failure() {
+    let pair = Pair::with(&[("PROXY_ERROR_KEYWORDS", "out of credit, banned")]);
+    let mut poor = wire::chat(Pair::MODEL);
+    poor["choices"][0]["message"]["content"] = json!("Sorry: you are Out Of Credit.");
+    pair.first.answer(CHAT, Reply::json(200, &poor));
+    the_second_answers(&pair, false);
+}
+
+#[test]
+fn an_empty_answer_is_a_failure_where_the_operator_says_so() {
+    let mut empty = wire::chat(Pair::MODEL);
+    empty["choices"][0]["message"]["content"] = json!("");
+    empty["usage"] = json!({"prompt_tokens": 3, "completion_tokens": 0, "total_tokens": 3});
+    let pair = Pair::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true")]);
+    pair.first.answer(CHAT, Reply::json(200, &empty));
+    the_second_answers(&pair, false);
+
+    let pair = Pair::start();
+    pair.first.answer(CHAT, Reply::json(200, &empty));
+    assert_eq!(pair.gateway.client().chat(Pair::MODEL).expect(200), empty, "otherwise it is an answer");
+}
+
+// === what is the client's own fault ===
+
+#[test]
+fn the_clients_own_mistake_reaches_it_unchanged_and_cools_nothing() {
+    for (status, message, code) in [
+        (400, "This model's maximum context length is 8192 tokens", json!("context_length_exceeded")),
+        (400, "timeout must be <= 60", json!(null)),
+        (400, "Unknown parameter: 'frobnicate'", json!("unknown_parameter")),
+        (404, "not found", json!(null)),
+        (413, "too large", json!(null)),
+        (422, "Unprocessable", json!(null)),
+    ] {
+        let pair = Pair::start();
+        let error = json!({"error": {"message": message, "type": "invalid_request_error",
+            "param": null, "code": code}});
+        pair.first.answer(CHAT, Reply::json(status, &error));
+        for streamed in [false, true] {
+            let answer = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, streamed)).whole();
+            assert_eq!(answer.expect(status), error, "{status} {message}");
+        }
+        let log = pair.gateway.wait_for_logs(2);
+        for row in &log {
+            assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(status)), "{row}");
+        }
+        assert_eq!(pair.channel("first")["cooldownUntil"], json!(null), "{status} {message}");
+        assert!(pair.second.asked_for(CHAT).is_empty(), "{status} {message}");
+    }
+}
+
+// === when nobody is left ===
+
+/// A gateway with one upstream for [`Pair::MODEL`].
+fn alone(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[Pair::MODEL]);
+    let gateway = Gateway::with(variables);
+    gateway.add("alone", &upstream);
+    (gateway, upstream)
+}
+
+#[test]
+fn the_last_failure_is_told_in_the_clients_own_dialect() {
+    for (upstream_status, client_status) in
+        [(500, 500), (503, 503), (429, 429), (401, 502), (402, 502), (403, 502)]
+    {
+        let (gateway, upstream) = alone(&[]);
+        let reply = Reply::error(upstream_status, "a telling message").header("retry-after", "17");
+        upstream.answer(CHAT, reply);
+        let answer = gateway.client().chat(Pair::MODEL);
+        if client_status == 429 {
+            assert_eq!(answer.header("retry-after"), Some("17"));
+        }
+        let error = answer.expect(client_status);
+        assert!(
+            error["error"]["message"].as_str().is_some_and(|m| m.contains("a telling message")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_failure_of_the_network_is_a_bad_gateway() {
+    let (gateway, upstream) = alone(&[]);
+    upstream.refuse();
+    let error = gateway.client().chat(Pair::MODEL).expect(502);
+    assert_eq!(error["error"]["type"], "upstream_error", "{error}");
+    let message = error["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("Upstream error: "), "{message}");
+    assert!(!message.contains("127.0.0.1"), "no address of the upstream: {message}");
+}
+
+#[test]
+fn an_error_page_is_never_passed_on() {
+    let (gateway, upstream) = alone(&[]);
+    let page = "<!doctype html><html><head><title>bad.example | 522: Connection timed out</title></head><body><h1>Error</h1>cloudflare</body></html>";
+    upstream.answer(CHAT, Reply::html(522, page));
+    let error = gateway.client().chat(Pair::MODEL).expect(522);
+    assert!(!error.to_string().contains('<'), "{error}");
+}
+
+#[test]
+fn when_every_channel_cools_the_client_is_told_when_to_come_back() {
+    let (gateway, upstream) = alone(&[]);
+    upstream.answer(CHAT, Reply::error(500, "boom"));
+    gateway.client().chat(Pair::MODEL).expect(500);
+    upstream.answer_faithfully();
+    for streamed in [false, true] {
+        let answer = gateway.client().stream(Caller::chat_ask(Pair::MODEL, streamed)).whole();
+        let seconds: i64 = answer.header("retry-after").and_then(|s| s.parse().ok()).expect("seconds");
+        assert!((COOLDOWN - 20..=COOLDOWN).contains(&seconds), "{seconds}");
+        let error = answer.expect(503);
+        let message = error["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("No available channels for this model"), "{error}");
+    }
+    assert_eq!(upstream.asked_for(CHAT).len(), 1);
+    assert!(gateway.models().is_empty(), "what nobody can serve now is not offered");
+}
+
+#[test]
+fn no_more_channels_are_tried_than_allowed() {
+    for (variables, wanted) in [(vec![], 3), (vec![("PROXY_MAX_CHANNEL_ATTEMPTS", "2")], 2)] {
+        let gateway = Gateway::with(&variables);
+        let upstreams: Vec<Upstream> = (0..4)
+            .map(|number| {
+                let upstream = Upstream::start(&[Pair::MODEL]);
+                upstream.answer(CHAT, Reply::error(500, "boom"));
+                gateway.add(&format!("site {number}"), &upstream);
+                upstream
+            })
+            .collect();
+        gateway.wait_for_channels(Pair::MODEL, 4);
+        gateway.client().chat(Pair::MODEL).expect(500);
+        let tried: usize = upstreams.iter().map(|upstream| upstream.asked_for(CHAT).len().min(1)).sum();
+        assert_eq!(tried, wanted);
+        let attempts: Vec<Value> =
+            gateway.wait_for_logs(wanted).iter().map(|row| row["retryCount"].clone()).collect();
+        assert_eq!(attempts, (0..wanted).map(|n| json!(n)).collect::<Vec<_>>());
+    }
+}
+
+// === how long a channel rests ===
+
+#[test]
+fn an_upstream_may_lengthen_the_rest_but_not_shorten_it() {
+    let limit = json!({"error": {"type": "usage_limit_reached", "message": "The usage limit has been reached", "resets_in_seconds": 3600}});
+    for (reply, seconds) in [
+        (Reply::error(429, "slow down").header("retry-after", "1200"), 1200),
+        (Reply::error(429, "slow down").header("retry-after", "5"), COOLDOWN),
+        (Reply::json(429, &limit), 3600),
+        (Reply::error(429, "slow down").header("retry-after", "nonsense"), COOLDOWN),
+    ] {
+        let (gateway, upstream) = alone(&[]);
+        upstream.answer(CHAT, reply);
+        gateway.client().chat(Pair::MODEL).expect(429);
+        let channel = gateway.channels(Pair::MODEL).remove(0);
+        let ahead = seconds_ahead(&channel["cooldownUntil"]);
+        assert!((seconds - 20..=seconds).contains(&ahead), "{ahead} instead of {seconds}");
+    }
+}
+
+#[test]
+fn a_rested_channel_is_used_again_and_its_success_clears_the_slate() {
+    let (gateway, upstream) = alone(&[("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC", "1")]);
+    upstream.answer_once(CHAT, Reply::error(500, "boom"));
+    gateway.client().chat(Pair::MODEL).expect(500);
+    gateway.client().chat(Pair::MODEL).expect(503);
+    eventually("the second is over", || (gateway.client().chat(Pair::MODEL).status == 200).then_some(()));
+    eventually("the channel shows it", || {
+        let channel = gateway.channels(Pair::MODEL).remove(0);
+        let clean = channel["cooldownUntil"].is_null() && channel["consecutiveFailCount"] == 0;
+        (clean && channel["lastFailAt"].is_null() && channel["failCount"] == 1).then_some(())
+    });
+}
+
+#[test]
+fn a_rest_outlasts_a_restart() {
+    let (mut gateway, upstream) = alone(&[]);
+    upstream.answer_once(CHAT, Reply::error(500, "boom"));
+    gateway.client().chat(Pair::MODEL).expect(500);
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    let gateway = gateway.restart();
+    gateway.client().chat(Pair::MODEL).expect(503);
+    assert_eq!(upstream.asked_for(CHAT).len(), 1);
+}
+
+// === pools of addresses ===
+
+#[test]
+fn a_bad_address_of_a_pool_is_left_for_the_next_one() {
+    for trouble in [Reply::error(503, "boom"), Reply::error(429, "slow down"), Reply::silence()] {
+        let (one, two) = (Upstream::start(&["m"]), Upstream::start(&["m"]));
+        let gateway = Gateway::start();
+        let site = gateway.create_site(&json!({"name": "pool", "url": "http://127.0.0.1:1",
+            "platform": "openai", "apiEndpoints": [{"url": one.url()}, {"url": two.url()}]}));
+        let account = gateway.create_account(&site, "sk-upstream-key");
+        gateway.wait_for_task(&account);
+        one.answer(CHAT, trouble);
+        gateway.client().chat("m").expect(200);
+        gateway.client().chat("m").expect(200);
+        assert_eq!(one.asked_for(CHAT).len(), 1, "it rests");
+        assert_eq!(two.asked_for(CHAT).len(), 2);
+        let endpoint = eventually("the pool shows it", || {
+            let sites = gateway.admin().get("/api/sites").expect(200);
+            let endpoint = sites[0]["apiEndpoints"][0].clone();
+            endpoint["cooldownUntil"].is_string().then_some(endpoint)
+        });
+        let ahead = seconds_ahead(&endpoint["cooldownUntil"]);
+        assert!((280..=300).contains(&ahead), "five minutes: {ahead}");
+        assert!(endpoint["lastFailedAt"].is_string() && endpoint["lastFailureReason"].is_string());
+        assert_eq!(gateway.channels("m")[0]["cooldownUntil"], json!(null), "the channel is fine");
+    }
+}
+
+#[test]
+fn an_address_does_not_pay_for_the_clients_mistake() {
+    let (one, two) = (Upstream::start(&["m"]), Upstream::start(&["m"]));
+    let gateway = Gateway::start();
+    let site = gateway.create_site(&json!({"name": "pool", "url": "http://127.0.0.1:1",
+        "platform": "openai", "apiEndpoints": [{"url": one.url()}, {"url": two.url()}]}));
+    let account = gateway.create_account(&site, "sk-upstream-key");
+    gateway.wait_for_task(&account);
+    for upstream in [&one, &two] {
+        upstream.answer(CHAT, Reply::error(400, "Unknown parameter: x"));
+    }
+    gateway.client().chat("m").expect(400);
+    assert_eq!(one.asked_for(CHAT).len() + two.asked_for(CHAT).len(), 1);
+}
+
+#[test]
+fn a_disabled_address_is_not_used() {
+    let (one, two) = (Upstream::start(&["m"]), Upstream::start(&["m"]));
+    let gateway = Gateway::start();
+    let pool = json!([{"url": one.url(), "enabled": false}, {"url": two.url()}]);
+    let site = gateway.create_site(
+        &json!({"name": "pool", "url": "http://127.0.0.1:1", "platform": "openai", "apiEndpoints": pool}),
+    );
+    let account = gateway.create_account(&site, "sk-upstream-key");
+    gateway.wait_for_task(&account);
+    gateway.client().chat("m").expect(200);
+    assert!(one.asked().is_empty());
+}
+
+// === after the commit point ===
+
+#[test]
+fn a_stream_that_breaks_after_content_ends_with_an_error_of_its_dialect() {
+    let (chat, responses, messages) = (
+        wire::chat_events(Pair::MODEL),
+        wire::response_events(Pair::MODEL),
+        wire::message_events(Pair::MODEL),
+    );
+    let messages_list = json!([{"role": "user", "content": "x"}]);
+    for (path, body, events, kept) in [
+        (CHAT, json!({"messages": messages_list}), chat, 3),
+        ("/v1/responses", json!({"input": "x"}), responses, 6),
+        ("/v1/messages", json!({"max_tokens": 9, "messages": messages_list}), messages, 5),
+    ] {
+        let pair = Pair::on("new-api", &[]);
+        pair.first.answer(path, Reply::events(&events).cut_after(kept));
+        let mut body = body;
+        (body["model"], body["stream"]) = (json!(Pair::MODEL), json!(true));
+        let answer = pair.gateway.client().stream(Ask::post(path).json(&body)).whole();
+        let text = answer.text();
+        let sent = events[..kept].concat();
+        let last = text.strip_prefix(&sent).unwrap_or_else(|| panic!("{path}: {text}"));
+        let data = last.lines().find_map(|line| line.strip_prefix("data: ")).expect("one more event");
+        let error: Value = serde_json::from_str(data).expect("JSON");
+        let message = match path {
+            CHAT => &error["error"]["message"],
+            "/v1/responses" => {
+                assert!(last.starts_with("event: response.failed\n"), "{last}");
+                assert_eq!(error["type"], "response.failed");
+                &error["response"]["error"]["message"]
+            }
+            _ => {
+                assert!(last.starts_with("event: error\n"), "{last}");
+                assert_eq!(error["type"], "error");
+                assert_eq!(error["error"]["type"], "api_error");
+                &error["error"]["message"]
+            }
+        };
+        assert!(message.is_string(), "{path}: {last}");
+        assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{path}: no invented end");
+        assert!(pair.second.asked_for(path).is_empty(), "{path}: too late for another upstream");
+        let row = &pair.gateway.wait_for_logs(1)[0];
+        assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(200)), "{row}");
+        assert!(pair.channel("first")["cooldownUntil"].is_string(), "{path}");
+    }
+}
+
+#[test]
+fn an_error_event_after_content_is_passed_on_and_counted() {
+    let pair = Pair::start();
+    let error =
+        wire::data(&json!({"error": {"message": "overloaded", "type": "server_error", "code": "busy"}}));
+    let mut events = wire::chat_events(Pair::MODEL)[..3].to_vec();
+    events.push(error.clone());
+    pair.first.answer(CHAT, Reply::events(&events));
+    let text = pair.gateway.client().chat_streamed(Pair::MODEL).text();
+    assert!(text.starts_with(&events[..3].concat()), "{text}");
+    let last = text.trim_end().rsplit("data: ").next().unwrap_or_default();
+    let told: Value = serde_json::from_str(last).expect("JSON");
+    assert_eq!(told["error"]["message"], "overloaded", "{text}");
+    assert!(!text.contains("[DONE]"), "{text}");
+    assert_eq!(pair.gateway.wait_for_logs(1)[0]["status"], "failed");
+    assert!(pair.channel("first")["cooldownUntil"].is_string());
+}
+
+#[test]
+fn a_stream_that_falls_silent_after_content_is_ended_with_an_error() {
+    let pair = Pair::with(&[("PROXY_STREAM_IDLE_TIMEOUT_SEC", "1")]);
+    let events = wire::chat_events(Pair::MODEL);
+    pair.first.answer(CHAT, Reply::events(&events).stalls_after(3));
+    let text = pair.gateway.client().chat_streamed(Pair::MODEL).text();
+    assert!(text.starts_with(&events[..3].concat()), "{text}");
+    assert!(text.contains("\"error\"") && !text.contains("[DONE]"), "{text}");
+    let asked = pair.first.last(CHAT);
+    eventually("the upstream is free again", || asked.hung_up().then_some(()));
+}
+
+#[test]
+fn failing_over_costs_no_more_than_the_failure() {
+    let pair = Pair::start();
+    pair.first.answer(CHAT, Reply::error(500, "boom").after(Duration::from_millis(50)));
+    the_second_answers(&pair, false);
+}

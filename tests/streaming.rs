@@ -1,0 +1,226 @@
+//! Streams: each piece as it comes, never faster than the client reads, and gone with the client.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{Ask, Caller, Gate, Gateway, Reply, Upstream, eventually, eventually_within, wire};
+
+const MODEL: &str = "model-stream";
+const CHAT: &str = "/v1/chat/completions";
+
+fn streaming() -> (Gateway, Upstream) {
+    streaming_with(&[])
+}
+
+fn streaming_with(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::with(variables);
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    (gateway, upstream)
+}
+
+#[test]
+fn an_event_reaches_the_client_before_the_next_one_is_sent() {
+    let (gateway, upstream) = streaming();
+    let messages = json!([{"role": "user", "content": "x"}]);
+    // The events up to the first content may be held back: it decides whether the attempt is good.
+    for (path, body, events, first_content) in [
+        (CHAT, json!({"messages": messages}), wire::chat_events(MODEL), 1),
+        ("/v1/responses", json!({"input": "x"}), wire::response_events(MODEL), 4),
+        ("/v1/messages", json!({"max_tokens": 9, "messages": messages}), wire::message_events(MODEL), 3),
+        ("/v1/completions", json!({"prompt": "x"}), wire::completion_events(MODEL), 0),
+    ] {
+        let gates: Vec<Gate> = events.iter().map(|_| Gate::new()).collect();
+        let mut reply = Reply::events(&events);
+        for (index, gate) in gates.iter().enumerate().skip(first_content + 1).rev() {
+            reply = reply.waits_for(index, gate);
+        }
+        upstream.answer(path, reply);
+        let mut body = body;
+        (body["model"], body["stream"]) = (json!(MODEL), json!(true));
+        let mut stream = gateway.client().stream(Ask::post(path).json(&body));
+        for (index, event) in events.iter().enumerate() {
+            if index > first_content {
+                gates[index].open();
+            }
+            let got = stream.next_event().expect("no break").expect("not the end");
+            assert_eq!(&got, event, "{path}");
+        }
+        assert!(stream.next_event().expect("no break").is_none(), "{path}");
+    }
+}
+
+#[test]
+fn a_client_that_hangs_up_frees_the_upstream() {
+    let (gateway, upstream) = streaming();
+    upstream.answer(CHAT, Reply::events(wire::chat_events(MODEL)).stalls_after(3));
+    let mut stream = gateway.client().stream(Caller::chat_ask(MODEL, true));
+    stream.next_event().expect("no break").expect("an event");
+    let asked = upstream.last(CHAT);
+    assert!(!asked.hung_up());
+    hangs_up_within_a_moment(&asked, || drop(stream));
+    let row = &gateway.wait_for_logs(1)[0];
+    assert!(row["errorMessage"].as_str().is_some_and(|text| text.contains("client_closed")), "{row}");
+    the_channel_is_not_punished(&gateway);
+}
+
+#[test]
+fn a_client_that_hangs_up_before_the_answer_frees_the_upstream() {
+    for streamed in [false, true] {
+        let (gateway, upstream) = streaming();
+        upstream.answer(CHAT, Reply::stall());
+        let client = gateway.client();
+        let mut connection = client.connect();
+        connection.write(&client.bytes(Caller::chat_ask(MODEL, streamed))).expect("sent");
+        let asked = upstream.last(CHAT);
+        hangs_up_within_a_moment(&asked, || drop(connection));
+        the_channel_is_not_punished(&gateway);
+    }
+}
+
+/// One second is promised; the rest is for a busy machine.
+#[track_caller]
+fn hangs_up_within_a_moment(asked: &support::Asked, leave: impl FnOnce()) {
+    leave();
+    let limit = Duration::from_secs(4);
+    eventually_within(limit, "the upstream connection is closed", || asked.hung_up().then_some(()));
+}
+
+fn the_channel_is_not_punished(gateway: &Gateway) {
+    let channel = gateway.channels(MODEL).remove(0);
+    assert_eq!(channel["cooldownUntil"], json!(null), "{channel}");
+    assert_eq!(channel["failCount"], 0, "{channel}");
+}
+
+/// About `mebibytes` of chat chunks, 16 KiB each, with a proper beginning and end.
+fn long_stream(mebibytes: usize) -> (Reply, u64) {
+    let events = wire::chat_events(MODEL);
+    let filler = wire::chat_content(MODEL, &"x".repeat(16 << 10));
+    let count = (mebibytes << 20) / filler.len();
+    let middle = std::iter::repeat_n(&filler, count);
+    let all = std::iter::once(&events[0]).chain(middle).chain(&events[4..]);
+    let length = all.clone().map(|event| event.len() as u64).sum();
+    (Reply::events(all), length)
+}
+
+#[test]
+fn a_long_stream_passes_without_being_kept() {
+    let (gateway, upstream) = streaming();
+    gateway.client().chat_streamed(MODEL);
+    let (reply, length) = long_stream(200);
+    upstream.answer(CHAT, reply);
+    let before = gateway.resident_kib();
+    let mut stream = gateway.client().stream(Caller::chat_ask(MODEL, true));
+    let (mut received, mut largest) = (0u64, before);
+    while let Some(piece) = stream.next_piece().expect("no break") {
+        let step = 8 << 20;
+        if received / step != (received + piece.len() as u64) / step {
+            largest = largest.max(gateway.resident_kib());
+        }
+        received += piece.len() as u64;
+    }
+    assert_eq!(received, length);
+    let grown = largest.max(gateway.resident_kib()).saturating_sub(before);
+    assert!(grown < 16 << 10, "memory grew by {grown} KiB");
+    let log = gateway.wait_for_logs(2);
+    assert_eq!(log[1]["completionTokens"], wire::COMPLETION_TOKENS, "usage is read at its end");
+}
+
+#[test]
+fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
+    const READERS: u64 = 8;
+    let (gateway, upstream) = streaming();
+    gateway.client().chat_streamed(MODEL);
+    let (reply, length) = long_stream(64);
+    upstream.answer(CHAT, reply);
+    let before = gateway.resident_kib();
+    let streams: Vec<_> =
+        (0..READERS).map(|_| gateway.client().stream(Caller::chat_ask(MODEL, true))).collect();
+    let sent = || -> Vec<u64> { upstream.asked_for(CHAT).iter().skip(1).map(support::Asked::sent).collect() };
+    // What the kernel takes into its own buffers is not ours; it stops when both are full.
+    let mut last = (sent(), Instant::now());
+    eventually_within(Duration::from_secs(30), "the upstream has to wait", || {
+        let now = sent();
+        if now != last.0 {
+            last = (now, Instant::now());
+        }
+        (last.1.elapsed() > Duration::from_millis(500)).then_some(())
+    });
+    assert!(sent().iter().all(|&sent| sent < length), "{:?} of {length}", sent());
+    let grown = gateway.resident_kib().saturating_sub(before);
+    assert!(grown < READERS << 10, "{grown} KiB for {READERS} readers: more than 1 MiB each");
+
+    // Others are served meanwhile, and a reader that wakes up gets everything.
+    gateway.client().get("/v1/models").expect(200);
+    for stream in streams.into_iter().take(1) {
+        assert_eq!(stream.whole().body.len() as u64, length);
+    }
+}
+
+#[test]
+fn a_client_that_stops_reading_for_good_is_let_go() {
+    let (gateway, upstream) = streaming_with(&[("CLIENT_IDLE_TIMEOUT_SEC", "1")]);
+    let (reply, _) = long_stream(64);
+    upstream.answer(CHAT, reply);
+    let stream = gateway.client().stream(Caller::chat_ask(MODEL, true));
+    let asked = upstream.last(CHAT);
+    eventually("the upstream connection is closed", || asked.hung_up().then_some(()));
+    drop(stream);
+    the_channel_is_not_punished(&gateway);
+}
+
+#[test]
+fn many_streams_at_once_stay_apart() {
+    let (gateway, upstream) = streaming();
+    let models: Vec<String> = (0..24).map(|number| format!("{MODEL}-{number}")).collect();
+    let names: Vec<&str> = models.iter().map(String::as_str).collect();
+    let other = Upstream::start(&names);
+    gateway.add("other", &other);
+    for model in &models {
+        let reply = Reply::events(wire::chat_events(model)).paced(Duration::from_millis(2));
+        other.answer_model(CHAT, model, reply);
+    }
+    std::thread::scope(|scope| {
+        for model in &models {
+            let gateway = &gateway;
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let answer = gateway.client().chat_streamed(model);
+                    assert_eq!(answer.text(), wire::chat_events(model).concat());
+                }
+            });
+        }
+    });
+    assert!(upstream.asked_for(CHAT).is_empty());
+    let page = gateway.wait_for_logs(72);
+    assert!(page.iter().all(|row| row["status"] == "success"));
+}
+
+#[test]
+fn one_huge_event_passes() {
+    let (gateway, upstream) = streaming();
+    let mut events = wire::chat_events(MODEL);
+    events[2] = wire::chat_content(MODEL, &"é".repeat(2 << 20));
+    upstream.answer(CHAT, Reply::events(&events));
+    let answer = gateway.client().chat_streamed(MODEL);
+    assert!(answer.text() == events.concat(), "{} bytes came", answer.body.len());
+    let row = &gateway.wait_for_logs(1)[0];
+    assert_eq!(row["status"], Value::from("success"));
+    assert_eq!(row["promptTokens"], wire::PROMPT_TOKENS);
+}
+
+#[test]
+fn a_stream_ends_when_its_upstream_says_done() {
+    let (gateway, upstream) = streaming();
+    let events = wire::chat_events(MODEL);
+    upstream.answer(CHAT, Reply::events(&events).stalls_after(events.len()));
+    let started = Instant::now();
+    let answer = gateway.client().chat_streamed(MODEL);
+    assert_eq!(answer.text(), events.concat());
+    assert!(started.elapsed() < Duration::from_secs(10), "it did not wait for the connection's end");
+    let asked = upstream.last(CHAT);
+    eventually("the upstream connection is closed", || asked.hung_up().then_some(()));
+    assert_eq!(gateway.wait_for_logs(1)[0]["status"], "success");
+}

@@ -10,9 +10,7 @@ pub type Millis = i64;
 pub fn now_ms() -> Millis {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| {
-            i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
-        })
+        .map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// `2026-05-01T08:00:00.000Z`. A value outside the calendar's range shows as the epoch.
@@ -33,18 +31,9 @@ pub fn parse(text: &str) -> Option<Millis> {
     }
     let zoneless = text
         .parse::<jiff::civil::DateTime>()
-        .or_else(|_| {
-            text.parse::<jiff::civil::Date>()
-                .map(|date| date.at(0, 0, 0, 0))
-        })
+        .or_else(|_| text.parse::<jiff::civil::Date>().map(|date| date.at(0, 0, 0, 0)))
         .ok()?;
-    Some(
-        zoneless
-            .to_zoned(jiff::tz::TimeZone::UTC)
-            .ok()?
-            .timestamp()
-            .as_millisecond(),
-    )
+    Some(zoneless.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
 /// Milliseconds from a JSON number of milliseconds or seconds, by its size (data.md H).

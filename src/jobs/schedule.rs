@@ -176,10 +176,12 @@ mod tests {
     async fn a_pass_that_fails_or_panics_does_not_end_the_job() {
         let count = Arc::new(AtomicUsize::new(0));
         let counted = count.clone();
-        let scheduler = Scheduler::start(vec![job(When::AtStartAndEvery(MINUTE), move || match counted.fetch_add(1, SeqCst) {
-            0 => panic!("first"),
-            1 => Err("second".to_owned()),
-            _ => Ok(Some("third".to_owned())),
+        let scheduler = Scheduler::start(vec![job(When::AtStartAndEvery(MINUTE), move || {
+            match counted.fetch_add(1, SeqCst) {
+                0 => panic!("first"),
+                1 => Err("second".to_owned()),
+                _ => Ok(Some("third".to_owned())),
+            }
         })]);
         for _ in 0..3 {
             advance(MINUTE + Duration::from_millis(1)).await;

@@ -75,17 +75,9 @@ struct Window {
 
 impl Guards {
     /// Counts a request, or says when to come again.
-    pub fn check(
-        &self,
-        bucket: &Bucket,
-        address: IpAddr,
-        now: Millis,
-    ) -> Result<(), RetryAfterSeconds> {
+    pub fn check(&self, bucket: &Bucket, address: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets
-            .entry(bucket.name)
-            .or_default()
-            .count(bucket.max, address.to_canonical(), now)
+        buckets.entry(bucket.name).or_default().count(bucket.max, address.to_canonical(), now)
     }
 }
 
@@ -100,30 +92,18 @@ impl Windows {
                 return Ok(());
             }
             let left = window.opened + WINDOW_MS - now;
-            return Err(RetryAfterSeconds(
-                u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1),
-            ));
+            return Err(RetryAfterSeconds(u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1)));
         }
         if self.by_address.len() >= MAX_ADDRESSES {
             self.drop_oldest();
         }
-        self.by_address.insert(
-            address,
-            Window {
-                opened: now,
-                count: 1,
-            },
-        );
+        self.by_address.insert(address, Window { opened: now, count: 1 });
         self.opened.push_back((now, address));
         Ok(())
     }
 
     fn drop_expired(&mut self, now: Millis) {
-        while self
-            .opened
-            .front()
-            .is_some_and(|(opened, _)| now >= opened + WINDOW_MS)
-        {
+        while self.opened.front().is_some_and(|(opened, _)| now >= opened + WINDOW_MS) {
             self.drop_oldest();
         }
     }
@@ -155,19 +135,12 @@ mod tests {
             assert_eq!(guards.check(&three, HOME, now), Ok(()));
         }
         for (now, wait) in [(30_001, 31), (31_000, 30), (60_500, 1), (60_999, 1)] {
-            assert_eq!(
-                guards.check(&three, HOME, now),
-                Err(RetryAfterSeconds(wait)),
-                "at {now}"
-            );
+            assert_eq!(guards.check(&three, HOME, now), Err(RetryAfterSeconds(wait)), "at {now}");
         }
         for now in [61_000, 61_000, 61_000] {
             assert_eq!(guards.check(&three, HOME, now), Ok(()));
         }
-        assert_eq!(
-            guards.check(&three, HOME, 61_000),
-            Err(RetryAfterSeconds(60))
-        );
+        assert_eq!(guards.check(&three, HOME, 61_000), Err(RetryAfterSeconds(60)));
     }
 
     #[test]
@@ -189,28 +162,16 @@ mod tests {
             assert!(guards.check(&bucket::AUTH_CHANGE, from, 0).is_ok());
         }
         assert!(guards.check(&bucket::AUTH_CHANGE, mapped, 0).is_err());
-        assert!(
-            guards
-                .check(&bucket::AUTH_CHANGE, IpAddr::V6(Ipv6Addr::LOCALHOST), 0)
-                .is_ok()
-        );
+        assert!(guards.check(&bucket::AUTH_CHANGE, IpAddr::V6(Ipv6Addr::LOCALHOST), 0).is_ok());
     }
 
     #[test]
     fn memory_is_bounded_however_many_addresses_come() {
         let guards = Guards::default();
         for number in 0..25_000 {
-            assert!(
-                guards
-                    .check(&bucket::AUTH_CHANGE, address(number), i64::from(number))
-                    .is_ok()
-            );
+            assert!(guards.check(&bucket::AUTH_CHANGE, address(number), i64::from(number)).is_ok());
         }
-        let count = || {
-            guards.buckets.lock().unwrap()["auth-change"]
-                .by_address
-                .len()
-        };
+        let count = || guards.buckets.lock().unwrap()["auth-change"].by_address.len();
         assert_eq!(count(), MAX_ADDRESSES);
         guards.check(&bucket::AUTH_CHANGE, HOME, 200_000).unwrap();
         assert_eq!(count(), 1, "expired windows are swept");

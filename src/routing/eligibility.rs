@@ -57,37 +57,16 @@ type Check = fn(&Asked<'_>, &Channel) -> Option<Obstacle>;
 
 const CHECKS: [Check; 10] = [
     |_, channel| (!channel.enabled).then_some(Obstacle::Disabled),
-    |asked, channel| {
-        asked
-            .ask
-            .tried
-            .contains(&channel.id)
-            .then_some(Obstacle::AlreadyTried)
-    },
+    |asked, channel| asked.ask.tried.contains(&channel.id).then_some(Obstacle::AlreadyTried),
     |_, channel| account_obstacle(channel),
     |_, channel| (!channel.account.site.active).then_some(Obstacle::SiteDisabled),
     |asked, channel| (!asked.fits_source_model(channel)).then_some(Obstacle::SourceModel),
     |asked, channel| (!(asked.ask.surface)(channel)).then_some(Obstacle::Surface),
     |asked, channel| {
-        asked
-            .ask
-            .policy
-            .excludes_site(channel.account.site.id)
-            .then_some(Obstacle::SiteExcluded)
+        asked.ask.policy.excludes_site(channel.account.site.id).then_some(Obstacle::SiteExcluded)
     },
-    |asked, channel| {
-        asked
-            .ask
-            .policy
-            .excludes_credential(channel)
-            .then_some(Obstacle::CredentialExcluded)
-    },
-    |_, channel| {
-        channel
-            .credential
-            .is_none()
-            .then_some(Obstacle::NoCredential)
-    },
+    |asked, channel| asked.ask.policy.excludes_credential(channel).then_some(Obstacle::CredentialExcluded),
+    |_, channel| channel.credential.is_none().then_some(Obstacle::NoCredential),
     |asked, channel| match channel.live.cooldown_until() {
         Some(until) if until > asked.ask.now => Some(Obstacle::Cooling { until }),
         _ => None,
@@ -99,13 +78,7 @@ const CHECKS: [Check; 10] = [
 impl<'a> Ask<'a> {
     /// A first attempt on any surface.
     pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
-        Self {
-            model,
-            policy,
-            tried: &[],
-            now,
-            surface: &|_| true,
-        }
+        Self { model, policy, tried: &[], now, surface: &|_| true }
     }
 }
 
@@ -113,11 +86,7 @@ impl<'a> Ask<'a> {
 
 impl<'a> Asked<'a> {
     pub fn new(route: &'a Route, by_display_name: bool, ask: &Ask<'a>) -> Self {
-        Self {
-            ask: *ask,
-            by_display_name,
-            mapped: route.mapped(ask.model),
-        }
+        Self { ask: *ask, by_display_name, mapped: route.mapped(ask.model) }
     }
 
     /// What keeps the channel from being picked, if anything does.

@@ -35,11 +35,8 @@ const MODEL: &[&str] = &[
     "不支持所选模型",
 ];
 /// A start and, somewhere behind it, an end.
-const MODEL_AROUND_NAME: &[(&str, &str)] = &[
-    ("model", "does not exist"),
-    ("不支持", "模型"),
-    ("模型", "不支持"),
-];
+const MODEL_AROUND_NAME: &[(&str, &str)] =
+    &[("model", "does not exist"), ("不支持", "模型"), ("模型", "不支持")];
 const VALIDATION: &[&str] = &[
     "invalid request body",
     "validation",
@@ -66,20 +63,10 @@ const PROTOCOL: &[&str] = &[
     "no route matched",
 ];
 const PROTOCOL_AROUND_PATH: &[(&str, &str)] = &[("does not allow /v1/", "dispatch")];
-const CREDENTIAL: &[&str] = &[
-    "invalid api key",
-    "invalid_api_key",
-    "invalid access token",
-    "forbidden",
-];
+const CREDENTIAL: &[&str] = &["invalid api key", "invalid_api_key", "invalid access token", "forbidden"];
 const LIMIT: &[&str] = &["rate limit", "rate_limit", "too many requests", "quota"];
-const TIMEOUT: &[&str] = &[
-    "request timed out",
-    "connection timed out",
-    "read timeout",
-    "first byte timeout",
-    "timed out",
-];
+const TIMEOUT: &[&str] =
+    &["request timed out", "connection timed out", "read timeout", "first byte timeout", "timed out"];
 const TRANSIENT: &[&str] = &[
     "bad gateway",
     "gateway time-out",
@@ -100,11 +87,8 @@ pub fn should_retry(status: u16, text: &str) -> bool {
     }
     let text = text.to_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
-    let says_around = |pairs: &[(&str, &str)]| {
-        pairs
-            .iter()
-            .any(|(start, end)| contains_around(&text, start, end))
-    };
+    let says_around =
+        |pairs: &[(&str, &str)]| pairs.iter().any(|(start, end)| contains_around(&text, start, end));
     if says(MODEL) || says_around(MODEL_AROUND_NAME) {
         return true;
     }
@@ -113,9 +97,7 @@ pub fn should_retry(status: u16, text: &str) -> bool {
     }
     says(PROTOCOL)
         || says_around(PROTOCOL_AROUND_PATH)
-        || [CREDENTIAL, LIMIT, TIMEOUT, TRANSIENT]
-            .into_iter()
-            .any(says)
+        || [CREDENTIAL, LIMIT, TIMEOUT, TRANSIENT].into_iter().any(says)
 }
 
 /// Does this failure speak against the channel, so that it is counted and cools?
@@ -128,37 +110,22 @@ pub fn is_channel_fault(status: u16, text: &str) -> bool {
 pub fn is_usage_limit(status: u16, text: &str) -> bool {
     let text = text.to_lowercase();
     status == 429
-        && (["usage_limit_reached", "quota exceeded"]
-            .iter()
-            .any(|phrase| text.contains(phrase))
+        && (["usage_limit_reached", "quota exceeded"].iter().any(|phrase| text.contains(phrase))
             || has_word(&text, "limit"))
 }
 
 /// When a channel that failed at `now` may be picked again. A provider's hint only lengthens the rest.
 pub fn cooldown_until(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> Millis {
     let computed = now.saturating_add(cooldown.base_ms.min(cooldown.max_ms));
-    let hinted = hint.map_or(computed, |hint| {
-        hint.min(now.saturating_add(LONGEST_HINT_MS))
-    });
+    let hinted = hint.map_or(computed, |hint| hint.min(now.saturating_add(LONGEST_HINT_MS)));
     computed.max(hinted)
 }
 
 /// When the provider itself says the channel can be used again: the reset time in the body of a reached
 /// usage limit, else `Retry-After`, in seconds or as a date. A time in the past is no hint.
-pub fn provider_hint(
-    status: u16,
-    retry_after: Option<&str>,
-    body: &[u8],
-    now: Millis,
-) -> Option<Millis> {
-    let reset = if status == 429 {
-        usage_limit_reset(body, now)
-    } else {
-        None
-    };
-    reset
-        .or_else(|| retry_after_time(retry_after?.trim(), now))
-        .filter(|until| *until > now)
+pub fn provider_hint(status: u16, retry_after: Option<&str>, body: &[u8], now: Millis) -> Option<Millis> {
+    let reset = if status == 429 { usage_limit_reset(body, now) } else { None };
+    reset.or_else(|| retry_after_time(retry_after?.trim(), now)).filter(|until| *until > now)
 }
 
 fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
@@ -167,12 +134,7 @@ fn usage_limit_reset(body: &[u8], now: Millis) -> Option<Millis> {
     if error.get("type")?.as_str()? != "usage_limit_reached" {
         return None;
     }
-    let seconds = |field| {
-        error
-            .get(field)
-            .and_then(Value::as_f64)
-            .filter(|seconds| *seconds > 0.0)
-    };
+    let seconds = |field| error.get(field).and_then(Value::as_f64).filter(|seconds| *seconds > 0.0);
     // Float to integer casts saturate, so that no number of a provider can wrap.
     seconds("resets_at")
         .map(|at| (at * 1000.0) as Millis)
@@ -183,30 +145,23 @@ fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {
     if let Ok(seconds) = value.parse::<u32>() {
         return Some(now.saturating_add(i64::from(seconds) * 1000));
     }
-    let date = jiff::fmt::rfc2822::DateTimeParser::new()
-        .parse_timestamp(value)
-        .ok()?;
+    let date = jiff::fmt::rfc2822::DateTimeParser::new().parse_timestamp(value).ok()?;
     Some(date.as_millisecond())
 }
 
 fn contains_around(text: &str, start: &str, end: &str) -> bool {
-    text.find(start)
-        .is_some_and(|at| text[at + start.len()..].contains(end))
+    text.find(start).is_some_and(|at| text[at + start.len()..].contains(end))
 }
 
 fn has_word(text: &str, word: &str) -> bool {
-    text.split(|c: char| !c.is_alphanumeric())
-        .any(|each| each == word)
+    text.split(|c: char| !c.is_alphanumeric()).any(|each| each == word)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEN_MINUTES: Cooldown = Cooldown {
-        base_ms: 600_000,
-        max_ms: 2_592_000_000,
-    };
+    const TEN_MINUTES: Cooldown = Cooldown { base_ms: 600_000, max_ms: 2_592_000_000 };
 
     #[test]
     fn a_retry_elsewhere_is_decided_by_status_then_text() {
@@ -238,11 +193,7 @@ mod tests {
             (400, "Missing required parameter: messages", false),
             (400, "malformed body, request timed out", false),
             (415, "Unsupported media type", false),
-            (
-                400,
-                "Unsupported legacy protocol, please use /v1/responses",
-                true,
-            ),
+            (400, "Unsupported legacy protocol, please use /v1/responses", true),
             (400, "this group does not allow /v1/messages dispatch", true),
             (400, "Unrecognized request URL (POST /v1/foo)", true),
             (404, "no Route matched with those values", true),
@@ -278,10 +229,7 @@ mod tests {
     #[test]
     fn a_failed_channel_rests_ten_minutes_and_longer_only_by_a_hint() {
         let now = 1_000_000;
-        let capped = Cooldown {
-            base_ms: 600_000,
-            max_ms: 20_000,
-        };
+        let capped = Cooldown { base_ms: 600_000, max_ms: 20_000 };
         for (cooldown, hint, rest) in [
             (TEN_MINUTES, None, 600_000),
             (capped, None, 20_000),
@@ -292,11 +240,7 @@ mod tests {
             (TEN_MINUTES, Some(i64::MAX), 2_592_000_000),
             (TEN_MINUTES, Some(5), 600_000),
         ] {
-            assert_eq!(
-                cooldown_until(now, cooldown, hint),
-                now + rest,
-                "{cooldown:?} {hint:?}"
-            );
+            assert_eq!(cooldown_until(now, cooldown, hint), now + rest, "{cooldown:?} {hint:?}");
         }
     }
 
@@ -322,32 +266,12 @@ mod tests {
                 r#"{"error":{"type":"usage_limit_reached","resets_in_seconds":90}}"#,
                 Some(now + 90_000),
             ),
-            (
-                429,
-                Some("5"),
-                r#"{"error":{"type":"usage_limit_reached"}}"#,
-                Some(now + 5_000),
-            ),
+            (429, Some("5"), r#"{"error":{"type":"usage_limit_reached"}}"#, Some(now + 5_000)),
             (429, Some(" 120 "), "busy", Some(now + 120_000)),
-            (
-                503,
-                Some("Fri, 01 May 2026 09:00:00 GMT"),
-                "",
-                Some(now + 3_600_000),
-            ),
+            (503, Some("Fri, 01 May 2026 09:00:00 GMT"), "", Some(now + 3_600_000)),
             (503, Some("Fri, 01 May 2026 07:00:00 GMT"), "", None),
-            (
-                400,
-                None,
-                r#"{"error":{"type":"usage_limit_reached","resets_in_seconds":90}}"#,
-                None,
-            ),
-            (
-                429,
-                None,
-                r#"{"error":{"type":"rate_limit","resets_in_seconds":90}}"#,
-                None,
-            ),
+            (400, None, r#"{"error":{"type":"usage_limit_reached","resets_in_seconds":90}}"#, None),
+            (429, None, r#"{"error":{"type":"rate_limit","resets_in_seconds":90}}"#, None),
             (429, Some("0"), "", None),
             (429, Some("-5"), "", None),
             (429, Some("soon"), "[1", None),

@@ -134,8 +134,7 @@ impl ChannelLive {
     /// The channel was picked for an attempt.
     pub fn record_selection(&self, now: Millis) -> bool {
         self.last_selected.fetch_max(now, Relaxed);
-        self.selection_number
-            .store(SELECTIONS.fetch_add(1, Relaxed) + 1, Relaxed);
+        self.selection_number.store(SELECTIONS.fetch_add(1, Relaxed) + 1, Relaxed);
         self.mark_dirty()
     }
 
@@ -155,20 +154,14 @@ impl ChannelLive {
         self.fail.store(totals.fail, Relaxed);
         self.latency_ms.store(totals.latency_ms, Relaxed);
         self.cost_nano.store(totals.cost_nano, Relaxed);
-        self.consecutive_fail
-            .store(totals.consecutive_fail, Relaxed);
+        self.consecutive_fail.store(totals.consecutive_fail, Relaxed);
         self.last_used.store(totals.last_used.unwrap_or(0), Relaxed);
-        self.last_selected
-            .store(totals.last_selected.unwrap_or(0), Relaxed);
+        self.last_selected.store(totals.last_selected.unwrap_or(0), Relaxed);
         self.last_fail.store(totals.last_fail.unwrap_or(0), Relaxed);
-        self.cooldown_until
-            .store(totals.cooldown_until.unwrap_or(0), Relaxed);
-        for unsaved in [
-            &self.unsaved_success,
-            &self.unsaved_fail,
-            &self.unsaved_latency_ms,
-            &self.unsaved_cost_nano,
-        ] {
+        self.cooldown_until.store(totals.cooldown_until.unwrap_or(0), Relaxed);
+        for unsaved in
+            [&self.unsaved_success, &self.unsaved_fail, &self.unsaved_latency_ms, &self.unsaved_cost_nano]
+        {
             unsaved.store(0, Relaxed);
         }
     }
@@ -340,9 +333,7 @@ impl EndpointLive {
     }
 
     fn reason(&self) -> MutexGuard<'_, Option<String>> {
-        self.last_failure_reason
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.last_failure_reason.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -359,19 +350,13 @@ impl LiveTable {
     /// The channel's live value; the first call for an id starts it from what the store has.
     pub fn channel(&self, id: i64, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
         let mut channels = locked(&self.channels);
-        channels
-            .entry(id)
-            .or_insert_with(|| Arc::new(ChannelLive::new(id, stored())))
-            .clone()
+        channels.entry(id).or_insert_with(|| Arc::new(ChannelLive::new(id, stored()))).clone()
     }
 
     /// The endpoint's live value; the first call for an id starts it from what the store has.
     pub fn endpoint(&self, id: i64, stored: impl FnOnce() -> EndpointState) -> Arc<EndpointLive> {
         let mut endpoints = locked(&self.endpoints);
-        endpoints
-            .entry(id)
-            .or_insert_with(|| Arc::new(EndpointLive::new(Some(id), stored())))
-            .clone()
+        endpoints.entry(id).or_insert_with(|| Arc::new(EndpointLive::new(Some(id), stored()))).clone()
     }
 
     /// Forgets what has no row any more, so that memory does not grow and a reused id starts afresh.
@@ -420,42 +405,18 @@ mod tests {
         live.record_failure(1_000, 601_000);
         live.record_success(2_000, 120, 5);
         let totals = live.totals();
-        assert_eq!(
-            (
-                totals.success,
-                totals.fail,
-                totals.latency_ms,
-                totals.cost_nano
-            ),
-            (1, 1, 120, 5)
-        );
-        assert_eq!(
-            (
-                totals.consecutive_fail,
-                totals.last_fail,
-                totals.cooldown_until
-            ),
-            (0, None, None)
-        );
+        assert_eq!((totals.success, totals.fail, totals.latency_ms, totals.cost_nano), (1, 1, 120, 5));
+        assert_eq!((totals.consecutive_fail, totals.last_fail, totals.cooldown_until), (0, None, None));
         assert_eq!(totals.last_used, Some(2_000));
     }
 
     #[test]
     fn only_the_first_change_of_a_round_hands_over_to_the_writer() {
-        let live = ChannelLive::new(
-            7,
-            ChannelTotals {
-                success: 10,
-                ..ChannelTotals::default()
-            },
-        );
+        let live = ChannelLive::new(7, ChannelTotals { success: 10, ..ChannelTotals::default() });
         assert!(live.record_selection(1_000));
         assert!(!live.record_success(1_100, 100, 3));
         let delta = live.take_delta();
-        assert_eq!(
-            (delta.id, delta.success, delta.latency_ms, delta.cost_nano),
-            (7, 1, 100, 3)
-        );
+        assert_eq!((delta.id, delta.success, delta.latency_ms, delta.cost_nano), (7, 1, 100, 3));
         assert_eq!(live.totals().success, 11);
         assert!(live.record_success(1_200, 50, 1));
         assert_eq!(live.take_delta().success, 1);
@@ -469,21 +430,12 @@ mod tests {
         live.record_failure(1_100, 601_100);
         live.give_back(&lost);
         let delta = live.take_delta();
-        assert_eq!(
-            (delta.success, delta.fail, delta.latency_ms, delta.cost_nano),
-            (1, 1, 100, 3)
-        );
+        assert_eq!((delta.success, delta.fail, delta.latency_ms, delta.cost_nano), (1, 1, 100, 3));
     }
 
     #[test]
     fn clearing_a_cooldown_also_forgets_unsaved_failures() {
-        let live = ChannelLive::new(
-            7,
-            ChannelTotals {
-                fail: 3,
-                ..ChannelTotals::default()
-            },
-        );
+        let live = ChannelLive::new(7, ChannelTotals { fail: 3, ..ChannelTotals::default() });
         live.record_failure(1_000, 601_000);
         live.clear_cooldown();
         assert_eq!(live.totals(), ChannelTotals::default());
@@ -493,16 +445,10 @@ mod tests {
     #[test]
     fn an_endpoint_recovers_with_a_success() {
         let live = EndpointLive::new(Some(4), EndpointState::default());
-        assert!(
-            !live.record_success(),
-            "nothing to write about a healthy address"
-        );
+        assert!(!live.record_success(), "nothing to write about a healthy address");
         assert!(live.record_failure(1_000, 301_000, "HTTP 502"));
         assert!(live.is_cooling(300_999) && !live.is_cooling(301_000));
-        assert_eq!(
-            live.take_state().last_failure_reason.as_deref(),
-            Some("HTTP 502")
-        );
+        assert_eq!(live.take_state().last_failure_reason.as_deref(), Some("HTTP 502"));
         assert!(live.record_success());
         assert_eq!(live.state().last_failure_reason, None);
         assert_eq!(live.cooldown_until(), None);
@@ -511,9 +457,7 @@ mod tests {
     #[test]
     fn live_values_outlive_snapshots_but_not_their_rows() {
         let table = LiveTable::default();
-        table
-            .channel(1, ChannelTotals::default)
-            .record_success(5, 5, 5);
+        table.channel(1, ChannelTotals::default).record_success(5, 5, 5);
         let again = table.channel(1, || unreachable!("it is known already"));
         assert_eq!(again.totals().success, 1);
         table.retain(&HashSet::new(), &HashSet::new());

@@ -86,13 +86,7 @@ impl Origin {
         let host = host.to_ascii_lowercase();
         let mut hasher = DefaultHasher::new();
         (tls, &host, port, &proxy).hash(&mut hasher);
-        Self {
-            tls,
-            port,
-            proxy,
-            hash: hasher.finish(),
-            host,
-        }
+        Self { tls, port, proxy, hash: hasher.finish(), host }
     }
 }
 
@@ -118,11 +112,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "https" } else { "http" };
         write!(f, "{scheme}://{}", Bracketed(&self.host))?;
-        if self.port == default_port(self.tls) {
-            Ok(())
-        } else {
-            write!(f, ":{}", self.port)
-        }
+        if self.port == default_port(self.tls) { Ok(()) } else { write!(f, ":{}", self.port) }
     }
 }
 
@@ -141,8 +131,7 @@ impl OutboundProxy {
             "socks5h" | "socks" => (ProxyScheme::Socks5h, 1080),
             _ => {
                 return Err(
-                    "the scheme must be http, https, socks, socks4, socks4a, socks5 or socks5h"
-                        .to_owned(),
+                    "the scheme must be http, https, socks, socks4, socks4a, socks5 or socks5h".to_owned()
                 );
             }
         };
@@ -162,29 +151,14 @@ impl OutboundProxy {
                 Ok::<_, String>((decoded(user)?, decoded(password)?))
             })
             .transpose()?;
-        Ok(Self {
-            scheme,
-            host,
-            port: port.unwrap_or(default_port),
-            credentials,
-        })
+        Ok(Self { scheme, host, port: port.unwrap_or(default_port), credentials })
     }
 }
 
 impl fmt::Debug for OutboundProxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let user = if self.credentials.is_some() {
-            "…@"
-        } else {
-            ""
-        };
-        write!(
-            f,
-            "{:?}://{user}{}:{}",
-            self.scheme,
-            Bracketed(&self.host),
-            self.port
-        )
+        let user = if self.credentials.is_some() { "…@" } else { "" };
+        write!(f, "{:?}://{user}{}:{}", self.scheme, Bracketed(&self.host), self.port)
     }
 }
 
@@ -212,19 +186,12 @@ impl BaseUrl {
         };
         let path = path.trim_end_matches('/');
         for part in [path, query.unwrap_or_default()] {
-            if let Some(odd) = part
-                .chars()
-                .find(|c| u8::try_from(*c).is_ok_and(is_unsafe) || !c.is_ascii())
-            {
+            if let Some(odd) = part.chars().find(|c| u8::try_from(*c).is_ok_and(is_unsafe) || !c.is_ascii()) {
                 return Err(format!("{odd:?} in the address has to be percent-encoded"));
             }
         }
         let shown = Bracketed(&host);
-        let authority = if port == default_port(tls) {
-            shown.to_string()
-        } else {
-            format!("{shown}:{port}")
-        };
+        let authority = if port == default_port(tls) { shown.to_string() } else { format!("{shown}:{port}") };
         Ok(Self {
             authority: HeaderValue::try_from(authority)
                 .map_err(|_| "the host name is not usable".to_owned())?,
@@ -239,11 +206,7 @@ impl BaseUrl {
     /// without doubling a version the base ends in, with the base's query at the end.
     pub fn join(&self, path: &str) -> PathAndQuery {
         let path = match path.strip_prefix("/v1") {
-            Some(rest)
-                if self.names_version && (rest.is_empty() || rest.starts_with(['/', '?'])) =>
-            {
-                rest
-            }
+            Some(rest) if self.names_version && (rest.is_empty() || rest.starts_with(['/', '?'])) => rest,
             _ => path,
         };
         let mut target = String::with_capacity(
@@ -261,19 +224,14 @@ impl BaseUrl {
         if target.bytes().any(is_unsafe) {
             target = utf8_percent_encode(&target, UNSAFE).to_string();
         }
-        PathAndQuery::try_from(target)
-            .expect("an absolute path without unsafe bytes is a request target")
+        PathAndQuery::try_from(target).expect("an absolute path without unsafe bytes is a request target")
     }
 }
 
 impl fmt::Debug for BaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.origin, self.path)?;
-        if self.query.is_some() {
-            f.write_str("?…")
-        } else {
-            Ok(())
-        }
+        if self.query.is_some() { f.write_str("?…") } else { Ok(()) }
     }
 }
 
@@ -286,22 +244,16 @@ fn default_port(tls: bool) -> u16 {
 }
 
 fn split_scheme(text: &str) -> Result<(String, &str), String> {
-    let (scheme, rest) = text
-        .trim()
-        .split_once("://")
-        .ok_or("the address must begin with a scheme such as https://")?;
+    let (scheme, rest) =
+        text.trim().split_once("://").ok_or("the address must begin with a scheme such as https://")?;
     Ok((scheme.to_ascii_lowercase(), rest))
 }
 
 /// Host (lower case, without brackets) and port, if there is one.
 fn split_authority(authority: &str) -> Result<(String, Option<u16>), String> {
     let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
-        let (literal, behind) = rest
-            .split_once(']')
-            .ok_or("the IPv6 address lacks its closing bracket")?;
-        let address: Ipv6Addr = literal
-            .parse()
-            .map_err(|_| format!("`{literal}` is not an IPv6 address"))?;
+        let (literal, behind) = rest.split_once(']').ok_or("the IPv6 address lacks its closing bracket")?;
+        let address: Ipv6Addr = literal.parse().map_err(|_| format!("`{literal}` is not an IPv6 address"))?;
         let port = match behind.strip_prefix(':') {
             Some(port) => port,
             None if behind.is_empty() => "",
@@ -333,20 +285,15 @@ fn checked_name(host: &str) -> Result<String, String> {
     if !host.is_ascii() {
         return Err("write the host name in its ASCII form (xn--…)".to_owned());
     }
-    if host.len() > 253
-        || !host
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
-    {
+    if host.len() > 253 || !host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte)) {
         return Err(format!("`{host}` is not a host name"));
     }
     Ok(host.to_ascii_lowercase())
 }
 
 fn decoded(text: &str) -> Result<String, String> {
-    let text = percent_decode_str(text)
-        .decode_utf8()
-        .map_err(|_| "the credentials are not UTF-8".to_owned())?;
+    let text =
+        percent_decode_str(text).decode_utf8().map_err(|_| "the credentials are not UTF-8".to_owned())?;
     Ok(text.into_owned())
 }
 
@@ -367,11 +314,7 @@ struct Bracketed<'a>(&'a str);
 
 impl fmt::Display for Bracketed<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.contains(':') {
-            write!(f, "[{}]", self.0)
-        } else {
-            f.write_str(self.0)
-        }
+        if self.0.contains(':') { write!(f, "[{}]", self.0) } else { f.write_str(self.0) }
     }
 }
 

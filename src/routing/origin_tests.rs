@@ -9,163 +9,51 @@ fn base(url: &str) -> BaseUrl {
 #[test]
 fn paths_join_the_base_without_doubling_its_version() {
     for (url, path, target) in [
-        (
-            "https://api.example.com",
-            "/v1/chat/completions",
-            "/v1/chat/completions",
-        ),
-        (
-            "https://api.example.com/",
-            "/v1/chat/completions",
-            "/v1/chat/completions",
-        ),
-        (
-            "https://api.example.com/v1",
-            "/v1/chat/completions",
-            "/v1/chat/completions",
-        ),
-        (
-            "https://api.example.com/v1//",
-            "/v1/chat/completions",
-            "/v1/chat/completions",
-        ),
-        (
-            "https://api.example.com/api/v1",
-            "/v1/models",
-            "/api/v1/models",
-        ),
-        (
-            "https://api.example.com/api",
-            "/v1/models",
-            "/api/v1/models",
-        ),
+        ("https://api.example.com", "/v1/chat/completions", "/v1/chat/completions"),
+        ("https://api.example.com/", "/v1/chat/completions", "/v1/chat/completions"),
+        ("https://api.example.com/v1", "/v1/chat/completions", "/v1/chat/completions"),
+        ("https://api.example.com/v1//", "/v1/chat/completions", "/v1/chat/completions"),
+        ("https://api.example.com/api/v1", "/v1/models", "/api/v1/models"),
+        ("https://api.example.com/api", "/v1/models", "/api/v1/models"),
         (
             "https://open.example.cn/api/coding/paas/v4",
             "/v1/chat/completions",
             "/api/coding/paas/v4/chat/completions",
         ),
-        (
-            "https://g.example.com/v1beta",
-            "/v1/models",
-            "/v1beta/models",
-        ),
-        (
-            "https://g.example.com/v1beta/openai",
-            "/chat/completions",
-            "/v1beta/openai/chat/completions",
-        ),
+        ("https://g.example.com/v1beta", "/v1/models", "/v1beta/models"),
+        ("https://g.example.com/v1beta/openai", "/chat/completions", "/v1beta/openai/chat/completions"),
         ("https://api.example.com/v", "/v1/models", "/v/v1/models"),
-        (
-            "https://api.example.com/v1alpha",
-            "/v1/models",
-            "/v1alpha/v1/models",
-        ),
-        (
-            "https://api.example.com/v1",
-            "/v1beta/models",
-            "/v1/v1beta/models",
-        ),
+        ("https://api.example.com/v1alpha", "/v1/models", "/v1alpha/v1/models"),
+        ("https://api.example.com/v1", "/v1beta/models", "/v1/v1beta/models"),
         ("https://api.example.com/v1", "/v1", "/v1"),
-        (
-            "https://chat.example.com/backend-api/codex",
-            "/responses",
-            "/backend-api/codex/responses",
-        ),
-        (
-            "https://a.example.com/v1?key=k",
-            "/v1/models",
-            "/v1/models?key=k",
-        ),
-        (
-            "https://a.example.com?key=k&x=1",
-            "/v1/models",
-            "/v1/models?key=k&x=1",
-        ),
-        (
-            "https://a.example.com?key=k",
-            "/v1/x:stream?alt=sse",
-            "/v1/x:stream?alt=sse&key=k",
-        ),
+        ("https://chat.example.com/backend-api/codex", "/responses", "/backend-api/codex/responses"),
+        ("https://a.example.com/v1?key=k", "/v1/models", "/v1/models?key=k"),
+        ("https://a.example.com?key=k&x=1", "/v1/models", "/v1/models?key=k&x=1"),
+        ("https://a.example.com?key=k", "/v1/x:stream?alt=sse", "/v1/x:stream?alt=sse&key=k"),
         ("https://a.example.com/#top", "/v1/models", "/v1/models"),
         ("https://a.example.com", "", "/"),
-        (
-            "https://a.example.com",
-            "/v1/models/a b{c}",
-            "/v1/models/a%20b%7Bc%7D",
-        ),
+        ("https://a.example.com", "/v1/models/a b{c}", "/v1/models/a%20b%7Bc%7D"),
         ("https://a.example.com", "/v1/models/ü", "/v1/models/%C3%BC"),
     ] {
         let joined = base(url).join(path);
         // The path's letters may travel as they are or percent-encoded; both name the same resource.
         let plain = percent_decode_str(joined.as_str()).decode_utf8_lossy();
-        assert_eq!(
-            plain,
-            percent_decode_str(target).decode_utf8_lossy(),
-            "{url} + {path}"
-        );
+        assert_eq!(plain, percent_decode_str(target).decode_utf8_lossy(), "{url} + {path}");
     }
 }
 
 #[test]
 fn an_address_gives_its_origin_and_host_header() {
     for (url, tls, host, port, authority) in [
-        (
-            "https://API.Example.com/v1",
-            true,
-            "api.example.com",
-            443,
-            "api.example.com",
-        ),
-        (
-            "HTTP://example.com:80",
-            false,
-            "example.com",
-            80,
-            "example.com",
-        ),
-        (
-            "http://example.com:443",
-            false,
-            "example.com",
-            443,
-            "example.com:443",
-        ),
-        (
-            "https://example.com:8443/x",
-            true,
-            "example.com",
-            8443,
-            "example.com:8443",
-        ),
-        (
-            " http://127.0.0.1:8317 ",
-            false,
-            "127.0.0.1",
-            8317,
-            "127.0.0.1:8317",
-        ),
+        ("https://API.Example.com/v1", true, "api.example.com", 443, "api.example.com"),
+        ("HTTP://example.com:80", false, "example.com", 80, "example.com"),
+        ("http://example.com:443", false, "example.com", 443, "example.com:443"),
+        ("https://example.com:8443/x", true, "example.com", 8443, "example.com:8443"),
+        (" http://127.0.0.1:8317 ", false, "127.0.0.1", 8317, "127.0.0.1:8317"),
         ("http://[::1]:3000/v1", false, "::1", 3000, "[::1]:3000"),
-        (
-            "https://[2001:DB8:0::1]",
-            true,
-            "2001:db8::1",
-            443,
-            "[2001:db8::1]",
-        ),
-        (
-            "https://example.com:",
-            true,
-            "example.com",
-            443,
-            "example.com",
-        ),
-        (
-            "https://example.com?x=1",
-            true,
-            "example.com",
-            443,
-            "example.com",
-        ),
+        ("https://[2001:DB8:0::1]", true, "2001:db8::1", 443, "[2001:db8::1]"),
+        ("https://example.com:", true, "example.com", 443, "example.com"),
+        ("https://example.com?x=1", true, "example.com", 443, "example.com"),
     ] {
         let base = base(url);
         assert_eq!(
@@ -200,11 +88,7 @@ fn an_unusable_address_is_refused_with_advice() {
         ("https://example.com/a\\b", "percent-encoded"),
         ("https://example.com/a?b=\r\n", "percent-encoded"),
     ] {
-        let url = if url.ends_with('\n') {
-            format!("{url}c")
-        } else {
-            url.to_owned()
-        };
+        let url = if url.ends_with('\n') { format!("{url}c") } else { url.to_owned() };
         let error = BaseUrl::parse(&url, None).expect_err(&url);
         assert!(error.contains(advice), "{url}: {error}");
         assert!(!error.contains("secret"));
@@ -213,11 +97,7 @@ fn an_unusable_address_is_refused_with_advice() {
 
 #[test]
 fn origins_are_equal_when_a_connection_may_be_shared() {
-    let proxy = || {
-        Some(Arc::new(
-            OutboundProxy::parse("socks5h://127.0.0.1:1080").unwrap(),
-        ))
-    };
+    let proxy = || Some(Arc::new(OutboundProxy::parse("socks5h://127.0.0.1:1080").unwrap()));
     let origin = Origin::new(true, "Example.com", 443, None);
     assert_eq!(origin, Origin::new(true, "example.com", 443, None));
     assert_ne!(origin, Origin::new(false, "example.com", 443, None));
@@ -226,10 +106,7 @@ fn origins_are_equal_when_a_connection_may_be_shared() {
         Origin::new(true, "example.com", 443, proxy()),
         Origin::new(true, "example.com", 443, proxy())
     );
-    assert_eq!(
-        *base("https://example.com/v1").origin,
-        *base("https://EXAMPLE.com:443").origin
-    );
+    assert_eq!(*base("https://example.com/v1").origin, *base("https://EXAMPLE.com:443").origin);
 }
 
 #[test]
@@ -242,37 +119,14 @@ fn proxies_are_read_with_their_schemes_and_credentials() {
         ("socks4://proxy", ProxyScheme::Socks4, "proxy", 1080, None),
         ("socks4a://proxy:9", ProxyScheme::Socks4a, "proxy", 9, None),
         ("SOCKS5://Proxy", ProxyScheme::Socks5, "proxy", 1080, None),
-        (
-            "socks5h://[::1]:1081",
-            ProxyScheme::Socks5h,
-            "::1",
-            1081,
-            None,
-        ),
-        (
-            "http://ann:p%40ss%3Aword@proxy:1",
-            ProxyScheme::Http,
-            "proxy",
-            1,
-            Some(("ann", "p@ss:word")),
-        ),
-        (
-            "socks5://ann@proxy",
-            ProxyScheme::Socks5,
-            "proxy",
-            1080,
-            Some(("ann", "")),
-        ),
+        ("socks5h://[::1]:1081", ProxyScheme::Socks5h, "::1", 1081, None),
+        ("http://ann:p%40ss%3Aword@proxy:1", ProxyScheme::Http, "proxy", 1, Some(("ann", "p@ss:word"))),
+        ("socks5://ann@proxy", ProxyScheme::Socks5, "proxy", 1080, Some(("ann", ""))),
         ("socks5://@proxy", ProxyScheme::Socks5, "proxy", 1080, None),
     ] {
         let proxy = OutboundProxy::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        assert_eq!(
-            (proxy.scheme, proxy.host.as_str(), proxy.port),
-            (scheme, host, port),
-            "{text}"
-        );
-        let credentials =
-            credentials.map(|(user, password)| (user.to_owned(), password.to_owned()));
+        assert_eq!((proxy.scheme, proxy.host.as_str(), proxy.port), (scheme, host, port), "{text}");
+        let credentials = credentials.map(|(user, password)| (user.to_owned(), password.to_owned()));
         assert_eq!(proxy.credentials, credentials, "{text}");
     }
     for text in [
@@ -295,9 +149,6 @@ fn credentials_and_queries_stay_out_of_debug_output() {
     let proxy = Arc::new(OutboundProxy::parse("http://ann:hunter2@proxy:1").unwrap());
     let base = BaseUrl::parse("https://example.com/v1?key=hunter2", Some(proxy)).unwrap();
     for shown in [format!("{base:?}"), format!("{:?}", base.origin)] {
-        assert!(
-            !shown.contains("hunter2") && !shown.contains("ann"),
-            "{shown}"
-        );
+        assert!(!shown.contains("hunter2") && !shown.contains("ann"), "{shown}");
     }
 }

@@ -53,18 +53,12 @@ impl ModelPattern {
             None if text.contains(['*', '?']) => Kind::Glob,
             None => Kind::Exact,
         };
-        Ok(Self {
-            text: text.into(),
-            kind,
-        })
+        Ok(Self { text: text.into(), kind })
     }
 
     /// Reads a pattern that was saved or imported: an unusable regex is kept and never matches.
     pub fn stored(text: &str) -> Self {
-        Self::parse(text).unwrap_or_else(|_| Self {
-            text: text.trim().into(),
-            kind: Kind::Unusable,
-        })
+        Self::parse(text).unwrap_or_else(|_| Self { text: text.trim().into(), kind: Kind::Unusable })
     }
 
     pub fn as_str(&self) -> &str {
@@ -127,9 +121,7 @@ fn compile(body: &str) -> Result<Regex, PatternError> {
         return Err(PatternError("nothing follows `re:`".to_owned()));
     }
     if body.chars().count() > MAX_REGEX {
-        return Err(PatternError(format!(
-            "the regular expression is longer than {MAX_REGEX} characters"
-        )));
+        return Err(PatternError(format!("the regular expression is longer than {MAX_REGEX} characters")));
     }
     let build = |expression: &str| {
         RegexBuilder::new(expression)
@@ -138,20 +130,14 @@ fn compile(body: &str) -> Result<Regex, PatternError> {
             .map_err(|error| PatternError(format!("the regular expression is not usable: {error}")))
     };
     // Anchors at the ends hold for the whole body: `^a|b$` is `a` or `b` and nothing longer.
-    let (start, rest) = body
-        .strip_prefix('^')
-        .map_or(("", body), |rest| ("^", rest));
+    let (start, rest) = body.strip_prefix('^').map_or(("", body), |rest| ("^", rest));
     let (rest, end) = match rest.strip_suffix('$') {
         Some(kept) if !ends_in_escape(kept) => (kept, "$"),
         _ => (rest, ""),
     };
     // Compiled on its own first: `a)|(b` would become valid by being wrapped.
     let bare = build(rest)?;
-    if start.is_empty() && end.is_empty() {
-        Ok(bare)
-    } else {
-        build(&format!("{start}(?:{rest}){end}"))
-    }
+    if start.is_empty() && end.is_empty() { Ok(bare) } else { build(&format!("{start}(?:{rest}){end}")) }
 }
 
 /// Would the next character be escaped?
@@ -205,9 +191,7 @@ pub fn alias_equal(one: &str, other: &str) -> bool {
     if one.is_ascii() && other.is_ascii() {
         return one.eq_ignore_ascii_case(other);
     }
-    one.chars()
-        .flat_map(char::to_lowercase)
-        .eq(other.chars().flat_map(char::to_lowercase))
+    one.chars().flat_map(char::to_lowercase).eq(other.chars().flat_map(char::to_lowercase))
 }
 
 /// The name under which two spellings of one model meet.
@@ -267,11 +251,7 @@ mod tests {
             ("re:a{1,3}b", "aab", true),
             ("re:(", "re:(", true),
         ] {
-            assert_eq!(
-                ModelPattern::stored(pattern).matches(model),
-                expected,
-                "{pattern} on {model}"
-            );
+            assert_eq!(ModelPattern::stored(pattern).matches(model), expected, "{pattern} on {model}");
         }
     }
 
@@ -291,10 +271,7 @@ mod tests {
         ] {
             let error = ModelPattern::parse(pattern).expect_err(pattern).to_string();
             assert!(error.contains(reason), "{pattern}: {error}");
-            assert!(
-                !ModelPattern::stored(pattern).matches("claude"),
-                "{pattern}"
-            );
+            assert!(!ModelPattern::stored(pattern).matches("claude"), "{pattern}");
         }
     }
 
@@ -324,11 +301,7 @@ mod tests {
             ("Ünïcode", "x/ünïCODE", true),
         ] {
             assert_eq!(alias_equal(one, other), expected, "{one} and {other}");
-            assert_eq!(
-                norm(one) == norm(other) && !norm(one).is_empty(),
-                expected,
-                "{one} and {other}"
-            );
+            assert_eq!(norm(one) == norm(other) && !norm(one).is_empty(), expected, "{one} and {other}");
         }
     }
 

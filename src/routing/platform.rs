@@ -46,8 +46,9 @@ impl Platform {
             return Some(platform);
         }
         Some(match id.as_str() {
-            "newapi" | "new api" | "wong-gongyi" | "vo-api" | "super-api" | "rix-api"
-            | "neo-api" => Self::NewApi,
+            "newapi" | "new api" | "wong-gongyi" | "vo-api" | "super-api" | "rix-api" | "neo-api" => {
+                Self::NewApi
+            }
             "oneapi" | "one api" => Self::OneApi,
             "onehub" => Self::OneHub,
             "donehub" => Self::DoneHub,

@@ -36,9 +36,7 @@ pub enum CredentialRef {
 impl Policy {
     /// Do the patterns of this key name the model?
     pub fn supports(&self, model: &str) -> bool {
-        self.supported_models
-            .iter()
-            .any(|pattern| pattern.matches(model))
+        self.supported_models.iter().any(|pattern| pattern.matches(model))
     }
 
     /// The only routes a look-up of this model may use; `None` when all may be used.
@@ -56,39 +54,24 @@ impl Policy {
     }
 
     pub(super) fn excludes_credential(&self, channel: &Channel) -> bool {
-        self.excluded_credentials
-            .iter()
-            .any(|excluded| match (*excluded, channel.token_id) {
-                (
-                    CredentialRef::AccountToken {
-                        account_id,
-                        token_id,
-                    },
-                    Some(used),
-                ) => channel.account.id == account_id && used == token_id,
-                // A channel without a token uses an OAuth account's access token, anybody else's API key.
-                (CredentialRef::DefaultApiKey { account_id }, None) => {
-                    channel.account.id == account_id && !channel.account.oauth
-                }
-                _ => false,
-            })
+        self.excluded_credentials.iter().any(|excluded| match (*excluded, channel.token_id) {
+            (CredentialRef::AccountToken { account_id, token_id }, Some(used)) => {
+                channel.account.id == account_id && used == token_id
+            }
+            // A channel without a token uses an OAuth account's access token, anybody else's API key.
+            (CredentialRef::DefaultApiKey { account_id }, None) => {
+                channel.account.id == account_id && !channel.account.oauth
+            }
+            _ => false,
+        })
     }
 
     /// The key's own weight for a site; 1 unless a positive one is set.
     pub(super) fn site_multiplier(&self, site_id: i64) -> f64 {
-        positive_or_one(
-            self.site_weight_multipliers
-                .get(&site_id)
-                .copied()
-                .unwrap_or(1.0),
-        )
+        positive_or_one(self.site_weight_multipliers.get(&site_id).copied().unwrap_or(1.0))
     }
 }
 
 pub(super) fn positive_or_one(weight: f64) -> f64 {
-    if weight > 0.0 && weight.is_finite() {
-        weight
-    } else {
-        1.0
-    }
+    if weight > 0.0 && weight.is_finite() { weight } else { 1.0 }
 }

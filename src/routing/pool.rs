@@ -20,24 +20,11 @@ pub fn order(endpoints: &[Arc<Endpoint>], now: Millis) -> Order<'_> {
     if let [only] = endpoints {
         return Order::One(Some(only));
     }
-    let mut usable: Vec<_> = endpoints
-        .iter()
-        .filter(|endpoint| !endpoint.live.is_cooling(now))
-        .collect();
+    let mut usable: Vec<_> = endpoints.iter().filter(|endpoint| !endpoint.live.is_cooling(now)).collect();
     if usable.is_empty() {
-        return Order::One(
-            endpoints
-                .iter()
-                .min_by_key(|endpoint| endpoint.live.cooldown_until()),
-        );
+        return Order::One(endpoints.iter().min_by_key(|endpoint| endpoint.live.cooldown_until()));
     }
-    usable.sort_by_cached_key(|endpoint| {
-        (
-            endpoint.sort_order,
-            endpoint.live.last_selected(),
-            endpoint.id,
-        )
-    });
+    usable.sort_by_cached_key(|endpoint| (endpoint.sort_order, endpoint.live.last_selected(), endpoint.id));
     Order::Several(usable.into_iter())
 }
 
@@ -70,11 +57,7 @@ mod tests {
         last_selected: Option<Millis>,
         cooldown_until: Option<Millis>,
     ) -> Arc<Endpoint> {
-        let state = EndpointState {
-            cooldown_until,
-            last_selected,
-            ..EndpointState::default()
-        };
+        let state = EndpointState { cooldown_until, last_selected, ..EndpointState::default() };
         Arc::new(Endpoint {
             id: Some(id),
             base: BaseUrl::parse("https://example.com", None).unwrap(),
@@ -84,9 +67,7 @@ mod tests {
     }
 
     fn ids(endpoints: &[Arc<Endpoint>], now: Millis) -> Vec<i64> {
-        order(endpoints, now)
-            .filter_map(|endpoint| endpoint.id)
-            .collect()
+        order(endpoints, now).filter_map(|endpoint| endpoint.id).collect()
     }
 
     #[test]
@@ -103,20 +84,14 @@ mod tests {
 
     #[test]
     fn cooling_addresses_are_left_out_until_their_time_is_up() {
-        let pool = [
-            endpoint(1, 0, None, Some(1_000)),
-            endpoint(2, 1, None, None),
-        ];
+        let pool = [endpoint(1, 0, None, Some(1_000)), endpoint(2, 1, None, None)];
         assert_eq!(ids(&pool, 999), [2]);
         assert_eq!(ids(&pool, 1_000), [1, 2]);
     }
 
     #[test]
     fn when_all_cool_the_one_that_recovers_soonest_is_used() {
-        let pool = [
-            endpoint(1, 0, None, Some(3_000)),
-            endpoint(2, 1, None, Some(2_000)),
-        ];
+        let pool = [endpoint(1, 0, None, Some(3_000)), endpoint(2, 1, None, Some(2_000))];
         assert_eq!(ids(&pool, 100), [2]);
         assert_eq!(ids(&[endpoint(7, 0, None, Some(9_000))], 100), [7]);
         assert!(ids(&[], 100).is_empty());

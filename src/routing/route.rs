@@ -88,11 +88,7 @@ impl Route {
     /// The model this route sends upstream for a requested one (routing.md 3.3): by a mapping rule whose
     /// key is the very name, else by the first whose key matches, else the name itself.
     pub fn mapped<'r>(&'r self, model: &'r str) -> &'r str {
-        let rules = || {
-            self.mapping
-                .iter()
-                .filter(|(_, upstream)| !upstream.is_empty())
-        };
+        let rules = || self.mapping.iter().filter(|(_, upstream)| !upstream.is_empty());
         rules()
             .find(|(key, _)| key.as_str() == model)
             .or_else(|| rules().find(|(key, _)| key.matches(model)))

@@ -114,11 +114,7 @@ pub fn scores(
             contribution: 0.0,
         });
     }
-    let range = if highest > lowest {
-        highest - lowest
-    } else {
-        1.0
-    };
+    let range = if highest > lowest { highest - lowest } else { 1.0 };
     for (score, channel) in scores.iter_mut().zip(candidates) {
         let site = &channel.account.site;
         let record = sites[&site.id];
@@ -128,10 +124,8 @@ pub fn scores(
         score.site_channels = record.channels;
         score.site_weight = positive_or_one(site.global_weight) * policy.site_multiplier(site.id);
         score.history = record.history();
-        score.contribution = score.base / f64::from(record.channels)
-            * score.site_weight
-            * score.history
-            * conditions(channel);
+        score.contribution =
+            score.base / f64::from(record.channels) * score.site_weight * score.history * conditions(channel);
         if score.tier == CostTier::Fallback {
             score.contribution /= score.cost.max(1.0);
         }

@@ -32,26 +32,17 @@ pub enum Selection<'r> {
 
 /// Picks a channel of the matched route. `random` gives numbers in [0, 1) and is asked only when there
 /// are several candidates.
-pub fn select<'r>(
-    found: &Match<'r>,
-    ask: &Ask<'r>,
-    random: &mut dyn FnMut() -> f64,
-) -> Selection<'r> {
+pub fn select<'r>(found: &Match<'r>, ask: &Ask<'r>, random: &mut dyn FnMut() -> f64) -> Selection<'r> {
     let asked = Asked::new(found.route, found.by_display_name, ask);
     let mut earliest_cooldown: Option<Millis> = None;
-    let eligible = found
-        .route
-        .channels
-        .iter()
-        .filter(|channel| match asked.obstacle(channel) {
-            None => true,
-            Some(Obstacle::Cooling { until }) => {
-                earliest_cooldown =
-                    Some(earliest_cooldown.map_or(until, |earliest| earliest.min(until)));
-                false
-            }
-            Some(_) => false,
-        });
+    let eligible = found.route.channels.iter().filter(|channel| match asked.obstacle(channel) {
+        None => true,
+        Some(Obstacle::Cooling { until }) => {
+            earliest_cooldown = Some(earliest_cooldown.map_or(until, |earliest| earliest.min(until)));
+            false
+        }
+        Some(_) => false,
+    });
     let picked = match found.route.strategy {
         Strategy::RoundRobin => eligible.min_by_key(|channel| turn(channel)),
         Strategy::Weighted | Strategy::StableFirst => match preferred(eligible) {
@@ -64,10 +55,7 @@ pub fn select<'r>(
         },
     };
     match picked {
-        Some(channel) => Selection::Channel {
-            channel,
-            upstream_model: upstream_model(channel, &asked),
-        },
+        Some(channel) => Selection::Channel { channel, upstream_model: upstream_model(channel, &asked) },
         None => Selection::NoneEligible { earliest_cooldown },
     }
 }
@@ -119,12 +107,7 @@ fn drawn(scores: &[Score], u: f64) -> usize {
 /// one millisecond.
 fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, i64) {
     let totals = channel.live.totals();
-    (
-        totals.last_selected.or(totals.last_used),
-        channel.live.selection_number(),
-        totals.last_used,
-        channel.id,
-    )
+    (totals.last_selected.or(totals.last_used), channel.live.selection_number(), totals.last_used, channel.id)
 }
 
 /// The model as this upstream calls it (routing.md 3.3): behind an alias the channel's own name for it;

@@ -52,11 +52,7 @@ impl Snapshot {
         routes.sort_unstable_by_key(|route| route.id);
         sites.sort_unstable_by_key(|site| site.id);
         for route in routes.iter_mut().filter(|route| route.is_exact()) {
-            for channel in route
-                .channels
-                .iter_mut()
-                .filter(|channel| channel.source_model.is_none())
-            {
+            for channel in route.channels.iter_mut().filter(|channel| channel.source_model.is_none()) {
                 Arc::make_mut(channel).source_model = Some(route.pattern.clone());
             }
         }
@@ -65,44 +61,25 @@ impl Snapshot {
                 let gathered = gathered(&routes, sources);
                 routes[position].channels = gathered;
             }
-            routes[position]
-                .channels
-                .sort_unstable_by_key(|channel| channel.id);
+            routes[position].channels.sort_unstable_by_key(|channel| channel.id);
         }
         let routes: Vec<Arc<Route>> = routes.into_iter().map(Arc::new).collect();
-        Self {
-            index: Index::new(&routes),
-            routes,
-            sites,
-            weights,
-        }
+        Self { index: Index::new(&routes), routes, sites, weights }
     }
 
     /// The route for a model, among those the key's policy leaves for it.
     pub fn lookup<'s>(&'s self, model: &str, policy: &Policy) -> Option<Match<'s>> {
         let only = policy.routes_for(model);
         let usable = |route: &&Arc<Route>| only.is_none_or(|ids| ids.contains(&route.id));
-        let named = |names: &'s Names| {
-            names
-                .get(model)
-                .and_then(|routes| routes.iter().find(usable))
-        };
-        let found = |by_display_name| {
-            move |route| Match {
-                route,
-                by_display_name,
-                weights: &self.weights,
-            }
-        };
+        let named = |names: &'s Names| names.get(model).and_then(|routes| routes.iter().find(usable));
+        let found = |by_display_name| move |route| Match { route, by_display_name, weights: &self.weights };
         named(&self.index.groups)
             .map(found(true))
             .or_else(|| named(&self.index.exact).map(found(false)))
             .or_else(|| named(&self.index.aliases).map(found(true)))
             .or_else(|| {
                 let mut patterns = self.index.patterns.iter().filter(usable);
-                patterns
-                    .find(|route| route.pattern.matches(model))
-                    .map(found(false))
+                patterns.find(|route| route.pattern.matches(model)).map(found(false))
             })
     }
 
@@ -112,10 +89,7 @@ impl Snapshot {
         if policy.lists_nothing() {
             return !policy.managed;
         }
-        let mut allowed = policy
-            .allowed_route_ids
-            .iter()
-            .filter_map(|id| self.route(*id));
+        let mut allowed = policy.allowed_route_ids.iter().filter_map(|id| self.route(*id));
         policy.supports(model) || allowed.any(|route| route.enabled && route.public_name() == model)
     }
 
@@ -151,18 +125,11 @@ impl Snapshot {
         };
         let ask = Ask::new(model, policy, now);
         let asked = Asked::new(found.route, found.by_display_name, &ask);
-        found
-            .route
-            .channels
-            .iter()
-            .any(|channel| asked.obstacle(channel).is_none())
+        found.route.channels.iter().any(|channel| asked.obstacle(channel).is_none())
     }
 
     fn sources_of_named_groups(&self) -> HashSet<i64> {
-        let named = self
-            .routes
-            .iter()
-            .filter(|route| route.enabled && route.alias().is_some());
+        let named = self.routes.iter().filter(|route| route.enabled && route.alias().is_some());
         named
             .filter_map(|route| match &route.mode {
                 RouteMode::ExplicitGroup { sources } => Some(sources),
@@ -177,9 +144,7 @@ impl Snapshot {
     /// route's name, which would be looked up first.
     fn shadowed(&self, name: &str) -> bool {
         self.index.patterns.iter().any(|route| {
-            route
-                .alias()
-                .is_some_and(|alias| !self.index.exact.contains_key(alias))
+            route.alias().is_some_and(|alias| !self.index.exact.contains_key(alias))
                 && route.pattern.matches(name)
         })
     }
@@ -195,10 +160,7 @@ impl Snapshot {
     }
 
     pub fn route(&self, id: i64) -> Option<&Arc<Route>> {
-        let found = self
-            .routes
-            .binary_search_by_key(&id, |route| route.id)
-            .ok()?;
+        let found = self.routes.binary_search_by_key(&id, |route| route.id).ok()?;
         Some(&self.routes[found])
     }
 
@@ -209,17 +171,13 @@ impl Snapshot {
 
     /// Every channel once, by its owning route. Walks all routes: for rare events, not for requests.
     pub fn channels(&self) -> impl Iterator<Item = &Arc<Channel>> {
-        self.routes
-            .iter()
-            .filter(|route| !route.is_group())
-            .flat_map(|route| &route.channels)
+        self.routes.iter().filter(|route| !route.is_group()).flat_map(|route| &route.channels)
     }
 
     /// The channels that use the same credential, this one included: they share its usage limit (routing.md 9.1).
     pub fn sharing_credential(&self, channel: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let (account, token) = (channel.account.id, channel.token_id);
-        self.channels()
-            .filter(move |other| other.token_id == token && other.account.id == account)
+        self.channels().filter(move |other| other.token_id == token && other.account.id == account)
     }
 }
 
@@ -255,20 +213,12 @@ impl Index {
     fn new(routes: &[Arc<Route>]) -> Self {
         let mut index = Self::default();
         for route in routes.iter().filter(|route| route.enabled) {
-            let aliases = if route.is_group() {
-                &mut index.groups
-            } else {
-                &mut index.aliases
-            };
+            let aliases = if route.is_group() { &mut index.groups } else { &mut index.aliases };
             if let Some(alias) = route.alias() {
                 aliases.entry(alias.into()).or_default().push(route.clone());
             }
             if route.is_exact() {
-                index
-                    .exact
-                    .entry(route.pattern.as_str().into())
-                    .or_default()
-                    .push(route.clone());
+                index.exact.entry(route.pattern.as_str().into()).or_default().push(route.clone());
             } else if !route.is_group() {
                 index.patterns.push(route.clone());
             }

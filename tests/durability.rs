@@ -1,0 +1,127 @@
+//! kill -9 under load: an answered admin change is never lost, and of the log at most its last
+//! moments. `SWITCHYARD_KILL_ROUNDS=50` makes the proof longer.
+
+mod support;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use support::{Caller, Gateway, Upstream, eventually};
+
+const MODEL: &str = "model-durable";
+
+/// What telemetry may still be on its way (data.md J), and a margin for a busy machine.
+const TELEMETRY_AGE: Duration = Duration::from_millis(250 + 150);
+
+fn rounds() -> usize {
+    let wanted = std::env::var("SWITCHYARD_KILL_ROUNDS").ok();
+    wanted.and_then(|text| text.parse().ok()).unwrap_or(8)
+}
+
+#[test]
+fn an_answered_admin_change_survives_a_kill() {
+    let mut gateway = Gateway::start();
+    // Ids and names that were answered; deleted ones are marked.
+    let mut promised: Vec<(i64, String, bool)> = Vec::new();
+    for round in 0..rounds() {
+        let answered = Mutex::new(Vec::new());
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for hand in 0..3 {
+                let (admin, answered, over) = (gateway.admin(), &answered, &over);
+                scope.spawn(move || {
+                    for number in 0.. {
+                        let name = format!("s-{round}-{hand}-{number}");
+                        let Some(change) = change(&admin, name) else { break };
+                        answered.lock().expect("no panic").push(change);
+                        if over.load(Ordering::SeqCst) {
+                            break;
+                        }
+                    }
+                });
+            }
+            let enough = 20 + round;
+            eventually("some changes are answered", || {
+                (answered.lock().expect("no panic").len() >= enough).then_some(())
+            });
+            gateway.kill();
+            over.store(true, Ordering::SeqCst);
+        });
+        promised.extend(answered.into_inner().expect("no panic"));
+        gateway = gateway.restart();
+        let sites = gateway.admin().get("/api/sites").expect(200);
+        let sites = sites.as_array().expect("sites");
+        for (id, name, deleted) in &promised {
+            let found = sites.iter().find(|site| site["id"] == *id);
+            if *deleted {
+                assert!(found.is_none(), "round {round}: {name} came back");
+            } else {
+                let found = found.unwrap_or_else(|| panic!("round {round}: {name} is lost"));
+                assert_eq!(found["name"], name.as_str(), "round {round}: its last answered change");
+            }
+        }
+    }
+}
+
+/// Creates a site, renames it, and deletes every third one: what was answered last holds.
+/// `None` when the process went away before the first answer.
+fn change(admin: &Caller, name: String) -> Option<(i64, String, bool)> {
+    let body = json!({"name": "new", "url": format!("https://{name}.example"), "platform": "openai"});
+    let created = admin.try_send(support::Ask::post("/api/sites").json(&body)).ok()?;
+    let id = created.expect(200)["id"].as_i64().expect("an id");
+    let path = format!("/api/sites/{id}");
+    // From here on an unanswered change may or may not have happened: ask nothing more about it.
+    let renamed = admin.try_send(support::Ask::new("PUT", &path).json(&json!({"name": name}))).ok()?;
+    renamed.expect(200);
+    if id % 3 != 0 {
+        return Some((id, name, false));
+    }
+    admin.try_send(support::Ask::new("DELETE", &path)).ok()?.expect(200);
+    Some((id, name, true))
+}
+
+#[test]
+fn at_most_the_last_moments_of_the_log_are_lost_in_a_kill() {
+    let upstream = Upstream::start(&[MODEL]);
+    let mut gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let mut sent_before = 0;
+    for round in 0..rounds().div_ceil(2) {
+        let finished = Mutex::new(Vec::new());
+        let killed = std::thread::scope(|scope| {
+            for _ in 0..4 {
+                let (client, finished) = (gateway.client(), &finished);
+                scope.spawn(move || {
+                    while let Ok(answer) = client.try_send(Caller::chat_ask(MODEL, false)) {
+                        assert_eq!(answer.status, 200, "{}", answer.text());
+                        finished.lock().expect("no panic").push(Instant::now());
+                    }
+                });
+            }
+            let started = Instant::now();
+            let least = TELEMETRY_AGE + Duration::from_millis(300);
+            eventually("enough requests are answered", || {
+                let enough = finished.lock().expect("no panic").len() >= 50;
+                (enough && started.elapsed() > least).then_some(())
+            });
+            let killed = Instant::now();
+            gateway.kill();
+            killed
+        });
+        let finished = finished.into_inner().expect("no panic");
+        let old = finished.iter().filter(|&&at| killed.duration_since(at) > TELEMETRY_AGE).count();
+        gateway = gateway.restart();
+        let page = gateway.admin().get("/api/stats/proxy-logs?limit=1").expect(200);
+        let rows = page["summary"]["totalCount"].as_u64().expect("a count") as usize;
+        assert!(rows >= sent_before + old, "round {round}: {rows} rows, {old} were old enough");
+        sent_before = rows;
+        gateway.client().chat(MODEL).expect(200);
+        eventually("the log goes on", || {
+            let page = gateway.admin().get("/api/stats/proxy-logs?limit=1").expect(200);
+            (page["summary"]["totalCount"].as_u64()? as usize == sent_before + 1).then_some(())
+        });
+        sent_before += 1;
+    }
+}

@@ -1,0 +1,205 @@
+//! The proxy log: every attempt a row, filtered, paged, summed up, and pruned.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Gateway, Home, Reply, Setup, Upstream, eventually, seconds_ahead, wire};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// Two sites; three successes on `alpha`, one failure on `beta` (the client's own mistake).
+fn filled() -> (Gateway, [Upstream; 2]) {
+    let (one, two) = (Upstream::start(&["alpha"]), Upstream::start(&["beta_x", "betaxx"]));
+    let gateway = Gateway::start();
+    gateway.add("one", &one);
+    gateway.add("two", &two);
+    for _ in 0..2 {
+        gateway.client().chat("alpha").expect(200);
+    }
+    gateway.client().chat_streamed("alpha");
+    two.answer(CHAT, Reply::error(400, "Unknown parameter: x"));
+    gateway.client().chat("beta_x").expect(400);
+    gateway.wait_for_logs(4);
+    (gateway, [one, two])
+}
+
+fn page(gateway: &Gateway, query: &str) -> Value {
+    gateway.admin().get(&format!("/api/stats/proxy-logs{query}")).expect(200)
+}
+
+fn items(gateway: &Gateway, query: &str) -> Vec<Value> {
+    page(gateway, query)["items"].as_array().expect("items").clone()
+}
+
+#[test]
+fn a_row_tells_what_happened() {
+    let (gateway, _upstreams) = filled();
+    let rows = gateway.wait_for_logs(4);
+    for (field, value) in [
+        ("modelRequested", json!("alpha")),
+        ("modelActual", json!("alpha")),
+        ("status", json!("success")),
+        ("httpStatus", json!(200)),
+        ("isStream", json!(false)),
+        ("promptTokens", json!(wire::PROMPT_TOKENS)),
+        ("completionTokens", json!(wire::COMPLETION_TOKENS)),
+        ("totalTokens", json!(wire::PROMPT_TOKENS + wire::COMPLETION_TOKENS)),
+        ("usageSource", json!("upstream")),
+        ("retryCount", json!(0)),
+        ("siteName", json!("one")),
+        ("downstreamApiKeyId", json!(null)),
+    ] {
+        assert_eq!(rows[0].get(field), Some(&value), "{field}: {}", rows[0]);
+    }
+    assert!(rows[0]["estimatedCost"].is_number());
+    assert!((-60..=1).contains(&seconds_ahead(&rows[0]["createdAt"])), "{}", rows[0]);
+    assert_eq!(rows[2]["isStream"], true);
+    assert_eq!(rows[3]["status"], "failed");
+    assert_eq!(rows[3]["httpStatus"], 400);
+    let message = rows[3]["errorMessage"].as_str().unwrap_or_default();
+    assert!(message.contains("[downstream:/v1/chat/completions]"), "{message}");
+    assert!(message.contains("Unknown parameter: x"), "{message}");
+}
+
+#[test]
+fn one_row_can_be_read_by_itself() {
+    let (gateway, _upstreams) = filled();
+    let row = &gateway.wait_for_logs(4)[0];
+    let one = gateway.admin().get(&format!("/api/stats/proxy-logs/{}", row["id"])).expect(200);
+    assert_eq!(one["id"], row["id"]);
+    assert_eq!(one["modelRequested"], "alpha");
+    assert!(one.get("billingDetails").is_some(), "{one}");
+    assert!(gateway.admin().get("/api/stats/proxy-logs/99999").expect(404)["message"].is_string());
+    assert!(gateway.admin().get("/api/stats/proxy-logs/x1").expect(400)["message"].is_string());
+}
+
+#[test]
+fn the_newest_row_comes_first_and_pages_follow() {
+    let (gateway, _upstreams) = filled();
+    let all = page(&gateway, "");
+    assert_eq!((&all["total"], &all["page"], &all["pageSize"]), (&json!(4), &json!(1), &json!(50)));
+    let ids: Vec<i64> = items(&gateway, "").iter().map(|row| row["id"].as_i64().expect("an id")).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] > pair[1]), "{ids:?}");
+    let second = page(&gateway, "?limit=3&offset=3");
+    assert_eq!((&second["total"], &second["page"], &second["pageSize"]), (&json!(4), &json!(2), &json!(3)));
+    assert_eq!(second["items"][0]["id"], ids[3]);
+    assert!(items(&gateway, "?offset=10").is_empty());
+    // Out of range is brought back into it.
+    assert_eq!(page(&gateway, "?limit=1000")["pageSize"], 100);
+    assert_eq!(page(&gateway, "?limit=0")["pageSize"], 1);
+}
+
+#[test]
+fn rows_are_filtered() {
+    let (gateway, _upstreams) = filled();
+    let sites = gateway.admin().get("/api/sites").expect(200);
+    let site = |index: usize| sites[index]["id"].as_i64().expect("an id");
+    for (query, count) in [
+        ("?status=success".to_owned(), 3),
+        ("?status=failed".to_owned(), 1),
+        ("?status=anything".to_owned(), 4),
+        ("?search=ALPH".to_owned(), 3),
+        ("?search=beta_x".to_owned(), 1),
+        ("?search=%25".to_owned(), 0),
+        ("?search=a_pha".to_owned(), 0),
+        ("?search=nothing-like-it".to_owned(), 0),
+        (format!("?siteId={}", site(0)), 3),
+        (format!("?siteId={}", site(1)), 1),
+        (format!("?siteId={}&status=success", site(1)), 0),
+        ("?from=2020-01-01".to_owned(), 4),
+        ("?from=2099-01-01".to_owned(), 0),
+        ("?to=2020-01-01T00:00:00Z".to_owned(), 0),
+        ("?from=2020-01-01&to=2099-01-01".to_owned(), 4),
+        ("?from=nonsense".to_owned(), 4),
+        ("?client=nonsense".to_owned(), 4),
+    ] {
+        let answer = page(&gateway, &query);
+        assert_eq!(answer["items"].as_array().map(Vec::len), Some(count), "{query}");
+        assert_eq!(answer["total"], count, "{query}");
+    }
+}
+
+#[test]
+fn the_summary_counts_what_every_filter_but_the_status_leaves() {
+    let (gateway, _upstreams) = filled();
+    let tokens = 3 * (wire::PROMPT_TOKENS + wire::COMPLETION_TOKENS);
+    for query in ["", "?status=failed", "?view=meta"] {
+        let summary = page(&gateway, query)["summary"].clone();
+        assert_eq!(summary["totalCount"], 4, "{query}: {summary}");
+        assert_eq!(summary["successCount"], 3, "{query}");
+        assert_eq!(summary["failedCount"], 1, "{query}");
+        assert_eq!(summary["totalTokensAll"], tokens, "{query}");
+        assert!(summary["totalCost"].is_number(), "{query}");
+    }
+    assert_eq!(page(&gateway, "?search=beta")["summary"]["totalCount"], 1);
+    let meta = page(&gateway, "");
+    assert!(meta["clientOptions"].is_array());
+    let names: Vec<_> = meta["sites"].as_array().expect("sites").iter().map(|site| &site["name"]).collect();
+    assert_eq!(names, ["one", "two"]);
+}
+
+#[test]
+fn one_half_of_the_answer_may_be_asked_for() {
+    let (gateway, _upstreams) = filled();
+    let query = page(&gateway, "?view=query");
+    assert!(query.get("items").is_some() && query.get("summary").is_none(), "{query}");
+    let meta = page(&gateway, "?view=meta");
+    assert!(meta.get("items").is_none() && meta.get("summary").is_some(), "{meta}");
+}
+
+#[test]
+fn a_row_outlives_the_site_it_was_about() {
+    let (gateway, _upstreams) = filled();
+    let site = gateway.admin().get("/api/sites").expect(200)[0]["id"].clone();
+    gateway.admin().delete(&format!("/api/sites/{site}")).expect(200);
+    let rows = gateway.wait_for_logs(4);
+    assert_eq!(rows[0]["modelRequested"], "alpha");
+    assert_eq!(rows[0]["siteName"], json!(null), "{}", rows[0]);
+}
+
+#[test]
+fn a_request_that_was_never_sent_upstream_is_no_attempt() {
+    let gateway = Gateway::start();
+    gateway.client().post(CHAT, &json!({"messages": []})).expect(400);
+    gateway.anyone().post(CHAT, &json!({"model": "m"})).expect(401);
+    assert!(gateway.logs().is_empty());
+}
+
+/// Stores three rows, makes all but one of them 40 days old, and starts again with `days`.
+fn after_forty_days(days: &str) -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&["alpha"]);
+    let home = Home::new();
+    let mut gateway = Setup::default().start_in(home.clone());
+    gateway.add("site", &upstream);
+    for _ in 0..3 {
+        gateway.client().chat("alpha").expect(200);
+    }
+    gateway.wait_for_logs(3);
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    let database = rusqlite::Connection::open(home.data_dir().join("switchyard.db")).expect("it opens");
+    let aged = database.execute(
+        "UPDATE proxy_logs SET created_at = created_at - 40 * 86400000 WHERE id < (SELECT MAX(id) FROM proxy_logs)",
+        [],
+    );
+    assert_eq!(aged.expect("rows of the log"), 2);
+    drop(database);
+    (Setup::default().with("PROXY_LOG_RETENTION_DAYS", days).start_in(home), upstream)
+}
+
+#[test]
+fn rows_older_than_the_retention_are_pruned_at_start() {
+    for days in ["", "39"] {
+        let (gateway, _upstream) = after_forty_days(days);
+        eventually("the old rows are gone", || (gateway.logs().len() == 1).then_some(()));
+    }
+}
+
+#[test]
+fn without_a_retention_nothing_is_pruned() {
+    for days in ["0", "41"] {
+        let (gateway, _upstream) = after_forty_days(days);
+        gateway.client().chat("alpha").expect(200);
+        gateway.wait_for_logs(4);
+    }
+}

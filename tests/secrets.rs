@@ -1,0 +1,145 @@
+//! No credential is readable in any file, in any answer, or in the log at any level.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{ADMIN_TOKEN, Ask, Caller, Gateway, PROXY_TOKEN, Reply, Setup, Upstream};
+
+const MODEL: &str = "model-secret";
+const KEY: &str = "sk-live-upstream-AbCdEf0123456789";
+const SECOND_KEY: &str = "sk-live-upstream-second-987654";
+const NEW_ADMIN_TOKEN: &str = "renewed-admin-token-5566";
+const MISTYPED: &str = "sk-mistyped-by-a-person-4711";
+const HEADER_SECRET: &str = "header-secret-1a2b3c";
+const PROXY_PASSWORD: &str = "proxy-password-9z8y7x";
+
+const SECRETS: [&str; 9] = [
+    KEY,
+    SECOND_KEY,
+    ADMIN_TOKEN,
+    NEW_ADMIN_TOKEN,
+    PROXY_TOKEN,
+    MISTYPED,
+    HEADER_SECRET,
+    PROXY_PASSWORD,
+    "credential-secret-of-the-tests",
+];
+
+/// Uses every place where a credential passes, at the chattiest log level.
+fn busy_gateway() -> (Gateway, Upstream, Vec<Value>) {
+    let upstream = Upstream::start(&[MODEL]);
+    let setup = Setup::default()
+        .with("LOG_LEVEL", "trace")
+        .with("SYSTEM_PROXY_URL", &format!("http://system:{PROXY_PASSWORD}@127.0.0.1:9"));
+    let gateway = setup.start();
+    let mut answers = Vec::new();
+    let admin = gateway.admin();
+    let mut keep = |answer: support::Answer| {
+        let value: Value = serde_json::from_slice(&answer.body).unwrap_or(json!(answer.text()));
+        answers.push(value.clone());
+        value
+    };
+
+    let headers = json!({"x-secret": HEADER_SECRET}).to_string();
+    let site = keep(admin.post(
+        "/api/sites",
+        &json!({"name": "s", "url": upstream.url(), "platform": "openai", "customHeaders": headers}),
+    ));
+    let proxied = json!({"name": "p", "url": "https://p.example", "platform": "openai",
+        "proxyUrl": format!("socks5://user:{PROXY_PASSWORD}@127.0.0.1:9")});
+    keep(admin.post("/api/sites", &proxied));
+    let account = json!({"siteId": site["id"], "accessToken": KEY, "credentialMode": "apikey"});
+    keep(admin.post("/api/accounts/verify-token", &account));
+    let account = keep(admin.post("/api/accounts", &account));
+    gateway.wait_for_task(&account);
+    let path = format!("/api/accounts/{}", account["id"]);
+    keep(admin.put(&path, &json!({"apiToken": SECOND_KEY})));
+
+    keep(gateway.client().chat(MODEL));
+    keep(gateway.anyone().get(&format!("/v1/models?key={PROXY_TOKEN}")));
+    keep(gateway.anyone().get(&format!("/v1/models?key={MISTYPED}")));
+    keep(gateway.anyone().get(&format!("/api/sites?token={MISTYPED}")));
+    for header in ["authorization", "x-api-key", "x-goog-api-key", "cookie"] {
+        let ask = Caller::chat_ask(MODEL, false).header(header, MISTYPED);
+        keep(gateway.anyone().send(ask));
+        keep(gateway.anyone().send(Ask::new("GET", "/api/sites").header(header, MISTYPED)));
+    }
+    // An upstream that repeats the key it was given.
+    let echo = format!("Incorrect API key provided: {SECOND_KEY}");
+    upstream.answer("/v1/chat/completions", Reply::error(401, &echo));
+    upstream.answer("/v1/models", Reply::error(401, &echo));
+    keep(gateway.client().chat(MODEL));
+    keep(admin.put(&path, &json!({"apiToken": SECOND_KEY})));
+    let change = json!({"oldToken": ADMIN_TOKEN, "newToken": NEW_ADMIN_TOKEN});
+    keep(admin.post("/api/settings/auth/change", &change));
+
+    let admin = gateway.anyone().with("authorization", &format!("Bearer {NEW_ADMIN_TOKEN}"));
+    for path in [
+        "/api/sites",
+        "/api/accounts",
+        "/api/routes",
+        "/api/routes/summary",
+        "/api/tasks",
+        "/api/stats/proxy-logs",
+        "/api/settings/auth/info",
+        "/api/events",
+        "/metrics",
+    ] {
+        keep(admin.get(path));
+    }
+    (gateway, upstream, answers)
+}
+
+#[test]
+fn a_credential_is_in_no_file_no_answer_and_no_log_line() {
+    let (mut gateway, _upstream, answers) = busy_gateway();
+    for answer in &answers {
+        for secret in SECRETS {
+            assert!(!answer.to_string().contains(secret), "{secret} in the answer {answer}");
+        }
+    }
+    no_file_holds_a_secret(&gateway);
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    no_file_holds_a_secret(&gateway);
+    let output = gateway.output();
+    assert!(!output.is_empty());
+    for secret in SECRETS {
+        let line = output.lines().find(|line| line.contains(secret));
+        assert!(line.is_none(), "{secret} in the log line {line:?}");
+    }
+}
+
+fn no_file_holds_a_secret(gateway: &Gateway) {
+    let files = gateway.home().files();
+    assert!(!files.is_empty());
+    for (path, bytes) in files {
+        for secret in SECRETS {
+            let found = bytes.windows(secret.len()).any(|part| part == secret.as_bytes());
+            assert!(!found, "{secret} in {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_stored_credential_is_sealed_and_a_copy_in_another_column_would_not_open() {
+    let (mut gateway, _upstream, _) = busy_gateway();
+    gateway.kill();
+    let path = gateway.home().data_dir().join("switchyard.db");
+    let database = rusqlite::Connection::open(path).expect("the database opens");
+    let sealed: String =
+        database.query_row("SELECT api_token FROM accounts", [], |row| row.get(0)).expect("an account");
+    assert!(sealed.starts_with("enc:2:"), "{sealed}");
+    let headers: String = database
+        .query_row("SELECT custom_headers FROM sites WHERE name = 's'", [], |row| row.get(0))
+        .expect("a site");
+    assert!(headers.starts_with("enc:2:"), "{headers}");
+    database
+        .execute("UPDATE sites SET custom_headers = ?1 WHERE name = 's'", [&sealed])
+        .expect("a value copied into another column");
+    drop(database);
+    // It starts all the same, and never sends one column's secret as another's.
+    let restarted = gateway.restart();
+    let sites = restarted.anyone().with("authorization", &format!("Bearer {NEW_ADMIN_TOKEN}"));
+    assert!(!sites.get("/api/sites").text().contains(SECOND_KEY));
+}

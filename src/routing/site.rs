@@ -59,12 +59,16 @@ pub struct Account {
 }
 
 /// A credential in the clear. It shows itself only to those who ask for it by name.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
 // === impl Secret ===
 
 impl Secret {
+    pub fn new(value: impl Into<Arc<str>>) -> Self {
+        Self(value.into())
+    }
+
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -57,7 +57,7 @@ impl Database {
         let sealer = keys.finish(&mut connection, options)?;
 
         let queue = Queue::new();
-        let recorder = Recorder::new(Dialect::Sqlite, options.zone.clone());
+        let recorder = Recorder::new(Dialect::Sqlite, options.time_zone.clone());
         let writer = Writer::new(Arc::clone(&queue), connection, recorder);
         let writer = thread::Builder::new()
             .name("store-writer".into())

@@ -43,6 +43,18 @@ pub struct NewEvent {
 }
 
 impl NewEvent {
+    /// A background task began, ended or failed.
+    pub fn task(title: String, message: String, failed: bool) -> Self {
+        Self {
+            kind: "status",
+            title,
+            message: Some(message),
+            level: if failed { EventLevel::Error } else { EventLevel::Info },
+            related_id: None,
+            related_type: Some("task"),
+        }
+    }
+
     /// The insertion, for a batch that changes what the event is about.
     pub fn insert(self, now: Millis) -> Statement {
         Statement::new(

@@ -146,3 +146,95 @@ pub(super) fn run(connection: &mut Connection, steps: &[Step], now: Millis) -> R
     }
     transaction.commit().map_err(|error| failed("commit", error))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: Step = Step {
+        version: 1,
+        name: "0001_one",
+        shared: "CREATE TABLE one (id {{id}}, name {{key}} NOT NULL);",
+        replacements: &[],
+    };
+
+    fn database() -> Connection {
+        Connection::open_in_memory().expect("a database")
+    }
+
+    #[test]
+    fn every_file_of_the_folder_is_a_step_in_order() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/sql");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .expect("the folder")
+            .map(|entry| entry.expect("an entry").file_name().into_string().expect("a UTF-8 name"))
+            .collect();
+        files.sort_unstable();
+        let steps: Vec<String> = STEPS.iter().map(|step| format!("{}.sql", step.name)).collect();
+        assert_eq!(files, steps);
+        assert!(STEPS.is_sorted_by(|one, next| one.version < next.version));
+        for step in STEPS {
+            assert!(step.name.starts_with(&format!("{:04}_", step.version)), "{}", step.name);
+        }
+    }
+
+    #[test]
+    fn no_dialect_is_left_with_a_token() {
+        for step in STEPS {
+            for dialect in [Dialect::Sqlite, Dialect::Postgres, Dialect::Mysql] {
+                let text = expand(step.text(dialect), dialect);
+                assert!(!text.contains("{{"), "{} for {dialect:?}", step.name);
+            }
+        }
+    }
+
+    #[test]
+    fn steps_are_applied_once() {
+        let mut database = database();
+        for _ in 0..2 {
+            run(&mut database, STEPS, 7).expect("the schema is up to date");
+        }
+        let applied: i64 = database
+            .query_row("SELECT COUNT(*) FROM schema_migrations WHERE applied_at = 7", [], |row| row.get(0))
+            .expect("a count");
+        assert_eq!(applied, STEPS.len() as i64);
+    }
+
+    #[test]
+    fn a_step_changed_after_its_application_stops_the_start() {
+        let mut database = database();
+        run(&mut database, &[ONE], 0).expect("the first time");
+        let changed = Step { shared: "CREATE TABLE one (id {{id}});", ..ONE };
+        let error = run(&mut database, &[changed], 0).expect_err("it was changed");
+        assert!(error.to_string().contains("0001_one was changed"), "{error}");
+    }
+
+    #[test]
+    fn a_step_that_fails_leaves_nothing_behind() {
+        let mut database = database();
+        let broken =
+            Step { version: 2, name: "0002_two", shared: "CREATE TABEL two (id);", replacements: &[] };
+        let error = run(&mut database, &[ONE, broken], 0).expect_err("bad SQL");
+        assert!(error.to_string().contains("0002_two"), "{error}");
+        let tables: i64 =
+            database.query_row("SELECT COUNT(*) FROM sqlite_master", [], |row| row.get(0)).expect("a count");
+        assert_eq!(tables, 0);
+    }
+
+    #[test]
+    fn a_newer_schema_does_not_stop_an_older_binary() {
+        let mut database = database();
+        let next =
+            Step { version: 2, name: "0002_two", shared: "CREATE TABLE two (id {{id}});", replacements: &[] };
+        run(&mut database, &[ONE, next], 0).expect("the newer binary");
+        run(&mut database, &[ONE], 0).expect("the older binary");
+    }
+
+    #[test]
+    fn a_replacement_is_taken_for_its_dialect_only() {
+        let step = Step { replacements: &[(Dialect::Mysql, "CREATE TABLE other (id {{id}});")], ..ONE };
+        assert!(step.text(Dialect::Mysql).contains("other"));
+        assert_eq!(step.text(Dialect::Sqlite), ONE.shared);
+        assert_ne!(step.checksum(Dialect::Mysql), step.checksum(Dialect::Sqlite));
+    }
+}

@@ -24,6 +24,7 @@ pub mod routes;
 pub mod seal;
 pub mod settings;
 pub mod sites;
+pub mod snapshot;
 pub mod spend;
 mod sql;
 mod sqlite;
@@ -32,6 +33,7 @@ mod telemetry;
 #[cfg(test)]
 mod tests;
 pub mod tokens;
+mod usage;
 mod writer;
 
 use std::fmt;
@@ -40,9 +42,11 @@ use std::sync::Arc;
 
 pub use database::Database;
 pub use error::{Error, OpenError, Result};
-pub use seal::{Sealer, Secret};
+pub use seal::Sealer;
 pub use sql::{Outcome, Row, Statement, Value};
 pub use telemetry::Telemetry;
+
+pub use crate::routing::Secret;
 
 /// What [`Store::open`] needs to know.
 pub struct StoreOptions {
@@ -59,7 +63,7 @@ pub struct StoreOptions {
     /// CREDENTIAL_SECRET_LOST=1: start with new keys and empty what cannot be opened.
     pub secret_lost: bool,
     /// The service's time zone: days and hours of the usage tables.
-    pub zone: jiff::tz::TimeZone,
+    pub time_zone: jiff::tz::TimeZone,
 }
 
 impl StoreOptions {
@@ -72,7 +76,7 @@ impl StoreOptions {
             secret: secret.into(),
             previous_secrets: Vec::new(),
             secret_lost: false,
-            zone: jiff::tz::TimeZone::UTC,
+            time_zone: jiff::tz::TimeZone::UTC,
         }
     }
 }

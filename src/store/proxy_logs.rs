@@ -3,6 +3,7 @@
 
 use super::sql::{Row, Statement, Value};
 use super::{Result, Store};
+use crate::routing::Platform;
 use crate::time::Millis;
 
 /// How an attempt ended.
@@ -54,6 +55,8 @@ pub struct ProxyLogRow {
     pub channel_id: Option<i64>,
     pub account_id: Option<i64>,
     pub site_id: Option<i64>,
+    /// What the site is; not stored, but it decides what unpriced tokens cost.
+    pub platform: Option<Platform>,
     pub downstream_api_key_id: Option<i64>,
     pub model_requested: Option<String>,
     pub model_actual: Option<String>,
@@ -93,6 +96,7 @@ impl ProxyLogRow {
             channel_id: None,
             account_id: None,
             site_id: None,
+            platform: None,
             downstream_api_key_id: None,
             model_requested: None,
             model_actual: None,
@@ -117,6 +121,22 @@ impl ProxyLogRow {
             error_message: None,
             retry_count: 0,
         }
+    }
+
+    /// A success with tokens but without a price costs what such tokens cost on the average site
+    /// (routing-accounting.md 16.2). Here, once, so that the log and the usage tables agree.
+    pub(super) fn settle_cost(&mut self) {
+        let tokens = self.tokens();
+        if self.status.is_success() && self.estimated_cost <= 0.0 && tokens > 0 {
+            let per_usd = if self.platform == Some(Platform::Veloera) { 1e6 } else { 5e5 };
+            self.estimated_cost = (tokens as f64 / per_usd * 1e6).round() / 1e6;
+        }
+    }
+
+    /// All tokens of the attempt; 0 when unknown.
+    pub(super) fn tokens(&self) -> i64 {
+        let parts = self.prompt_tokens.unwrap_or(0).saturating_add(self.completion_tokens.unwrap_or(0));
+        self.total_tokens.unwrap_or(0).max(parts)
     }
 
     pub(super) fn insert(self) -> Statement {

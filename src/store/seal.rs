@@ -12,7 +12,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -27,32 +26,13 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Error, OpenError, Result};
 use super::{StoreOptions, sweep};
+use crate::routing::Secret;
 use crate::time::now_ms;
 
 const PREFIX: &str = "enc:2:";
 const KDF_SETTING: &str = "crypto_kdf_v1";
 const KEY_LEN: usize = 32;
 const TAG_LEN: usize = 16;
-
-/// An opened credential. Shows itself to nobody who does not ask for it by name.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<str>);
-
-impl Secret {
-    pub fn new(value: impl Into<Arc<str>>) -> Self {
-        Self(value.into())
-    }
-
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("…")
-    }
-}
 
 /// Seals and opens values with the keys of this database.
 pub struct Sealer {

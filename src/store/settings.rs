@@ -3,9 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::seal::Secret;
 use super::sql::{OnConflict, Statement, upsert};
-use super::{Result, Store};
+use super::{Result, Secret, Store};
 use crate::time::{Millis, now_ms};
 
 /// The settings that are secrets (data.md C, the padlock).

@@ -6,9 +6,13 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 
 use super::proxy_logs::ProxyLogRow;
-use super::sql::{Dialect, Statement};
+use super::sql::{Dialect, OnConflict, Statement, Value, upsert};
+use super::usage::Usage;
 use super::writer::Queue;
-use super::writer::{ChannelLive, EndpointLive};
+use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
+
+/// The unit of channel costs in memory, against US dollars in the database.
+pub(super) const NANO_PER_USD: f64 = 1e9;
 
 /// The way in, cheap to clone.
 #[derive(Clone)]
@@ -60,21 +64,81 @@ pub(super) struct Group {
     pub(super) endpoints: Vec<Arc<EndpointLive>>,
 }
 
-/// Turns a group into statements.
+/// Turns groups into statements.
 pub(super) struct Recorder {
-    #[expect(dead_code)]
-    dialect: Dialect,
-    #[expect(dead_code)]
-    zone: TimeZone,
+    usage: Usage,
+    usage_hour: String,
+    usage_day: String,
 }
 
 impl Recorder {
     pub(super) fn new(dialect: Dialect, zone: TimeZone) -> Self {
-        Self { dialect, zone }
+        let sums = ["calls", "ok", "failed", "tokens", "cost", "latency_ms", "latency_n"];
+        let sums = sums.map(|name| (name, OnConflict::Add));
+        let mut of_day = vec![("tz", OnConflict::Keep)];
+        of_day.extend(sums);
+        Self {
+            usage: Usage::new(zone),
+            usage_hour: upsert(dialect, "usage_hour", &["bucket_start", "site_id", "model"], &sums),
+            usage_day: upsert(dialect, "usage_day", &["local_day", "site_id", "model"], &of_day),
+        }
     }
 
     pub(super) fn statements(&mut self, group: Group) -> Vec<Statement> {
-        drop((group.channels, group.endpoints));
-        group.rows.into_iter().map(ProxyLogRow::insert).collect()
+        let mut statements = Vec::with_capacity(group.rows.len() + group.channels.len() + 8);
+        for mut row in group.rows {
+            row.settle_cost();
+            self.usage.count(&row);
+            statements.push(row.insert());
+        }
+        // In the order of ids, so that several instances on one database never wait for each other in a circle.
+        let mut deltas: Vec<ChannelDelta> = group.channels.iter().map(|live| live.take_delta()).collect();
+        deltas.sort_unstable_by_key(|delta| delta.id);
+        statements.extend(deltas.iter().map(channel_update));
+        let mut states: Vec<(i64, EndpointState)> =
+            group.endpoints.iter().filter_map(|live| Some((live.id?, live.take_state()))).collect();
+        states.sort_unstable_by_key(|(id, _)| *id);
+        statements.extend(states.into_iter().map(|(id, state)| endpoint_update(id, state)));
+        let (hours, days) = self.usage.take();
+        statements.extend(hours.into_iter().map(|args| Statement::new(self.usage_hour.clone(), args)));
+        statements.extend(days.into_iter().map(|args| Statement::new(self.usage_day.clone(), args)));
+        statements
     }
+}
+
+/// Counters are added to what other instances wrote; the rest replaces it. A channel deleted
+/// meanwhile has no row, and that is fine.
+fn channel_update(delta: &ChannelDelta) -> Statement {
+    let count = |value: u64| Value::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    Statement::new(
+        "UPDATE channel_stats SET success_count = success_count + ?, fail_count = fail_count + ?, \
+         total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, consecutive_fail_count = ?, \
+         last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ? WHERE channel_id = ?",
+        vec![
+            count(delta.success),
+            count(delta.fail),
+            count(delta.latency_ms),
+            Value::Real(delta.cost_nano as f64 / NANO_PER_USD),
+            count(delta.consecutive_fail),
+            delta.last_used.into(),
+            delta.last_selected.into(),
+            delta.last_fail.into(),
+            delta.cooldown_until.into(),
+            delta.id.into(),
+        ],
+    )
+}
+
+fn endpoint_update(id: i64, state: EndpointState) -> Statement {
+    Statement::new(
+        "UPDATE site_api_endpoints SET cooldown_until = ?, last_selected_at = ?, last_failed_at = ?, \
+         last_failure_reason = ? WHERE id = ?",
+        vec![
+            state.cooldown_until.into(),
+            state.last_selected.into(),
+            state.last_failed.into(),
+            state.last_failure_reason.into(),
+            id.into(),
+        ],
+    )
 }

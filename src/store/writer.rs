@@ -26,11 +26,7 @@ use super::proxy_logs::ProxyLogRow;
 use super::sql::{Outcome, Row, Statement, Value};
 use super::sqlite;
 use super::telemetry::{Group, Recorder};
-
-/// Until the routing room has its own.
-pub struct ChannelLive;
-/// Until the routing room has its own.
-pub struct EndpointLive;
+use crate::routing::{ChannelLive, EndpointLive};
 
 /// Rows that may wait for the writer.
 pub(super) const MAX_WAITING_ROWS: usize = 16_384;
@@ -80,7 +76,10 @@ struct State {
     dropped: u64,
     /// An attempt failed: its cooldown should be on disk soon.
     urgent: bool,
+    /// Nothing new is taken; what is there gets done.
     stop: bool,
+    /// The thread is gone.
+    closed: bool,
     asleep: Asleep,
 }
 
@@ -137,12 +136,11 @@ impl Queue {
             state.dropped += 1;
             return;
         }
-        let hurry = !row.status.is_success() && !state.urgent;
-        state.urgent |= hurry;
+        // The thread looks every 20 ms while a group is open, so a hurry needs no waking.
+        state.urgent |= !row.status.is_success();
         state.rows.push_back(row);
         state.handed_over += 1;
-        let full = state.rows.len() == FULL_GROUP;
-        if state.asleep == Asleep::UntilAnything || full || hurry {
+        if state.asleep == Asleep::UntilAnything || state.rows.len() == FULL_GROUP {
             self.wake(state);
         }
     }
@@ -163,11 +161,14 @@ impl Queue {
         }
     }
 
-    /// Resolves when everything handed over before this call is committed; at once when the writer
-    /// has stopped.
+    /// Resolves when everything handed over before this call is committed; with an error, at once,
+    /// when the writer is gone.
     pub(super) fn flush(&self) -> oneshot::Receiver<()> {
         let (done, waiting) = oneshot::channel();
         let mut state = self.state();
+        if state.closed {
+            return waiting;
+        }
         let target = state.handed_over;
         state.flushes.push((target, done));
         self.wake(state);
@@ -186,6 +187,19 @@ impl Queue {
         let mut state = self.state();
         state.stop = true;
         self.wake(state);
+    }
+}
+
+/// Tells everybody who waits that the thread has ended, even by a panic.
+struct Gone(Arc<Queue>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.stop = true;
+        state.closed = true;
+        state.flushes.clear();
+        state.commands.clear();
     }
 }
 
@@ -235,6 +249,7 @@ impl Writer {
 
     /// The life of the thread: until the queue is told to stop and everything in it is done.
     pub(super) fn run(mut self) {
+        let _gone = Gone(Arc::clone(&self.queue));
         loop {
             let work = self.wait();
             for command in work.commands {
@@ -262,6 +277,9 @@ impl Writer {
         let queue = Arc::clone(&self.queue);
         let mut state = queue.state();
         loop {
+            if state.has_telemetry() {
+                self.since.get_or_insert_with(Instant::now);
+            }
             if !state.commands.is_empty() || state.stop {
                 let commit = self.group_is_due(&state);
                 return self.work(&mut state, commit);
@@ -280,7 +298,6 @@ impl Writer {
                 state = queue.sleep(state, Asleep::UntilAnything, None).0;
                 continue;
             }
-            self.since.get_or_insert_with(Instant::now);
             if self.group_is_due(&state) {
                 return self.work(&mut state, true);
             }

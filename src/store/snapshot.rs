@@ -1,0 +1,317 @@
+//! From rows to the snapshot that requests read: opened credentials, parsed addresses, the proxy
+//! each connection takes.
+//!
+//! A stored value that cannot be used never changes where a request goes. An unreadable proxy or
+//! address makes its site misconfigured: the attempts of its channels fail and say why.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use hyper::http::{HeaderName, HeaderValue};
+use serde::de::{Deserializer, MapAccess, Visitor};
+
+use super::accounts::{AccountRow, AccountStatus};
+use super::routes::{ChannelRow, ChannelStats, RouteRow};
+use super::sites::{EndpointRow, SiteRow, SiteStatus};
+use super::telemetry::NANO_PER_USD;
+use super::tokens::TokenRow;
+use super::{Result, Secret, Store, accounts, routes, sites, tokens};
+use crate::routing::{
+    self, Account, BaseUrl, Channel, ChannelTotals, Endpoint, EndpointLive, EndpointState, LiveTable,
+    ModelPattern, OutboundProxy, Platform, Route, RouteMode, Site, Snapshot, Strategy, Weights,
+};
+
+/// Reads everything and builds the snapshot. Live values of channels and endpoints that are gone
+/// leave the table. Loads must not overlap: the later one could otherwise publish the older state.
+pub async fn load(
+    store: &Store,
+    live: &LiveTable,
+    system_proxy_url: Option<&str>,
+    weights: Weights,
+) -> Result<Snapshot> {
+    let site_rows = sites::list(store).await?;
+    let account_rows = accounts::list(store).await?;
+    let token_rows = tokens::list(store).await?;
+    let route_rows = routes::list(store).await?;
+    let channel_rows = routes::list_channels(store).await?;
+
+    live.retain(
+        &channel_rows.iter().map(|row| row.id).collect(),
+        &site_rows.iter().flat_map(|site| &site.endpoints).map(|row| row.id).collect::<HashSet<_>>(),
+    );
+    let system_proxy = parse_proxy("the system proxy", system_proxy_url.unwrap_or_default());
+    let builder = Builder { live, system_proxy };
+    let sites: HashMap<i64, (&SiteRow, Arc<Site>)> = site_rows
+        .iter()
+        .map(|row| (row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row))))))
+        .collect();
+    let accounts: HashMap<i64, (&AccountRow, Arc<Account>)> = account_rows
+        .iter()
+        .filter_map(|row| {
+            let (site_row, site) = sites.get(&row.site_id)?;
+            Some((row.id, (row, Arc::new(builder.account(row, site_row, site)))))
+        })
+        .collect();
+    let tokens: HashMap<i64, &TokenRow> = token_rows.iter().map(|row| (row.id, row)).collect();
+    let mut channels: HashMap<i64, Vec<Arc<Channel>>> = HashMap::new();
+    for row in &channel_rows {
+        let Some((account_row, account)) = accounts.get(&row.account_id) else { continue };
+        let token = row.token_id.and_then(|id| tokens.get(&id).copied());
+        let channel = builder.channel(row, account_row, account, token);
+        channels.entry(row.route_id).or_default().push(Arc::new(channel));
+    }
+    let routes =
+        route_rows.iter().map(|row| build_route(row, channels.remove(&row.id).unwrap_or_default())).collect();
+    let sites = sites.into_values().map(|(_, site)| site).collect();
+    Ok(Snapshot::new(routes, sites, weights))
+}
+
+/// Where connections go out: directly, through a proxy, or, for the reason given, not at all.
+type Outbound = Result<Option<Arc<OutboundProxy>>, String>;
+
+struct Builder<'a> {
+    live: &'a LiveTable,
+    system_proxy: Outbound,
+}
+
+impl Builder<'_> {
+    /// The site's own proxy, else the system's when it asks for it (upstreams.md 12.1).
+    fn proxy_of_site(&self, site: &SiteRow) -> Outbound {
+        match &site.proxy_url {
+            Some(url) => parse_proxy("the site's proxy", url.expose()),
+            None if site.use_system_proxy => self.system_proxy.clone(),
+            None => Ok(None),
+        }
+    }
+
+    /// The account's choice, which goes before its site's; `None` when it makes none.
+    fn proxy_of_account(&self, account: &AccountRow) -> Option<Outbound> {
+        match &account.proxy_url {
+            Some(url) => Some(parse_proxy("the account's proxy", url.expose())),
+            None if account.use_system_proxy => {
+                // Without a system proxy the flag chooses nothing.
+                Some(self.system_proxy.clone()).filter(|proxy| !matches!(proxy, Ok(None)))
+            }
+            None => None,
+        }
+    }
+
+    fn site(&self, row: &SiteRow, proxy: Outbound) -> Site {
+        let mut misconfigured = None;
+        let proxy = proxy.unwrap_or_else(|problem| {
+            misconfigured = Some(problem);
+            None
+        });
+        let platform = Platform::parse(&row.platform).unwrap_or_else(|| {
+            misconfigured = Some(format!("the platform {:?} is unknown to this release", row.platform));
+            Platform::OpenAi
+        });
+        let endpoints = self.endpoints(row, proxy.as_ref()).unwrap_or_else(|problem| {
+            misconfigured = Some(problem);
+            Vec::new()
+        });
+        if let Some(problem) = &misconfigured {
+            log::warn!("site {} ({}) cannot be used: {problem}", row.id, row.name);
+        }
+        Site {
+            id: row.id,
+            name: row.name.clone(),
+            url: row.url.clone(),
+            platform,
+            active: row.status == SiteStatus::Active,
+            global_weight: row.global_weight,
+            max_concurrency: row.max_concurrency.and_then(|limit| u32::try_from(limit).ok()),
+            custom_headers: row.custom_headers.as_ref().map(|text| headers(row.id, text)).unwrap_or_default(),
+            endpoints,
+            misconfigured,
+        }
+    }
+
+    /// The enabled addresses of the pool; the site's own when it has no pool.
+    fn endpoints(
+        &self,
+        site: &SiteRow,
+        proxy: Option<&Arc<OutboundProxy>>,
+    ) -> Result<Vec<Arc<Endpoint>>, String> {
+        let endpoint = |id, url: &str, sort_order, live| {
+            let base = BaseUrl::parse(url, proxy.cloned()).map_err(|problem| format!("{url}: {problem}"))?;
+            Ok(Arc::new(Endpoint { id, base, sort_order, live }))
+        };
+        if site.endpoints.is_empty() {
+            let live = Arc::new(EndpointLive::new(None, EndpointState::default()));
+            return Ok(vec![endpoint(None, &site.url, 0, live)?]);
+        }
+        let enabled: Vec<&EndpointRow> = site.endpoints.iter().filter(|row| row.enabled).collect();
+        if enabled.is_empty() {
+            return Err("every address of its pool is switched off".into());
+        }
+        enabled
+            .into_iter()
+            .map(|row| {
+                let live = self.live.endpoint(row.id, || EndpointState {
+                    cooldown_until: row.cooldown_until,
+                    last_selected: row.last_selected_at,
+                    last_failed: row.last_failed_at,
+                    last_failure_reason: row.last_failure_reason.clone(),
+                });
+                endpoint(Some(row.id), &row.url, row.sort_order, live)
+            })
+            .collect()
+    }
+
+    /// An account with a way out of its own gets its site with that way: the pool's health is shared.
+    fn account(&self, row: &AccountRow, site_row: &SiteRow, site: &Arc<Site>) -> Account {
+        let site = match self.proxy_of_account(row) {
+            Some(proxy) => Arc::new(self.site(site_row, proxy)),
+            None => Arc::clone(site),
+        };
+        Account {
+            id: row.id,
+            site,
+            username: row.username.clone(),
+            status: match row.status {
+                AccountStatus::Active => routing::AccountStatus::Active,
+                AccountStatus::Disabled => routing::AccountStatus::Disabled,
+                AccountStatus::Expired => routing::AccountStatus::Expired,
+            },
+            balance: row.balance,
+            unit_cost: row.unit_cost,
+            oauth: row.oauth_provider.is_some(),
+        }
+    }
+
+    fn channel(
+        &self,
+        row: &ChannelRow,
+        account_row: &AccountRow,
+        account: &Arc<Account>,
+        token: Option<&TokenRow>,
+    ) -> Channel {
+        Channel {
+            id: row.id,
+            route_id: row.route_id,
+            account: Arc::clone(account),
+            token_id: row.token_id,
+            token_name: token.map(|token| token.name.clone()),
+            source_model: row.source_model.as_deref().map(ModelPattern::stored),
+            priority: row.priority,
+            weight: row.weight.max(0),
+            enabled: row.enabled,
+            credential: credential(row, account_row, token),
+            live: self.live.channel(row.id, || totals(&row.stats)),
+        }
+    }
+}
+
+/// What the channel presents upstream (routing.md 4): its token, else an OAuth account's access token
+/// (never a stale API key), else the account's API key.
+fn credential(channel: &ChannelRow, account: &AccountRow, token: Option<&TokenRow>) -> Option<Secret> {
+    let chosen = if channel.token_id.is_some() {
+        token.filter(|token| token.is_usable())?.token.as_ref()
+    } else if account.oauth_provider.is_some() {
+        account.access_token.as_ref()
+    } else {
+        account.api_token.as_ref()
+    };
+    chosen.filter(|secret| !secret.expose().trim().is_empty()).cloned()
+}
+
+fn totals(stats: &ChannelStats) -> ChannelTotals {
+    let count = |value: i64| u64::try_from(value).unwrap_or(0);
+    ChannelTotals {
+        success: count(stats.success_count),
+        fail: count(stats.fail_count),
+        latency_ms: count(stats.total_latency_ms),
+        cost_nano: (stats.total_cost * NANO_PER_USD).round() as u64,
+        consecutive_fail: count(stats.consecutive_fail_count),
+        last_used: stats.last_used_at,
+        last_selected: stats.last_selected_at,
+        last_fail: stats.last_fail_at,
+        cooldown_until: stats.cooldown_until,
+    }
+}
+
+fn build_route(row: &RouteRow, channels: Vec<Arc<Channel>>) -> Route {
+    Route {
+        id: row.id,
+        pattern: ModelPattern::stored(&row.model_pattern),
+        display_name: row.display_name.clone(),
+        mode: match row.route_mode.as_str() {
+            "explicit_group" => RouteMode::ExplicitGroup { sources: row.source_route_ids.clone() },
+            _ => RouteMode::Pattern,
+        },
+        mapping: row.model_mapping.as_deref().map(|text| mapping(row.id, text)).unwrap_or_default(),
+        strategy: match row.routing_strategy.as_str() {
+            "round_robin" => Strategy::RoundRobin,
+            "stable_first" => Strategy::StableFirst,
+            _ => Strategy::Weighted,
+        },
+        enabled: row.enabled,
+        channels,
+    }
+}
+
+/// Blank = no proxy. The problem names whose proxy it is, never its address: that may carry a password.
+fn parse_proxy(whose: &str, url: &str) -> Outbound {
+    match url.trim() {
+        "" => Ok(None),
+        url => match OutboundProxy::parse(url) {
+            Ok(proxy) => Ok(Some(Arc::new(proxy))),
+            Err(problem) => Err(format!("{whose} cannot be used: {problem}")),
+        },
+    }
+}
+
+fn headers(site: i64, text: &Secret) -> Vec<(HeaderName, HeaderValue)> {
+    let Ok(pairs) = ordered_pairs(text.expose()) else {
+        log::warn!("the custom headers of site {site} are no JSON object of strings and are not sent");
+        return Vec::new();
+    };
+    pairs
+        .into_iter()
+        .filter_map(|(name, value)| match (name.parse::<HeaderName>(), value.parse::<HeaderValue>()) {
+            (Ok(name), Ok(mut value)) => {
+                value.set_sensitive(true);
+                Some((name, value))
+            }
+            _ => {
+                log::warn!("custom header {name:?} of site {site} cannot be sent");
+                None
+            }
+        })
+        .collect()
+}
+
+fn mapping(route: i64, text: &str) -> Vec<(ModelPattern, String)> {
+    match ordered_pairs(text) {
+        Ok(pairs) => pairs.into_iter().map(|(from, to)| (ModelPattern::stored(&from), to)).collect(),
+        Err(error) => {
+            log::warn!("the model mapping of route {route} is ignored: {error}");
+            Vec::new()
+        }
+    }
+}
+
+/// The members of a JSON object of strings as they are written: the order of a mapping has a meaning.
+fn ordered_pairs(text: &str) -> serde_json::Result<Vec<(String, String)>> {
+    struct Pairs;
+    impl<'de> Visitor<'de> for Pairs {
+        type Value = Vec<(String, String)>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object of strings")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut pairs = Vec::new();
+            while let Some(pair) = map.next_entry()? {
+                pairs.push(pair);
+            }
+            Ok(pairs)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let pairs = reader.deserialize_map(Pairs)?;
+    reader.end().map(|()| pairs)
+}

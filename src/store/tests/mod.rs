@@ -1,0 +1,383 @@
+//! The store with real files, each test in a directory of its own.
+
+mod sealing;
+mod snapshot;
+mod telemetry;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::accounts::{AccountPatch, AccountStatus, NewAccount};
+use super::availability::Discovered;
+use super::events::{EventFilter, EventLevel, NewEvent};
+use super::sites::{NewEndpoint, NewSite, SitePatch, SiteStatus};
+use super::*;
+
+/// A directory that is gone with the test.
+struct Dir(PathBuf);
+
+impl Dir {
+    fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name =
+            format!("switchyard-store-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn options(&self, secret: &str) -> StoreOptions {
+        StoreOptions::in_dir(&self.0, secret)
+    }
+
+    fn open(&self) -> Store {
+        Store::open(self.options("a secret")).expect("the store opens")
+    }
+
+    /// A connection beside the store's own, to look at and meddle with what is in the file.
+    fn raw(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.0.join("switchyard.db")).expect("the file opens")
+    }
+
+    /// Whether any file here holds these bytes.
+    fn holds(&self, needle: &str) -> bool {
+        std::fs::read_dir(&self.0).expect("the directory is there").any(|entry| {
+            let bytes = std::fs::read(entry.expect("an entry").path()).expect("a readable file");
+            memchr::memmem::find(&bytes, needle.as_bytes()).is_some()
+        })
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn site(name: &str) -> NewSite {
+    NewSite {
+        name: name.into(),
+        url: format!("https://{name}.example.com"),
+        platform: "new-api".into(),
+        status: SiteStatus::Active,
+        proxy_url: None,
+        use_system_proxy: false,
+        custom_headers: None,
+        external_checkin_url: None,
+        is_pinned: false,
+        sort_order: None,
+        global_weight: 1.0,
+        max_concurrency: None,
+        initialization_preset_id: None,
+        endpoints: Vec::new(),
+    }
+}
+
+fn endpoint(url: &str) -> NewEndpoint {
+    NewEndpoint { url: url.into(), enabled: true, sort_order: 0 }
+}
+
+fn api_key(site_id: i64, key: &str) -> NewAccount {
+    NewAccount { api_token: Some(Secret::new(key)), ..NewAccount::on_site(site_id) }
+}
+
+async fn count(store: &Store, table: &str) -> i64 {
+    let rows = store.query(format!("SELECT COUNT(*) FROM {table}"), Vec::new()).await.unwrap();
+    rows[0].fields().int().unwrap()
+}
+
+#[tokio::test]
+async fn what_was_stored_is_there_after_reopening() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let new = NewSite { endpoints: vec![endpoint("https://a"), endpoint("https://b")], ..site("blue") };
+    let id = sites::insert(&store, new).await.unwrap();
+    let account = accounts::insert(&store, api_key(id, "sk-blue")).await.unwrap();
+    let before = sites::get(&store, id).await.unwrap().unwrap();
+    store.close().await;
+    assert_eq!(sites::insert(&store, site("late")).await, Err(Error::Closed));
+    drop(store);
+
+    let store = dir.open();
+    let after = sites::get(&store, id).await.unwrap().unwrap();
+    assert_eq!(after, before);
+    assert_eq!(after.endpoints.len(), 2);
+    assert_eq!(sites::list(&store).await.unwrap(), vec![after]);
+    let account = accounts::get(&store, account).await.unwrap().unwrap();
+    assert_eq!(account.api_token.unwrap().expose(), "sk-blue");
+    assert_eq!(sites::find(&store, "new-api", "https://blue.example.com").await, Ok(Some(id)));
+}
+
+#[tokio::test]
+async fn only_the_owner_can_read_the_directory_and_the_files() {
+    let dir = Dir::new();
+    let store = dir.open();
+    sites::insert(&store, site("blue")).await.unwrap();
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&dir.0), 0o700);
+    for file in ["switchyard.db", "switchyard.db-wal", "switchyard.db-shm", "switchyard.db.lock"] {
+        assert_eq!(mode(&dir.0.join(file)), 0o600, "{file}");
+    }
+}
+
+#[tokio::test]
+async fn a_second_process_is_told_why_it_cannot_start() {
+    let dir = Dir::new();
+    let first = dir.open();
+    let error = Store::open(dir.options("a secret")).err().unwrap();
+    assert!(
+        matches!(&error, OpenError::Locked(text) if text.contains("another Switchyard process")),
+        "{error}"
+    );
+    drop(first);
+    dir.open();
+}
+
+#[test]
+fn databases_that_are_not_built_in_are_refused_by_name() {
+    let dir = Dir::new();
+    for (db_type, said) in
+        [("postgres", "not built into"), ("MySQL", "not built into"), ("oracle", "unknown")]
+    {
+        let error = Store::open(StoreOptions { db_type: db_type.into(), ..dir.options("s") }).err().unwrap();
+        assert!(error.to_string().contains(said), "{error}");
+        assert_eq!(error.exit_code(), 78);
+    }
+}
+
+#[tokio::test]
+async fn a_database_in_memory_answers_too() {
+    let dir = Dir::new();
+    let store = Store::open(StoreOptions { db_url: ":memory:".into(), ..dir.options("s") }).unwrap();
+    let id = sites::insert(&store, site("blue")).await.unwrap();
+    assert_eq!(sites::list(&store).await.unwrap()[0].id, id);
+    assert!(!dir.0.exists());
+}
+
+#[tokio::test]
+async fn a_batch_holds_whole_or_not_at_all() {
+    let dir = Dir::new();
+    let store = dir.open();
+    sites::insert(&store, site("blue")).await.unwrap();
+    let put = |name: &str| {
+        Statement::new(
+            "INSERT INTO settings (name, value, updated_at) VALUES (?, ?, ?)",
+            vec![name.into(), "1".into(), 0.into()],
+        )
+    };
+    let settings = count(&store, "settings").await;
+    let twice = store.batch(vec![put("a"), put("b"), put("a")]).await;
+    assert_eq!(twice, Err(Error::Conflict("settings.name".into())));
+    let missing = Statement::new("UPDATE sites SET name = ? WHERE id = ?", vec!["x".into(), 99.into()]);
+    assert_eq!(store.batch(vec![put("a"), missing.must_change()]).await, Err(Error::NotFound));
+    let broken = store.batch(vec![put("a"), Statement::new("UPDATE nowhere SET a = 1", vec![])]).await;
+    assert!(matches!(broken, Err(Error::Database(_))), "{broken:?}");
+    let short = store.batch(vec![put("a"), Statement::new("DELETE FROM sites WHERE id = ?", vec![])]).await;
+    assert!(matches!(short, Err(Error::Database(_))), "{short:?}");
+    assert_eq!(count(&store, "settings").await, settings);
+    assert_eq!(
+        accounts::insert(&store, NewAccount::on_site(99)).await.map_err(|e| matches!(e, Error::Dangling(_))),
+        Err(true)
+    );
+}
+
+#[tokio::test]
+async fn a_taken_address_is_a_conflict_and_leaves_nothing_behind() {
+    let dir = Dir::new();
+    let store = dir.open();
+    sites::insert(&store, site("blue")).await.unwrap();
+    let again = NewSite { endpoints: vec![endpoint("https://a")], ..site("blue") };
+    assert_eq!(sites::insert(&store, again).await, Err(Error::Conflict("sites.platform, sites.url".into())));
+    assert_eq!(count(&store, "sites").await, 1);
+    assert_eq!(count(&store, "site_api_endpoints").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_writers_at_once_lose_nothing() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let writers: Vec<_> = (0..64)
+        .map(|n| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let id = sites::insert(&store, site(&format!("s{n}"))).await.unwrap();
+                let found = sites::get(&store, id).await.unwrap();
+                assert_eq!(found.unwrap().name, format!("s{n}"), "a change is read back at once");
+            })
+        })
+        .collect();
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    let mut orders: Vec<i64> =
+        sites::list(&store).await.unwrap().iter().map(|site| site.sort_order).collect();
+    orders.sort_unstable();
+    assert_eq!(orders, (0..64).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn a_replaced_pool_keeps_the_rows_whose_address_stays() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let new = NewSite { endpoints: vec![endpoint("https://a"), endpoint("https://b")], ..site("blue") };
+    let id = sites::insert(&store, new).await.unwrap();
+    let before = sites::get(&store, id).await.unwrap().unwrap().endpoints;
+    let pool = vec![endpoint("https://c"), endpoint("https://b")];
+    sites::update(&store, id, SitePatch { endpoints: Some(pool), ..SitePatch::default() }).await.unwrap();
+    let after = sites::get(&store, id).await.unwrap().unwrap().endpoints;
+    assert_eq!(after.iter().map(|row| row.url.as_str()).collect::<Vec<_>>(), ["https://b", "https://c"]);
+    assert_eq!(after[0].id, before[1].id);
+    sites::update(&store, id, SitePatch { endpoints: Some(vec![]), ..SitePatch::default() }).await.unwrap();
+    assert_eq!(sites::get(&store, id).await.unwrap().unwrap().endpoints, []);
+    assert_eq!(sites::update(&store, 99, SitePatch::default()).await, Err(Error::NotFound));
+}
+
+#[tokio::test]
+async fn enabling_a_site_gives_each_account_its_former_status_back() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let id = sites::insert(&store, site("blue")).await.unwrap();
+    let mut ids = Vec::new();
+    for status in [AccountStatus::Active, AccountStatus::Disabled, AccountStatus::Expired] {
+        let account = NewAccount { status, ..NewAccount::on_site(id) };
+        ids.push(accounts::insert(&store, account).await.unwrap());
+    }
+    let to = |status| SitePatch { status: Some(status), ..SitePatch::default() };
+    let statuses = async || {
+        let rows = accounts::of_site(&store, id).await.unwrap();
+        rows.iter().map(|row| row.status).collect::<Vec<_>>()
+    };
+    let before = statuses().await;
+    assert_eq!(sites::update(&store, id, to(SiteStatus::Active)).await, Ok(None), "nothing moved");
+    assert_eq!(sites::update(&store, id, to(SiteStatus::Disabled)).await, Ok(Some(SiteStatus::Disabled)));
+    assert_eq!(sites::update(&store, id, to(SiteStatus::Disabled)).await, Ok(None));
+    assert_eq!(statuses().await, [AccountStatus::Disabled; 3]);
+    assert_eq!(sites::update(&store, id, to(SiteStatus::Active)).await, Ok(Some(SiteStatus::Active)));
+    assert_eq!(statuses().await, before);
+
+    sites::update(&store, id, to(SiteStatus::Disabled)).await.unwrap();
+    accounts::set_status(&store, ids[0], AccountStatus::Disabled).await.unwrap();
+    sites::update(&store, id, to(SiteStatus::Active)).await.unwrap();
+    assert_eq!(statuses().await[0], AccountStatus::Disabled, "what an operator chose meanwhile stays");
+}
+
+#[tokio::test]
+async fn an_update_changes_what_it_names_and_nothing_else() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let site_id = sites::insert(&store, site("blue")).await.unwrap();
+    let id = accounts::insert(&store, api_key(site_id, "sk-one")).await.unwrap();
+    let before = accounts::get(&store, id).await.unwrap().unwrap();
+    let patch = AccountPatch {
+        username: Some(Some("ann".into())),
+        unit_cost: Some(Some(0.5)),
+        ..AccountPatch::default()
+    };
+    accounts::update(&store, id, patch).await.unwrap();
+    let after = accounts::get(&store, id).await.unwrap().unwrap();
+    let expected = AccountRowWith(before, &after).named();
+    assert_eq!(after, expected);
+    accounts::update(&store, id, AccountPatch { api_token: Some(None), ..AccountPatch::default() })
+        .await
+        .unwrap();
+    assert_eq!(accounts::get(&store, id).await.unwrap().unwrap().api_token, None);
+}
+
+/// The row before, with what the patch above names and the time of the change.
+struct AccountRowWith<'a>(accounts::AccountRow, &'a accounts::AccountRow);
+
+impl AccountRowWith<'_> {
+    fn named(self) -> accounts::AccountRow {
+        accounts::AccountRow {
+            username: Some("ann".into()),
+            unit_cost: Some(0.5),
+            updated_at: self.1.updated_at,
+            ..self.0
+        }
+    }
+}
+
+#[tokio::test]
+async fn deleting_a_site_takes_everything_under_it() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let id = sites::insert(&store, NewSite { endpoints: vec![endpoint("https://a")], ..site("blue") })
+        .await
+        .unwrap();
+    let account = accounts::insert(&store, api_key(id, "sk")).await.unwrap();
+    let found = [Discovered { model_name: "gpt".into(), latency_ms: None }];
+    availability::replace_discovered(&store, account, &found).await.unwrap();
+    availability::set_disabled_models(&store, id, &["old".into()]).await.unwrap();
+    sites::delete(&store, id).await.unwrap();
+    sites::delete(&store, id).await.unwrap();
+    for table in ["sites", "site_api_endpoints", "accounts", "model_availability", "site_disabled_models"] {
+        assert_eq!(count(&store, table).await, 0, "{table}");
+    }
+}
+
+#[tokio::test]
+async fn discovery_replaces_what_it_found_before_and_keeps_manual_models() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let site_id = sites::insert(&store, site("blue")).await.unwrap();
+    let account = accounts::insert(&store, api_key(site_id, "sk")).await.unwrap();
+    let found = |names: &[&str]| -> Vec<Discovered> {
+        names.iter().map(|name| Discovered { model_name: (*name).into(), latency_ms: Some(7) }).collect()
+    };
+    availability::add_manual(&store, account, &["Mine".into()]).await.unwrap();
+    availability::replace_discovered(&store, account, &found(&["a", "b", "A", "mine"])).await.unwrap();
+    availability::replace_discovered(&store, account, &found(&["b", "c"])).await.unwrap();
+    let rows = availability::of_account(&store, account).await.unwrap();
+    let names: Vec<_> = rows.iter().map(|row| (row.model_name.as_str(), row.is_manual)).collect();
+    assert_eq!(names, [("Mine", true), ("b", false), ("c", false)]);
+    assert_eq!(availability::of_site(&store, site_id).await.unwrap(), ["b", "c", "Mine"]);
+    availability::replace_discovered(&store, 99, &found(&["x"])).await.unwrap();
+    assert_eq!(count(&store, "model_availability").await, 3, "a vanished account gets no rows");
+}
+
+#[tokio::test]
+async fn settings_come_back_as_saved() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let values = vec![
+        ("checkin_cron".into(), "\"0 8 * * *\"".into()),
+        ("proxy_token".into(), "\"sk-hidden-token\"".into()),
+    ];
+    settings::put(&store, values).await.unwrap();
+    settings::put(&store, vec![("checkin_cron".into(), "\"0 9 * * *\"".into())]).await.unwrap();
+    let all = settings::all(&store).await.unwrap();
+    assert_eq!(all["checkin_cron"].expose(), "\"0 9 * * *\"");
+    assert_eq!(all["proxy_token"].expose(), "\"sk-hidden-token\"");
+    assert_eq!(all.len(), 2, "the store's own rows are no settings");
+    assert!(!dir.holds("sk-hidden-token"));
+    settings::remove(&store, "proxy_token").await.unwrap();
+    assert!(!settings::all(&store).await.unwrap().contains_key("proxy_token"));
+}
+
+#[tokio::test]
+async fn events_are_listed_newest_first_and_marked_read() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let event = |kind, title: &str| NewEvent {
+        kind,
+        title: title.into(),
+        message: None,
+        level: EventLevel::Warning,
+        related_id: Some(3),
+        related_type: Some("site"),
+    };
+    let first = events::insert(&store, event("status", "one")).await.unwrap();
+    events::insert(&store, event("proxy", "two")).await.unwrap();
+    events::mark_read(&store, first).await.unwrap();
+    let titles = async |filter: EventFilter| {
+        let rows = events::list(&store, &EventFilter { limit: 10, ..filter }).await.unwrap();
+        rows.into_iter().map(|row| row.title).collect::<Vec<_>>()
+    };
+    assert_eq!(titles(EventFilter::default()).await, ["two", "one"]);
+    assert_eq!(titles(EventFilter { read: Some(true), ..EventFilter::default() }).await, ["one"]);
+    assert_eq!(titles(EventFilter { kind: Some("proxy".into()), ..EventFilter::default() }).await, ["two"]);
+    assert_eq!(events::count_unread(&store).await, Ok(1));
+    events::mark_all_read(&store).await.unwrap();
+    assert_eq!(events::count_unread(&store).await, Ok(0));
+    events::delete_all(&store).await.unwrap();
+    assert_eq!(count(&store, "events").await, 0);
+}

@@ -1,0 +1,223 @@
+//! Log rows, counters and usage: handed over, written in groups, read back.
+
+use super::super::proxy_logs::{ClientFilter, ClientOption, LogFilter, LogStatus, ProxyLogRow, StatusFilter};
+use super::*;
+use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState, Platform};
+
+fn row(at: i64, status: LogStatus) -> ProxyLogRow {
+    ProxyLogRow {
+        site_id: Some(1),
+        account_id: Some(1),
+        model_requested: Some("gpt-5".into()),
+        total_tokens: Some(1000),
+        latency_ms: Some(20),
+        ..ProxyLogRow::new(at, status)
+    }
+}
+
+#[tokio::test]
+async fn what_was_handed_over_is_committed_when_flush_returns() {
+    let dir = Dir::new();
+    let store = dir.open();
+    for n in 0..1234 {
+        store.telemetry().log(row(n, LogStatus::Success));
+    }
+    store.flush().await;
+    let in_file: i64 = dir.raw().query_row("SELECT COUNT(*) FROM proxy_logs", [], |row| row.get(0)).unwrap();
+    assert_eq!(in_file, 1234);
+    store.flush().await;
+    store.close().await;
+    store.flush().await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_dropped_writes_what_waits() {
+    let dir = Dir::new();
+    let store = dir.open();
+    store.telemetry().log(row(1, LogStatus::Failed));
+    drop(store);
+    assert_eq!(count(&dir.open(), "proxy_logs").await, 1);
+}
+
+#[tokio::test]
+async fn usage_is_summed_in_the_transaction_of_the_log() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let veloera = ProxyLogRow { platform: Some(Platform::Veloera), ..row(0, LogStatus::Success) };
+    let priced = ProxyLogRow { estimated_cost: 0.25, ..row(0, LogStatus::Success) };
+    for row in [row(0, LogStatus::Success), veloera, priced, row(0, LogStatus::Failed)] {
+        store.telemetry().log(row);
+        store.flush().await;
+    }
+    let sql = "SELECT calls, ok, failed, tokens, latency_ms, latency_n, cost FROM";
+    for table in ["usage_hour", "usage_day"] {
+        let rows = store.query(format!("{sql} {table}"), vec![]).await.unwrap();
+        assert_eq!(rows.len(), 1, "{table}");
+        let mut fields = rows[0].fields();
+        let sums: Vec<i64> = (0..6).map(|_| fields.int().unwrap()).collect();
+        assert_eq!(sums, [4, 3, 1, 4000, 80, 4], "{table}");
+        // 1000 tokens without a price: 0.002, on veloera 0.001; a failure costs nothing.
+        assert!((fields.real().unwrap() - 0.253).abs() < 1e-9, "{table}");
+    }
+    let spend = spend::by_account_since(&store, 0).await.unwrap();
+    assert!((spend[&1] - 0.253).abs() < 1e-9);
+}
+
+#[tokio::test]
+async fn counters_are_added_and_states_replaced() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let new = NewSite { endpoints: vec![endpoint("https://a")], ..site("blue") };
+    let id = sites::insert(&store, new).await.unwrap();
+    accounts::insert(&store, api_key(id, "sk")).await.unwrap();
+    dir.raw()
+        .execute_batch(
+            "INSERT INTO token_routes (model_pattern, created_at, updated_at) VALUES ('m', 0, 0);
+             INSERT INTO route_channels (route_id, account_id, created_at, updated_at) VALUES (1, 1, 0, 0);
+             INSERT INTO channel_stats (channel_id, success_count, total_cost) VALUES (1, 10, 1.5);",
+        )
+        .unwrap();
+    let channel = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
+    let gone = Arc::new(ChannelLive::new(99, ChannelTotals::default()));
+    let address = Arc::new(EndpointLive::new(Some(1), EndpointState::default()));
+    channel.record_success(5_000, 300, 250_000_000);
+    channel.record_failure(6_000, 606_000);
+    gone.record_success(5_000, 1, 1);
+    address.record_failure(7_000, 307_000, "HTTP 502");
+    store.telemetry().dirty_channel(Arc::clone(&channel));
+    store.telemetry().dirty_channel(gone);
+    store.telemetry().dirty_endpoint(address);
+    store.flush().await;
+    assert!(channel.record_success(8_000, 100, 0), "the next change is handed over anew");
+    store.telemetry().dirty_channel(channel);
+    store.flush().await;
+
+    let stats = routes::list_channels(&store).await.unwrap()[0].stats;
+    assert_eq!((stats.success_count, stats.fail_count, stats.total_latency_ms), (12, 1, 400));
+    assert!((stats.total_cost - 1.75).abs() < 1e-9);
+    assert_eq!((stats.last_used_at, stats.last_fail_at, stats.cooldown_until), (Some(8_000), None, None));
+    let pool = sites::get(&store, id).await.unwrap().unwrap().endpoints;
+    assert_eq!(pool[0].cooldown_until, Some(307_000));
+    assert_eq!(pool[0].last_failure_reason.as_deref(), Some("HTTP 502"));
+}
+
+#[tokio::test]
+async fn under_overload_rows_are_dropped_and_counted_and_nobody_waits() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let blocker = dir.raw();
+    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let telemetry = store.telemetry();
+    for n in 0..20_000 {
+        telemetry.log(row(n, LogStatus::Success));
+    }
+    // One group may be in the writer's hands, the rest of what was kept is in the queue.
+    assert!(
+        (20_000 - 16_384 - 500..=20_000 - 16_384).contains(&telemetry.dropped()),
+        "{}",
+        telemetry.dropped()
+    );
+    blocker.execute_batch("COMMIT").unwrap();
+    store.flush().await;
+    assert_eq!(count(&store, "proxy_logs").await as u64 + telemetry.dropped(), 20_000);
+    assert_eq!(telemetry.waiting(), 0);
+}
+
+#[tokio::test]
+async fn a_database_that_fails_for_a_while_loses_no_rows() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let meddler = dir.raw();
+    meddler
+        .execute_batch(
+            "CREATE TRIGGER full BEFORE INSERT ON proxy_logs BEGIN SELECT RAISE(ABORT, 'disk full'); END",
+        )
+        .unwrap();
+    for n in 0..700 {
+        store.telemetry().log(row(n, LogStatus::Success));
+    }
+    // Commands go on meanwhile.
+    sites::insert(&store, site("blue")).await.unwrap();
+    assert_eq!(count(&store, "proxy_logs").await, 0);
+    meddler.execute_batch("DROP TRIGGER full").unwrap();
+    store.flush().await;
+    assert_eq!(count(&store, "proxy_logs").await, 700);
+    assert_eq!(store.telemetry().dropped(), 0);
+}
+
+#[tokio::test]
+async fn the_log_is_filtered_paged_and_summed_up() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let site_id = sites::insert(&store, site("blue")).await.unwrap();
+    accounts::insert(&store, NewAccount { username: Some("ann".into()), ..api_key(site_id, "sk") })
+        .await
+        .unwrap();
+    for n in 0..5 {
+        store.telemetry().log(ProxyLogRow {
+            request_id: Some(format!("r{n}")),
+            client_family: Some("codex".into()),
+            client_app_id: Some("app1".into()),
+            client_app_name: Some("App One".into()),
+            ..row(1000 + n, LogStatus::Success)
+        });
+    }
+    let other = ProxyLogRow {
+        site_id: Some(7),
+        account_id: None,
+        model_requested: Some("100%_pure".into()),
+        client_family: Some("generic".into()),
+        ..row(2000, LogStatus::Failed)
+    };
+    store.telemetry().log(other);
+    store.flush().await;
+
+    let all = LogFilter::default();
+    let (items, total) = proxy_logs::list(&store, &all, 2, 1).await.unwrap();
+    assert_eq!(total, 6);
+    let ids: Vec<_> = items.iter().filter_map(|item| item.request_id.as_deref()).collect();
+    assert_eq!(ids, ["r4", "r3"]);
+    assert_eq!(items[0].username.as_deref(), Some("ann"));
+    assert_eq!(items[0].site_name.as_deref(), Some("blue"));
+    let total = async |filter: &LogFilter| proxy_logs::list(&store, filter, 50, 0).await.unwrap().1;
+    let search = |text: &str| LogFilter { search: Some(text.into()), ..LogFilter::default() };
+    assert_eq!(total(&search("GPT")).await, 5);
+    assert_eq!(total(&search("%_p")).await, 1);
+    assert_eq!(total(&search("g_t")).await, 0, "no wildcards for the caller");
+    assert_eq!(total(&LogFilter { site_id: Some(7), ..LogFilter::default() }).await, 1);
+    assert_eq!(total(&LogFilter { from: Some(1001), to: Some(2000), ..LogFilter::default() }).await, 4);
+    assert_eq!(
+        total(&LogFilter { client: Some(ClientFilter::App("APP1".into())), ..LogFilter::default() }).await,
+        5
+    );
+
+    let failed = LogFilter { status: StatusFilter::Failed, ..LogFilter::default() };
+    assert_eq!(total(&failed).await, 1);
+    let summary = proxy_logs::summary(&store, &failed).await.unwrap();
+    assert_eq!((summary.total_count, summary.success_count, summary.failed_count), (6, 5, 1));
+    assert_eq!(summary.total_tokens, 6000);
+    let family = LogFilter { client: Some(ClientFilter::Family("none".into())), ..LogFilter::default() };
+    let options = proxy_logs::client_options(&store, &family).await.unwrap();
+    let app = ClientOption::App { id: "app1".into(), name: "App One".into() };
+    assert_eq!(options, [app, ClientOption::Family("codex".into())]);
+    assert_eq!(
+        proxy_logs::get(&store, items[0].id).await.unwrap().unwrap().request_id.as_deref(),
+        Some("r4")
+    );
+    assert_eq!(proxy_logs::get(&store, 999).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn pruning_takes_what_is_older_than_the_cutoff_in_chunks() {
+    let dir = Dir::new();
+    let store = dir.open();
+    for n in 0..2600 {
+        store.telemetry().log(row(n, LogStatus::Success));
+    }
+    store.flush().await;
+    assert_eq!(proxy_logs::prune(&store, 2500).await, Ok(2500));
+    assert_eq!(proxy_logs::prune(&store, 2500).await, Ok(0));
+    assert_eq!(count(&store, "proxy_logs").await, 100);
+    let rows = store.query("SELECT MIN(created_at) FROM proxy_logs", vec![]).await.unwrap();
+    assert_eq!(rows[0].fields().int(), Ok(2500));
+}

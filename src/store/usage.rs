@@ -1,0 +1,189 @@
+//! Usage per local hour and local day, site and model: tallied in memory while a group of log rows
+//! is written, then added to the tables in the same transaction (data.md A.3).
+//!
+//! Every row counts one call, and whatever is not a success has failed. Rows without a site, which
+//! never reached an upstream, are left out.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::proxy_logs::ProxyLogRow;
+use super::sql::Value;
+use crate::time::Millis;
+
+const QUARTER: Millis = 15 * 60 * 1000;
+const HOUR: Millis = 60 * 60 * 1000;
+/// The longest text of a `key` column.
+const MAX_MODEL_CHARS: usize = 191;
+
+/// One bucket.
+#[derive(Default)]
+struct Tally {
+    calls: i64,
+    ok: i64,
+    tokens: i64,
+    cost: f64,
+    latency_ms: i64,
+    latency_n: i64,
+}
+
+/// What is not written yet, and the calendar to sort it by.
+pub(super) struct Usage {
+    zone: TimeZone,
+    zone_name: String,
+    /// The quarter of an hour the last row fell into: zones change their offset only between
+    /// quarters, so that hour and day hold for all of it.
+    quarter: Millis,
+    hour: Millis,
+    day: String,
+    /// By (start of hour, site, model). A day is summed up from its hours.
+    tallies: HashMap<(Millis, i64, String), (String, Tally)>,
+}
+
+impl Usage {
+    pub(super) fn new(zone: TimeZone) -> Self {
+        let zone_name = zone.iana_name().unwrap_or("UTC").to_owned();
+        Self { zone, zone_name, quarter: Millis::MIN, hour: 0, day: String::new(), tallies: HashMap::new() }
+    }
+
+    pub(super) fn count(&mut self, row: &ProxyLogRow) {
+        let Some(site) = row.site_id else { return };
+        self.look_up(row.created_at);
+        let model = row.model_actual.as_deref().or(row.model_requested.as_deref()).unwrap_or("unknown");
+        let model = match model.char_indices().nth(MAX_MODEL_CHARS) {
+            Some((end, _)) => &model[..end],
+            None => model,
+        };
+        let (_, tally) = self
+            .tallies
+            .entry((self.hour, site, model.to_owned()))
+            .or_insert_with(|| (self.day.clone(), Tally::default()));
+        tally.calls += 1;
+        tally.ok += i64::from(row.status.is_success());
+        tally.tokens = tally.tokens.saturating_add(row.tokens());
+        tally.cost += row.estimated_cost;
+        if let Some(latency) = row.latency_ms.filter(|latency| *latency > 0) {
+            tally.latency_ms += latency;
+            tally.latency_n += 1;
+        }
+    }
+
+    /// Finds the local hour and day of a moment, unless it shares them with the last one.
+    fn look_up(&mut self, at: Millis) {
+        let quarter = at.div_euclid(QUARTER);
+        if quarter == self.quarter {
+            return;
+        }
+        let stamp = Timestamp::from_millisecond(at).unwrap_or(Timestamp::UNIX_EPOCH);
+        let offset = Millis::from(self.zone.to_offset(stamp).seconds()) * 1000;
+        self.quarter = quarter;
+        self.hour = at - (at + offset).rem_euclid(HOUR);
+        self.day = self.zone.to_datetime(stamp).date().to_string();
+    }
+
+    /// The arguments of one upsert per hour bucket and per day bucket, in the order of their keys.
+    pub(super) fn take(&mut self) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
+        let mut hours = Vec::with_capacity(self.tallies.len());
+        let mut days: HashMap<(String, i64, String), Tally> = HashMap::new();
+        let mut tallies: Vec<_> = self.tallies.drain().collect();
+        tallies.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for ((hour, site, model), (day, tally)) in tallies {
+            let mut args = vec![hour.into(), site.into(), model.as_str().into()];
+            args.extend(tally.sums());
+            hours.push(args);
+            days.entry((day, site, model)).or_default().add(&tally);
+        }
+        let mut days: Vec<_> = days.into_iter().collect();
+        days.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let days = days.into_iter().map(|((day, site, model), tally)| {
+            let mut args = vec![day.into(), site.into(), model.into(), self.zone_name.as_str().into()];
+            args.extend(tally.sums());
+            args
+        });
+        (hours, days.collect())
+    }
+}
+
+impl Tally {
+    fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.ok += other.ok;
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.cost += other.cost;
+        self.latency_ms += other.latency_ms;
+        self.latency_n += other.latency_n;
+    }
+
+    fn sums(&self) -> [Value; 7] {
+        [
+            self.calls.into(),
+            self.ok.into(),
+            (self.calls - self.ok).into(),
+            self.tokens.into(),
+            self.cost.into(),
+            self.latency_ms.into(),
+            self.latency_n.into(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::proxy_logs::LogStatus;
+    use super::*;
+
+    fn row(at: &str, status: LogStatus) -> ProxyLogRow {
+        let at = crate::time::parse(at).expect("a time");
+        ProxyLogRow {
+            site_id: Some(1),
+            model_requested: Some("gpt".into()),
+            total_tokens: Some(100),
+            latency_ms: Some(40),
+            estimated_cost: 0.5,
+            ..ProxyLogRow::new(at, status)
+        }
+    }
+
+    fn usage(zone: &str) -> Usage {
+        Usage::new(TimeZone::get(zone).expect("a zone"))
+    }
+
+    #[test]
+    fn hours_start_where_the_local_clock_shows_a_full_hour() {
+        let mut usage = usage("Asia/Kolkata");
+        usage.count(&row("2026-05-01T18:35:00Z", LogStatus::Success));
+        let (hours, days) = usage.take();
+        assert_eq!(hours[0][0], Value::Int(crate::time::parse("2026-05-01T18:30:00Z").expect("a time")));
+        assert_eq!(days[0][0], Value::Text("2026-05-02".into()));
+        assert_eq!(days[0][3], Value::Text("Asia/Kolkata".into()));
+    }
+
+    #[test]
+    fn whatever_is_not_a_success_has_failed() {
+        let mut usage = usage("UTC");
+        for status in [LogStatus::Success, LogStatus::Failed, LogStatus::Retried] {
+            usage.count(&row("2026-05-01T08:10:00Z", status));
+        }
+        usage.count(&row("2026-05-01T09:10:00Z", LogStatus::Success));
+        let (hours, days) = usage.take();
+        assert_eq!(hours.len(), 2);
+        assert_eq!(hours[0][3..6], [Value::Int(3), Value::Int(1), Value::Int(2)]);
+        assert_eq!(days.len(), 1);
+        assert_eq!(days[0][4..8], [Value::Int(4), Value::Int(2), Value::Int(2), Value::Int(400)]);
+        assert_eq!(usage.take().0.len(), 0);
+    }
+
+    #[test]
+    fn a_row_without_a_site_is_left_out_and_one_without_a_model_is_unknown() {
+        let mut usage = usage("UTC");
+        let nowhere = row("2026-05-01T08:10:00Z", LogStatus::Failed);
+        usage.count(&ProxyLogRow { site_id: None, ..nowhere.clone() });
+        usage.count(&ProxyLogRow { model_requested: None, latency_ms: Some(0), ..nowhere });
+        let (hours, _) = usage.take();
+        assert_eq!(hours.len(), 1);
+        assert_eq!(hours[0][2], Value::Text("unknown".into()));
+        assert_eq!(hours[0][8..], [Value::Int(0), Value::Int(0)]);
+    }
+}

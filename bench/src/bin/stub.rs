@@ -1,0 +1,157 @@
+//! `stub PORT`: the upstream of a bench, small and quick enough not to be what is measured.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /v1/models` | two models |
+//! | `POST /v1/chat/completions` | 727 bytes of JSON |
+//! | … with `"stream":true` | 100 chunks and `[DONE]`, all ready at once |
+//! | … with `"model":"flushed"` too | the same, each chunk in a write of its own |
+//! | … with `"model":"paced"` too | the same, one chunk every 10 ms |
+//!
+//! One thread: what a request costs here is the same for every target, and the other core is theirs.
+
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::slice;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use memchr::memmem;
+use switchyard_bench::payload::{COMPLETION, FLUSHED_MODEL, MODELS, PACED_MODEL, STREAM, UPSTREAM_KEY};
+use switchyard_bench::serve::{Whole, error, json, serve};
+use tokio::time::{Instant, Sleep, sleep};
+
+/// Time between two chunks of a paced stream.
+const PACE: Duration = Duration::from_millis(10);
+/// `model` and `stream` stand within this much of the bodies that the load sends.
+const HEAD_OF_BODY: usize = 128;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> io::Result<()> {
+    let port = std::env::args().nth(1).and_then(|port| port.parse().ok());
+    let port = port.ok_or_else(|| io::Error::other("usage: stub PORT"))?;
+    match serve(port, service_fn(answer)).await? {}
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
+    let key =
+        request.headers().get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    if key != Some(UPSTREAM_KEY.as_bytes()) {
+        return Ok(error(StatusCode::UNAUTHORIZED, "this is not the upstream's key"));
+    }
+    Ok(match (request.method(), request.uri().path()) {
+        (&Method::GET, "/v1/models") => json(StatusCode::OK, MODELS.clone()),
+        (&Method::POST, "/v1/chat/completions") => match drain(request.into_body()).await {
+            Ok(asked) => complete(&asked),
+            Err(_) => error(StatusCode::BAD_REQUEST, "the body broke off"),
+        },
+        _ => error(StatusCode::NOT_FOUND, "there is no such path"),
+    })
+}
+
+/// Reads the body to its end and keeps only its first bytes.
+async fn drain(mut body: Incoming) -> Result<Vec<u8>, hyper::Error> {
+    let mut head = Vec::with_capacity(HEAD_OF_BODY);
+    while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
+        if let Ok(data) = frame?.into_data() {
+            let wanted = data.len().min(HEAD_OF_BODY - head.len());
+            head.extend_from_slice(&data[..wanted]);
+        }
+    }
+    Ok(head)
+}
+
+fn complete(asked: &[u8]) -> Response<Answer> {
+    if memmem::find(asked, br#""stream":true"#).is_none() {
+        return json(StatusCode::OK, COMPLETION.clone());
+    }
+    let asks_for = |model: &str| memmem::find(asked, format!(r#""model":"{model}""#).as_bytes()).is_some();
+    let pace = match () {
+        () if asks_for(PACED_MODEL) => Pace::Timed(Box::pin(sleep(Duration::ZERO))),
+        () if asks_for(FLUSHED_MODEL) => Pace::Flushed { pause: false },
+        () => Pace::Burst,
+    };
+    let mut response = Response::new(Answer::Stream { events: STREAM.iter(), pace });
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response
+}
+
+/// What the stub sends.
+enum Answer {
+    Whole(Whole),
+    Stream { events: slice::Iter<'static, Bytes>, pace: Pace },
+}
+
+/// When a stream's next event is due.
+enum Pace {
+    /// At once: hyper joins events in its writes.
+    Burst,
+    /// At once, but after a pause in which hyper writes the last one out.
+    Flushed { pause: bool },
+    /// When the timer goes off.
+    Timed(Pin<Box<Sleep>>),
+}
+
+impl Pace {
+    fn poll_due(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Burst => Poll::Ready(()),
+            Self::Flushed { pause } => {
+                *pause = !*pause;
+                if *pause {
+                    return Poll::Ready(());
+                }
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Self::Timed(timer) => {
+                ready!(timer.as_mut().poll(context));
+                let next = Instant::max(timer.deadline(), Instant::now() - PACE) + PACE;
+                timer.as_mut().reset(next);
+                Poll::Ready(())
+            }
+        }
+    }
+}
+
+impl From<Whole> for Answer {
+    fn from(whole: Whole) -> Self {
+        Self::Whole(whole)
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut *self {
+            Self::Whole(whole) => Pin::new(whole).poll_frame(context),
+            Self::Stream { events, pace } => {
+                ready!(pace.poll_due(context));
+                Poll::Ready(events.next().map(|event| Ok(Frame::data(event.clone()))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(whole) if whole.is_end_stream())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(whole) => whole.size_hint(),
+            Self::Stream { .. } => SizeHint::default(),
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What a request through Switchyard costs, beside what it would cost without.
+//!
+//! One run starts a stub upstream and every target in front of it, and measures them in turn, again and
+//! again, so that whatever else the machine does hits all of them alike. Figures are worth reading as
+//! ratios within one run; requests/s of different runs or machines are not.
+//!
+//! ```text
+//!               ┌─ direct ────────────────┐
+//!               ├─ gateway   (the product)│
+//!   load ───────┼─ bare-lazy              ├──────▶ stub
+//!               ├─ bare-raw               │
+//!               └─ nginx                  ┘
+//! ```
+//!
+//! | target | what it is |
+//! |---|---|
+//! | `bare-raw` | hyper in, hyper out through a pool, bodies streamed through: the least a hyper proxy can cost |
+//! | `bare-lazy` | the same with key check, envelope skim, model splice, usage read and a batched SQLite row: the practical limit |
+//! | `nginx` | `proxy_pass` with kept upstream connections, unbuffered answers |
+//! | `gateway` | Switchyard with authentication, routing and logging on, one channel |
+//!
+//! All but `direct` put the upstream's key in the place of the client's; the stub refuses any other.
+//!
+//! Rooms, each using only those below it:
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`report`] | medians, ratios, the issue's targets, the page |
+//! | [`plan`] | the cells of one round and what a cell yields |
+//! | [`targets`] | how each target is started, set up and stopped |
+//! | [`load`] | the closed-loop load generator |
+//! | [`process`] | child processes, their CPU time and memory |
+//! | [`wire`] | HTTP/1.1 answers read from the raw socket |
+//! | [`serve`], [`pool`], [`usage`], [`journal`] | what the stub and the bare proxies are made of |
+//! | [`payload`] | the bytes that travel |
+
+#![forbid(unsafe_code)]
+
+pub mod journal;
+pub mod load;
+pub mod payload;
+pub mod plan;
+pub mod pool;
+pub mod process;
+pub mod report;
+pub mod serve;
+pub mod targets;
+pub mod usage;
+pub mod wire;

@@ -1,0 +1,137 @@
+//! The bytes that travel: request bodies of an exact size, the stub's answer and its stream.
+//!
+//! Everything is fixed to the byte, so that the load generator can compare what arrives with what was
+//! sent instead of trusting a status code.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+
+/// The model that answers at once.
+pub const MODEL: &str = "bench-model";
+/// The model whose streams bring each chunk in a write of its own, without a pause.
+pub const FLUSHED_MODEL: &str = "flushed";
+/// The model whose streams bring one chunk every 10 ms.
+pub const PACED_MODEL: &str = "paced";
+/// The key that clients show.
+pub const CLIENT_KEY: &str = "sk-bench-proxy-token";
+/// The key that the stub wants to see.
+pub const UPSTREAM_KEY: &str = "sk-upstream";
+/// JSON chunks in a stream; the closing `[DONE]` comes on top.
+pub const STREAM_CHUNKS: usize = 100;
+
+/// Length of a message in a long conversation, before its JSON frame.
+const MESSAGE_LENGTH: usize = 600;
+/// Below this the last message takes all the room that is left.
+const LAST_MESSAGE: usize = 1200;
+const SENTENCE: &str = r#"The yard master said \"hold the 7:40\", and the points stayed as they were.\n"#;
+const FILLER: &str = "steel rails on wooden sleepers ";
+
+/// A chat completion request of exactly `size` bytes (at least 200): a conversation in turns, `model` and
+/// `stream` in front, which is all the stub looks at.
+pub fn chat_request(model: &str, stream: bool, size: usize) -> Bytes {
+    let mut body = format!(r#"{{"model":"{model}","stream":{stream},"messages":["#);
+    let turn = SENTENCE.repeat(MESSAGE_LENGTH / SENTENCE.len());
+    for role in ["user", "assistant"].into_iter().cycle() {
+        let open = format!(r#"{{"role":"{role}","content":""#);
+        let room = size.saturating_sub(body.len() + open.len() + r#""}]}"#.len());
+        body.push_str(&open);
+        if room < LAST_MESSAGE {
+            body.extend(FILLER.chars().cycle().take(room));
+            body.push_str(r#""}]}"#);
+            break;
+        }
+        body.push_str(&turn);
+        body.push_str(r#""},"#);
+    }
+    Bytes::from(body)
+}
+
+/// The stub's answer without streaming: 727 bytes, usage included.
+pub static COMPLETION: LazyLock<Bytes> = LazyLock::new(|| {
+    const LENGTH: usize = 727;
+    let head = concat!(
+        r#"{"id":"chatcmpl-bench","object":"chat.completion","created":1700000000,"model":"bench-model","#,
+        r#""choices":[{"index":0,"message":{"role":"assistant","content":""#
+    );
+    let tail = concat!(
+        r#""},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":180,"completion_tokens":97,"#,
+        r#""total_tokens":277,"prompt_tokens_details":{"cached_tokens":0}},"system_fingerprint":"fp_bench"}"#
+    );
+    let content = FILLER.chars().cycle().take(LENGTH - head.len() - tail.len());
+    Bytes::from(format!("{head}{}{tail}", content.collect::<String>()))
+});
+
+/// The stub's model list.
+pub static MODELS: LazyLock<Bytes> = LazyLock::new(|| {
+    let entry = |id| format!(r#"{{"id":"{id}","object":"model","created":1700000000,"owned_by":"bench"}}"#);
+    let entries = [MODEL, FLUSHED_MODEL, PACED_MODEL].map(entry).join(",");
+    Bytes::from(format!(r#"{{"object":"list","data":[{entries}]}}"#))
+});
+
+/// The stub's stream, event by event: the role, content, the finish reason, usage, `[DONE]`.
+pub static STREAM: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
+    let chunk = |rest: String| {
+        let head = r#"{"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1700000000,"model":"bench-model""#;
+        Bytes::from(format!("data: {head},{rest}}}\n\n"))
+    };
+    let choice = |delta: String, finish| {
+        chunk(format!(r#""choices":[{{"index":0,"delta":{delta},"finish_reason":{finish}}}]"#))
+    };
+
+    let mut events = vec![choice(r#"{"role":"assistant","content":""}"#.into(), "null")];
+    events.extend(
+        (events.len()..STREAM_CHUNKS - 2).map(|n| choice(format!(r#"{{"content":" sleeper {n}"}}"#), "null")),
+    );
+    events.push(choice("{}".into(), r#""stop""#));
+    events.push(chunk(
+        r#""choices":[],"usage":{"prompt_tokens":180,"completion_tokens":97,"total_tokens":277}"#.into(),
+    ));
+    events.push(Bytes::from_static(b"data: [DONE]\n\n"));
+    events
+});
+
+/// The whole stream as one body.
+pub static STREAM_BODY: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(STREAM.concat()));
+
+/// Where in [`STREAM_BODY`] the first event with content ends.
+pub fn first_delta_end() -> usize {
+    STREAM[..2].iter().map(Bytes::len).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    #[test]
+    fn a_request_has_exactly_the_size_asked_for_and_is_json() {
+        for size in [200, 1024, 1500, 2000, 100 << 10, 1 << 20] {
+            let body = chat_request(MODEL, true, size);
+            assert_eq!(body.len(), size);
+            let parsed: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(parsed["model"], MODEL);
+            assert_eq!(parsed["stream"], true);
+        }
+    }
+
+    #[test]
+    fn the_answer_is_727_bytes_of_json_with_usage() {
+        assert_eq!(COMPLETION.len(), 727);
+        let parsed: Value = serde_json::from_slice(&COMPLETION).unwrap();
+        assert_eq!(parsed["usage"]["total_tokens"], 277);
+        assert!(serde_json::from_slice::<Value>(&MODELS).is_ok());
+    }
+
+    #[test]
+    fn the_stream_has_100_json_chunks_and_a_closing_line() {
+        let (done, chunks) = STREAM.split_last().unwrap();
+        assert_eq!(chunks.len(), STREAM_CHUNKS);
+        assert_eq!(&done[..], b"data: [DONE]\n\n");
+        let json: Vec<Value> =
+            chunks.iter().map(|event| serde_json::from_slice(&event[b"data: ".len()..]).unwrap()).collect();
+        assert_eq!(json[0]["choices"][0]["delta"]["content"], "");
+        assert_eq!(json[1]["choices"][0]["delta"]["content"], " sleeper 1");
+        assert_eq!(json[STREAM_CHUNKS - 1]["usage"]["total_tokens"], 277);
+    }
+}

@@ -1,0 +1,372 @@
+//! Medians, ratios and the targets that were set, as a page of Markdown.
+//!
+//! A ratio is the median of the ratios of single rounds, not the ratio of two medians: what slows a round
+//! down slows both sides of it. What stood under a missed figure on the last page is carried over, so that
+//! explanations outlive a new run.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::plan::{MEMORY, Measure, Results};
+use crate::targets::Kind;
+
+/// A line of the table.
+struct Figure {
+    title: &'static str,
+    cell: &'static str,
+    measure: Measure,
+    /// Less what the stub alone takes in the same round.
+    added: bool,
+}
+
+const fn figure(title: &'static str, cell: &'static str, measure: Measure) -> Figure {
+    Figure { title, cell, measure, added: false }
+}
+
+const fn added(title: &'static str, cell: &'static str, measure: Measure) -> Figure {
+    Figure { title, cell, measure, added: true }
+}
+
+const FIGURES: [Figure; 45] = [
+    figure("1 KB, 1 connection: requests/s", "1k-c1", Measure::Rate),
+    figure("1 KB, 1 connection: CPU per request", "1k-c1", Measure::Cpu),
+    figure("1 KB, 1 connection: p50", "1k-c1", Measure::P50),
+    figure("1 KB, 1 connection: p99", "1k-c1", Measure::P99),
+    added("1 KB, 1 connection: added p50", "1k-c1", Measure::P50),
+    added("1 KB, 1 connection: added p99", "1k-c1", Measure::P99),
+    figure("1 KB, 16 connections: requests/s", "1k-c16", Measure::Rate),
+    figure("1 KB, 16 connections: CPU per request", "1k-c16", Measure::Cpu),
+    figure("1 KB, 16 connections: p50", "1k-c16", Measure::P50),
+    figure("1 KB, 16 connections: p99", "1k-c16", Measure::P99),
+    figure("1 KB, 64 connections: requests/s", "1k-c64", Measure::Rate),
+    figure("1 KB, 64 connections: CPU per request", "1k-c64", Measure::Cpu),
+    figure("1 KB, 64 connections: p50", "1k-c64", Measure::P50),
+    figure("1 KB, 64 connections: p99", "1k-c64", Measure::P99),
+    figure("1 KB, 256 connections: requests/s", "1k-c256", Measure::Rate),
+    figure("1 KB, 256 connections: CPU per request", "1k-c256", Measure::Cpu),
+    figure("1 KB, 256 connections: p50", "1k-c256", Measure::P50),
+    figure("1 KB, 256 connections: p99", "1k-c256", Measure::P99),
+    figure("100 KB, 16 connections: requests/s", "100k-c16", Measure::Rate),
+    figure("100 KB, 16 connections: CPU per request", "100k-c16", Measure::Cpu),
+    figure("100 KB, 16 connections: p50", "100k-c16", Measure::P50),
+    figure("100 KB, 16 connections: p99", "100k-c16", Measure::P99),
+    figure("1 MB, 16 connections: requests/s", "1m-c16", Measure::Rate),
+    figure("1 MB, 16 connections: CPU per request", "1m-c16", Measure::Cpu),
+    figure("1 MB, 16 connections: p50", "1m-c16", Measure::P50),
+    figure("1 MB, 16 connections: p99", "1m-c16", Measure::P99),
+    figure("burst streams, 16 in parallel: streams/s", "burst-c16", Measure::Rate),
+    figure("burst streams, 16 in parallel: CPU per stream", "burst-c16", Measure::Cpu),
+    figure("burst streams, 16 in parallel: first byte p50", "burst-c16", Measure::FirstByteP50),
+    figure("burst streams, 16 in parallel: first byte p99", "burst-c16", Measure::FirstByteP99),
+    figure("burst streams, 16 in parallel: whole p50", "burst-c16", Measure::P50),
+    figure("flushed streams, 16 in parallel: streams/s", "flushed-c16", Measure::Rate),
+    figure("flushed streams, 16 in parallel: CPU per stream", "flushed-c16", Measure::Cpu),
+    figure("flushed streams, 16 in parallel: first byte p50", "flushed-c16", Measure::FirstByteP50),
+    figure("flushed streams, 16 in parallel: first byte p99", "flushed-c16", Measure::FirstByteP99),
+    figure("flushed streams, 16 in parallel: whole p50", "flushed-c16", Measure::P50),
+    figure("paced streams, 16 in parallel: CPU per stream", "paced-c16", Measure::Cpu),
+    figure("paced streams, 16 in parallel: first byte p50", "paced-c16", Measure::FirstByteP50),
+    figure("paced streams, 16 in parallel: first delta p50", "paced-c16", Measure::FirstDeltaP50),
+    added("paced streams, 16 in parallel: first byte behind direct", "paced-c16", Measure::FirstByteP50),
+    added("paced streams, 16 in parallel: first delta behind direct", "paced-c16", Measure::FirstDeltaP50),
+    figure("resident after the first answer", MEMORY, Measure::Idle),
+    figure("resident after load", MEMORY, Measure::AfterLoad),
+    figure("resident at most", MEMORY, Measure::Peak),
+    figure("cold start to the first answer", "cold-start", Measure::ColdStart),
+];
+
+/// What was promised of the gateway.
+struct Promise {
+    figure: Figure,
+    limit: Limit,
+}
+
+#[derive(Clone, Copy)]
+enum Limit {
+    /// At least so much of what the baseline does.
+    AtLeast(f64, Kind),
+    /// At most so much of what the baseline takes.
+    AtMost(f64, Kind),
+    /// At most this, in seconds or bytes.
+    Within(f64),
+}
+
+/// The stricter reading of "MB".
+const MB: f64 = 1e6;
+
+const PROMISES: [Promise; 16] = [
+    promise("requests/s at 16 connections", "1k-c16", Measure::Rate, Limit::AtLeast(0.85, Kind::BareLazy)),
+    promise("requests/s at 64 connections", "1k-c64", Measure::Rate, Limit::AtLeast(0.85, Kind::BareLazy)),
+    promise("CPU per request at 1 connection", "1k-c1", Measure::Cpu, Limit::AtMost(1.25, Kind::BareLazy)),
+    promise("CPU per request at 16 connections", "1k-c16", Measure::Cpu, Limit::AtMost(1.25, Kind::BareLazy)),
+    promise("CPU per request at 64 connections", "1k-c64", Measure::Cpu, Limit::AtMost(1.25, Kind::BareLazy)),
+    promise(
+        "CPU per request at 256 connections",
+        "1k-c256",
+        Measure::Cpu,
+        Limit::AtMost(1.25, Kind::BareLazy),
+    ),
+    promise("CPU per request with 100 KB", "100k-c16", Measure::Cpu, Limit::AtMost(1.2, Kind::BareLazy)),
+    Promise {
+        figure: added("added p50 at 1 connection", "1k-c1", Measure::P50),
+        limit: Limit::AtMost(1.3, Kind::BareLazy),
+    },
+    promise("streams/s, burst", "burst-c16", Measure::Rate, Limit::AtLeast(1.0, Kind::BareRaw)),
+    promise("CPU per stream, burst", "burst-c16", Measure::Cpu, Limit::AtMost(1.2, Kind::BareLazy)),
+    promise("streams/s, flushed", "flushed-c16", Measure::Rate, Limit::AtLeast(1.0, Kind::BareRaw)),
+    promise("CPU per stream, flushed", "flushed-c16", Measure::Cpu, Limit::AtMost(1.2, Kind::BareLazy)),
+    Promise {
+        figure: added("first delta of a paced stream behind direct", "paced-c16", Measure::FirstDeltaP50),
+        limit: Limit::Within(1e-3),
+    },
+    promise("resident after the first answer", MEMORY, Measure::Idle, Limit::Within(12.0 * MB)),
+    promise("resident after load", MEMORY, Measure::AfterLoad, Limit::Within(40.0 * MB)),
+    promise("cold start", "cold-start", Measure::ColdStart, Limit::Within(60e-3)),
+];
+
+const fn promise(title: &'static str, cell: &'static str, measure: Measure, limit: Limit) -> Promise {
+    Promise { figure: figure(title, cell, measure), limit }
+}
+
+/// Whether a promise was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Kept,
+    Missed,
+    NotMeasured,
+}
+
+const MISSED_HEADING: &str = "## Figures missed";
+const UNEXPLAINED: &str = "Not yet explained: profile it and say here what costs the rest.";
+
+/// The page: `preface` says when, where and how; `last_page` is what stood there before.
+pub fn page(preface: &str, results: &Results, kinds: &[Kind], last_page: &str) -> String {
+    let mut page = format!("# Bench results\n\n{}\n\n", preface.trim());
+    if kinds.contains(&Kind::Gateway) {
+        page.push_str("## Targets\n\n");
+        page.push_str(&promises(results));
+        page.push('\n');
+    }
+    page.push_str(
+        "## Figures\n\nMedians over the rounds; the last columns are medians of the rounds' ratios.\n\n",
+    );
+    page.push_str(&figures(results, kinds));
+    if !results.faults.is_empty() {
+        page.push_str("\n## Faults\n\nExchanges that failed or brought other bytes than were sent; they do not count above.\n\n");
+        for fault in &results.faults {
+            let _ = writeln!(page, "- {fault}");
+        }
+    }
+    let missed = PROMISES.iter().filter(|promise| promise.judge(results).0 == Verdict::Missed);
+    for (n, promise) in missed.enumerate() {
+        if n == 0 {
+            let _ = write!(page, "\n{MISSED_HEADING}\n");
+        }
+        let title = promise.figure.title;
+        let text = explanation(last_page, title).unwrap_or(UNEXPLAINED);
+        let _ = write!(page, "\n### {title}\n\n{text}\n");
+    }
+    page
+}
+
+/// What the last page says under a missed figure.
+fn explanation<'a>(last_page: &'a str, title: &str) -> Option<&'a str> {
+    let (_, missed) = last_page.split_once(MISSED_HEADING)?;
+    let (_, rest) = missed.split_once(&format!("\n### {title}\n"))?;
+    let end = rest.find("\n#").unwrap_or(rest.len());
+    Some(rest[..end].trim()).filter(|text| !text.is_empty())
+}
+
+fn figures(results: &Results, kinds: &[Kind]) -> String {
+    let ratios: Vec<(Kind, Kind)> = [Kind::BareLazy, Kind::BareRaw]
+        .into_iter()
+        .filter(|base| kinds.contains(base))
+        .flat_map(|base| match kinds.contains(&Kind::Gateway) {
+            true => Some((Kind::Gateway, base)),
+            false => {
+                (base == Kind::BareRaw && kinds.contains(&Kind::BareLazy)).then_some((Kind::BareLazy, base))
+            }
+        })
+        .collect();
+    let mut header = vec!["figure".to_owned()];
+    header.extend(kinds.iter().map(Kind::to_string));
+    header.extend(ratios.iter().map(|(kind, base)| format!("{kind} / {base}")));
+    let mut rows = vec![header];
+    for figure in &FIGURES {
+        let values: Vec<Option<f64>> =
+            kinds.iter().map(|kind| median(figure.values(results, *kind).into_values())).collect();
+        if values.iter().all(Option::is_none) {
+            continue;
+        }
+        let mut row = vec![figure.title.to_owned()];
+        row.extend(
+            values.into_iter().map(|value| value.map_or_else(String::new, |value| figure.show(value))),
+        );
+        row.extend(ratios.iter().map(|(kind, base)| {
+            figure.ratio(results, *kind, *base).map_or_else(String::new, |ratio| format!("{ratio:.2}"))
+        }));
+        rows.push(row);
+    }
+    table(&rows)
+}
+
+fn promises(results: &Results) -> String {
+    let mut rows = vec![["figure", "target", "measured", ""].map(str::to_owned).to_vec()];
+    for promise in &PROMISES {
+        let (verdict, measured) = promise.judge(results);
+        let figure = &promise.figure;
+        let (target, measured) = match promise.limit {
+            Limit::AtLeast(part, base) => {
+                (format!("≥ {part} × {base}"), measured.map(|ratio| format!("{ratio:.2} × {base}")))
+            }
+            Limit::AtMost(part, base) => {
+                (format!("≤ {part} × {base}"), measured.map(|ratio| format!("{ratio:.2} × {base}")))
+            }
+            Limit::Within(most) => {
+                (format!("≤ {}", figure.show(most)), measured.map(|value| figure.show(value)))
+            }
+        };
+        let verdict = match verdict {
+            Verdict::Kept => "pass",
+            Verdict::Missed => "MISS",
+            Verdict::NotMeasured => "not measured",
+        };
+        rows.push(vec![figure.title.to_owned(), target, measured.unwrap_or_default(), verdict.to_owned()]);
+    }
+    table(&rows)
+}
+
+/// A Markdown table whose columns also line up in a terminal.
+fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut table = String::new();
+    for (n, row) in rows.iter().enumerate() {
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 => write!(table, "| {cell:width$} |"),
+                _ => write!(table, " {cell:>width$} |"),
+            };
+        }
+        table.push('\n');
+        if n == 0 {
+            for (column, width) in widths.iter().enumerate() {
+                let _ = match column {
+                    0 => write!(table, "|{:-<1$}|", "", width + 2),
+                    _ => write!(table, "{:-<1$}:|", "", width + 1),
+                };
+            }
+            table.push('\n');
+        }
+    }
+    table
+}
+
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(values[middle]),
+        _ => Some((values[middle - 1] + values[middle]) / 2.0),
+    }
+}
+
+// === impl Figure ===
+
+impl Figure {
+    fn values(&self, results: &Results, kind: Kind) -> BTreeMap<usize, f64> {
+        let values = results.get(self.cell, self.measure, kind);
+        if !self.added {
+            return values;
+        }
+        let direct = results.get(self.cell, self.measure, Kind::Direct);
+        let less = |(round, value)| Some((round, value - direct.get(&round)?));
+        if kind == Kind::Direct { BTreeMap::new() } else { values.into_iter().filter_map(less).collect() }
+    }
+
+    fn ratio(&self, results: &Results, kind: Kind, base: Kind) -> Option<f64> {
+        let base = self.values(results, base);
+        let ratio =
+            |(round, value): (usize, f64)| Some(value / base.get(&round).filter(|base| **base > 0.0)?);
+        median(self.values(results, kind).into_iter().filter_map(ratio))
+    }
+
+    fn show(&self, value: f64) -> String {
+        match self.measure {
+            Measure::Rate => format!("{value:.0}"),
+            Measure::Idle | Measure::AfterLoad | Measure::Peak => format!("{:.1} MB", value / MB),
+            Measure::ColdStart => format!("{:.1} ms", value * 1e3),
+            _ if value.abs() >= 1e-3 => format!("{:.2} ms", value * 1e3),
+            _ => format!("{:.1} us", value * 1e6),
+        }
+    }
+}
+
+// === impl Promise ===
+
+impl Promise {
+    /// The verdict, and the ratio or value that it rests on.
+    fn judge(&self, results: &Results) -> (Verdict, Option<f64>) {
+        let (measured, kept): (_, fn(f64, f64) -> bool) = match self.limit {
+            Limit::AtLeast(_, base) => {
+                (self.figure.ratio(results, Kind::Gateway, base), |value, limit| value >= limit)
+            }
+            Limit::AtMost(_, base) => {
+                (self.figure.ratio(results, Kind::Gateway, base), |value, limit| value <= limit)
+            }
+            Limit::Within(_) => {
+                (median(self.figure.values(results, Kind::Gateway).into_values()), |value, limit| {
+                    value <= limit
+                })
+            }
+        };
+        let (Limit::AtLeast(limit, _) | Limit::AtMost(limit, _) | Limit::Within(limit)) = self.limit;
+        let verdict = match measured {
+            Some(value) if kept(value, limit) => Verdict::Kept,
+            Some(_) => Verdict::Missed,
+            None => Verdict::NotMeasured,
+        };
+        (verdict, measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn results(gateway: &[f64], lazy: &[f64]) -> Results {
+        let mut results = Results::default();
+        for (kind, values) in [(Kind::Gateway, gateway), (Kind::BareLazy, lazy)] {
+            for (round, value) in values.iter().enumerate() {
+                results.put("1k-c16", Measure::Rate, kind, round, *value);
+            }
+        }
+        results
+    }
+
+    #[test]
+    fn a_ratio_is_the_median_of_the_rounds_ratios() {
+        let results = results(&[90.0, 40.0, 10.0], &[100.0, 50.0, 10.0]);
+        assert_eq!(PROMISES[0].judge(&results), (Verdict::Kept, Some(0.9)));
+    }
+
+    #[test]
+    fn a_missed_figure_keeps_its_explanation_and_others_lose_theirs() {
+        let results = results(&[50.0], &[100.0]);
+        let first = page("now", &results, &[Kind::Gateway, Kind::BareLazy], "");
+        assert!(first.contains("MISS") && first.contains(UNEXPLAINED));
+        let explained =
+            first.replace(UNEXPLAINED, "The log costs it.\n\nAnd more.") + "\n### CPU per stream\n\nOld.\n";
+        let second = page("later", &results, &[Kind::Gateway, Kind::BareLazy], &explained);
+        assert!(second.contains("### requests/s at 16 connections\n\nThe log costs it.\n\nAnd more.\n"));
+        assert!(!second.contains("Old."));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_neither_kept_nor_missed() {
+        assert_eq!(PROMISES[0].judge(&Results::default()), (Verdict::NotMeasured, None));
+    }
+}

@@ -1,0 +1,318 @@
+//! How each target is started, set up and stopped.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::payload::{CLIENT_KEY, MODEL, UPSTREAM_KEY};
+use crate::process::{Memory, Process, Program, Scratch, free_port, memory};
+use crate::wire::call;
+
+const ADMIN_TOKEN: &str = "bench-admin-token";
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+/// From the account's creation to its models being offered.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What stands between the load and the stub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    Gateway,
+    BareLazy,
+    BareRaw,
+    Nginx,
+    /// Nothing: what is left is the cost of load and stub.
+    Direct,
+}
+
+impl Kind {
+    pub const ALL: [Self; 5] = [Self::Gateway, Self::BareLazy, Self::BareRaw, Self::Nginx, Self::Direct];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::BareLazy => "bare-lazy",
+            Self::BareRaw => "bare-raw",
+            Self::Nginx => "nginx",
+            Self::Direct => "direct",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// What is asked first of a fresh process: path and key.
+    fn first_request(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Gateway => ("/api/desktop/health", ADMIN_TOKEN),
+            _ => ("/v1/models", CLIENT_KEY),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(self.name())
+    }
+}
+
+/// Where the programs are, and the stub that all targets stand before.
+pub struct Yard {
+    pub scratch: Scratch,
+    /// The folder of the bench's own programs.
+    programs: PathBuf,
+    /// The gateway's binary, if it is among the targets.
+    gateway: Option<PathBuf>,
+    stub_port: u16,
+    _stub: Process,
+}
+
+impl Yard {
+    /// Makes a scratch directory and starts the stub.
+    pub async fn open(gateway: Option<PathBuf>) -> io::Result<Self> {
+        let scratch = Scratch::new()?;
+        let this = std::env::current_exe()?;
+        let programs = this.parent().unwrap_or(Path::new(".")).to_owned();
+        let stub_port = free_port()?;
+        let stub = Program {
+            path: programs.join("stub"),
+            arguments: vec![stub_port.to_string()],
+            environment: Vec::new(),
+            log: scratch.path().join("stub.log"),
+        };
+        let mut stub = stub.start()?;
+        until_answered(&mut stub, stub_port, "/v1/models", UPSTREAM_KEY).await?;
+        Ok(Self { scratch, programs, gateway, stub_port, _stub: stub })
+    }
+
+    /// Starts a target with an empty directory and sets it up, so that chat requests pass.
+    pub async fn start(&self, kind: Kind) -> io::Result<Target> {
+        if kind == Kind::Direct {
+            let port = self.stub_port;
+            return Ok(Target { kind, port, key: UPSTREAM_KEY, process: None, idle: Memory::default() });
+        }
+        let port = free_port()?;
+        let directory = self.scratch.fresh(kind.name())?;
+        let mut process = self.program(kind, port, &directory)?.start()?;
+        let (path, key) = kind.first_request();
+        until_answered(&mut process, port, path, key).await?;
+        if kind == Kind::Gateway {
+            self.set_up_gateway(port).await?;
+        }
+        Ok(Target { kind, port, key: CLIENT_KEY, process: Some(process), idle: Memory::default() })
+    }
+
+    /// How long a fresh process takes to its first answer, with an empty directory.
+    pub fn cold_start(&self, kind: Kind, round: usize) -> io::Result<Duration> {
+        let port = free_port()?;
+        let directory = self.scratch.fresh(&format!("{kind}-cold-{round}"))?;
+        let program = self.program(kind, port, &directory)?;
+        let (path, key) = kind.first_request();
+        let started = Instant::now();
+        let mut process = program.start_plainly()?;
+        while !is_answered(port, path, key) {
+            process.check()?;
+            if started.elapsed() > START_TIMEOUT {
+                return Err(io::Error::other(format!("{kind} did not answer in {START_TIMEOUT:?}")));
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+        Ok(started.elapsed())
+    }
+
+    fn program(&self, kind: Kind, port: u16, directory: &Path) -> io::Result<Program> {
+        let mut program = Program {
+            path: self.programs.join(kind.name()),
+            arguments: vec![port.to_string(), self.stub_port.to_string()],
+            environment: Vec::new(),
+            log: directory.join("output.log"),
+        };
+        match kind {
+            Kind::BareRaw | Kind::Direct => {}
+            Kind::BareLazy => program.arguments.push(directory.display().to_string()),
+            Kind::Nginx => {
+                fs::write(directory.join("nginx.conf"), nginx_config(port, self.stub_port, directory))?;
+                program.path = nginx_path().ok_or_else(|| io::Error::other("nginx is not installed"))?;
+                let directory = directory.display();
+                program.arguments = ["-p", &format!("{directory}/"), "-c", "nginx.conf", "-e", "error.log"]
+                    .map(str::to_owned)
+                    .to_vec();
+            }
+            Kind::Gateway => {
+                program.path =
+                    self.gateway.clone().ok_or_else(|| io::Error::other("the gateway was not built"))?;
+                program.arguments.clear();
+                program.environment = vec![
+                    ("HOST", "127.0.0.1".into()),
+                    ("PORT", port.to_string()),
+                    ("DATA_DIR", directory.join("data").display().to_string()),
+                    ("AUTH_TOKEN", ADMIN_TOKEN.into()),
+                    ("PROXY_TOKEN", CLIENT_KEY.into()),
+                    ("LOG_LEVEL", "warn".into()),
+                    ("REQUEST_RATE_LIMIT_MAX", "1000000000".into()),
+                    ("AUTHENTICATED_RATE_LIMIT_MAX", "1000000000".into()),
+                ];
+            }
+        }
+        Ok(program)
+    }
+
+    /// One site, one account, as an operator would add them.
+    async fn set_up_gateway(&self, port: u16) -> io::Result<()> {
+        let url = format!("http://127.0.0.1:{}", self.stub_port);
+        let site = admin(port, "/api/sites", &json!({ "name": "bench", "url": url, "platform": "openai" }))?;
+        let account =
+            json!({ "siteId": site["id"], "accessToken": UPSTREAM_KEY, "credentialMode": "apikey" });
+        admin(port, "/api/accounts", &account)?;
+        let deadline = Instant::now() + DISCOVERY_TIMEOUT;
+        loop {
+            let (status, body) = call(port, "GET", "/v1/models", CLIENT_KEY, b"").map_err(to_io)?;
+            let list: Value = serde_json::from_slice(&body).unwrap_or_default();
+            let offered =
+                list["data"].as_array().is_some_and(|models| models.iter().any(|model| model["id"] == MODEL));
+            if status == 200 && offered {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                let body = String::from_utf8_lossy(&body);
+                return Err(io::Error::other(format!("the gateway does not offer {MODEL}: {status} {body}")));
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// A target that takes requests.
+pub struct Target {
+    pub kind: Kind,
+    pub port: u16,
+    /// The key that it wants to see.
+    pub key: &'static str,
+    process: Option<Process>,
+    /// Memory after the first answer.
+    pub idle: Memory,
+}
+
+impl Target {
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::id)
+    }
+
+    pub fn memory(&self) -> Option<Memory> {
+        self.id().map(memory)
+    }
+
+    /// An error if its process has died.
+    pub fn check(&mut self) -> io::Result<()> {
+        let kind = self.kind;
+        let Some(process) = &mut self.process else { return Ok(()) };
+        process.check().map_err(|failed| io::Error::other(format!("{kind}: {failed}")))
+    }
+}
+
+fn is_answered(port: u16, path: &str, key: &str) -> bool {
+    matches!(call(port, "GET", path, key, b""), Ok((200, _)))
+}
+
+async fn until_answered(process: &mut Process, port: u16, path: &str, key: &str) -> io::Result<()> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    while !is_answered(port, path, key) {
+        process.check()?;
+        if Instant::now() > deadline {
+            return Err(io::Error::other(format!("no answer to GET {path} in {START_TIMEOUT:?}")));
+        }
+        sleep(Duration::from_millis(5)).await;
+    }
+    Ok(())
+}
+
+fn admin(port: u16, path: &str, body: &Value) -> io::Result<Value> {
+    let (status, answer) =
+        call(port, "POST", path, ADMIN_TOKEN, body.to_string().as_bytes()).map_err(to_io)?;
+    if !(200..300).contains(&status) {
+        let answer = String::from_utf8_lossy(&answer);
+        return Err(io::Error::other(format!("POST {path}: {status} {answer}")));
+    }
+    serde_json::from_slice(&answer).map_err(io::Error::other)
+}
+
+fn to_io(fault: crate::wire::Fault) -> io::Error {
+    io::Error::other(fault.to_string())
+}
+
+fn nginx_path() -> Option<PathBuf> {
+    ["/usr/sbin/nginx", "/usr/bin/nginx", "/usr/local/sbin/nginx"]
+        .into_iter()
+        .map(PathBuf::from)
+        .find(|path| path.exists())
+}
+
+/// Installs nginx on Debian if it is missing; says whether it is there afterwards.
+pub fn ensure_nginx() -> bool {
+    if nginx_path().is_none() {
+        eprintln!("installing nginx");
+        // Runlevel 1 keeps the package from starting a server of its own.
+        let install = "apt-get update -qq && apt-get install -y -qq --no-install-recommends nginx-light || \
+                       apt-get install -y -qq --no-install-recommends nginx";
+        let status = Command::new("sh")
+            .args(["-c", install])
+            .env("RUNLEVEL", "1")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdout(io::stderr())
+            .status();
+        if let Err(failed) = status {
+            eprintln!("apt-get: {failed}");
+        }
+    }
+    nginx_path().is_some()
+}
+
+/// Answers go out unbuffered, as a gateway's streams must; requests are read whole first, into memory.
+fn nginx_config(port: u16, stub_port: u16, directory: &Path) -> String {
+    let directory = directory.display();
+    format!(
+        "\
+daemon off;
+user root;
+worker_processes auto;
+pid {directory}/nginx.pid;
+events {{ worker_connections 4096; }}
+http {{
+    access_log off;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi;
+    scgi_temp_path {directory}/scgi;
+    uwsgi_temp_path {directory}/uwsgi;
+    client_max_body_size 50m;
+    client_body_buffer_size 2m;
+    keepalive_timeout 300s;
+    keepalive_requests 1000000000;
+    tcp_nodelay on;
+    upstream stub {{
+        server 127.0.0.1:{stub_port};
+        keepalive 512;
+        keepalive_timeout 300s;
+        keepalive_requests 1000000000;
+    }}
+    server {{
+        listen 127.0.0.1:{port} backlog=1024;
+        location / {{
+            proxy_pass http://stub;
+            proxy_http_version 1.1;
+            proxy_buffering off;
+            proxy_set_header Connection \"\";
+            proxy_set_header Authorization \"Bearer {UPSTREAM_KEY}\";
+        }}
+    }}
+}}
+"
+    )
+}

@@ -35,3 +35,4 @@ pub mod metrics;
 pub mod routing;
 pub mod store;
 pub mod time;
+pub mod upstream;

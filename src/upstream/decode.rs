@@ -1,0 +1,245 @@
+//! Content codings, for upstreams that compress although they are asked for `identity`.
+//!
+//! A decoder is a chain of layers, in the order in which they come off: what one gives is the next one's input. Each
+//! pull gives a bounded piece ([`PIECE`]), and a layer works only while the one after it has room, so that a small input
+//! that unfolds into gigabytes fills no memory.
+//!
+//! Labels that are not true are common: a relay decodes the answer of its own upstream and keeps the header. Data
+//! without the magic of the coding it is labelled with (zstd, gzip) is therefore taken as it is, and `deflate` is read
+//! with or without its zlib wrapper.
+//!
+//! zstd is the exception to streaming: its decoder gives nothing from the last window before the frame's end.
+
+mod inflate;
+mod zstd;
+
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
+use bytes::{Buf, Bytes, BytesMut};
+use hyper::http::HeaderValue;
+
+use self::inflate::Inflate;
+use self::zstd::Zstd;
+use super::error::BodyError;
+
+/// The most that one pull gives, and that waits between two layers.
+const PIECE: usize = 32 * 1024;
+
+/// More codings than this on one body are no accident.
+const MAX_LAYERS: usize = 4;
+
+pub(crate) struct Decoder {
+    layers: Vec<Layer>,
+    /// The encoded body has ended.
+    ended: bool,
+}
+
+impl Decoder {
+    /// A decoder for the codings that these header values list; `None` if they change nothing.
+    pub(crate) fn new<'a>(
+        headers: impl IntoIterator<Item = &'a HeaderValue>,
+    ) -> Result<Option<Self>, String> {
+        let mut layers = Vec::new();
+        for header in headers {
+            let codings =
+                header.to_str().map_err(|_| "the upstream's Content-Encoding is not text".to_owned())?;
+            for coding in codings.split(',').map(str::trim) {
+                let coding = match coding.to_ascii_lowercase().as_str() {
+                    "" | "identity" => continue,
+                    "gzip" | "x-gzip" => Coding::Gzip,
+                    "deflate" => Coding::Deflate,
+                    "br" => Coding::Brotli,
+                    "zstd" => Coding::Zstd,
+                    _ => {
+                        return Err(format!(
+                            "the upstream answered in an unknown Content-Encoding, {coding:.40?}"
+                        ));
+                    }
+                };
+                layers.push(Layer { state: State::Unknown(coding), input: BytesMut::new() });
+            }
+        }
+        if layers.len() > MAX_LAYERS {
+            return Err(format!("the upstream's answer is encoded {} times over", layers.len()));
+        }
+        layers.reverse(); // listed in the order in which they were applied
+        Ok(if layers.is_empty() { None } else { Some(Self { layers, ended: false }) })
+    }
+
+    /// Takes the next encoded bytes. To be called when [`pull`](Self::pull) has nothing left.
+    pub(crate) fn push(&mut self, data: &[u8]) {
+        self.layers[0].input.extend_from_slice(data);
+    }
+
+    /// Says that there are no more encoded bytes.
+    pub(crate) fn push_end(&mut self) {
+        self.ended = true;
+    }
+
+    /// Whether everything has been given out. Meaningful when a pull gave nothing.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.ended
+    }
+
+    /// The next decoded bytes; empty when more input is needed, or at the end.
+    pub(crate) fn pull(&mut self) -> Result<Bytes, BodyError> {
+        let mut output = BytesMut::new();
+        loop {
+            let mut moved = false;
+            let mut ended = self.ended;
+            for index in 0..self.layers.len() {
+                let (layers, rest) = self.layers.split_at_mut(index + 1);
+                let layer = &mut layers[index];
+                let sink = rest.first_mut().map_or(&mut output, |next| &mut next.input);
+                if sink.len() < PIECE {
+                    let before = (layer.input.len(), sink.len());
+                    layer.step(sink, ended)?;
+                    moved |= before != (layer.input.len(), sink.len());
+                }
+                // With room left in the sink, a layer has given all that it can.
+                ended = ended && layer.input.is_empty() && sink.len() < PIECE;
+            }
+            if output.len() >= PIECE || !moved {
+                return Ok(output.freeze());
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+impl Coding {
+    /// What data that starts like this really is; `None` while too little of it is known.
+    fn recognise(self, data: &[u8], ended: bool) -> Option<State> {
+        let needed = match self {
+            Self::Gzip | Self::Deflate => 2,
+            Self::Zstd => 4,
+            Self::Brotli => 1,
+        };
+        match (data, self) {
+            _ if data.len() < needed && !ended => None,
+            ([], _) => Some(State::Plain),
+            ([0x1f, 0x8b, ..], Self::Gzip) => Some(State::Inflate(Box::new(Inflate::gzip()))),
+            (_, Self::Gzip) => Some(State::Plain),
+            (&[first, second, ..], Self::Deflate)
+                if first & 0x0f == 8 && u16::from_be_bytes([first, second]).is_multiple_of(31) =>
+            {
+                Some(State::Inflate(Box::new(Inflate::zlib())))
+            }
+            (_, Self::Deflate) => Some(State::Inflate(Box::new(Inflate::raw()))),
+            (_, Self::Brotli) => Some(State::Brotli(Box::new(Brotli::new()))),
+            (_, Self::Zstd) if Zstd::starts(data) => Some(State::Zstd(Box::new(Zstd::new()))),
+            (_, Self::Zstd) => Some(State::Plain),
+        }
+    }
+}
+
+struct Layer {
+    state: State,
+    input: BytesMut,
+}
+
+enum State {
+    /// Nothing seen yet.
+    Unknown(Coding),
+    Plain,
+    Inflate(Box<Inflate>),
+    Brotli(Box<Brotli>),
+    Zstd(Box<Zstd>),
+}
+
+impl Layer {
+    /// Decodes until `sink` holds a piece, or until the input is used up as far as it can be.
+    fn step(&mut self, sink: &mut BytesMut, ended: bool) -> Result<(), BodyError> {
+        if let State::Unknown(coding) = self.state {
+            match coding.recognise(&self.input, ended) {
+                Some(state) => self.state = state,
+                None => return Ok(()),
+            }
+        }
+        match &mut self.state {
+            State::Unknown(_) => Ok(()),
+            State::Plain => {
+                sink.extend_from_slice(&self.input.split());
+                Ok(())
+            }
+            State::Inflate(inflate) => inflate.step(&mut self.input, sink, ended),
+            State::Brotli(brotli) => brotli.step(&mut self.input, sink, ended),
+            State::Zstd(zstd) => zstd.step(&mut self.input, sink, ended),
+        }
+    }
+}
+
+struct Brotli {
+    state: BrotliState<StandardAlloc, StandardAlloc, StandardAlloc>,
+    done: bool,
+}
+
+impl Brotli {
+    fn new() -> Self {
+        let alloc = StandardAlloc::default;
+        // Strict: no window beyond the 16 MiB of RFC 7932.
+        Self { state: BrotliState::new_strict(alloc(), alloc(), alloc()), done: false }
+    }
+
+    fn step(&mut self, input: &mut BytesMut, sink: &mut BytesMut, ended: bool) -> Result<(), BodyError> {
+        while !self.done && sink.len() < PIECE {
+            let (mut available, mut used, mut total) = (input.len(), 0, 0);
+            let result = into_room(sink, |room| {
+                let (mut free, mut given) = (room.len(), 0);
+                let state = &mut self.state;
+                let result = BrotliDecompressStream(
+                    &mut available,
+                    &mut used,
+                    input,
+                    &mut free,
+                    &mut given,
+                    room,
+                    &mut total,
+                    state,
+                );
+                (given, result)
+            });
+            input.advance(used);
+            match result {
+                BrotliResult::NeedsMoreOutput => {}
+                BrotliResult::NeedsMoreInput if ended => return Err(cut_short("br")),
+                BrotliResult::NeedsMoreInput => return Ok(()),
+                BrotliResult::ResultSuccess => self.done = true,
+                BrotliResult::ResultFailure => return Err(malformed("br")),
+            }
+        }
+        if self.done {
+            input.clear(); // nothing may follow; what does is not ours to judge
+        }
+        Ok(())
+    }
+}
+
+/// Lets `write` fill some room at the end of `sink`; it says how much it has used.
+fn into_room<T>(sink: &mut BytesMut, write: impl FnOnce(&mut [u8]) -> (usize, T)) -> T {
+    let start = sink.len();
+    sink.resize(start + PIECE / 2, 0);
+    let (given, result) = write(&mut sink[start..]);
+    sink.truncate(start + given);
+    result
+}
+
+fn cut_short(coding: &str) -> BodyError {
+    BodyError::closed(format!("the upstream's {coding} body ends too early"))
+}
+
+fn malformed(coding: &str) -> BodyError {
+    BodyError::protocol(format!("the upstream's body is not valid {coding}"))
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Decoder({} layers)", self.layers.len())
+    }
+}

@@ -1,0 +1,149 @@
+//! zstd (RFC 8878): frames are cut into whole blocks here, the engine decodes one block at a time.
+
+use std::io::Read;
+
+use bytes::{Buf, BytesMut};
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+
+use super::{PIECE, cut_short, into_room, malformed};
+use crate::upstream::error::BodyError;
+
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// What a receiver of the content coding must accept, and a sender must keep to (RFC 9659, 3).
+const MAX_WINDOW: u64 = 8 * 1024 * 1024;
+const MAX_BLOCK: usize = 128 * 1024;
+
+pub(super) struct Zstd {
+    engine: FrameDecoder,
+    in_frame: bool,
+    has_checksum: bool,
+    /// What remains of a skippable frame.
+    skip: usize,
+}
+
+impl Zstd {
+    /// Whether `data` starts a frame, be it one to skip.
+    pub(super) fn starts(data: &[u8]) -> bool {
+        data.starts_with(&MAGIC) || is_skippable(data)
+    }
+
+    pub(super) fn new() -> Self {
+        Self { engine: FrameDecoder::new(), in_frame: false, has_checksum: false, skip: 0 }
+    }
+
+    pub(super) fn step(
+        &mut self,
+        input: &mut BytesMut,
+        sink: &mut BytesMut,
+        ended: bool,
+    ) -> Result<(), BodyError> {
+        while sink.len() < PIECE {
+            let given = into_room(sink, |room| match self.engine.read(room) {
+                Ok(given) => (given, Ok(given)),
+                Err(_) => (0, Err(malformed("zstd"))),
+            })?;
+            if given > 0 {
+                continue;
+            }
+            let skipped = self.skip.min(input.len());
+            input.advance(skipped);
+            self.skip -= skipped;
+            let at_rest = !self.in_frame && self.skip == 0;
+            if input.is_empty() && at_rest {
+                return Ok(());
+            }
+            let moved = if self.in_frame { self.block(input)? } else { self.frame(input)? };
+            if !moved {
+                return if ended { Err(cut_short("zstd")) } else { Ok(()) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the head of a frame, once it is whole.
+    fn frame(&mut self, input: &mut BytesMut) -> Result<bool, BodyError> {
+        if is_skippable(input) {
+            let Some(&[a, b, c, d]) = input.get(4..8) else { return Ok(false) };
+            self.skip = u32::from_le_bytes([a, b, c, d]) as usize;
+            input.advance(8);
+            return Ok(true);
+        }
+        let Some(head) = Head::read(input)? else { return Ok(false) };
+        if head.window > MAX_WINDOW {
+            return Err(BodyError::protocol(format!(
+                "the upstream's zstd body wants a window of {} bytes",
+                head.window
+            )));
+        }
+        self.engine.reset(&input[..head.length]).map_err(|_| malformed("zstd"))?;
+        input.advance(head.length);
+        self.in_frame = true;
+        self.has_checksum = head.has_checksum;
+        Ok(true)
+    }
+
+    /// Decodes a block, once it is whole.
+    fn block(&mut self, input: &mut BytesMut) -> Result<bool, BodyError> {
+        let Some(&[a, b, c]) = input.get(..3) else { return Ok(false) };
+        let header = u32::from_le_bytes([a, b, c, 0]);
+        let is_last = header & 1 == 1;
+        let is_repetition = (header >> 1) & 3 == 1;
+        let size = if is_repetition { 1 } else { (header >> 3) as usize };
+        if size > MAX_BLOCK {
+            return Err(malformed("zstd"));
+        }
+        let length = 3 + size + if is_last && self.has_checksum { 4 } else { 0 };
+        let Some(block) = input.get(..length) else { return Ok(false) };
+        self.engine
+            .decode_blocks(block, BlockDecodingStrategy::UptoBlocks(1))
+            .map_err(|_| malformed("zstd"))?;
+        input.advance(length);
+        self.in_frame = !is_last;
+        Ok(true)
+    }
+}
+
+fn is_skippable(data: &[u8]) -> bool {
+    matches!(data, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..])
+}
+
+struct Head {
+    length: usize,
+    window: u64,
+    has_checksum: bool,
+}
+
+impl Head {
+    /// `None` while it is not whole.
+    fn read(data: &[u8]) -> Result<Option<Self>, BodyError> {
+        let Some(&descriptor) = data.get(4) else {
+            return if data.len() < 4 || data == MAGIC { Ok(None) } else { Err(malformed("zstd")) };
+        };
+        if !data.starts_with(&MAGIC) {
+            return Err(malformed("zstd"));
+        }
+        let is_single_segment = descriptor & 0x20 != 0;
+        let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
+        let size = match descriptor >> 6 {
+            0 => usize::from(is_single_segment),
+            1 => 2,
+            2 => 4,
+            _ => 8,
+        };
+        let window = usize::from(!is_single_segment);
+        let length = 5 + window + dictionary + size;
+        if data.len() < length {
+            return Ok(None);
+        }
+        let window = if is_single_segment {
+            let mut bytes = [0; 8];
+            bytes[..size].copy_from_slice(&data[length - size..length]);
+            u64::from_le_bytes(bytes) + if size == 2 { 256 } else { 0 }
+        } else {
+            let (exponent, mantissa) = (data[5] >> 3, u64::from(data[5] & 7));
+            let base = 1_u64 << (10 + exponent);
+            base + base / 8 * mantissa
+        };
+        Ok(Some(Self { length, window, has_checksum: descriptor & 4 != 0 }))
+    }
+}

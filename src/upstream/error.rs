@@ -1,0 +1,150 @@
+//! What can go wrong on the way to an upstream and back.
+//!
+//! Messages are for the operator: they name the host and the reason, never a credential, a header or a query string.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+
+/// Where an exchange failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The name of the upstream (or of its outbound proxy) has no address.
+    Dns,
+    /// No connection to the upstream: refused, unreachable.
+    Connect,
+    /// The outbound proxy could not be reached, or refused.
+    Proxy,
+    /// The TLS handshake failed: certificate, name or version.
+    Tls,
+    /// Connecting took too long.
+    Timeout,
+    /// The connection ended, or was reset, before the answer was whole.
+    Closed,
+    /// The answer was not HTTP as it should be.
+    Protocol,
+}
+
+/// Why there is no response head.
+#[derive(Clone, Debug)]
+pub struct SendError {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl SendError {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// Reads what hyper says of an exchange that ended without a response head.
+    pub(crate) fn of_exchange(error: &hyper::Error) -> Self {
+        let kind = kind_of(error);
+        let message = match kind {
+            ErrorKind::Closed => {
+                format!("the upstream closed the connection without an answer ({})", root_cause(error))
+            }
+            _ => format!("the upstream's answer is not valid HTTP ({})", root_cause(error)),
+        };
+        Self { kind, message }
+    }
+
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    /// For the operator: host and reason.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for SendError {}
+
+/// Why a body ended before its end.
+#[derive(Clone, Debug)]
+pub struct BodyError {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl BodyError {
+    pub(crate) fn closed(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Closed, message: message.into() }
+    }
+
+    pub(crate) fn protocol(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Protocol, message: message.into() }
+    }
+
+    pub(crate) fn of_body(error: &hyper::Error) -> Self {
+        match kind_of(error) {
+            ErrorKind::Protocol => {
+                Self::protocol(format!("the upstream's body is malformed ({})", root_cause(error)))
+            }
+            _ => Self::closed(format!(
+                "the upstream closed the connection in the middle of its answer ({})",
+                root_cause(error)
+            )),
+        }
+    }
+
+    /// [`ErrorKind::Closed`] or [`ErrorKind::Protocol`].
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl StdError for BodyError {}
+
+/// A break of the transport is [`ErrorKind::Closed`]; what arrived but makes no sense is [`ErrorKind::Protocol`].
+fn kind_of(error: &hyper::Error) -> ErrorKind {
+    if error.is_incomplete_message()
+        || error.is_canceled()
+        || error.is_closed()
+        || error.is_body_write_aborted()
+    {
+        return ErrorKind::Closed;
+    }
+    if error.is_parse() {
+        return ErrorKind::Protocol;
+    }
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(cause) = cause.downcast_ref::<io::Error>() {
+            return match cause.kind() {
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => ErrorKind::Protocol,
+                _ => ErrorKind::Closed,
+            };
+        }
+        if cause.downcast_ref::<hyper::Error>().is_some_and(|cause| kind_of(cause) == ErrorKind::Closed) {
+            return ErrorKind::Closed;
+        }
+        source = cause.source();
+    }
+    ErrorKind::Protocol
+}
+
+fn root_cause(error: &(dyn StdError + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}

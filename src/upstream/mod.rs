@@ -1,0 +1,31 @@
+//! What goes out: the HTTP client, and what each kind of upstream site expects of it.
+//!
+//! ```text
+//! client     send: one exchange on a pooled connection          fetch: a whole answer, bounded
+//! body       the answer's body; drives the connection it came on, and hands it back at its end
+//! pool       idle connections, by origin            dial: TCP, outbound proxies, TLS
+//! decode     gzip, deflate, br, zstd, for upstreams that compress unasked
+//! platforms  the requests of the management calls, by platform
+//! ```
+//!
+//! **No task of its own.** A connection belongs to the exchange that uses it: the future of [`Client::send`], then the
+//! [`UpstreamBody`], poll it from the task that wants the bytes. So no chunk costs a wake-up across tasks, back-pressure
+//! is the caller not polling, and dropping the exchange closes the socket at once: there is nothing else to stop.
+//!
+//! Time-outs on answers are the caller's (drop the future); only connecting has one here.
+
+mod body;
+mod client;
+mod decode;
+mod dial;
+mod error;
+mod pool;
+mod request;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use body::UpstreamBody;
+pub use client::{Client, ClientOptions, roots_from_pem};
+pub use error::{BodyError, ErrorKind, SendError};
+pub use request::RequestBody;

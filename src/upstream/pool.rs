@@ -1,0 +1,177 @@
+//! Idle connections, by origin.
+//!
+//! Last in, first out: the warmest connection serves next and the surplus of a burst ages out. There is no limit to how
+//! many are kept (one would cost a handshake per request above it); they leave after [`IDLE_LIMIT`], when the upstream
+//! closes them, or when they are found closed on checkout.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use hyper::client::conn::http1::{Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::request::RequestBody;
+use super::stream::Stream;
+use crate::routing::Origin;
+
+/// How long a connection is kept unused. Most servers close theirs after 60 to 75 seconds.
+const IDLE_LIMIT: Duration = Duration::from_secs(60);
+const SWEEP_EVERY: Duration = Duration::from_secs(15);
+const SHARDS: usize = 16;
+
+/// One HTTP/1.1 connection: the half that takes requests and the half that does the work when polled.
+pub(crate) struct Wire {
+    pub(crate) sender: SendRequest<RequestBody>,
+    connection: Connection<TokioIo<Stream>, RequestBody>,
+    /// The connection's future has completed and must not be polled again.
+    closed: bool,
+    idle_since: Instant,
+}
+
+impl Wire {
+    pub(crate) fn new(
+        sender: SendRequest<RequestBody>,
+        connection: Connection<TokioIo<Stream>, RequestBody>,
+    ) -> Box<Self> {
+        Box::new(Self { sender, connection, closed: false, idle_since: Instant::now() })
+    }
+
+    /// Does what work there is: writes, reads, parses.
+    pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
+        // An error is not lost here: hyper has already given it to the response or to its body.
+        if !self.closed && matches!(Pin::new(&mut self.connection).poll(cx), Poll::Ready(_)) {
+            self.closed = true;
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether the last exchange is over on both sides, the peer has not hung up, and it has sent nothing unasked.
+    pub(crate) fn is_reusable(&mut self) -> bool {
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        !self.closed && self.sender.is_ready()
+    }
+
+    pub(crate) fn idle_for(&self) -> Duration {
+        self.idle_since.elapsed()
+    }
+}
+
+type Idle = HashMap<Arc<Origin>, Vec<Box<Wire>>, BuildHasherDefault<OriginHasher>>;
+
+pub(crate) struct Pool {
+    shards: [Mutex<Idle>; SHARDS],
+    sweeper: OnceLock<AbortHandle>,
+}
+
+impl Pool {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { shards: Default::default(), sweeper: OnceLock::new() })
+    }
+
+    /// A kept connection to `origin` that is still open as far as this side can tell.
+    pub(crate) fn checkout(&self, origin: &Arc<Origin>) -> Option<Box<Wire>> {
+        loop {
+            let mut wire = lock(self.shard(origin)).get_mut(origin)?.pop()?;
+            if wire.is_reusable() {
+                return Some(wire);
+            }
+        }
+    }
+
+    /// Keeps a connection whose exchange is over.
+    pub(crate) fn keep(self: &Arc<Self>, origin: &Arc<Origin>, mut wire: Box<Wire>) {
+        wire.idle_since = Instant::now();
+        let mut shard = lock(self.shard(origin));
+        match shard.get_mut(origin) {
+            Some(wires) => wires.push(wire),
+            None => {
+                shard.insert(Arc::clone(origin), vec![wire]);
+            }
+        }
+        drop(shard);
+        // Without a runtime (a body dropped after it has stopped) there is nobody left to sweep for.
+        if self.sweeper.get().is_none()
+            && let Ok(runtime) = Handle::try_current()
+        {
+            self.sweeper.get_or_init(|| runtime.spawn(sweep(Arc::downgrade(self))).abort_handle());
+        }
+    }
+
+    fn shard(&self, origin: &Origin) -> &Mutex<Idle> {
+        let mut hasher = OriginHasher::default();
+        origin.hash(&mut hasher);
+        // The map takes its bucket from the low bits and its tag from the high ones: the shard takes some between.
+        &self.shards[(hasher.finish() >> 32) as usize % SHARDS]
+    }
+
+    fn drop_stale(&self) {
+        for shard in &self.shards {
+            let mut stale = Vec::new();
+            lock(shard).retain(|_, wires| {
+                stale.extend(
+                    wires.extract_if(.., |wire| wire.idle_for() >= IDLE_LIMIT || !wire.is_reusable()),
+                );
+                !wires.is_empty()
+            });
+            drop(stale); // closes the sockets, after the lock
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn idle(&self, origin: &Arc<Origin>) -> usize {
+        lock(self.shard(origin)).get(origin).map_or(0, Vec::len)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(sweeper) = self.sweeper.get() {
+            sweeper.abort();
+        }
+    }
+}
+
+async fn sweep(pool: Weak<Pool>) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        match pool.upgrade() {
+            Some(pool) => pool.drop_stale(),
+            None => return,
+        }
+    }
+}
+
+/// No code that holds the lock can panic half-way through a change, so a poisoned map is still whole.
+fn lock(shard: &Mutex<Idle>) -> std::sync::MutexGuard<'_, Idle> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes the hash that an [`Origin`] has computed when it was made.
+#[derive(Default)]
+struct OriginHasher(u64);
+
+impl Hasher for OriginHasher {
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3); // FNV-1a
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

@@ -1,0 +1,309 @@
+//! One exchange after another: reuse, streaming, bodies sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::Body;
+use hyper::http::header::TRAILER;
+use hyper::http::{Request, StatusCode};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{Notify, mpsc};
+
+use super::{Upstream, client, get, post, read_request, send, sockets_are_seen, text, within};
+use crate::upstream::{BodyError, ErrorKind, RequestBody};
+
+#[tokio::test]
+async fn a_connection_serves_again_once_an_answer_is_read() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
+        "HTTP/1.1 204 No Content\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+        "HTTP/1.0 200 OK\r\nconnection: keep-alive\r\ncontent-length: 2\r\n\r\nok",
+    ] {
+        let (upstream, client) = (Upstream::always(answer).await, client());
+        for _ in 0..3 {
+            let response =
+                send(&client, &upstream, post(Bytes::from_static(b"{}"))).await.expect("a response");
+            text(response.into_body()).await.expect("a body");
+            assert_eq!(client.idle(&upstream.base.origin), 1, "{answer}");
+        }
+        assert_eq!(upstream.connections(), 1, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_the_upstream_ends_is_not_kept() {
+    for answer in [
+        "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok",
+        "HTTP/1.1 200 OK\r\n\r\nok",
+        "HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok",
+        "HTTP/1.0 200 OK\r\n\r\nok",
+    ] {
+        let (upstream, client) = (Upstream::once(answer).await, client());
+        for _ in 0..2 {
+            let response = send(&client, &upstream, get("/")).await.expect("a response");
+            assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+            assert_eq!(client.idle(&upstream.base.origin), 0, "{answer}");
+        }
+        assert_eq!(upstream.connections(), 2, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn bytes_after_an_answer_cost_the_connection() {
+    let (upstream, client) =
+        (Upstream::always("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok, and more").await, client());
+    let response = send(&client, &upstream, get("/")).await.expect("a response");
+    assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+    assert_eq!(client.idle(&upstream.base.origin), 0);
+}
+
+#[tokio::test]
+async fn a_kept_connection_that_has_died_is_replaced() {
+    let closed = Arc::new(Notify::new());
+    let close = Arc::clone(&closed);
+    let upstream = Upstream::start(move |mut stream, _| {
+        let close = Arc::clone(&close);
+        async move {
+            read_request(&mut stream).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+            drop(stream);
+            close.notify_one();
+        }
+    })
+    .await;
+    let client = client();
+    for _ in 0..3 {
+        let response = send(&client, &upstream, post(Bytes::from_static(b"{}"))).await.expect("a response");
+        assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+        closed.notified().await;
+        sockets_are_seen().await;
+    }
+    assert_eq!(upstream.connections(), 3);
+}
+
+/// Answers once on each connection and hangs up when it is asked again.
+async fn hangs_up_on_the_second_request() -> (Upstream, mpsc::UnboundedReceiver<String>) {
+    let (seen, requests) = mpsc::unbounded_channel();
+    let upstream = Upstream::start(move |mut stream, _| {
+        let seen = seen.clone();
+        async move {
+            let _ = seen.send(read_request(&mut stream).await.expect("a request"));
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+            if let Some(second) = read_request(&mut stream).await {
+                let _ = seen.send(second);
+            }
+        }
+    })
+    .await;
+    (upstream, requests)
+}
+
+#[tokio::test]
+async fn a_connection_that_dies_under_a_request_after_a_rest_is_replaced() {
+    let ((upstream, mut requests), client) = (hangs_up_on_the_second_request().await, client());
+    let response = send(&client, &upstream, post(Bytes::from_static(b"first"))).await.expect("a response");
+    text(response.into_body()).await.expect("a body");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(5)).await;
+    tokio::time::resume();
+    let response = send(&client, &upstream, post(Bytes::from_static(b"second"))).await.expect("a response");
+    assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+    assert_eq!(upstream.connections(), 2);
+    for expected in ["first", "second", "second"] {
+        assert!(requests.recv().await.expect("a request").ends_with(expected));
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_a_busy_upstream_drops_is_not_repeated() {
+    let ((upstream, _requests), client) = (hangs_up_on_the_second_request().await, client());
+    let response = send(&client, &upstream, post(Bytes::from_static(b"first"))).await.expect("a response");
+    text(response.into_body()).await.expect("a body");
+    let error = send(&client, &upstream, post(Bytes::from_static(b"second"))).await.expect_err("no answer");
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert_eq!(upstream.connections(), 1);
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_after_a_minute() {
+    let hung_up = Arc::new(Notify::new());
+    let tell = Arc::clone(&hung_up);
+    let upstream = Upstream::start(move |mut stream, _| {
+        let tell = Arc::clone(&tell);
+        async move {
+            read_request(&mut stream).await;
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+            read_request(&mut stream).await;
+            tell.notify_one();
+        }
+    })
+    .await;
+    let client = client();
+    send(&client, &upstream, get("/")).await.expect("a response");
+    assert_eq!(client.idle(&upstream.base.origin), 1);
+    tokio::time::pause();
+    tokio::time::timeout(Duration::from_secs(80), hung_up.notified())
+        .await
+        .expect("the upstream sees the end");
+    assert_eq!(client.idle(&upstream.base.origin), 0);
+}
+
+#[tokio::test]
+async fn a_body_in_pieces_arrives_as_one() {
+    let (seen, mut requests) = mpsc::unbounded_channel();
+    let upstream = Upstream::start(move |mut stream, _| {
+        let seen = seen.clone();
+        async move {
+            let _ = seen.send(read_request(&mut stream).await.expect("a request"));
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+        }
+    })
+    .await;
+    let pieces =
+        [r#"{"model":"#, r#""gpt-5""#, r#","n":1}"#].map(|piece| Bytes::from_static(piece.as_bytes()));
+    let body = RequestBody::from(pieces);
+    assert_eq!(body.size_hint().exact(), Some(23));
+    let request = Request::post("http://elsewhere/v1/x?y=1")
+        .header("content-length", "9")
+        .header("accept-encoding", "br")
+        .body(body)
+        .expect("a request");
+    send(&client(), &upstream, request).await.expect("a response");
+    let request = requests.recv().await.expect("a request");
+    assert!(request.starts_with("POST /v1/x?y=1 HTTP/1.1\r\n"), "{request}");
+    assert!(request.contains(&format!("host: 127.0.0.1:{}\r\n", upstream.port)), "{request}");
+    assert!(request.contains("content-length: 23\r\n"), "{request}");
+    assert!(request.contains("accept-encoding: identity\r\n"), "{request}");
+    assert!(request.ends_with(r#"{"model":"gpt-5","n":1}"#), "{request}");
+}
+
+#[tokio::test]
+async fn interim_responses_and_trailers_are_dropped() {
+    let answer = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n\
+                  HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n";
+    let (upstream, client) = (Upstream::always(answer).await, client());
+    let response = send(&client, &upstream, get("/")).await.expect("a response");
+    assert_eq!(response.status(), StatusCode::OK);
+    assert!(response.headers().contains_key(TRAILER));
+    assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+    assert_eq!(client.idle(&upstream.base.origin), 1);
+}
+
+#[tokio::test]
+async fn events_that_arrive_together_leave_together() {
+    let go = Arc::new(Notify::new());
+    let started = Arc::clone(&go);
+    let upstream = Upstream::start(move |mut stream, _| {
+        let go = Arc::clone(&started);
+        async move {
+            read_request(&mut stream).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n").await;
+            for burst in [1, 50] {
+                go.notified().await;
+                let mut bytes = "9\r\ndata: 1\n\n\r\n".repeat(burst);
+                if burst > 1 {
+                    bytes.push_str("0\r\n\r\n");
+                }
+                let _ = stream.write_all(bytes.as_bytes()).await;
+            }
+            go.notified().await;
+        }
+    })
+    .await;
+    let client = client();
+    let mut body = send(&client, &upstream, get("/")).await.expect("a response").into_body();
+    go.notify_one();
+    assert_eq!(within(body.data()).await.expect("data").expect("data"), "data: 1\n\n");
+    assert!(!body.is_end_stream());
+    go.notify_one();
+    assert_eq!(within(body.data()).await.expect("data").expect("data"), "data: 1\n\n".repeat(50));
+    assert!(body.is_end_stream(), "the end that came along is known without another read");
+    assert_eq!(client.idle(&upstream.base.origin), 1);
+    assert!(body.data().await.is_none());
+}
+
+#[tokio::test]
+async fn a_large_body_passes_unchanged() {
+    let whole: Vec<u8> = (0..3_000_000_u32).map(|n| b'a' + (n % 23) as u8).collect();
+    let mut answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", whole.len()).into_bytes();
+    answer.extend_from_slice(&whole);
+    let (upstream, client) = (Upstream::always(answer).await, client());
+    let response = send(&client, &upstream, get("/")).await.expect("a response");
+    assert_eq!(response.body().size_hint().exact(), Some(3_000_000));
+    assert!(text(response.into_body()).await.expect("a body").into_bytes() == whole);
+    assert_eq!(client.idle(&upstream.base.origin), 1);
+}
+
+#[tokio::test]
+async fn an_answer_before_the_request_is_sent_is_heard() {
+    let upstream = Upstream::start(|mut stream, _| async move {
+        let mut start = [0; 1024];
+        let _ = stream.read(&mut start).await;
+        let _ =
+            stream.write_all(b"HTTP/1.1 413 Payload Too Large\r\ncontent-length: 8\r\n\r\ntoo much").await;
+        // Reads no further, and hangs up only when the client does.
+        let _ = stream.writable().await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let client = client();
+    let response =
+        send(&client, &upstream, post(Bytes::from(vec![b'x'; 32 << 20]))).await.expect("a response");
+    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(text(response.into_body()).await.expect("a body"), "too much");
+    assert_eq!(client.idle(&upstream.base.origin), 0, "the rest of the request is still due on it");
+}
+
+#[tokio::test]
+async fn a_request_streams_while_it_arrives() {
+    let (seen, mut requests) = mpsc::unbounded_channel();
+    let upstream = Upstream::start(move |mut stream, _| {
+        let seen = seen.clone();
+        async move {
+            let mut chunk = [0; 4096];
+            while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+                let text = String::from_utf8_lossy(&chunk[..read]).into_owned();
+                let last = text.ends_with("0\r\n\r\n");
+                let _ = seen.send(text);
+                if last {
+                    let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await;
+                }
+            }
+        }
+    })
+    .await;
+    let (pieces, arriving) = mpsc::unbounded_channel::<Bytes>();
+    let request = post(RequestBody::stream(Arriving(arriving)));
+    let client = client();
+    let sending = client.send(&upstream.base.origin, request);
+    let driving = async {
+        pieces.send(Bytes::from_static(b"one")).expect("a reader");
+        let mut so_far = String::new();
+        while !so_far.contains("one") {
+            so_far.push_str(&requests.recv().await.expect("bytes"));
+        }
+        assert!(so_far.contains("transfer-encoding: chunked"), "{so_far}");
+        pieces.send(Bytes::from_static(b"two")).expect("a reader");
+        drop(pieces);
+    };
+    let (response, ()) = within(async { tokio::join!(sending, driving) }).await;
+    assert_eq!(response.expect("a response").status(), StatusCode::NO_CONTENT);
+    assert_eq!(client.idle(&upstream.base.origin), 1);
+}
+
+struct Arriving(mpsc::UnboundedReceiver<Bytes>);
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, BodyError>>> {
+        self.0.poll_recv(cx).map(|piece| piece.map(|piece| Ok(http_body::Frame::data(piece))))
+    }
+}

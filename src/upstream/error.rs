@@ -5,6 +5,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::time::Duration;
 
 /// Where an exchange failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +113,55 @@ impl fmt::Display for BodyError {
 }
 
 impl StdError for BodyError {}
+
+/// Why a management call has no answer.
+#[derive(Clone, Debug)]
+pub enum FetchError {
+    Send(SendError),
+    Body(BodyError),
+    /// The whole call took longer than its limit.
+    Timeout(Duration),
+    /// The decoded body has more bytes than this.
+    TooLarge(usize),
+    /// A redirect that is not followed: to another host, without a usable address, or one too many.
+    Redirect(String),
+}
+
+impl FetchError {
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::Timeout(_) => true,
+            Self::Send(error) => error.kind == ErrorKind::Timeout,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send(error) => error.fmt(f),
+            Self::Body(error) => error.fmt(f),
+            Self::Timeout(limit) => write!(f, "no complete answer within {} s", limit.as_secs_f64()),
+            Self::TooLarge(limit) => write!(f, "the answer is larger than {limit} bytes"),
+            Self::Redirect(reason) => f.write_str(reason),
+        }
+    }
+}
+
+impl StdError for FetchError {}
+
+impl From<SendError> for FetchError {
+    fn from(error: SendError) -> Self {
+        Self::Send(error)
+    }
+}
+
+impl From<BodyError> for FetchError {
+    fn from(error: BodyError) -> Self {
+        Self::Body(error)
+    }
+}
 
 /// A break of the transport is [`ErrorKind::Closed`]; what arrived but makes no sense is [`ErrorKind::Protocol`].
 fn kind_of(error: &hyper::Error) -> ErrorKind {

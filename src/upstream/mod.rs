@@ -19,6 +19,7 @@ mod client;
 mod decode;
 mod dial;
 mod error;
+mod fetch;
 mod pool;
 mod request;
 mod stream;
@@ -27,5 +28,6 @@ mod tests;
 
 pub use body::UpstreamBody;
 pub use client::{Client, ClientOptions, roots_from_pem};
-pub use error::{BodyError, ErrorKind, SendError};
+pub use error::{BodyError, ErrorKind, FetchError, SendError};
+pub use fetch::FetchLimits;
 pub use request::RequestBody;

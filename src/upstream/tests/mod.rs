@@ -4,6 +4,7 @@ mod certificates;
 mod encodings;
 mod endings;
 mod exchange;
+mod fetch;
 mod ways;
 
 use std::future::Future;

@@ -1,0 +1,147 @@
+//! Management calls: a whole answer, within limits.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, LOCATION, USER_AGENT};
+use hyper::http::uri::PathAndQuery;
+use hyper::http::{Method, Request, Response, StatusCode, Uri};
+
+use super::body::UpstreamBody;
+use super::client::Client;
+use super::error::FetchError;
+use crate::routing::BaseUrl;
+
+const MAX_REDIRECTS: usize = 3;
+const OWN_USER_AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
+
+/// What a management call may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FetchLimits {
+    /// For everything: connecting, redirects, the last byte of the body.
+    pub timeout: Duration,
+    /// Of the decoded body.
+    pub max_bytes: usize,
+}
+
+impl Default for FetchLimits {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(15), max_bytes: 1024 * 1024 }
+    }
+}
+
+impl Client {
+    /// Sends `request` (its address is a path, as [`BaseUrl::join`] gives it) to the site at `base` and reads the whole
+    /// answer, decoded. Any status is an answer. Up to three redirects are followed, on the same host and port only (or
+    /// from http to https of the same host), so that no credential goes elsewhere.
+    pub async fn fetch(
+        &self,
+        base: &BaseUrl,
+        request: Request<Bytes>,
+        limits: FetchLimits,
+    ) -> Result<Response<Bytes>, FetchError> {
+        let answer = tokio::time::timeout(limits.timeout, self.follow(base, request, limits.max_bytes)).await;
+        answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
+    }
+
+    async fn follow(
+        &self,
+        base: &BaseUrl,
+        mut request: Request<Bytes>,
+        max_bytes: usize,
+    ) -> Result<Response<Bytes>, FetchError> {
+        let mut base = Cow::Borrowed(base);
+        request.headers_mut().entry(USER_AGENT).or_insert(OWN_USER_AGENT);
+        request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+        for _ in 0..=MAX_REDIRECTS {
+            request.headers_mut().insert(HOST, base.authority.clone());
+            let response = self.send(&base.origin, request.clone()).await?;
+            let Some(location) = redirect_target(&response) else {
+                return collect(response, max_bytes).await;
+            };
+            let (path, secure) = resolve(&base, request.uri(), &location)?;
+            if let Some(secure) = secure {
+                base = Cow::Owned(secure);
+            }
+            let status = response.status();
+            let posted = request.method() == Method::POST;
+            if status == StatusCode::SEE_OTHER || (posted && matches!(status.as_u16(), 301 | 302)) {
+                *request.method_mut() = Method::GET;
+                *request.body_mut() = Bytes::new();
+                request.headers_mut().remove(CONTENT_TYPE);
+            }
+            *request.uri_mut() = Uri::from(path);
+        }
+        Err(FetchError::Redirect(format!("more than {MAX_REDIRECTS} redirects")))
+    }
+}
+
+async fn collect(response: Response<UpstreamBody>, max_bytes: usize) -> Result<Response<Bytes>, FetchError> {
+    let (head, mut body) = response.into_parts();
+    let mut whole = BytesMut::new();
+    while let Some(data) = body.data().await {
+        let data = data?;
+        if whole.len() + data.len() > max_bytes {
+            return Err(FetchError::TooLarge(max_bytes));
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(Response::from_parts(head, whole.freeze()))
+}
+
+/// Where a redirect points; `None` for any other answer, and for a redirect that does not say.
+fn redirect_target(response: &Response<UpstreamBody>) -> Option<String> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    Some(location.split('#').next().unwrap_or_default().to_owned())
+}
+
+/// The next path, and the next base if it is the same host by https.
+fn resolve(
+    base: &BaseUrl,
+    current: &Uri,
+    location: &str,
+) -> Result<(PathAndQuery, Option<BaseUrl>), FetchError> {
+    let refused = |reason: &str| FetchError::Redirect(format!("redirected {reason}"));
+    let unusable = || refused("to an address that cannot be used");
+    let scheme = if base.origin.tls { "https" } else { "http" };
+    let absolute = match location {
+        _ if location.starts_with("//") => Some(format!("{scheme}:{location}")),
+        _ if location.starts_with("http://") || location.starts_with("https://") => Some(location.to_owned()),
+        _ => None,
+    };
+    let Some(absolute) = absolute else {
+        let path = match location.chars().next() {
+            Some('/') => location.to_owned(),
+            Some('?') => format!("{}{location}", current.path()),
+            _ => {
+                let directory = current.path().rsplit_once('/').map_or("", |(directory, _)| directory);
+                format!("{directory}/{location}")
+            }
+        };
+        return Ok((path.parse().map_err(|_| unusable())?, None));
+    };
+    let target: Uri = absolute.parse().map_err(|_| unusable())?;
+    let host = target.host().ok_or_else(unusable)?;
+    let tls = target.scheme_str() == Some("https");
+    let port = target.port_u16().unwrap_or(if tls { 443 } else { 80 });
+    let path = target.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    let origin = &base.origin;
+    let bare = |host: &str| host.trim_matches(['[', ']']).to_ascii_lowercase();
+    if bare(host) != bare(&origin.host) {
+        return Err(refused(&format!("to another host, {host}, which is not followed")));
+    }
+    if (tls, port) == (origin.tls, origin.port) {
+        return Ok((path, None));
+    }
+    if tls && port == 443 && origin.port == 80 {
+        let secure =
+            BaseUrl::parse(&format!("https://{host}"), origin.proxy.clone()).map_err(|_| unusable())?;
+        return Ok((path, Some(secure)));
+    }
+    Err(refused(&format!("to another port, {host}:{port}, which is not followed")))
+}

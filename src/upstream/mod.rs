@@ -20,6 +20,7 @@ mod decode;
 mod dial;
 mod error;
 mod fetch;
+pub mod platforms;
 mod pool;
 mod request;
 mod stream;

@@ -5,6 +5,7 @@ mod encodings;
 mod endings;
 mod exchange;
 mod fetch;
+mod models;
 mod ways;
 
 use std::future::Future;

@@ -1,0 +1,253 @@
+//! Model discovery: which models a credential may use.
+//!
+//! | platform | asked |
+//! |---|---|
+//! | `openai`, `cliproxyapi` | `/v1/models`, Bearer |
+//! | `new-api` and its forks, `one-api`, `sub2api` | the same; with a session's token then the user's own list |
+//! | `claude` | `/v1/models`, `x-api-key`; below `/anthropic` then the parent's list, Bearer |
+//! | `gemini` | native `/v1beta/models`, `x-goog-api-key`; then, or below `/openai`, the OpenAI form, Bearer |
+//! | `codex`, `gemini-cli`, `antigravity` | nothing: their lists come with an OAuth login |
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::uri::PathAndQuery;
+use hyper::http::{Request, StatusCode, Uri};
+
+use super::reply;
+use crate::routing::{BaseUrl, Platform};
+use crate::upstream::{Client, FetchError, FetchLimits};
+
+/// What one discovery may cost, all its requests together.
+pub const DISCOVERY_LIMITS: FetchLimits =
+    FetchLimits { timeout: Duration::from_secs(12), max_bytes: 4 * 1024 * 1024 };
+
+/// The classes of failure that the admin interface tells apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiscoveryKind {
+    Timeout,
+    Unauthorized,
+    EmptyModels,
+    Unknown,
+}
+
+impl DiscoveryKind {
+    /// The `errorCode` of a refresh result.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Unauthorized => "unauthorized",
+            Self::EmptyModels => "empty_models",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Why there is no model list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiscoveryError {
+    pub kind: DiscoveryKind,
+    /// The upstream's status, when it answered.
+    pub status: Option<u16>,
+    /// One short line for people; never the credential.
+    pub message: String,
+}
+
+impl DiscoveryError {
+    fn new(kind: DiscoveryKind, status: Option<StatusCode>, message: impl Into<String>) -> Self {
+        Self { kind, status: status.map(|status| status.as_u16()), message: message.into() }
+    }
+}
+
+impl fmt::Display for DiscoveryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for DiscoveryError {}
+
+/// Asks the site at `base` for the models that `credential` may use. `custom_headers` are the site's own; they may
+/// replace any header but the credential's.
+pub async fn list_models(
+    client: &Client,
+    base: &BaseUrl,
+    platform: Platform,
+    credential: &str,
+    custom_headers: &[(HeaderName, HeaderValue)],
+    limits: FetchLimits,
+) -> Result<Vec<String>, DiscoveryError> {
+    let questions = questions(base, platform, credential)?;
+    let asking = async {
+        let mut failure: Option<DiscoveryError> = None;
+        for question in questions {
+            let error = match ask(client, base, question, credential, custom_headers, limits).await {
+                Ok(names) => return Ok(names),
+                Err(error) => error,
+            };
+            let says_more = match &failure {
+                None => true,
+                Some(first) => {
+                    first.kind == DiscoveryKind::EmptyModels || error.kind == DiscoveryKind::Unauthorized
+                }
+            };
+            if says_more && error.kind != DiscoveryKind::EmptyModels || failure.is_none() {
+                failure = Some(error);
+            }
+        }
+        Err(failure.expect("every platform has a question"))
+    };
+    match tokio::time::timeout(limits.timeout, asking).await {
+        Ok(result) => result,
+        Err(_elapsed) => {
+            let message = format!("no model list within {} s", limits.timeout.as_secs_f64());
+            Err(DiscoveryError::new(DiscoveryKind::Timeout, None, message))
+        }
+    }
+}
+
+/// How a request carries the credential.
+#[derive(Clone, Copy)]
+enum Proof {
+    Bearer,
+    AnthropicKey,
+    GoogleKey,
+}
+
+struct Question {
+    path: PathAndQuery,
+    proof: Proof,
+}
+
+/// What to ask, in order, until one has an answer.
+fn questions(base: &BaseUrl, platform: Platform, credential: &str) -> Result<Vec<Question>, DiscoveryError> {
+    let bearer = |path: &str| Question { path: base.join(path), proof: Proof::Bearer };
+    // An API key opens no session: only other credentials are worth a second question.
+    let or_as_user = |path: &str| match credential.starts_with("sk-") {
+        true => vec![bearer("/v1/models")],
+        false => vec![bearer("/v1/models"), bearer(path)],
+    };
+    Ok(match platform {
+        Platform::OpenAi | Platform::CliProxyApi => vec![bearer("/v1/models")],
+        Platform::NewApi | Platform::AnyRouter | Platform::Veloera => or_as_user("/api/user/models"),
+        Platform::OneApi => or_as_user("/api/user/available_models"),
+        Platform::OneHub | Platform::DoneHub => or_as_user("/api/available_model"),
+        Platform::Sub2Api => or_as_user("/api/v1/models"),
+        Platform::Claude => {
+            // Anthropic's pages have 20 models by default.
+            let path = base.join("/v1/models?limit=1000");
+            let mut questions = vec![Question { path, proof: Proof::AnthropicKey }];
+            if let Some(parent) = base.path.strip_suffix("/anthropic") {
+                let mut above = base.clone();
+                above.path = parent.to_owned();
+                questions.push(Question { path: above.join("/v1/models"), proof: Proof::Bearer });
+            }
+            questions
+        }
+        Platform::Gemini if base.path.contains("/openai") => vec![bearer("/models")],
+        Platform::Gemini => {
+            let version = if ends_in_version(&base.path) { "" } else { "/v1beta" };
+            // Google's pages have 50 models by default.
+            let path = base.join(&format!("{version}/models?pageSize=1000"));
+            let native = Question { path, proof: Proof::GoogleKey };
+            vec![native, bearer(&format!("{version}/openai/models"))]
+        }
+        Platform::Codex | Platform::GeminiCli | Platform::Antigravity => {
+            let message =
+                format!("{} has no model list for a key: its models come with an OAuth login", platform.id());
+            return Err(DiscoveryError::new(DiscoveryKind::Unknown, None, message));
+        }
+    })
+}
+
+async fn ask(
+    client: &Client,
+    base: &BaseUrl,
+    question: Question,
+    credential: &str,
+    custom_headers: &[(HeaderName, HeaderValue)],
+    limits: FetchLimits,
+) -> Result<Vec<String>, DiscoveryError> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in custom_headers {
+        headers.insert(name, value.clone());
+    }
+    prove(&mut headers, question.proof, credential)?;
+    let mut request = Request::new(Bytes::new());
+    *request.uri_mut() = Uri::from(question.path);
+    *request.headers_mut() = headers;
+    let response = client.fetch(base, request, limits).await.map_err(|error| unanswered(&error))?;
+    let status = response.status();
+    let result = if status.is_success() {
+        reply::model_names(response.body())
+    } else {
+        Err(reply::failure(status, response.body()))
+    };
+    match result {
+        Ok(names) if names.is_empty() => {
+            Err(DiscoveryError::new(DiscoveryKind::EmptyModels, Some(status), "the site lists no models"))
+        }
+        Ok(names) => Ok(names),
+        Err(message) => {
+            let message = conceal(&message, credential);
+            let kind = if is_refusal(status, &message) {
+                DiscoveryKind::Unauthorized
+            } else {
+                DiscoveryKind::Unknown
+            };
+            Err(DiscoveryError::new(kind, Some(status), message))
+        }
+    }
+}
+
+fn prove(headers: &mut HeaderMap, proof: Proof, credential: &str) -> Result<(), DiscoveryError> {
+    let (name, value) = match proof {
+        Proof::Bearer => (AUTHORIZATION, format!("Bearer {credential}")),
+        Proof::AnthropicKey => {
+            headers.entry("anthropic-version").or_insert(HeaderValue::from_static("2023-06-01"));
+            (HeaderName::from_static("x-api-key"), credential.to_owned())
+        }
+        Proof::GoogleKey => (HeaderName::from_static("x-goog-api-key"), credential.to_owned()),
+    };
+    let mut value = HeaderValue::try_from(value).map_err(|_| {
+        let message = "the credential has characters that a header cannot carry";
+        DiscoveryError::new(DiscoveryKind::Unauthorized, None, message)
+    })?;
+    value.set_sensitive(true);
+    headers.insert(name, value);
+    Ok(())
+}
+
+fn unanswered(error: &FetchError) -> DiscoveryError {
+    let kind = if error.is_timeout() { DiscoveryKind::Timeout } else { DiscoveryKind::Unknown };
+    DiscoveryError::new(kind, None, error.to_string())
+}
+
+/// Whether the answer means that the credential is not accepted. "Invalid URL" (a relay without the route) does not.
+fn is_refusal(status: StatusCode, message: &str) -> bool {
+    match status.as_u16() {
+        401 | 403 => true,
+        404 | 405 | 500.. => false,
+        _ => {
+            let message = message.to_lowercase();
+            ["invalid", "unauthorized", "无效", "未登录"].iter().any(|word| message.contains(word))
+                && !message.contains("json")
+        }
+    }
+}
+
+/// Some upstreams quote the key that they refuse.
+fn conceal(message: &str, credential: &str) -> String {
+    if credential.len() < 4 { message.to_owned() } else { message.replace(credential, "…") }
+}
+
+/// Whether the last segment is an API version: `/v1`, `/v4`, `/v1beta`, `/v1.1`.
+fn ends_in_version(path: &str) -> bool {
+    let segment = path.rsplit('/').next().unwrap_or_default();
+    let Some(version) = segment.strip_prefix('v') else { return false };
+    let version = version.strip_suffix("beta").unwrap_or(version);
+    version.starts_with(|c: char| c.is_ascii_digit())
+        && version.chars().all(|c| c.is_ascii_digit() || c == '.')
+}

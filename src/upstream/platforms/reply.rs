@@ -1,0 +1,168 @@
+//! Reading what upstreams answer to management calls: JSON of several shapes, error pages, garbage.
+
+use std::collections::HashSet;
+
+use hyper::http::StatusCode;
+use serde_json::Value;
+
+/// What is kept of an upstream's own words, in characters.
+const MAX_MESSAGE: usize = 300;
+/// No model has a longer name; what is longer is garbage, and would be stored and shown everywhere.
+const MAX_NAME: usize = 256;
+
+/// The model names in an answer, trimmed; of names that differ in case only, the first. The error is for people.
+pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
+    if let Some(page) = page_summary(body) {
+        return Err(format!("a web page instead of a model list: {page}"));
+    }
+    let answer: Value =
+        serde_json::from_slice(body).map_err(|_| "the model list is not valid JSON".to_owned())?;
+    if answer.get("success") == Some(&Value::Bool(false)) {
+        return Err(message(&answer).unwrap_or_else(|| "the site says that the call failed".into()));
+    }
+    let list = answer.get("data").or_else(|| answer.get("models")).unwrap_or(&answer);
+    let names: Vec<&str> = match list {
+        Value::Array(items) => items.iter().filter_map(name_of).collect(),
+        // one-hub lists its models as the keys of an object of objects.
+        Value::Object(models) if answer.get("data").is_some() && models.values().all(Value::is_object) => {
+            models.keys().map(String::as_str).collect()
+        }
+        _ => return Err(message(&answer).unwrap_or_else(|| "the answer has no list of models".into())),
+    };
+    let mut seen = HashSet::new();
+    let names = names.into_iter().map(|name| name.trim().trim_start_matches("models/"));
+    let names =
+        names.filter(|name| !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control));
+    Ok(names.filter(|name| seen.insert(name.to_lowercase())).map(str::to_owned).collect())
+}
+
+fn name_of(item: &Value) -> Option<&str> {
+    match item {
+        Value::String(name) => Some(name),
+        _ => item.get("id").or_else(|| item.get("name"))?.as_str(),
+    }
+}
+
+/// `HTTP <status>: <what the upstream says>`, in one short line.
+pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
+    let said = page_summary(body)
+        .or_else(|| serde_json::from_slice(body).ok().as_ref().and_then(message))
+        .unwrap_or_else(|| one_line(&String::from_utf8_lossy(body)));
+    match said.as_str() {
+        "" => format!("HTTP {}", status.as_u16()),
+        said => format!("HTTP {}: {said}", status.as_u16()),
+    }
+}
+
+/// What the upstream says went wrong, in whichever of the usual places.
+fn message(answer: &Value) -> Option<String> {
+    let error = answer.get("error");
+    let places =
+        [answer.get("message"), error.and_then(|error| error.get("message")), error, answer.get("msg")];
+    let texts = places.into_iter().flatten().filter_map(Value::as_str);
+    texts.map(one_line).find(|text| !text.is_empty())
+}
+
+/// The title of an HTML page, up to its first `|`, with the error number that Cloudflare's pages carry.
+fn page_summary(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let start = text.trim_start_matches('\u{feff}').trim_start();
+    let is_page = start.starts_with('<') && {
+        let head: String = start.chars().take(2000).collect::<String>().to_ascii_lowercase();
+        ["<!doctype html", "<html", "<head", "<title", "<body", "<script"]
+            .iter()
+            .any(|tag| head.contains(tag))
+    };
+    if !is_page {
+        return None;
+    }
+    let lower = text.to_ascii_lowercase(); // ASCII only: offsets stay those of `text`
+    let title = lower.find("<title").and_then(|tag| {
+        let from = tag + lower[tag..].find('>')? + 1;
+        let to = from + lower[from..].find("</title")?;
+        text[from..to].split('|').next().map(one_line)
+    });
+    let title = title.filter(|title| !title.is_empty()).unwrap_or_else(|| "HTML page".into());
+    let number = lower.match_indices("error").find_map(|(at, word)| {
+        let digits = lower[at + word.len()..].trim_start_matches([' ', ':']);
+        let number: String = digits.chars().take_while(char::is_ascii_digit).collect();
+        (number.len() == 4).then_some(number)
+    });
+    Some(match number {
+        Some(number) if !title.contains(&number) => format!("{title} (Error {number})"),
+        _ => title,
+    })
+}
+
+/// White space collapsed, cut to a readable length.
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+        if line.len() > MAX_MESSAGE * 4 {
+            break;
+        }
+    }
+    match line.char_indices().nth(MAX_MESSAGE) {
+        Some((cut, _)) => format!("{}…", &line[..cut]),
+        None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_trimmed_and_the_first_spelling_wins() {
+        let body = br#"{"data":[{"id":" GPT-4o "},{"id":"gpt-4o"},{"id":""},{"id":7},"plain",{"name":"models/gemini-2.5-pro"}]}"#;
+        assert_eq!(model_names(body), Ok(vec!["GPT-4o".into(), "plain".into(), "gemini-2.5-pro".into()]));
+    }
+
+    #[test]
+    fn every_known_shape_of_a_list_is_read() {
+        for body in [
+            r#"{"object":"list","data":[{"id":"m"}]}"#,
+            r#"{"success":true,"data":["m"]}"#,
+            r#"{"models":[{"name":"models/m"}]}"#,
+            r#"{"success":true,"data":{"m":{"groups":[]}}}"#,
+            r#"[{"id":"m"}]"#,
+        ] {
+            assert_eq!(model_names(body.as_bytes()), Ok(vec!["m".into()]), "{body}");
+        }
+    }
+
+    #[test]
+    fn garbage_is_refused_with_a_reason() {
+        for (body, reason) in [
+            ("<!doctype html><title>Sign in | Relay</title>", "a web page instead of a model list: Sign in"),
+            (r#"{"data":[{"id":"m"#, "the model list is not valid JSON"),
+            (r#"{"data":"none"}"#, "the answer has no list of models"),
+            (r#"{"data":{"id":"m"}}"#, "the answer has no list of models"),
+            ("17", "the answer has no list of models"),
+            ("", "the model list is not valid JSON"),
+            (r#"{"success":false,"message":"access token 无效"}"#, "access token 无效"),
+        ] {
+            assert_eq!(model_names(body.as_bytes()), Err(reason.to_owned()), "{body}");
+        }
+    }
+
+    #[test]
+    fn failures_are_shown_in_one_line() {
+        let status = StatusCode::from_u16(530).expect("a status");
+        let page = "<html><head><title>Cloudflare Tunnel error | relay.example</title></head><body>Error 1033</body>";
+        for (body, shown) in [
+            (page, "HTTP 530: Cloudflare Tunnel error (Error 1033)"),
+            (r#"{"error":{"message":"bad  key"}}"#, "HTTP 530: bad key"),
+            (r#"{"error":"nope"}"#, "HTTP 530: nope"),
+            (r#"{"msg":"no"}"#, "HTTP 530: no"),
+            ("busy\n\nnow", "HTTP 530: busy now"),
+            ("", "HTTP 530"),
+        ] {
+            assert_eq!(failure(status, body.as_bytes()), shown);
+        }
+    }
+}

@@ -36,6 +36,13 @@ pub fn parse(text: &str) -> Option<Millis> {
     Some(zoneless.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond())
 }
 
+/// When the local day of `ms` began: midnight, or the first instant after one that a change of the
+/// clocks skipped.
+pub fn local_day_start(ms: Millis, zone: &jiff::tz::TimeZone) -> Millis {
+    let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    stamp.to_zoned(zone.clone()).start_of_day().map_or(ms, |start| start.timestamp().as_millisecond())
+}
+
 /// Milliseconds from a JSON number of milliseconds or seconds, by its size (data.md H).
 pub fn from_number(number: f64) -> Option<Millis> {
     if number > 1e12 && number < 9e15 {
@@ -55,6 +62,20 @@ mod tests {
     fn times_show_milliseconds_and_z() {
         assert_eq!(iso(1_777_622_400_000), "2026-05-01T08:00:00.000Z");
         assert_eq!(iso(1_777_622_400_123), "2026-05-01T08:00:00.123Z");
+    }
+
+    #[test]
+    fn a_local_day_begins_at_local_midnight() {
+        for (zone, now, start) in [
+            ("Asia/Shanghai", "2026-03-01T15:59:59Z", "2026-02-28T16:00:00Z"),
+            ("Asia/Shanghai", "2026-03-01T16:00:00Z", "2026-03-01T16:00:00Z"),
+            ("America/New_York", "2026-03-08T20:00:00Z", "2026-03-08T05:00:00Z"),
+            ("Asia/Beirut", "2026-03-29T10:00:00Z", "2026-03-28T22:00:00Z"), // midnight is skipped
+        ] {
+            let tz = jiff::tz::TimeZone::get(zone).expect(zone);
+            let now = parse(now).expect("a time");
+            assert_eq!(local_day_start(now, &tz), parse(start).expect("a time"), "{zone}");
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Which models an account or token can reach, and which an operator switched off on a site
 //! (routing.md 2.1).
 
+use std::collections::HashSet;
+
 use super::sql::{OnConflict, Statement, upsert};
 use super::{Result, Store};
 use crate::time::{Millis, now_ms};
@@ -53,6 +55,12 @@ pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<ModelRow>>
     let sql = "SELECT account_id, model_name, available, is_manual, latency_ms, checked_at \
                FROM model_availability WHERE account_id = ? ORDER BY model_name";
     rows(store, sql, vec![account_id.into()]).await
+}
+
+/// The accounts that have a model available.
+pub async fn accounts_with_models(store: &Store) -> Result<HashSet<i64>> {
+    let sql = "SELECT DISTINCT account_id FROM model_availability WHERE available = ?";
+    store.query(sql, vec![true.into()]).await?.iter().map(|row| row.fields().int()).collect()
 }
 
 async fn rows(store: &Store, sql: &'static str, args: Vec<super::Value>) -> Result<Vec<ModelRow>> {

@@ -1,0 +1,103 @@
+//! Which platform is behind an address (admin-core.md 3.2): presets first, then what host and path
+//! alone tell. Nothing here touches the network; only the parsed host and path count, so a vendor's
+//! name inside a query proves nothing.
+
+use super::presets::{self, Preset};
+use super::site_url::SiteUrl;
+use crate::routing::Platform;
+
+/// What an address was recognised as.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Detected {
+    pub platform: Platform,
+    pub preset: Option<&'static Preset>,
+}
+
+/// Recognises an address, or gives `None` when host and path tell nothing.
+pub fn detect(url: &SiteUrl) -> Option<Detected> {
+    if let Some(preset) = presets::by_url(url) {
+        return Some(Detected { platform: preset.platform, preset: Some(preset) });
+    }
+    url_hint(url).map(|platform| Detected { platform, preset: None })
+}
+
+/// Step 2 of 3.2; the conditions stand in its order, the first that holds wins.
+fn url_hint(url: &SiteUrl) -> Option<Platform> {
+    let (host, path) = (url.host(), url.path());
+    let named = |words: &[&str]| words.iter().any(|word| host.contains(word));
+    match host {
+        "api.openai.com" => return Some(Platform::OpenAi),
+        "chatgpt.com" if is_under(path, "/backend-api/codex") => return Some(Platform::Codex),
+        "api.anthropic.com" => return Some(Platform::Claude),
+        "anthropic.com" if is_under(path, "/v1") => return Some(Platform::Claude),
+        "generativelanguage.googleapis.com" | "gemini.google.com" => return Some(Platform::Gemini),
+        "cloudcode-pa.googleapis.com" => return Some(Platform::GeminiCli),
+        "127.0.0.1" | "localhost" if url.port() == Some(8317) => return Some(Platform::CliProxyApi),
+        _ => {}
+    }
+    if (host == "googleapis.com" || host.ends_with(".googleapis.com")) && is_under(path, "/v1beta/openai") {
+        return Some(Platform::Gemini);
+    }
+    let by_name: [(&[&str], Platform); 5] = [
+        (&["anyrouter"], Platform::AnyRouter),
+        (&["donehub", "done-hub"], Platform::DoneHub),
+        (&["onehub", "one-hub"], Platform::OneHub),
+        (&["veloera"], Platform::Veloera),
+        (&["sub2api"], Platform::Sub2Api),
+    ];
+    by_name.iter().find(|(words, _)| named(words)).map(|&(_, platform)| platform)
+}
+
+/// Whether `path` is `root` or lies below it.
+fn is_under(path: &str, root: &str) -> bool {
+    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_and_path_alone_tell_the_platform() {
+        for (typed, platform) in [
+            ("https://api.openai.com/v1", Some(Platform::OpenAi)),
+            ("https://chatgpt.com/backend-api/codex", Some(Platform::Codex)),
+            ("https://chatgpt.com/backend-api/codex/x", Some(Platform::Codex)),
+            ("https://chatgpt.com/backend-api/codexes", None),
+            ("https://chatgpt.com", None),
+            ("https://api.anthropic.com", Some(Platform::Claude)),
+            ("https://anthropic.com/v1", Some(Platform::Claude)),
+            ("https://anthropic.com", None),
+            ("https://generativelanguage.googleapis.com", Some(Platform::Gemini)),
+            ("https://gemini.google.com/x", Some(Platform::Gemini)),
+            ("https://eu-x.googleapis.com/v1beta/openai", Some(Platform::Gemini)),
+            ("https://eu-x.googleapis.com", None),
+            ("https://evilgoogleapis.com/v1beta/openai", None),
+            ("https://cloudcode-pa.googleapis.com", Some(Platform::GeminiCli)),
+            ("http://127.0.0.1:8317", Some(Platform::CliProxyApi)),
+            ("http://localhost:8317/v1", Some(Platform::CliProxyApi)),
+            ("http://localhost:8318", None),
+            ("https://my.anyrouter.top", Some(Platform::AnyRouter)),
+            ("https://done-hub.example.com", Some(Platform::DoneHub)),
+            ("https://donehub.example.com", Some(Platform::DoneHub)),
+            ("https://one-hub.example.com", Some(Platform::OneHub)),
+            ("https://demo.veloera.example", Some(Platform::Veloera)),
+            ("https://sub2api.example", Some(Platform::Sub2Api)),
+            ("https://evil.example.com/?next=https://api.openai.com", None),
+            ("https://evil.example.com/veloera", None),
+            ("https://api.openai.com@evil.example.com/", None),
+            ("https://api.openai.com.evil.example/", None),
+        ] {
+            let url = SiteUrl::parse(typed).expect(typed);
+            assert_eq!(detect(&url).map(|detected| detected.platform), platform, "{typed}");
+        }
+    }
+
+    #[test]
+    fn a_preset_wins_over_the_hint() {
+        let url = SiteUrl::parse("https://api.deepseek.com/v1").expect("a valid address");
+        let detected = detect(&url).expect("recognised");
+        assert_eq!(detected.preset.map(|preset| preset.id), Some("deepseek-openai"));
+        assert_eq!(detected.platform, Platform::OpenAi);
+    }
+}

@@ -1,0 +1,237 @@
+//! JSON objects as clients send them, read field by field (admin-core.md 1.1).
+//!
+//! No coercion: `"1"` is not an integer and `"true"` is not a boolean. A reader gives `None` for an
+//! absent field; where `null` clears a field, the reader gives `Some(None)` for it. The first bad
+//! field ends the reading, and the message names it: `Invalid <field>. Expected <kind>.`
+//! Fields that nobody reads are ignored.
+
+use serde_json::{Map, Value};
+
+/// What a client sends for a field that may be left alone, cleared or set.
+pub type Patch<T> = Option<Option<T>>;
+
+/// The longest value of an indexed text column (data.md A.1).
+const MAX_KEY_CHARS: usize = 191;
+
+/// The largest integer that every JSON client reads exactly.
+const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+
+/// A refused field; the text is for the person who sent it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid(pub String);
+
+/// The object of one request.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(Map<String, Value>);
+
+// === impl Invalid ===
+
+impl Invalid {
+    /// A field of the wrong type or outside its range.
+    pub fn field(name: &str, expected: &str) -> Self {
+        Self(format!("Invalid {name}. Expected {expected}."))
+    }
+}
+
+// === impl Fields ===
+
+impl From<Map<String, Value>> for Fields {
+    fn from(map: Map<String, Value>) -> Self {
+        Self(map)
+    }
+}
+
+impl Fields {
+    /// The field as sent, `null` included.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+
+    /// Whether the field was sent at all, `null` included.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Text exactly as sent.
+    pub fn text(&self, name: &str) -> Result<Option<&str>, Invalid> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(Invalid::field(name, "string")),
+        }
+    }
+
+    /// Text, or `null` to clear.
+    pub fn nullable_text(&self, name: &str) -> Result<Patch<&str>, Invalid> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Null) => Ok(Some(None)),
+            Some(Value::String(text)) => Ok(Some(Some(text))),
+            Some(_) => Err(Invalid::field(name, "string or null")),
+        }
+    }
+
+    /// Trimmed text that is neither blank nor longer than an indexed column.
+    pub fn name(&self, name: &str) -> Result<Option<String>, Invalid> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let text = text.trim();
+        if text.is_empty() || text.chars().count() > MAX_KEY_CHARS {
+            return Err(Invalid::field(name, "non-empty string of at most 191 characters"));
+        }
+        Ok(Some(text.to_owned()))
+    }
+
+    pub fn bool(&self, name: &str) -> Result<Option<bool>, Invalid> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Bool(value)) => Ok(Some(*value)),
+            Some(_) => Err(Invalid::field(name, "boolean")),
+        }
+    }
+
+    /// An integer of at least `min`.
+    pub fn integer(&self, name: &str, min: i64) -> Result<Option<i64>, Invalid> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let kind = match min {
+            1 => "positive integer",
+            0 => "non-negative integer",
+            _ => "integer",
+        };
+        exact_integer(value).filter(|&value| value >= min).map(Some).ok_or_else(|| Invalid::field(name, kind))
+    }
+
+    /// The id of a row, which has to be there.
+    pub fn required_id(&self, name: &str) -> Result<i64, Invalid> {
+        self.integer(name, 1)?.ok_or_else(|| Invalid::field(name, "positive integer"))
+    }
+
+    /// A finite number, or `null` to clear.
+    pub fn nullable_number(&self, name: &str) -> Result<Patch<f64>, Invalid> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Null) => Ok(Some(None)),
+            Some(Value::Number(number)) => match number.as_f64().filter(|number| number.is_finite()) {
+                Some(number) => Ok(Some(Some(number))),
+                None => Err(Invalid::field(name, "number or null")),
+            },
+            Some(_) => Err(Invalid::field(name, "number or null")),
+        }
+    }
+
+    /// Texts, trimmed, without blanks and repetitions, in the order sent.
+    pub fn texts(&self, name: &str) -> Result<Option<Vec<String>>, Invalid> {
+        let invalid = || Invalid::field(name, "array of strings");
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let mut texts: Vec<String> = Vec::new();
+        for item in value.as_array().ok_or_else(invalid)? {
+            let text = item.as_str().ok_or_else(invalid)?.trim();
+            if text.chars().count() > MAX_KEY_CHARS {
+                return Err(Invalid::field(name, "array of strings of at most 191 characters"));
+            }
+            if !text.is_empty() && !texts.iter().any(|known| known == text) {
+                texts.push(text.to_owned());
+            }
+        }
+        Ok(Some(texts))
+    }
+
+    /// The `ids` of a batch (1.3): at least one, all positive integers, each once.
+    pub fn ids(&self) -> Result<Vec<i64>, Invalid> {
+        let invalid = || Invalid::field("ids", "non-empty array of positive integers");
+        let mut ids = Vec::new();
+        for item in self.get("ids").and_then(Value::as_array).ok_or_else(invalid)? {
+            let id = exact_integer(item).filter(|&id| id > 0).ok_or_else(invalid)?;
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        if ids.is_empty() { Err(invalid()) } else { Ok(ids) }
+    }
+}
+
+/// The integer a JSON number stands for; `2.0` is 2, `2.5` is none.
+pub fn exact_integer(value: &Value) -> Option<i64> {
+    let number = value.as_number()?;
+    if let Some(integer) = number.as_i64() {
+        return (integer.unsigned_abs() as f64 <= MAX_EXACT).then_some(integer);
+    }
+    whole(number.as_f64()?)
+}
+
+/// The integer a number stands for, when it has no fraction and every client reads it exactly.
+pub fn whole(number: f64) -> Option<i64> {
+    (number.fract() == 0.0 && number.abs() <= MAX_EXACT).then_some(number as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fields(value: Value) -> Fields {
+        Fields::from(value.as_object().cloned().expect("an object"))
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_refused_by_name() {
+        let every_type = [json!(null), json!(true), json!(1), json!(1.5), json!("x"), json!([]), json!({})];
+        for (reader, accepted) in [
+            ((|f| f.text("f").map(drop)) as fn(&Fields) -> Result<(), Invalid>, vec![4]),
+            (|f| f.nullable_text("f").map(drop), vec![0, 4]),
+            (|f| f.name("f").map(drop), vec![4]),
+            (|f| f.bool("f").map(drop), vec![1]),
+            (|f| f.integer("f", 0).map(drop), vec![2]),
+            (|f| f.required_id("f").map(drop), vec![2]),
+            (|f| f.nullable_number("f").map(drop), vec![0, 2, 3]),
+            (|f| f.texts("f").map(drop), vec![5]),
+        ] {
+            for (index, value) in every_type.iter().enumerate() {
+                let result = reader(&fields(json!({"f": value})));
+                assert_eq!(result.is_ok(), accepted.contains(&index), "{value}: {result:?}");
+                if let Err(Invalid(message)) = result {
+                    assert!(message.starts_with("Invalid f. Expected "), "{message}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn integers_are_exact_and_in_range() {
+        for (value, expected) in [
+            (json!(0), Some(0)),
+            (json!(2.0), Some(2)),
+            (json!(-1), None),
+            (json!(2.5), None),
+            (json!(1e300), None),
+            (json!(9_007_199_254_740_992_i64), None),
+            (json!(u64::MAX), None),
+        ] {
+            assert_eq!(fields(json!({"f": value})).integer("f", 0).ok().flatten(), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn batch_ids_are_distinct_positive_integers() {
+        assert_eq!(fields(json!({"ids": [3, 1, 3]})).ids(), Ok(vec![3, 1]));
+        for body in [
+            json!({}),
+            json!({"ids": []}),
+            json!({"ids": ["1"]}),
+            json!({"ids": [0]}),
+            json!({"ids": 1}),
+            json!({"ids": [1.5]}),
+        ] {
+            assert!(fields(body.clone()).ids().is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn texts_are_trimmed_and_distinct() {
+        assert_eq!(
+            fields(json!({"f": [" a", "b", "a ", " "]})).texts("f"),
+            Ok(Some(vec!["a".into(), "b".into()]))
+        );
+        assert!(fields(json!({"f": ["a", 1]})).texts("f").is_err());
+        assert!(fields(json!({"f": ["x".repeat(192)]})).texts("f").is_err());
+    }
+}

@@ -1,0 +1,140 @@
+//! How credentials look in answers: masked, always (design §5), and what it means when a client sends
+//! a mask back. An edit form returns every field it was given; a value that equals the mask of the
+//! stored secret is an unchanged one and never overwrites it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// Nothing for nothing, `****` up to 8 characters, else the first 4, `****` and the last 4.
+pub fn mask(secret: &str) -> String {
+    let count = secret.chars().count();
+    match count {
+        0 => String::new(),
+        1..=8 => "****".to_owned(),
+        _ => {
+            let head: String = secret.chars().take(4).collect();
+            let tail: String = secret.chars().skip(count - 4).collect();
+            format!("{head}****{tail}")
+        }
+    }
+}
+
+/// Whether `sent` is the mask of what is stored.
+pub fn is_echo(sent: &str, stored: Option<&str>) -> bool {
+    stored.is_some_and(|stored| !stored.is_empty() && sent != stored && sent == mask(stored))
+}
+
+/// A value that an upstream has shortened cannot be used as a key.
+pub fn is_masked(value: &str) -> bool {
+    value.contains(['*', '\u{2022}'])
+}
+
+/// A proxy address without its password.
+pub fn mask_proxy_url(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Cow::Borrowed(url) };
+    match rest.rsplit_once('@') {
+        Some((user, host)) => match user.split_once(':') {
+            Some((name, _)) => Cow::Owned(format!("{scheme}://{name}:****@{host}")),
+            None => Cow::Borrowed(url),
+        },
+        None => Cow::Borrowed(url),
+    }
+}
+
+/// Whether `sent` is what [`mask_proxy_url`] shows of the stored address.
+pub fn is_proxy_echo(sent: &str, stored: Option<&str>) -> bool {
+    stored.is_some_and(|stored| sent != stored && sent == mask_proxy_url(stored))
+}
+
+/// Custom headers as shown: a value is masked when its header's name says that it authenticates.
+pub fn mask_headers(canonical: &str) -> String {
+    let Some(mut headers) = parse_headers(canonical) else { return String::new() };
+    for (name, value) in &mut headers {
+        if authenticates(name) {
+            *value = mask(value);
+        }
+    }
+    write_headers(&headers)
+}
+
+/// Custom headers as sent, with each echoed mask replaced by the stored value.
+pub fn unmask_headers(sent: &str, stored: Option<&str>) -> String {
+    let (Some(mut headers), Some(known)) = (parse_headers(sent), stored.and_then(parse_headers)) else {
+        return sent.to_owned();
+    };
+    for (name, value) in &mut headers {
+        if let Some(secret) =
+            known.get(name).filter(|secret| authenticates(name) && is_echo(value, Some(secret)))
+        {
+            value.clone_from(secret);
+        }
+    }
+    write_headers(&headers)
+}
+
+fn authenticates(name: &str) -> bool {
+    ["auth", "cookie", "secret", "token", "key", "password", "credential"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
+fn parse_headers(canonical: &str) -> Option<BTreeMap<String, String>> {
+    serde_json::from_str(canonical).ok()
+}
+
+fn write_headers(headers: &BTreeMap<String, String>) -> String {
+    serde_json::to_string(headers).unwrap_or_default() // a map of texts to texts always serialises
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_keeps_four_characters_at_each_end() {
+        for (secret, shown) in [
+            ("", ""),
+            ("a", "****"),
+            ("12345678", "****"),
+            ("123456789", "1234****6789"),
+            ("sk-abcdefghij", "sk-a****ghij"),
+            ("ключ-от-двери", "ключ****вери"),
+        ] {
+            assert_eq!(mask(secret), shown);
+        }
+    }
+
+    #[test]
+    fn only_the_mask_of_the_stored_secret_is_an_echo() {
+        assert!(is_echo("sk-a****ghij", Some("sk-abcdefghij")));
+        assert!(is_echo("****", Some("short")));
+        assert!(!is_echo("sk-b****ghij", Some("sk-abcdefghij")));
+        assert!(!is_echo("", Some("")));
+        assert!(!is_echo("****", None));
+        assert!(!is_echo("****", Some("****")));
+    }
+
+    #[test]
+    fn a_proxy_address_hides_its_password() {
+        for (url, shown) in [
+            ("socks5://user:pa:ss@p.example:1080", "socks5://user:****@p.example:1080"),
+            ("http://user@p.example", "http://user@p.example"),
+            ("http://p.example:8080", "http://p.example:8080"),
+        ] {
+            assert_eq!(mask_proxy_url(url), shown);
+        }
+        assert!(is_proxy_echo("http://u:****@p.example", Some("http://u:secret@p.example")));
+        assert!(!is_proxy_echo("http://u:other@p.example", Some("http://u:secret@p.example")));
+    }
+
+    #[test]
+    fn headers_that_authenticate_are_masked_and_survive_an_echo() {
+        let stored = r#"{"api-key":"0123456789ab","x-scope":"internal"}"#;
+        let shown = mask_headers(stored);
+        assert_eq!(shown, r#"{"api-key":"0123****89ab","x-scope":"internal"}"#);
+        assert_eq!(unmask_headers(&shown, Some(stored)), stored);
+        let changed = r#"{"api-key":"new-key-value","x-scope":"public"}"#;
+        assert_eq!(unmask_headers(changed, Some(stored)), changed);
+        assert_eq!(unmask_headers(&shown, None), shown);
+    }
+}

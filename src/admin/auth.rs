@@ -1,0 +1,256 @@
+//! Who may use the admin API (admin-core.md 2.2), and the change of the admin token (2.5).
+//!
+//! The router attaches [`check`] to the whole `/api` group. The order is fixed:
+//!
+//! ```text
+//! address not in the allow-list       403 IP not allowed
+//! no Authorization header             401 Missing Authorization header
+//! placeholder token from elsewhere    403 names the variable to set
+//! another token                       403 Invalid token
+//! ```
+//!
+//! The comparison takes the same time wherever the first difference is; only the length shows.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::header::AUTHORIZATION;
+use hyper::{HeaderMap, StatusCode};
+use serde_json::json;
+use subtle::ConstantTimeEq;
+
+use super::errors::{AdminError, Result};
+use super::input::{Fields, Invalid};
+use super::{guard, secrets};
+use crate::app::App;
+use crate::config::PLACEHOLDER_AUTH_TOKEN;
+use crate::http::{self, Request, Response};
+use crate::limits::bucket;
+use crate::settings::AllowList;
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::settings;
+use crate::time::now_ms;
+
+/// The fewest characters of an admin token.
+const MIN_TOKEN_CHARS: usize = 6;
+const MAX_TOKEN_CHARS: usize = 512;
+
+/// What the gate asks for.
+pub struct Gate<'a> {
+    pub token: &'a str,
+    pub allow_list: &'a AllowList,
+}
+
+/// Where a request comes from.
+pub struct Caller<'a> {
+    /// The socket's peer.
+    pub peer: IpAddr,
+    /// The client as far as trusted proxies tell.
+    pub client: IpAddr,
+    pub headers: &'a HeaderMap,
+}
+
+/// Lets an admin through, or says why not.
+pub fn check(gate: &Gate<'_>, caller: &Caller<'_>) -> Result<()> {
+    if !gate.allow_list.admits(caller.client.to_canonical()) {
+        return Err(AdminError::new(StatusCode::FORBIDDEN, "IP not allowed"));
+    }
+    let Some(header) = caller.headers.get(AUTHORIZATION) else {
+        return Err(AdminError::new(StatusCode::UNAUTHORIZED, "Missing Authorization header"));
+    };
+    let presented = presented_token(header.as_bytes());
+    if !is_same(presented, gate.token) {
+        return Err(AdminError::new(StatusCode::FORBIDDEN, "Invalid token"));
+    }
+    // A forwarded request from elsewhere is not local, although its peer is.
+    let is_local = is_loopback(caller.peer) && is_loopback(caller.client);
+    if gate.token == PLACEHOLDER_AUTH_TOKEN && !is_local {
+        let message =
+            "The built-in admin token works from this machine only. Set AUTH_TOKEN and start again.";
+        return Err(AdminError::new(StatusCode::FORBIDDEN, message));
+    }
+    Ok(())
+}
+
+/// The token of `Bearer <token>`, the scheme in any case, or the bare token.
+fn presented_token(header: &[u8]) -> &[u8] {
+    let header = header.trim_ascii();
+    match header.split_at_checked(6) {
+        Some((scheme, rest))
+            if scheme.eq_ignore_ascii_case(b"bearer") && rest.first().is_none_or(u8::is_ascii_whitespace) =>
+        {
+            rest.trim_ascii()
+        }
+        _ => header,
+    }
+}
+
+fn is_loopback(address: IpAddr) -> bool {
+    address.to_canonical().is_loopback()
+}
+
+fn is_same(presented: &[u8], token: &str) -> bool {
+    !token.is_empty() && presented.ct_eq(token.as_bytes()).into()
+}
+
+/// Lets a request of the `/api` group through to its handler, or says why not.
+pub fn authorize(app: &App, request: &Request) -> Result<()> {
+    let settings = app.settings.load();
+    let gate = Gate { token: &settings.auth_token, allow_list: &settings.admin_ip_allowlist };
+    let caller = Caller { peer: request.peer.ip(), client: request.client_ip, headers: &request.headers };
+    check(&gate, &caller)
+}
+
+/// `GET /api/settings/auth/info`: which token is in force, masked. The console checks a typed token
+/// with it.
+pub async fn info(app: Arc<App>, _request: Request) -> Result<Response> {
+    let masked = secrets::mask(&app.settings.load().auth_token);
+    Ok(http::json(StatusCode::OK, &json!({ "masked": masked })))
+}
+
+/// `POST /api/settings/auth/change`: the new token holds from the next request on.
+pub async fn change(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    guard(&app, &request, &bucket::AUTH_CHANGE)?;
+    let old = fields.text("oldToken")?.filter(|text| !text.is_empty());
+    let old = old.ok_or_else(|| Invalid::field("oldToken", "non-empty string"))?;
+    let new = new_token(&fields)?;
+    if !is_same(old.as_bytes(), &app.settings.load().auth_token) {
+        // Not 403: clients take that as a lost login (design §5).
+        return Err(Invalid::field("oldToken", "the current admin token").into());
+    }
+    let now = now_ms();
+    let event = NewEvent {
+        kind: "token",
+        title: "Admin token changed".to_owned(),
+        message: Some(format!("The admin token was changed from {}", request.client_ip)),
+        level: EventLevel::Warning,
+        related_id: None,
+        related_type: Some("settings"),
+    };
+    let saved = settings::put_statement(&app.store, "auth_token", &json!(new).to_string(), now)?;
+    app.store.batch(vec![saved, event.insert(now)]).await?;
+    app.reload_settings().await?;
+    let body = json!({"success": true, "message": "The new token is in force"});
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// A token that a header can carry and nobody mistypes: visible ASCII, long enough, not the built-in one.
+fn new_token(fields: &Fields) -> Result<&str, Invalid> {
+    let invalid = |expected| Invalid::field("newToken", expected);
+    let new = fields.text("newToken")?.unwrap_or_default();
+    if new.chars().count() < MIN_TOKEN_CHARS {
+        return Err(invalid("string of at least 6 characters"));
+    }
+    if new.len() > MAX_TOKEN_CHARS || !new.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(invalid("at most 512 visible ASCII characters without blanks"));
+    }
+    if new == PLACEHOLDER_AUTH_TOKEN {
+        return Err(invalid("a token other than the built-in one"));
+    }
+    Ok(new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn enter(gate: &Gate<'_>, peer: &str, client: &str, header: Option<&str>) -> Option<(u16, String)> {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = header {
+            headers.insert(AUTHORIZATION, value.parse().expect("a header value"));
+        }
+        let caller = Caller {
+            peer: peer.parse().expect("an address"),
+            client: client.parse().expect("an address"),
+            headers: &headers,
+        };
+        check(gate, &caller).err().map(|error| (error.status().as_u16(), error.message().to_owned()))
+    }
+
+    #[test]
+    fn the_token_opens_in_every_documented_form() {
+        let gate = Gate { token: "secret-token", allow_list: &AllowList::default() };
+        for header in ["Bearer secret-token", "bearer   secret-token", "BEARER secret-token ", "secret-token"]
+        {
+            assert_eq!(enter(&gate, "9.9.9.9", "9.9.9.9", Some(header)), None, "{header}");
+        }
+        for header in [
+            "Bearer",
+            "Bearer ",
+            "",
+            "Bearersecret-token",
+            "Bearer secret-toke",
+            "Basic secret-token",
+            "Bearer Bearer secret-token",
+        ] {
+            let refused = enter(&gate, "9.9.9.9", "9.9.9.9", Some(header));
+            assert_eq!(refused, Some((403, "Invalid token".into())), "{header}");
+        }
+        assert_eq!(
+            enter(&gate, "9.9.9.9", "9.9.9.9", None),
+            Some((401, "Missing Authorization header".into()))
+        );
+    }
+
+    #[test]
+    fn a_new_token_is_one_that_a_header_can_carry() {
+        let read = |value: serde_json::Value| {
+            let fields = Fields::from(json!({"newToken": value}).as_object().cloned().unwrap_or_default());
+            new_token(&fields).map(str::to_owned)
+        };
+        assert_eq!(read(json!("abc-12")), Ok("abc-12".to_owned()));
+        for value in [
+            json!("short"),
+            json!(" padded-token"),
+            json!("two words"),
+            json!("tab\there"),
+            json!("gr\u{fc}n-token"),
+            json!(PLACEHOLDER_AUTH_TOKEN),
+            json!("x".repeat(513)),
+            json!(null),
+            json!(123456),
+        ] {
+            let Err(Invalid(message)) = read(value.clone()) else { panic!("{value} was accepted") };
+            assert!(message.contains("newToken"), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_empty_token_never_opens() {
+        let gate = Gate { token: "", allow_list: &AllowList::default() };
+        for header in ["", "Bearer", "Bearer "] {
+            assert_eq!(
+                enter(&gate, "127.0.0.1", "127.0.0.1", Some(header)).map(|refused| refused.0),
+                Some(403)
+            );
+        }
+    }
+
+    #[test]
+    fn the_allow_list_is_asked_first() {
+        let networks = ["10.0.0.0/8", "127.0.0.1/32", "2001:db8::/32"];
+        let list = AllowList::new(networks.iter().map(|net| net.parse().expect("a network")).collect());
+        let gate = Gate { token: "secret-token", allow_list: &list };
+        for client in ["10.1.2.3", "::ffff:10.1.2.3", "127.0.0.1", "::1", "2001:db8::7"] {
+            assert_eq!(enter(&gate, client, client, Some("secret-token")), None, "{client}");
+        }
+        for header in [None, Some("secret-token")] {
+            assert_eq!(enter(&gate, "11.0.0.1", "11.0.0.1", header), Some((403, "IP not allowed".into())));
+        }
+    }
+
+    #[test]
+    fn the_placeholder_works_from_this_machine_only() {
+        let gate = Gate { token: PLACEHOLDER_AUTH_TOKEN, allow_list: &AllowList::default() };
+        let header = Some(PLACEHOLDER_AUTH_TOKEN);
+        for local in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
+            assert_eq!(enter(&gate, local, local, header), None, "{local}");
+        }
+        for (peer, client) in [("192.168.1.5", "192.168.1.5"), ("127.0.0.1", "8.8.8.8")] {
+            let (status, message) = enter(&gate, peer, client, header).expect("refused");
+            assert_eq!(status, 403);
+            assert!(message.contains("AUTH_TOKEN"), "{message}");
+        }
+    }
+}

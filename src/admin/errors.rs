@@ -1,0 +1,199 @@
+//! The one way in which the admin API says no (admin-core.md 1.2).
+//!
+//! Every refusal has the same body, a superset of what clients of the different resources look for:
+//!
+//! ```text
+//! { "success": false, "message": text, "error": text, …flags }
+//! ```
+//!
+//! | status | raised for |
+//! |---|---|
+//! | 400 | a field, an id or a body that cannot be read |
+//! | 401, 403 | admin authentication, and nothing else: clients take both as a lost login |
+//! | 404, 409 | a row that is not there, a row that is there already |
+//! | 413, 415, 408 | the request body itself; with `statusCode` |
+//! | 429 | a route guard; with `Retry-After` |
+//! | 500, 503 | our own failures; the client learns that, the log learns why |
+//!
+//! A business failure of an upstream is not an error: [`failure`] answers it with status 200.
+
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, RETRY_AFTER};
+use serde_json::{Map, Value};
+
+use super::input::Invalid;
+use crate::http::{self, BodyError, Response};
+use crate::store;
+
+/// Why a request was refused.
+#[derive(Debug)]
+pub struct AdminError {
+    status: StatusCode,
+    /// For the client. Never carries a credential.
+    message: String,
+    /// Further fields of the body, such as `requiresVerification`.
+    flags: Map<String, Value>,
+    retry_after_secs: Option<u64>,
+}
+
+/// What handlers give.
+pub type Result<T, E = AdminError> = std::result::Result<T, E>;
+
+// === impl AdminError ===
+
+impl AdminError {
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), flags: Map::new(), retry_after_secs: None }
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    /// `what` is missing, as in `Site`.
+    pub fn not_found(what: &str) -> Self {
+        Self::new(StatusCode::NOT_FOUND, format!("{what} not found"))
+    }
+
+    pub fn conflict(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, message)
+    }
+
+    /// A guard is exhausted for this many more seconds.
+    pub fn too_many_requests(retry_after_secs: u64) -> Self {
+        let message = "Too many requests. Try again later.";
+        let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, message);
+        let seconds = retry_after_secs.max(1);
+        error.retry_after_secs = Some(seconds);
+        error.flag("retryAfter", seconds)
+    }
+
+    /// Our own failure: `cause` goes to the log, the client is told no more than that it happened.
+    pub fn internal(attempt: &str, cause: impl std::fmt::Display) -> Self {
+        log::error!("{attempt}: {cause}");
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self::new(status, "Internal error").flag("statusCode", status.as_u16())
+    }
+
+    /// The same refusal with one more field in its body.
+    pub fn flag(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.flags.insert(name.to_owned(), value.into());
+        self
+    }
+
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Whether this field of the body is `true`.
+    pub fn has_flag(&self, name: &str) -> bool {
+        self.flags.get(name) == Some(&Value::Bool(true))
+    }
+
+    pub fn into_response(self) -> Response {
+        let mut response = http::json(self.status, &body(&self.message, self.flags));
+        if let Some(seconds) = self.retry_after_secs {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+impl From<Invalid> for AdminError {
+    fn from(invalid: Invalid) -> Self {
+        Self::bad_request(invalid.0)
+    }
+}
+
+impl From<BodyError> for AdminError {
+    fn from(error: BodyError) -> Self {
+        let status = error.status();
+        Self::new(status, error.to_string()).flag("statusCode", status.as_u16())
+    }
+}
+
+impl From<store::Error> for AdminError {
+    fn from(error: store::Error) -> Self {
+        match error {
+            store::Error::Conflict(_) => Self::conflict("A row with these values already exists"),
+            store::Error::NotFound => Self::not_found("Row"),
+            store::Error::Dangling(_) => Self::conflict("A row that this one refers to is gone"),
+            store::Error::Busy | store::Error::Closed => {
+                log::warn!("an admin request found the store unavailable: {error}");
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let mut unavailable =
+                    Self::new(status, "The database is busy").flag("statusCode", status.as_u16());
+                unavailable.retry_after_secs = Some(1);
+                unavailable
+            }
+            store::Error::Sealed(_) | store::Error::Database(_) => {
+                Self::internal("an admin request failed in the store", error)
+            }
+        }
+    }
+}
+
+/// The body of a business failure, answered with status 200 (service.md, Errors).
+pub fn failure(message: &str, flags: Map<String, Value>) -> Response {
+    http::json(StatusCode::OK, &body(message, flags))
+}
+
+fn body(message: &str, mut flags: Map<String, Value>) -> Value {
+    flags.insert("success".to_owned(), false.into());
+    flags.insert("message".to_owned(), message.into());
+    flags.insert("error".to_owned(), message.into());
+    Value::Object(flags)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(error: AdminError) -> (u16, Option<String>, Value) {
+        let response = error.into_response();
+        let retry =
+            response.headers().get(RETRY_AFTER).map(|value| value.to_str().expect("ascii").to_owned());
+        let status = response.status().as_u16();
+        let http::ResponseBody::Full(Some(bytes)) = response.into_body() else { panic!("no body") };
+        (status, retry, serde_json::from_slice(&bytes).expect("JSON"))
+    }
+
+    #[test]
+    fn every_refusal_has_the_superset_body() {
+        let (status, retry, body) = parts(AdminError::bad_request("no").flag("requiresVerification", true));
+        assert_eq!((status, retry), (400, None));
+        let expected = serde_json::json!({"success": false, "message": "no", "error": "no", "requiresVerification": true});
+        assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn a_guard_says_when_to_come_back() {
+        assert_eq!(parts(AdminError::too_many_requests(0)).1.as_deref(), Some("1"));
+        let (status, retry, _) = parts(AdminError::too_many_requests(42));
+        assert_eq!((status, retry.as_deref()), (429, Some("42")));
+    }
+
+    #[test]
+    fn the_inside_of_a_failure_stays_inside() {
+        let (status, _, body) = parts(store::Error::Database("disk I/O error on /x".into()).into());
+        assert_eq!((status, body["message"].as_str()), (500, Some("Internal error")));
+        assert_eq!(body["statusCode"], 500);
+    }
+
+    #[test]
+    fn body_errors_keep_their_status() {
+        for (error, status) in [
+            (BodyError::TooLarge { limit: 1 }, 413),
+            (BodyError::MediaType("text/plain".into()), 415),
+            (BodyError::NotJson("x".into()), 400),
+            (BodyError::NotAnObject, 400),
+        ] {
+            let (found, _, body) = parts(error.into());
+            assert_eq!((found, &body["statusCode"]), (status, &Value::from(status)));
+        }
+    }
+}

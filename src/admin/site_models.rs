@@ -1,0 +1,52 @@
+//! The models of a site: what its accounts offer, and what an operator switched off (admin-core.md 4.5).
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::account_input::models;
+use super::errors::{AdminError, Result};
+use super::input::Fields;
+use super::rebuild::rebuild_best_effort;
+use super::require_id;
+use super::sites::find;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::store::{self, availability};
+
+/// `GET /api/sites/{id}/disabled-models`
+pub async fn disabled_models(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    find(&app, id).await?;
+    let rows = availability::disabled_models(&app.store).await?;
+    let models = rows.into_iter().filter(|row| row.site_id == id).map(|row| row.model_name).collect();
+    Ok(site_models(id, models))
+}
+
+/// `PUT /api/sites/{id}/disabled-models`: the whole new list.
+pub async fn set_disabled_models(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    let mut names = models(&fields)?;
+    names.sort();
+    find(&app, id).await?;
+    availability::set_disabled_models(&app.store, id, &names).await.map_err(|error| match error {
+        store::Error::Dangling(_) => AdminError::not_found("Site"),
+        other => other.into(),
+    })?;
+    app.publish().await?;
+    rebuild_best_effort(&app).await;
+    Ok(site_models(id, names))
+}
+
+/// `GET /api/sites/{id}/available-models`
+pub async fn available_models(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    find(&app, id).await?;
+    Ok(site_models(id, availability::of_site(&app.store, id).await?))
+}
+
+fn site_models(id: i64, models: Vec<String>) -> Response {
+    http::json(StatusCode::OK, &json!({"siteId": id, "models": models}))
+}

@@ -1,0 +1,285 @@
+//! `/api/sites`: list, create, update, delete, detect, presets (admin-core.md 4.5).
+//!
+//! A change commits first, then the new snapshot is published, then the answer is sent: what an
+//! operator was told is what the next request meets.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::detect::detect;
+use super::errors::{AdminError, Result, failure};
+use super::input::{Fields, Invalid};
+use super::presets::PRESETS;
+use super::rebuild::rebuild_best_effort;
+use super::secrets;
+use super::site_input::SiteInput;
+use super::site_url::SiteUrl;
+use super::{money, require_id};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::store::events::{self, EventLevel, NewEvent};
+use crate::store::sites::{self, EndpointRow, NewSite, SitePatch, SiteRow, SiteStatus};
+use crate::store::{self, Secret, accounts};
+use crate::time::{Millis, iso};
+
+/// Said when no evidence tells the platform.
+const UNDETECTED: &str = "Could not detect platform";
+
+/// `GET /api/sites`: every site by id.
+pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
+    // Endpoint state waits in the writer for a moment; an operator who looks wants the latest.
+    app.store.flush().await;
+    let mut balances: HashMap<i64, f64> = HashMap::new();
+    for account in accounts::list(&app.store).await? {
+        *balances.entry(account.site_id).or_default() += account.balance;
+    }
+    let rows = sites::list(&app.store).await?;
+    let listed: Vec<Value> = rows
+        .iter()
+        .map(|site| {
+            let mut object = view(site);
+            let balance = balances.get(&site.id).copied().unwrap_or_default();
+            object.insert("totalBalance".to_owned(), money(balance).into());
+            object.insert("subscriptionSummary".to_owned(), Value::Null);
+            Value::Object(object)
+        })
+        .collect();
+    Ok(http::json(StatusCode::OK, &listed))
+}
+
+/// `GET /api/sites/presets`
+pub async fn list_presets(_app: Arc<App>, _request: Request) -> Result<Response> {
+    let presets: Vec<Value> = PRESETS
+        .iter()
+        .map(|preset| {
+            json!({
+                "id": preset.id,
+                "label": preset.label,
+                "providerLabel": preset.provider_label,
+                "description": preset.description,
+                "platform": preset.platform.id(),
+                "defaultUrl": preset.default_url,
+                "initialSegment": "apikey",
+                "recommendedSkipModelFetch": true,
+                "recommendedModels": preset.recommended_models,
+                "docsUrl": preset.docs_url,
+            })
+        })
+        .collect();
+    Ok(http::json(StatusCode::OK, &json!({ "presets": presets })))
+}
+
+/// `POST /api/sites/detect`: what is behind an address. Nothing found is no error: 200 with `error`.
+pub async fn detect_platform(_app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let text = fields.text("url")?.unwrap_or_default();
+    if text.trim().is_empty() {
+        return Err(Invalid::field("url", "non-empty string").into());
+    }
+    let url = SiteUrl::parse(text).map_err(|error| {
+        Invalid(format!("Invalid url. Expected http or https address with a host: it {}.", error.0))
+    })?;
+    let Some(detected) = detect(&url) else { return Ok(failure(UNDETECTED, Map::new())) };
+    let answer = match detected.preset {
+        // A preset keeps its full address, its format's path included (service.md, Site).
+        Some(preset) => json!({
+            "url": url.canonical(),
+            "platform": preset.platform.id(),
+            "initializationPresetId": preset.id,
+        }),
+        None => json!({"url": url.persisted(), "platform": detected.platform.id()}),
+    };
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// `POST /api/sites`
+pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let input = SiteInput::for_create(&fields)?;
+    let (Some(name), Some(url)) = (input.name, input.url) else {
+        return Err(AdminError::bad_request("Invalid name or url. Expected non-empty strings."));
+    };
+    let (platform, preset) = match (input.platform, input.preset) {
+        (Some(platform), Some(preset)) if platform != preset.platform => {
+            let message =
+                format!("Invalid platform. Preset {} needs platform {}.", preset.id, preset.platform.id());
+            return Err(AdminError::bad_request(message));
+        }
+        (Some(platform), preset) => (platform, preset),
+        (None, Some(preset)) => (preset.platform, Some(preset)),
+        (None, None) => match detect(&url) {
+            Some(detected) => (detected.platform, detected.preset),
+            None => return Ok(failure(UNDETECTED, Map::new())),
+        },
+    };
+    let site = NewSite {
+        name,
+        url: url.persisted(),
+        platform: platform.id().to_owned(),
+        status: input.status.unwrap_or(SiteStatus::Active),
+        proxy_url: input.proxy_url.flatten().map(Secret::from),
+        use_system_proxy: input.use_system_proxy.unwrap_or(false),
+        custom_headers: input.custom_headers.flatten().map(Secret::from),
+        external_checkin_url: input.external_checkin_url.flatten(),
+        is_pinned: input.is_pinned.unwrap_or(false),
+        sort_order: input.sort_order,
+        global_weight: input.global_weight.unwrap_or(1.0),
+        max_concurrency: input.max_concurrency.flatten(),
+        initialization_preset_id: preset.map(|preset| preset.id.to_owned()),
+        endpoints: input.endpoints.unwrap_or_default(),
+    };
+    let id = sites::insert(&app.store, site).await.map_err(taken)?;
+    app.publish().await?;
+    answer(&app, id).await
+}
+
+/// `PUT /api/sites/{id}`
+pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    let input = SiteInput::for_update(&fields)?;
+    let before = find(&app, id).await?;
+    let patch = patch(input, &before);
+    let moved = match sites::update(&app.store, id, patch).await {
+        Ok(moved) => moved,
+        Err(store::Error::NotFound) => return Err(AdminError::not_found("Site")),
+        Err(error) => return Err(taken(error)),
+    };
+    if let Some(status) = moved {
+        events::insert(&app.store, status_event(&before, status)).await?;
+    }
+    app.publish().await?;
+    if moved.is_some() {
+        rebuild_best_effort(&app).await;
+    }
+    answer(&app, id).await
+}
+
+/// `DELETE /api/sites/{id}`: with everything under it; an unknown site is gone already.
+pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    sites::delete(&app.store, id).await?;
+    app.publish().await?;
+    rebuild_best_effort(&app).await;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+/// The site, or 404.
+pub async fn find(app: &App, id: i64) -> Result<SiteRow> {
+    sites::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Site"))
+}
+
+/// What an operator sees when a site's status really moved.
+pub fn status_event(site: &SiteRow, status: SiteStatus) -> NewEvent {
+    let (title, message, level) = match status {
+        SiteStatus::Disabled => {
+            ("Site disabled", format!("{} and its accounts are disabled", site.name), EventLevel::Warning)
+        }
+        SiteStatus::Active => {
+            let message = format!("{} is enabled; its accounts are what they were before", site.name);
+            ("Site enabled", message, EventLevel::Info)
+        }
+    };
+    NewEvent {
+        kind: "status",
+        title: title.to_owned(),
+        message: Some(message),
+        level,
+        related_id: Some(site.id),
+        related_type: Some("site"),
+    }
+}
+
+/// A site as every answer shows it; proxy passwords and headers that authenticate are masked.
+pub fn view(site: &SiteRow) -> Map<String, Value> {
+    let object = json!({
+        "id": site.id,
+        "name": site.name,
+        "url": site.url,
+        "platform": site.platform,
+        "status": site.status.as_str(),
+        "proxyUrl": site.proxy_url.as_ref().map(|url| secrets::mask_proxy_url(url.expose())),
+        "useSystemProxy": site.use_system_proxy,
+        "customHeaders": site.custom_headers.as_ref().map(|headers| secrets::mask_headers(headers.expose())),
+        "externalCheckinUrl": site.external_checkin_url,
+        "isPinned": site.is_pinned,
+        "sortOrder": site.sort_order,
+        "globalWeight": site.global_weight,
+        "maxConcurrency": site.max_concurrency,
+        "initializationPresetId": site.initialization_preset_id,
+        "postRefreshProbeEnabled": site.post_refresh_probe_enabled,
+        "postRefreshProbeModel": site.post_refresh_probe_model,
+        "postRefreshProbeScope": site.post_refresh_probe_scope,
+        "postRefreshProbeLatencyThresholdMs": site.post_refresh_probe_latency_threshold_ms,
+        "apiEndpoints": site.endpoints.iter().map(view_endpoint).collect::<Vec<_>>(),
+        "createdAt": iso(site.created_at),
+        "updatedAt": iso(site.updated_at),
+    });
+    match object {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+fn view_endpoint(endpoint: &EndpointRow) -> Value {
+    let time = |at: Option<Millis>| at.map(iso);
+    json!({
+        "id": endpoint.id,
+        "siteId": endpoint.site_id,
+        "url": endpoint.url,
+        "enabled": endpoint.enabled,
+        "sortOrder": endpoint.sort_order,
+        "cooldownUntil": time(endpoint.cooldown_until),
+        "lastSelectedAt": time(endpoint.last_selected_at),
+        "lastFailedAt": time(endpoint.last_failed_at),
+        "lastFailureReason": endpoint.last_failure_reason,
+        "createdAt": iso(endpoint.created_at),
+        "updatedAt": iso(endpoint.updated_at),
+    })
+}
+
+async fn answer(app: &App, id: i64) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &view(&find(app, id).await?)))
+}
+
+/// A refusal of the unique index, in the words clients know.
+fn taken(error: store::Error) -> AdminError {
+    match error {
+        store::Error::Conflict(_) => AdminError::conflict("A site with this platform and URL already exists"),
+        other => other.into(),
+    }
+}
+
+/// The change to store. A mask that comes back means "as it is".
+fn patch(input: SiteInput, before: &SiteRow) -> SitePatch {
+    let stored_proxy = before.proxy_url.as_ref().map(Secret::expose);
+    let stored_headers = before.custom_headers.as_ref().map(Secret::expose);
+    let proxy_url = input
+        .proxy_url
+        .filter(|sent| !sent.as_deref().is_some_and(|sent| secrets::is_proxy_echo(sent, stored_proxy)));
+    let custom_headers = input
+        .custom_headers
+        .map(|sent| sent.map(|sent| Secret::from(secrets::unmask_headers(&sent, stored_headers))));
+    SitePatch {
+        name: input.name,
+        url: input.url.map(|url| url.persisted()),
+        platform: input.platform.map(|platform| platform.id().to_owned()),
+        status: input.status,
+        proxy_url: proxy_url.map(|sent| sent.map(Secret::from)),
+        use_system_proxy: input.use_system_proxy,
+        custom_headers,
+        external_checkin_url: input.external_checkin_url,
+        is_pinned: input.is_pinned,
+        sort_order: input.sort_order,
+        global_weight: input.global_weight,
+        max_concurrency: input.max_concurrency,
+        post_refresh_probe_enabled: input.probe_enabled,
+        post_refresh_probe_model: input.probe_model,
+        post_refresh_probe_scope: input.probe_scope.map(str::to_owned),
+        post_refresh_probe_latency_threshold_ms: input.probe_latency_threshold_ms,
+        endpoints: input.endpoints,
+    }
+}

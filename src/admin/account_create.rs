@@ -1,0 +1,274 @@
+//! `POST /api/accounts`: one API key or many (admin-core.md 5.4).
+//!
+//! A key is proved by the models it lists before anything is stored; `skipModelFetch` stores it
+//! unproved. Models and routes then follow in the background: the answer carries the task's id.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+use tokio::task::JoinSet;
+
+use super::account_input::CreateInput;
+use super::account_view;
+use super::accounts::find;
+use super::errors::{AdminError, Result};
+use super::input::Fields;
+use super::secrets;
+use super::verify::{NO_SESSIONS, models_of_key};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::model_refresh;
+use crate::jobs::outcome::RefreshStatus;
+use crate::jobs::tasks::{self, Done};
+use crate::routing::Site;
+use crate::store::accounts::{self, CredentialMode, NewAccount};
+use crate::store::{self, Secret};
+
+/// Keys of a batch proved at once.
+const PARALLEL: usize = 8;
+
+/// A key that was stored.
+struct Created {
+    id: i64,
+    /// 0 when it was stored unproved.
+    model_count: usize,
+    job_id: Option<String>,
+}
+
+/// What all keys of one request share.
+#[derive(Clone)]
+struct Plan {
+    site: Arc<Site>,
+    platform_user_id: Option<i64>,
+    skip_model_fetch: bool,
+}
+
+/// `POST /api/accounts`
+pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let input = CreateInput::read(&fields)?;
+    if input.mode == CredentialMode::Session {
+        return Err(AdminError::bad_request(NO_SESSIONS));
+    }
+    if input.credentials.is_empty() {
+        return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
+    }
+    if input.credentials.iter().chain(&input.api_token).any(|key| secrets::is_masked(key)) {
+        return Err(AdminError::bad_request("Invalid accessToken. Expected whole credential, not a mask."));
+    }
+    let site = app.snapshot.load().site(input.site_id).cloned();
+    let site = site.ok_or_else(|| AdminError::bad_request("Invalid siteId. Expected id of a known site."))?;
+    let plan = Plan {
+        site,
+        platform_user_id: input.platform_user_id.or_else(|| guess_user_id(input.username.as_deref())),
+        skip_model_fetch: input.skip_model_fetch,
+    };
+    match <[String; 1]>::try_from(input.credentials) {
+        Ok([key]) => {
+            let created = store_key(&app, &plan, &key, input.username, input.api_token).await?;
+            app.publish().await?;
+            answer_one(&app, start_discovery(&app, created, plan.skip_model_fetch)).await
+        }
+        Err(keys) => create_many(app, plan, keys, input.username).await,
+    }
+}
+
+/// Proves one key and stores it.
+async fn store_key(
+    app: &Arc<App>,
+    plan: &Plan,
+    key: &str,
+    username: Option<String>,
+    api_token: Option<String>,
+) -> Result<Created> {
+    let model_count = if plan.skip_model_fetch {
+        0
+    } else {
+        let proved = models_of_key(app, &plan.site, key, plan.platform_user_id.is_some()).await;
+        proved
+            .map_err(|refusal| {
+                let error =
+                    AdminError::bad_request(refusal.message).flag("requiresVerification", refusal.unproven);
+                match refusal.verdict {
+                    Some(verdict) => error.flag(verdict.flag(), true),
+                    None => error,
+                }
+            })?
+            .len()
+    };
+    let account = NewAccount {
+        username,
+        api_token: Some(Secret::from(api_token.as_deref().unwrap_or(key))),
+        checkin_enabled: false,
+        credential_mode: CredentialMode::ApiKey,
+        platform_user_id: plan.platform_user_id,
+        ..NewAccount::on_site(plan.site.id)
+    };
+    let id = accounts::insert(&app.store, account).await.map_err(|error| match error {
+        store::Error::Dangling(_) => AdminError::bad_request("Invalid siteId. Expected id of a known site."),
+        other => other.into(),
+    })?;
+    Ok(Created { id, model_count, job_id: None })
+}
+
+/// Queues what follows the creation of an account: its models, then the routes.
+fn start_discovery(app: &Arc<App>, created: Created, skip: bool) -> Created {
+    if skip {
+        return created;
+    }
+    let id = created.id;
+    let spec = tasks::Spec {
+        kind: "account-init",
+        title: format!("Initialise account {id}"),
+        dedupe_key: Some(format!("account-init-{id}")),
+    };
+    let for_task = app.clone();
+    let started = app.tasks.start(spec, move |_progress| initialise(for_task, id));
+    Created { job_id: Some(started.id), ..created }
+}
+
+async fn initialise(app: Arc<App>, id: i64) -> tasks::Outcome {
+    let refresh = model_refresh::refresh_account(&app, id).await;
+    // Rows may be there already (typed by hand, or kept from before): the routes follow in any case.
+    let counts = model_refresh::rebuild(&app).await.map_err(|error| error.to_string())?;
+    if refresh.status == RefreshStatus::Failed {
+        return Err(refresh.error_message);
+    }
+    let message =
+        format!("Account {id}: {} models, {} routes created", refresh.model_count, counts.created_routes);
+    Ok(Done { message, result: json!({"refresh": refresh, "rebuild": counts}) })
+}
+
+async fn answer_one(app: &App, created: Created) -> Result<Response> {
+    let account = find(app, created.id).await?;
+    let mut body = account_view::row(&account);
+    body.extend(outcome(&created));
+    let further = json!({
+        "success": true,
+        "tokenType": "apikey",
+        "credentialMode": "apikey",
+        "capabilities": account_view::capabilities(&account).to_json(),
+        "apiTokenFound": account.api_token.is_some(),
+        "usernameDetected": false,
+    });
+    if let Value::Object(further) = further {
+        body.extend(further);
+    }
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// The fields that tell what was found and what runs.
+fn outcome(created: &Created) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("modelCount".to_owned(), created.model_count.into());
+    fields.insert("queued".to_owned(), created.job_id.is_some().into());
+    if let Some(job) = &created.job_id {
+        fields.insert("jobId".to_owned(), job.as_str().into());
+        let message = "The account is stored; its models and routes follow in the background";
+        fields.insert("message".to_owned(), message.into());
+    }
+    fields
+}
+
+/// Many keys: each becomes an account of its own or says why not; nothing is undone.
+async fn create_many(
+    app: Arc<App>,
+    plan: Plan,
+    keys: Vec<String>,
+    username: Option<String>,
+) -> Result<Response> {
+    let total = keys.len();
+    let mut waiting = keys.into_iter().enumerate();
+    let mut running = JoinSet::new();
+    let mut results: Vec<(usize, Option<String>, Result<Created>)> = Vec::with_capacity(total);
+    loop {
+        while running.len() < PARALLEL {
+            let Some((index, key)) = waiting.next() else { break };
+            let (app, plan) = (app.clone(), plan.clone());
+            let name = username.as_ref().map(|name| format!("{name} #{}", index + 1));
+            running.spawn(async move {
+                let created = store_key(&app, &plan, &key, name.clone(), None).await;
+                (index, name, created)
+            });
+        }
+        match running.join_next().await {
+            None => break,
+            Some(Ok(result)) => results.push(result),
+            Some(Err(panic)) => return Err(AdminError::internal("creating accounts", panic)),
+        }
+    }
+    results.sort_by_key(|(index, _, _)| *index);
+    app.publish().await?;
+    let mut created_count = 0;
+    let mut items = Vec::with_capacity(total);
+    for (index, name, result) in results {
+        items.push(match result {
+            Ok(created) => {
+                created_count += 1;
+                let created = start_discovery(&app, created, plan.skip_model_fetch);
+                let mut item = outcome(&created);
+                item.entry("message").or_insert(Value::Null);
+                item.insert("index".to_owned(), index.into());
+                item.insert("status".to_owned(), "created".into());
+                item.insert("id".to_owned(), created.id.into());
+                item.insert("username".to_owned(), name.into());
+                Value::Object(item)
+            }
+            Err(error) => json!({
+                "index": index,
+                "status": "failed",
+                "message": error.message(),
+                "requiresVerification": error.has_flag("requiresVerification"),
+            }),
+        });
+    }
+    let failed_count = total - created_count;
+    let message = format!("{created_count} of {total} accounts created");
+    let mut body = json!({
+        "success": created_count > 0,
+        "batch": true,
+        "totalCount": total,
+        "createdCount": created_count,
+        "failedCount": failed_count,
+        "message": message,
+        "items": items,
+    });
+    if created_count == 0 {
+        body["error"] = message.into();
+    }
+    let status = if created_count > 0 { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    Ok(http::json(status, &body))
+}
+
+/// The user id that many sites put at the end of their user names: 3 to 8 digits.
+fn guess_user_id(username: Option<&str>) -> Option<i64> {
+    let name = username?.trim();
+    let digits = &name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
+    if !(3..=8).contains(&digits.len()) {
+        return None;
+    }
+    digits.parse().ok().filter(|&id| id > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_id_is_read_off_the_end_of_a_user_name() {
+        for (name, id) in [
+            ("linuxdo_12345", Some(12345)),
+            ("ann123", Some(123)),
+            ("ann12", None),
+            ("ann123456789", None),
+            ("123", Some(123)),
+            ("ann000", None),
+            ("ann", None),
+            ("", None),
+        ] {
+            assert_eq!(guess_user_id(Some(name)), id, "{name}");
+        }
+        assert_eq!(guess_user_id(None), None);
+    }
+}

@@ -1,0 +1,322 @@
+//! An account as answers show it (admin-core.md 5.1). Credentials are masked, secrets inside
+//! `extraConfig` are left out; what is derived from the row (mode, capabilities, health) is derived here.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value, json};
+
+use super::{money, secrets};
+use crate::store::Secret;
+use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode};
+use crate::store::sites::{SiteRow, SiteStatus};
+use crate::time::{Millis, iso};
+
+/// What an account can do beside serving requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    pub can_checkin: bool,
+    pub can_refresh_balance: bool,
+    pub proxy_only: bool,
+}
+
+/// What the list needs beside the rows.
+pub struct Surroundings<'a> {
+    pub sites: &'a HashMap<i64, &'a SiteRow>,
+    /// Accounts that have a model available.
+    pub with_models: &'a HashSet<i64>,
+    /// USD of the local day by account.
+    pub spend: &'a HashMap<i64, f64>,
+}
+
+/// The mode as shown: never `auto`.
+pub fn shown_mode(account: &AccountRow) -> CredentialMode {
+    match account.credential_mode {
+        CredentialMode::Auto if is_set(account.access_token.as_ref()) => CredentialMode::Session,
+        CredentialMode::Auto => CredentialMode::ApiKey,
+        mode => mode,
+    }
+}
+
+pub fn capabilities(account: &AccountRow) -> Capabilities {
+    let is_session = account.oauth_provider.is_none()
+        && account.credential_mode != CredentialMode::ApiKey
+        && is_set(account.access_token.as_ref());
+    Capabilities { can_checkin: is_session, can_refresh_balance: is_session, proxy_only: !is_session }
+}
+
+/// The row as every answer shows it.
+pub fn row(account: &AccountRow) -> Map<String, Value> {
+    let time = |at: Option<Millis>| at.map(iso);
+    let masked = |secret: &Option<Secret>| secret.as_ref().map(|secret| secrets::mask(secret.expose()));
+    let object = json!({
+        "id": account.id,
+        "siteId": account.site_id,
+        "username": account.username,
+        "accessToken": masked(&account.access_token).unwrap_or_default(),
+        "apiToken": masked(&account.api_token),
+        "balance": money(account.balance),
+        "balanceUsed": money(account.balance_used),
+        "quota": money(account.quota),
+        "valueScore": account.value_score,
+        "unitCost": account.unit_cost,
+        "status": account.status.as_str(),
+        "isPinned": account.is_pinned,
+        "sortOrder": account.sort_order,
+        "checkinEnabled": account.checkin_enabled,
+        "lastCheckinAt": time(account.last_checkin_at),
+        "lastBalanceRefresh": time(account.last_balance_refresh),
+        "oauthProvider": account.oauth_provider,
+        "oauthAccountKey": account.oauth_account_key,
+        "oauthProjectId": account.oauth_project_id,
+        "extraConfig": extra_config(account).map(|object| Value::Object(object).to_string()),
+        "createdAt": iso(account.created_at),
+        "updatedAt": iso(account.updated_at),
+    });
+    match object {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}
+
+/// The row with what only the list shows.
+pub fn listed(account: &AccountRow, around: &Surroundings<'_>) -> Value {
+    let mut object = row(account);
+    let site = around.sites.get(&account.site_id).copied();
+    let has_models = around.with_models.contains(&account.id);
+    let site_active = site.is_none_or(|site| site.status == SiteStatus::Active);
+    let spend = around.spend.get(&account.id).copied().unwrap_or_default();
+    object
+        .insert("site".to_owned(), site.map_or(Value::Null, |site| Value::Object(super::sites::view(site))));
+    object.insert("credentialMode".to_owned(), shown_mode(account).as_str().into());
+    object.insert("capabilities".to_owned(), capabilities(account).to_json());
+    object.insert("todaySpend".to_owned(), money(spend).into());
+    object.insert("todayReward".to_owned(), 0.into());
+    object.insert("runtimeHealth".to_owned(), runtime_health(account, site_active, has_models));
+    Value::Object(object)
+}
+
+// === impl Capabilities ===
+
+impl Capabilities {
+    pub fn to_json(self) -> Value {
+        json!({
+            "canCheckin": self.can_checkin,
+            "canRefreshBalance": self.can_refresh_balance,
+            "proxyOnly": self.proxy_only,
+        })
+    }
+}
+
+fn is_set(secret: Option<&Secret>) -> bool {
+    secret.is_some_and(|secret| !secret.expose().trim().is_empty())
+}
+
+/// The health to show; the first rule that holds wins.
+fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> Value {
+    let health = |state: &str, reason: &str, source: &str, at: Option<Millis>| json!({"state": state, "reason": reason, "source": source, "checkedAt": at.map(iso)});
+    if account.status == AccountStatus::Disabled {
+        return health("disabled", "account disabled", "system", None);
+    }
+    if !site_active {
+        return health("disabled", "site disabled", "system", None);
+    }
+    if account.status == AccountStatus::Expired {
+        return health("unhealthy", "credential expired", "auth", None);
+    }
+    let proxy_only = capabilities(account).proxy_only;
+    let recorded = account.health.as_ref().filter(|record| {
+        let says_nothing = (record.source == "auth" && record.state == "unhealthy")
+            || (record.state == "unknown" && has_models);
+        !(proxy_only && says_nothing)
+    });
+    match recorded {
+        Some(record) => health(&record.state, &record.reason, &record.source, record.checked_at),
+        None if proxy_only && has_models => health("healthy", "models discovered", "model-discovery", None),
+        None => health("unknown", "not checked yet", "none", None),
+    }
+}
+
+/// `extraConfig` put together again from its columns, without any secret.
+fn extra_config(account: &AccountRow) -> Option<Map<String, Value>> {
+    let mut config = parse_extra(account.extra.as_deref());
+    if let Some(Value::Object(oauth)) = config.get_mut("oauth") {
+        for secret in ["refreshToken", "idToken", "providerData"] {
+            oauth.remove(secret);
+        }
+    }
+    if account.credential_mode != CredentialMode::Auto {
+        config.insert("credentialMode".to_owned(), account.credential_mode.as_str().into());
+    }
+    if let Some(id) = account.platform_user_id {
+        config.insert("platformUserId".to_owned(), id.into());
+    }
+    if let Some(url) = &account.proxy_url {
+        config.insert("proxyUrl".to_owned(), secrets::mask_proxy_url(url.expose()).into());
+    }
+    if account.use_system_proxy {
+        config.insert("useSystemProxy".to_owned(), true.into());
+    }
+    if let Some(username) = &account.login_username {
+        let relogin = json!({"username": username, "updatedAt": account.login_updated_at.map(iso)});
+        config.insert("autoRelogin".to_owned(), relogin);
+    }
+    if let Some(token) = &account.sub2api_refresh_token {
+        let mut auth = json!({"refreshToken": secrets::mask(token.expose())});
+        if let Some(at) = account.sub2api_token_expires_at {
+            auth["tokenExpiresAt"] = at.into();
+        }
+        config.insert("sub2apiAuth".to_owned(), auth);
+    }
+    if let Some(record) = &account.health {
+        let health = json!({
+            "state": record.state,
+            "reason": record.reason,
+            "source": record.source,
+            "checkedAt": record.checked_at.map(iso),
+        });
+        config.insert("runtimeHealth".to_owned(), health);
+    }
+    (!config.is_empty()).then_some(config)
+}
+
+/// The members without a column; text that is no object reads as `{}`.
+pub fn parse_extra(text: Option<&str>) -> Map<String, Value> {
+    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// An API-key account with a secret in every place that can hold one.
+#[cfg(test)]
+pub fn sample() -> AccountRow {
+    AccountRow {
+        id: 3,
+        site_id: 8,
+        username: Some("ann".into()),
+        access_token: None,
+        api_token: Some(Secret::from("sk-abcdefghij")),
+        balance: 0.0,
+        balance_used: 0.0,
+        quota: 0.0,
+        unit_cost: None,
+        value_score: 0.0,
+        status: AccountStatus::Active,
+        is_pinned: false,
+        sort_order: 0,
+        checkin_enabled: false,
+        last_checkin_at: None,
+        last_balance_refresh: None,
+        oauth_provider: None,
+        oauth_account_key: None,
+        oauth_project_id: None,
+        credential_mode: CredentialMode::ApiKey,
+        platform_user_id: None,
+        proxy_url: Some(Secret::from("http://u:very-secret@p.example")),
+        use_system_proxy: false,
+        login_username: None,
+        login_password: Some(Secret::from("login-secret")),
+        login_updated_at: None,
+        refresh_token: Some(Secret::from("refresh-secret")),
+        id_token: None,
+        provider_data: None,
+        token_expires_at: None,
+        sub2api_refresh_token: Some(Secret::from("sub2api-secret")),
+        sub2api_token_expires_at: None,
+        health: None,
+        credential_version: 0,
+        extra: Some(r#"{"note":"x","oauth":{"email":"e","refreshToken":"oauth-secret"}}"#.into()),
+        created_at: 0,
+        updated_at: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::accounts::Health;
+
+    #[test]
+    fn no_secret_is_readable() {
+        let shown = Value::Object(row(&sample())).to_string();
+        for secret in
+            ["abcdefghij", "very-secret", "login-secret", "refresh-secret", "sub2api-secret", "oauth-secret"]
+        {
+            assert!(!shown.contains(secret), "{secret} in {shown}");
+        }
+        assert!(shown.contains("sk-a****ghij") && shown.contains("note"), "{shown}");
+        assert_eq!(row(&sample())["accessToken"], "");
+    }
+
+    #[test]
+    fn mode_and_capabilities_follow_the_credential() {
+        let session = |mode, token: &str| AccountRow {
+            credential_mode: mode,
+            access_token: Some(Secret::from(token)).filter(|_| !token.is_empty()),
+            ..sample()
+        };
+        for (row, mode, can_checkin) in [
+            (session(CredentialMode::Auto, ""), CredentialMode::ApiKey, false),
+            (session(CredentialMode::Auto, "t"), CredentialMode::Session, true),
+            (session(CredentialMode::Session, "t"), CredentialMode::Session, true),
+            (session(CredentialMode::Session, ""), CredentialMode::Session, false),
+            (session(CredentialMode::ApiKey, "t"), CredentialMode::ApiKey, false),
+            (
+                AccountRow { oauth_provider: Some("codex".into()), ..session(CredentialMode::Auto, "t") },
+                CredentialMode::Session,
+                false,
+            ),
+        ] {
+            assert_eq!(shown_mode(&row), mode);
+            let expected =
+                Capabilities { can_checkin, can_refresh_balance: can_checkin, proxy_only: !can_checkin };
+            assert_eq!(capabilities(&row), expected);
+        }
+    }
+
+    #[test]
+    fn the_first_rule_of_health_that_holds_wins() {
+        let record = |state: &str, source: &str| {
+            Some(Health {
+                state: state.into(),
+                reason: "r".into(),
+                source: source.into(),
+                checked_at: Some(0),
+            })
+        };
+        let with = |status, health| AccountRow { status, health, ..sample() };
+        for (row, site_active, has_models, state, source) in [
+            (with(AccountStatus::Disabled, record("healthy", "balance")), true, true, "disabled", "system"),
+            (with(AccountStatus::Active, record("healthy", "balance")), false, true, "disabled", "system"),
+            (with(AccountStatus::Expired, record("healthy", "balance")), true, true, "unhealthy", "auth"),
+            (
+                with(AccountStatus::Active, record("unhealthy", "model-discovery")),
+                true,
+                true,
+                "unhealthy",
+                "model-discovery",
+            ),
+            (
+                with(AccountStatus::Active, record("unhealthy", "auth")),
+                true,
+                true,
+                "healthy",
+                "model-discovery",
+            ),
+            (
+                with(AccountStatus::Active, record("unknown", "none")),
+                true,
+                true,
+                "healthy",
+                "model-discovery",
+            ),
+            (with(AccountStatus::Active, record("unknown", "probe")), true, false, "unknown", "probe"),
+            (with(AccountStatus::Active, None), true, true, "healthy", "model-discovery"),
+            (with(AccountStatus::Active, None), true, false, "unknown", "none"),
+        ] {
+            let shown = runtime_health(&row, site_active, has_models);
+            assert_eq!(
+                (shown["state"].as_str(), shown["source"].as_str()),
+                (Some(state), Some(source)),
+                "{shown}"
+            );
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! `/api/accounts`: the snapshot list, delete and batch (admin-core.md 5.2, 5.8).
+//!
+//! The list is kept in memory: fresh for 15 s, then served stale for up to 90 s while one reload runs
+//! behind it. Every committed change publishes a new routing snapshot, and a list made beside an
+//! older one is never served: an operator always sees what was just changed.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::account_view::{self, Surroundings};
+use super::batch::BatchResult;
+use super::errors::{AdminError, Result};
+use super::input::{Fields, Invalid};
+use super::rebuild::rebuild_best_effort;
+use super::{require_id, sites as site_routes};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::routing::Snapshot;
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
+use crate::store::{availability, sites, spend};
+use crate::time::{iso, local_day_start, now_ms};
+
+const FRESH: Duration = Duration::from_secs(15);
+const STALE: Duration = Duration::from_secs(90);
+/// Says whether the list was made for this request: `miss`, `hit`, `stale` or `refresh`.
+const CACHE_HEADER: HeaderName = HeaderName::from_static("x-accounts-snapshot-cache");
+
+/// The last list made.
+#[derive(Default)]
+pub struct ListCache {
+    made: Mutex<Option<Made>>,
+    /// One reload behind a stale list at a time.
+    reloading: AtomicBool,
+}
+
+struct Made {
+    body: Bytes,
+    at: Instant,
+    /// What was published when it was made.
+    beside: Arc<Snapshot>,
+}
+
+/// `GET /api/accounts`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let asked = request.query.get("refresh").unwrap_or_default();
+    if matches!(asked.as_str(), "1" | "true" | "yes") {
+        return Ok(answer(load(&app).await?, "refresh"));
+    }
+    let kept = app.accounts_list.get(&app.snapshot.load());
+    match kept {
+        Some((body, age)) if age < FRESH => Ok(answer(body, "hit")),
+        Some((body, _)) => {
+            reload_behind(&app);
+            Ok(answer(body, "stale"))
+        }
+        None => Ok(answer(load(&app).await?, "miss")),
+    }
+}
+
+/// `DELETE /api/accounts/{id}`: with everything under it; an unknown account is gone already.
+pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    accounts::delete(&app.store, id).await?;
+    app.publish().await?;
+    rebuild_best_effort(&app).await;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Action {
+    Enable,
+    Disable,
+    Delete,
+    RefreshBalance,
+}
+
+/// `POST /api/accounts/batch`: items run one after the other, each in its own transaction.
+pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let ids = fields.ids()?;
+    let action = match fields.text("action")? {
+        Some("enable") => Action::Enable,
+        Some("disable") => Action::Disable,
+        Some("delete") => Action::Delete,
+        Some("refreshBalance") => Action::RefreshBalance,
+        _ => return Err(Invalid::field("action", "enable, disable, delete or refreshBalance").into()),
+    };
+    let mut result = BatchResult::default();
+    for id in ids {
+        result.add(id, apply(&app, id, action).await);
+    }
+    app.publish().await?;
+    // A disabled account keeps its channels and their counters; eligibility leaves them out.
+    if matches!(action, Action::Enable | Action::Delete) {
+        rebuild_best_effort(&app).await;
+    }
+    Ok(result.into_response())
+}
+
+/// The account, or 404.
+pub async fn find(app: &App, id: i64) -> Result<AccountRow> {
+    accounts::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Account"))
+}
+
+async fn apply(app: &App, id: i64, action: Action) -> Result<()> {
+    let account = find(app, id).await?;
+    let status = match action {
+        Action::Delete => return Ok(accounts::delete(&app.store, id).await?),
+        Action::RefreshBalance if account_view::capabilities(&account).proxy_only => {
+            return Err(AdminError::bad_request("Balance refresh is not supported for API keys"));
+        }
+        Action::RefreshBalance => {
+            return Err(AdminError::bad_request("Balance refresh of sessions is not available yet"));
+        }
+        // Enabling proves nothing about a credential that was found expired.
+        Action::Enable if account.status == AccountStatus::Expired => return Ok(()),
+        Action::Enable => AccountStatus::Active,
+        Action::Disable => AccountStatus::Disabled,
+    };
+    Ok(accounts::update(&app.store, id, AccountPatch { status: Some(status), ..AccountPatch::default() })
+        .await?)
+}
+
+fn answer(body: Bytes, cache: &'static str) -> Response {
+    let mut response = http::json_bytes(StatusCode::OK, body);
+    response.headers_mut().insert(CACHE_HEADER, HeaderValue::from_static(cache));
+    response
+}
+
+fn reload_behind(app: &Arc<App>) {
+    if app.accounts_list.reloading.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    let for_reload = app.clone();
+    let spawned = app.crew.spawn("the reload of the account list", async move {
+        let _done = Reloading(&for_reload.accounts_list.reloading);
+        if let Err(error) = load(&for_reload).await {
+            log::warn!("the account list could not be reloaded: {}", error.message());
+        }
+    });
+    if !spawned {
+        app.accounts_list.reloading.store(false, Ordering::Release);
+    }
+}
+
+/// Lets the next reload begin, also when this one panics.
+struct Reloading<'a>(&'a AtomicBool);
+
+impl Drop for Reloading<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// Makes the list and keeps it.
+async fn load(app: &App) -> Result<Bytes> {
+    let beside = app.snapshot.load_full();
+    app.store.flush().await;
+    let sites = sites::list(&app.store).await?;
+    let rows = accounts::list(&app.store).await?;
+    let with_models: HashSet<i64> = availability::accounts_with_models(&app.store).await?;
+    let now = now_ms();
+    let today = local_day_start(now, &app.config.time_zone);
+    let spend = spend::by_account_since(&app.store, today).await?;
+    let by_id: HashMap<i64, _> = sites.iter().map(|site| (site.id, site)).collect();
+    let around = Surroundings { sites: &by_id, with_models: &with_models, spend: &spend };
+    let listed: Vec<Value> = rows.iter().map(|account| account_view::listed(account, &around)).collect();
+    let sites: Vec<Value> = sites.iter().map(|site| Value::Object(site_routes::view(site))).collect();
+    let body = json!({"generatedAt": iso(now), "accounts": listed, "sites": sites});
+    let body =
+        serde_json::to_vec(&body).map_err(|error| AdminError::internal("writing the account list", error))?;
+    let body = Bytes::from(body);
+    app.accounts_list.keep(Made { body: body.clone(), at: Instant::now(), beside });
+    Ok(body)
+}
+
+// === impl ListCache ===
+
+impl ListCache {
+    /// The kept list and its age, when nothing was published since and it may still be served.
+    fn get(&self, published: &Arc<Snapshot>) -> Option<(Bytes, Duration)> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = made.as_ref().filter(|made| Arc::ptr_eq(&made.beside, published))?;
+        let age = made.at.elapsed();
+        (age < STALE).then(|| (made.body.clone(), age))
+    }
+
+    fn keep(&self, made: Made) {
+        *self.made.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kept_list_is_served_until_it_is_old_or_something_was_published() {
+        let cache = ListCache::default();
+        let published = Arc::new(Snapshot::default());
+        assert!(cache.get(&published).is_none());
+        cache.keep(Made { body: Bytes::from_static(b"1"), at: Instant::now(), beside: published.clone() });
+        assert_eq!(cache.get(&published), Some((Bytes::from_static(b"1"), Duration::ZERO)));
+        assert!(cache.get(&Arc::new(Snapshot::default())).is_none());
+        tokio::time::advance(STALE - Duration::from_millis(1)).await;
+        assert!(cache.get(&published).is_some());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(cache.get(&published).is_none());
+    }
+}

@@ -1,0 +1,144 @@
+//! The admin API, `/api/*`: one file per resource, one table of routes.
+//!
+//! | file | resource |
+//! |---|---|
+//! | `auth` | who may come in; the change of the admin token |
+//! | `sites`, `site_batch`, `site_models`, `site_input` | sites: their routes, batch, models, the reading of their fields |
+//! | `site_url`, `presets`, `detect` | addresses, vendors' addresses, what an address tells |
+//! | `accounts`, `account_create`, `account_update`, `account_models` | accounts by what is done with them |
+//! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and proving a credential |
+//! | `events`, `tasks`, `routes`, `proxy_logs`, `metrics` | what happened, what runs, what is routed |
+//! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
+//!
+//! A handler takes the app and the request and gives an answer or an [`AdminError`]; [`routes`] is the
+//! one place where an error becomes a response. A change commits, publishes, then answers.
+
+mod account_create;
+mod account_input;
+mod account_models;
+mod account_update;
+mod account_view;
+pub mod accounts;
+mod auth;
+mod batch;
+mod detect;
+pub mod errors;
+mod events;
+mod input;
+mod metrics;
+mod paging;
+mod presets;
+mod proxy_logs;
+mod rebuild;
+mod route_view;
+mod routes;
+mod secrets;
+mod site_batch;
+mod site_input;
+mod site_models;
+mod site_url;
+mod sites;
+mod tasks;
+mod verdict;
+mod verify;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use hyper::{Method, StatusCode};
+use serde_json::json;
+
+pub use auth::authorize;
+use errors::{AdminError, Result};
+
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::limits::{Bucket, RetryAfterSeconds};
+use crate::metrics::Surface;
+use crate::service::{Access, Route};
+use crate::time::now_ms;
+
+/// Every route of the admin API.
+pub fn routes() -> Vec<Route> {
+    vec![
+        public(Method::GET, "/api/desktop/health", health),
+        admin(Method::GET, "/api/settings/auth/info", auth::info),
+        admin(Method::POST, "/api/settings/auth/change", auth::change),
+        admin(Method::GET, "/api/sites", sites::list),
+        admin(Method::POST, "/api/sites", sites::create),
+        admin(Method::GET, "/api/sites/presets", sites::list_presets),
+        admin(Method::POST, "/api/sites/detect", sites::detect_platform),
+        admin(Method::POST, "/api/sites/batch", site_batch::batch),
+        admin(Method::PUT, "/api/sites/{id}", sites::update),
+        admin(Method::DELETE, "/api/sites/{id}", sites::delete),
+        admin(Method::GET, "/api/sites/{id}/disabled-models", site_models::disabled_models),
+        admin(Method::PUT, "/api/sites/{id}/disabled-models", site_models::set_disabled_models),
+        admin(Method::GET, "/api/sites/{id}/available-models", site_models::available_models),
+        admin(Method::GET, "/api/accounts", accounts::list),
+        admin(Method::POST, "/api/accounts", account_create::create),
+        admin(Method::POST, "/api/accounts/verify-token", verify::verify_token),
+        admin(Method::POST, "/api/accounts/batch", accounts::batch),
+        admin(Method::PUT, "/api/accounts/{id}", account_update::update),
+        admin(Method::DELETE, "/api/accounts/{id}", accounts::delete),
+        admin(Method::GET, "/api/accounts/{id}/models", account_models::list),
+        admin(Method::POST, "/api/accounts/{id}/models/manual", account_models::add_manual),
+        admin(Method::GET, "/api/routes", routes::list),
+        admin(Method::GET, "/api/routes/summary", routes::summary),
+        admin(Method::GET, "/api/routes/lite", routes::lite),
+        admin(Method::POST, "/api/routes/rebuild", routes::rebuild),
+        admin(Method::POST, "/api/routes/{id}/cooldown/clear", routes::clear_cooldown),
+        admin(Method::GET, "/api/stats/proxy-logs", proxy_logs::list),
+        admin(Method::DELETE, "/api/stats/proxy-logs", proxy_logs::clear),
+        admin(Method::GET, "/api/stats/proxy-logs/{id}", proxy_logs::get),
+        admin(Method::GET, "/api/tasks", tasks::list),
+        admin(Method::GET, "/api/tasks/{id}", tasks::get),
+        admin(Method::GET, "/api/events", events::list),
+        admin(Method::DELETE, "/api/events", events::clear),
+        admin(Method::GET, "/api/events/count", events::count),
+        admin(Method::POST, "/api/events/read-all", events::mark_all_read),
+        admin(Method::POST, "/api/events/{id}/read", events::mark_read),
+        admin(Method::GET, "/metrics", metrics::get),
+    ]
+}
+
+fn admin<H, F>(method: Method, path: &'static str, handler: H) -> Route
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    Route::new(method, path, Access::Admin, Surface::Admin, move |app, request| answered(handler(app, request)))
+}
+
+fn public<H, F>(method: Method, path: &'static str, handler: H) -> Route
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    Route::new(method, path, Access::Public, Surface::Admin, move |app, request| answered(handler(app, request)))
+}
+
+async fn answered(answer: impl Future<Output = Result<Response>>) -> Response {
+    answer.await.unwrap_or_else(AdminError::into_response)
+}
+
+/// `GET /api/desktop/health`: the process answers. Public, and asks nothing else.
+async fn health(_app: Arc<App>, _request: Request) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &json!({ "ok": true })))
+}
+
+/// The path's `id`, a strict positive integer.
+fn require_id(request: &Request) -> Result<i64> {
+    request.params.id("id").map_err(AdminError::bad_request)
+}
+
+/// Counts a request against a route guard of its source address (2.4).
+fn guard(app: &App, request: &Request, bucket: &Bucket) -> Result<()> {
+    let checked = app.guards.check(bucket, request.client_ip, now_ms());
+    checked.map_err(|RetryAfterSeconds(seconds)| AdminError::too_many_requests(seconds))
+}
+
+/// USD as answers show it: six decimals (1.3).
+fn money(usd: f64) -> f64 {
+    let rounded = (usd * 1e6).round() / 1e6;
+    if rounded == 0.0 { 0.0 } else { rounded } // no negative zero
+}

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 
+use crate::admin::accounts::ListCache;
 use crate::config::{Config, DatabaseKind};
 use crate::http::tls;
 use crate::jobs::crew::Crew;
@@ -43,6 +44,8 @@ pub struct App {
     pub model_refresh: ModelRefresh,
     pub guards: Guards,
     pub metrics: Metrics,
+    /// The account list as last made.
+    pub accounts_list: ListCache,
     /// When the process began to serve.
     pub started: Millis,
     stopping: AtomicBool,
@@ -90,6 +93,7 @@ impl App {
             model_refresh: ModelRefresh::default(),
             guards: Guards::default(),
             metrics: Metrics::default(),
+            accounts_list: ListCache::default(),
             started: now_ms(),
             stopping: AtomicBool::new(false),
             publishing: Mutex::new(()),

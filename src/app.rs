@@ -23,7 +23,7 @@ use crate::limits::Guards;
 use crate::metrics::Metrics;
 use crate::routing::{LiveTable, Snapshot};
 use crate::settings::Settings;
-use crate::store::events::NewEvent;
+use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{self, Store, StoreOptions};
 use crate::time::{Millis, now_ms};
 use crate::upstream::{Client, ClientOptions};
@@ -81,7 +81,7 @@ impl App {
             store::snapshot::load(&store, &live, settings.system_proxy_url.as_deref(), settings.weights)
                 .await
                 .map_err(unreadable)?;
-        let crew = Arc::new(Crew::new());
+        let crew = Arc::new(Crew::default());
         Ok(Arc::new(Self {
             settings: ArcSwap::from_pointee(settings),
             snapshot: ArcSwap::from_pointee(snapshot),
@@ -167,7 +167,14 @@ fn task_events(
     move |notice| {
         let store = store.clone();
         Box::pin(async move {
-            let event = NewEvent::task(notice.title, notice.message, notice.failed);
+            let event = NewEvent {
+                kind: "status",
+                title: notice.title,
+                message: Some(notice.message),
+                level: if notice.failed { EventLevel::Error } else { EventLevel::Info },
+                related_id: None,
+                related_type: Some("task"),
+            };
             if let Err(error) = store::events::insert(&store, event).await {
                 log::warn!("the event of a task could not be stored: {error}");
             }

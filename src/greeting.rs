@@ -40,7 +40,7 @@ pub fn started(app: &App) {
     }
     log::info!("admin API:  curl -H \"Authorization: Bearer $AUTH_TOKEN\" {base}/api/sites");
     log::info!("proxy API:  curl -H \"Authorization: Bearer $PROXY_TOKEN\" {base}/v1/models");
-    if app.snapshot.load().is_empty() {
+    if app.snapshot.load().routes().is_empty() {
         log::info!("next: add a site and an account (README, \"First steps\"), or run `switchyard demo`");
     }
 }

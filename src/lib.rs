@@ -25,6 +25,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod cli;
 pub mod config;
 pub mod dialect;
 pub mod http;
@@ -33,6 +34,7 @@ pub mod limits;
 pub mod logging;
 pub mod metrics;
 pub mod routing;
+pub mod settings;
 pub mod store;
 pub mod time;
 pub mod upstream;

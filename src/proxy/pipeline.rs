@@ -112,7 +112,7 @@ fn offers(platform: Platform, dialect: Dialect) -> bool {
 }
 
 fn seconds_until(at: i64) -> i64 {
-    (at - now_ms()).div_ceil(1000).max(1)
+    (at - now_ms() + 999).div_euclid(1000).max(1)
 }
 
 /// A number in [0, 1) for the weighted choice: xorshift64*, seeded per thread by the process's own

@@ -1,0 +1,157 @@
+"""Sets the stage for the client tests and runs them: upstream, gateway, one site, one account.
+
+usage: stage.py <switchyard binary> <aimock's cli.js> [names of tests]
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.error
+import urllib.request
+
+HERE = pathlib.Path(__file__).parent
+ADMIN_TOKEN = "admin-token-of-the-client-tests"
+PROXY_TOKEN = "sk-proxy-token-of-the-client-tests"
+MODELS = {"talker", "embedder", "painter", "refuses"}
+SOON = 30.0
+
+
+def main():
+    binary, aimock, *names = sys.argv[1:]
+    with contextlib.ExitStack() as stack:
+        upstream = stack.enter_context(upstream_process(aimock))
+        address = stack.enter_context(gateway_process(binary))
+        add_account(address, upstream)
+        os.environ["CLIENT_TESTS_GATEWAY"] = address
+        loader = unittest.defaultTestLoader
+        if names:
+            sys.path.insert(0, str(HERE))
+            suite = loader.loadTestsFromNames(names)
+        else:
+            suite = loader.discover(str(HERE), "test_*.py")
+        result = unittest.TextTestRunner(verbosity=2).run(suite)
+        # No test at all is no success.
+        passed = result.wasSuccessful() and result.testsRun > 0
+    sys.exit(0 if passed else 1)
+
+
+@contextlib.contextmanager
+def upstream_process(aimock):
+    """aimock on a port of its own choice; gives its address."""
+    command = ["node", aimock, "--port", "0", "--fixtures", str(HERE / "fixtures.json"), "--validate-on-load", "--strict"]
+    with running(command, os.environ) as (process, said):
+        yield wait_for("aimock listens", process, said, lambda: re.search(r"http://127\.0\.0\.1:\d+", "".join(said)))[0]
+
+
+@contextlib.contextmanager
+def gateway_process(binary):
+    """The gateway with a directory of its own; gives its address. It must end well, too."""
+    with tempfile.TemporaryDirectory(prefix="switchyard-clients-") as folder:
+        port = free_port()
+        environment = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOST": "127.0.0.1",
+            "PORT": str(port),
+            "DATA_DIR": folder,
+            "AUTH_TOKEN": ADMIN_TOKEN,
+            "PROXY_TOKEN": PROXY_TOKEN,
+            "ACCOUNT_CREDENTIAL_SECRET": "credential-secret-of-the-client-tests",
+        }
+        address = f"http://127.0.0.1:{port}"
+        with running([binary, "serve"], environment, folder) as (process, said):
+            wait_for("the gateway answers", process, said, lambda: is_healthy(address))
+            yield address
+        if process.returncode != 0:
+            raise SystemExit(f"the gateway ended with {process.returncode}:\n{''.join(said)}")
+
+
+@contextlib.contextmanager
+def running(command, environment, folder=None):
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = []
+    reader = threading.Thread(target=lambda: said.extend(process.stdout), daemon=True)
+    reader.start()
+    try:
+        yield process, said
+    finally:
+        process.terminate()
+        try:
+            process.wait(SOON)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        reader.join(SOON)
+
+
+def wait_for(what, process, said, look):
+    deadline = time.monotonic() + SOON
+    while time.monotonic() < deadline and process.poll() is None:
+        if found := look():
+            return found
+        time.sleep(0.02)
+    raise SystemExit(f"{what}: not within {SOON:.0f} s\n{''.join(said)}")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def is_healthy(address):
+    try:
+        return ask(address, "GET", "/api/desktop/health") is not None
+    except (OSError, ValueError):
+        return False
+
+
+def ask(address, method, path, body=None, token=ADMIN_TOKEN):
+    """One call of the admin API (or of the proxy, with its token); gives the JSON of the answer."""
+    request = urllib.request.Request(
+        address + path,
+        method=method,
+        data=None if body is None else json.dumps(body).encode(),
+        headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=SOON) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        error.msg = f"{method} {path}: {error.read().decode(errors='replace')}"
+        raise
+
+
+def add_account(address, upstream):
+    """What an operator does: a site, an account on it; then its models are there."""
+    site = ask(address, "POST", "/api/sites", {"name": "aimock", "url": upstream, "platform": "openai"})
+    account = {"siteId": site["id"], "accessToken": "sk-aimock", "credentialMode": "apikey"}
+    ask(address, "POST", "/api/accounts", account)
+    deadline = time.monotonic() + SOON
+    models = set()
+    while models != MODELS:
+        if time.monotonic() > deadline:
+            raise SystemExit(f"only these models appeared: {sorted(models)}")
+        time.sleep(0.02)
+        listed = ask(address, "GET", "/v1/models", token=PROXY_TOKEN)
+        models = {model["id"] for model in listed["data"]}
+
+
+if __name__ == "__main__":
+    main()

@@ -27,6 +27,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod dialect;
 pub mod http;
 pub mod jobs;

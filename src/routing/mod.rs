@@ -14,6 +14,7 @@
 //! select       one channel out of those that may be picked
 //! pool         in which order the addresses of a site are tried
 //! failure      what an upstream's failure means: try another channel? cool this one, until when?
+//! rebuild      which routes and channels should exist, given what accounts offer
 //! ```
 //!
 //! The model: an operator's change makes a new [`Snapshot`], which requests read without a lock; what
@@ -22,12 +23,15 @@
 
 pub mod eligibility;
 pub mod failure;
+#[cfg(test)]
+mod fixture;
 pub mod live;
 pub mod origin;
 pub mod pattern;
 pub mod platform;
 pub mod policy;
 pub mod pool;
+pub mod rebuild;
 pub mod route;
 pub mod score;
 pub mod select;

@@ -1,0 +1,85 @@
+//! Small sites, channels and routes for the tests of this room.
+
+use std::sync::Arc;
+
+use super::*;
+
+pub fn site(id: i64) -> Site {
+    Site {
+        id,
+        name: format!("site {id}"),
+        url: "https://example.com".to_owned(),
+        platform: Platform::OpenAi,
+        active: true,
+        global_weight: 1.0,
+        max_concurrency: None,
+        custom_headers: Vec::new(),
+        endpoints: Vec::new(),
+        misconfigured: None,
+    }
+}
+
+pub fn account(id: i64, site: Site) -> Account {
+    Account {
+        id,
+        site: Arc::new(site),
+        username: None,
+        status: AccountStatus::Active,
+        balance: 0.0,
+        unit_cost: None,
+        oauth: false,
+    }
+}
+
+/// An eligible channel on a site and account of its own number.
+pub fn channel(id: i64) -> Channel {
+    channel_of(id, account(id, site(id)))
+}
+
+pub fn channel_of(id: i64, account: Account) -> Channel {
+    Channel {
+        id,
+        route_id: 0,
+        account: Arc::new(account),
+        token_id: None,
+        token_name: None,
+        source_model: None,
+        priority: 0,
+        weight: 10,
+        enabled: true,
+        credential: Some(Secret::from("sk-test")),
+        live: Arc::new(ChannelLive::new(id, ChannelTotals::default())),
+    }
+}
+
+pub fn route(id: i64, pattern: &str, channels: Vec<Channel>) -> Route {
+    Route {
+        id,
+        pattern: ModelPattern::parse(pattern).unwrap(),
+        display_name: None,
+        mode: RouteMode::Pattern,
+        mapping: Vec::new(),
+        strategy: Strategy::Weighted,
+        enabled: true,
+        channels: channels.into_iter().map(|channel| Arc::new(Channel { route_id: id, ..channel })).collect(),
+    }
+}
+
+pub fn aliased(alias: &str, route: Route) -> Route {
+    Route { display_name: Some(alias.to_owned()), ..route }
+}
+
+pub fn group(id: i64, name: &str, sources: &[i64]) -> Route {
+    Route {
+        mode: RouteMode::ExplicitGroup { sources: sources.to_vec() },
+        ..aliased(name, route(id, name, Vec::new()))
+    }
+}
+
+pub fn snapshot(routes: Vec<Route>) -> Snapshot {
+    Snapshot::new(routes, Vec::new(), Weights::default())
+}
+
+pub fn pattern(text: &str) -> ModelPattern {
+    ModelPattern::parse(text).unwrap()
+}

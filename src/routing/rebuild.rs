@@ -1,0 +1,350 @@
+//! Which routes and channels should exist, given what accounts offer (routing.md 2.2, 2.3).
+//!
+//! ```text
+//! available models ─ of active accounts and usable tokens ─ minus what filters drop ─→ offers
+//! offers × routes × channels ─→ Plan: an exact route per model, a channel per credential that offers it
+//! ```
+//!
+//! The plan only adds and removes what is automatic. A channel that an operator touched stays, and so
+//! does a route that an operator shaped, even while nobody offers its model. An account that is neither
+//! active nor disabled (an expired session) gets no new channels but keeps those it has, with their
+//! counters, until it recovers or its models go. A glob or regex route is filled with the offers it matches.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use super::pattern::ModelPattern;
+use super::site::AccountStatus;
+
+/// Everything a rebuild looks at.
+pub struct Inventory<'a> {
+    pub accounts: &'a [AccountRow],
+    pub tokens: &'a [TokenRow],
+    /// Available models of accounts.
+    pub account_models: &'a [(i64, &'a str)],
+    /// Available models of tokens.
+    pub token_models: &'a [(i64, &'a str)],
+    /// Models switched off, by site.
+    pub disabled_models: &'a [(i64, &'a str)],
+    /// The global allow-list; empty allows all.
+    pub allowed_models: &'a [String],
+    /// Is the model of a blocked brand?
+    pub is_blocked: &'a dyn Fn(&str) -> bool,
+    pub routes: &'a [RouteRow],
+    pub channels: &'a [ChannelRow],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct AccountRow {
+    pub id: i64,
+    pub site_id: i64,
+    pub site_active: bool,
+    pub status: AccountStatus,
+    pub serves_by: ServesBy,
+}
+
+/// Which credentials of an account make channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServesBy {
+    /// The account's own: one channel without a token.
+    Account,
+    /// Its managed tokens: a channel each.
+    Tokens,
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct TokenRow {
+    pub id: i64,
+    pub account_id: i64,
+    /// Enabled, and its whole value is known.
+    pub usable: bool,
+    pub is_default: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct RouteRow {
+    pub id: i64,
+    pub pattern: ModelPattern,
+    /// The sources of a group; None for a route with channels of its own.
+    pub sources: Option<Vec<i64>>,
+    /// It has an alias, a mapping or a strategy of its own, or is switched off.
+    pub is_shaped: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct ChannelRow {
+    pub id: i64,
+    pub route_id: i64,
+    pub account_id: i64,
+    pub token_id: Option<i64>,
+    pub source_model: Option<String>,
+    /// Added or edited by hand.
+    pub manual: bool,
+}
+
+/// What to do, to be carried out in one transaction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Offered models after the filters.
+    pub models: usize,
+    pub create_routes: Vec<NewRoute>,
+    pub create_channels: Vec<NewChannel>,
+    /// Channels without a token that get one.
+    pub rebind_channels: Vec<Rebinding>,
+    pub delete_channels: Vec<i64>,
+    /// Their channels go with them.
+    pub delete_routes: Vec<i64>,
+}
+
+/// An enabled route whose pattern is the model's name, with a channel for each credential.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRoute {
+    pub model: String,
+    pub channels: Vec<Credential>,
+}
+
+/// An automatic channel with the default priority and weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewChannel {
+    pub route_id: i64,
+    pub credential: Credential,
+    pub source_model: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebinding {
+    pub channel_id: i64,
+    pub token_id: i64,
+}
+
+/// What a channel authenticates with: a token, or None for the account's own credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Credential {
+    pub account_id: i64,
+    pub token_id: Option<i64>,
+}
+
+/// Who offers a model: true for those that may get a new channel, false for those that only keep theirs.
+type Offers = BTreeMap<Credential, bool>;
+
+/// Computes the plan. The same inventory gives the same plan; an inventory in which it was carried out
+/// gives an empty one.
+pub fn plan(inventory: &Inventory<'_>) -> Plan {
+    let offered = inventory.offered();
+    let channels = inventory.channels_by_route();
+    let mut plan =
+        Plan { models: offered.values().filter(|offers| is_firm(offers)).count(), ..Plan::default() };
+    let mut known: HashSet<&str> = HashSet::new();
+    let mut exact: Vec<&RouteRow> = Vec::new();
+    for route in inventory.routes.iter().filter(|route| route.sources.is_none()) {
+        if route.pattern.is_exact() {
+            exact.push(route)
+        } else {
+            inventory.fill(route, &offered, &channels, &mut plan)
+        }
+    }
+    exact.sort_unstable_by_key(|route| route.id);
+    let none = Offers::new();
+    for route in exact {
+        let model = route.pattern.as_str();
+        let offers = offered.get(model).unwrap_or(&none);
+        let own = channels.get(&route.id).map_or(&[][..], Vec::as_slice);
+        if offers.is_empty() && !inventory.is_kept(route, own) {
+            plan.delete_routes.push(route.id);
+            continue;
+        }
+        // Of several routes with one pattern, the first gets the channels.
+        let grows = known.insert(model);
+        inventory.settle(route, own, offers, grows, &mut plan);
+    }
+    for (model, offers) in offered.iter().filter(|(model, offers)| !known.contains(*model) && is_firm(offers))
+    {
+        let channels = offers.iter().filter(|(_, firm)| **firm).map(|(credential, _)| *credential).collect();
+        plan.create_routes.push(NewRoute { model: (*model).to_owned(), channels });
+    }
+    plan
+}
+
+fn is_firm(offers: &Offers) -> bool {
+    offers.values().any(|firm| *firm)
+}
+
+// === impl Plan ===
+
+impl Plan {
+    pub fn changes_nothing(&self) -> bool {
+        *self == Self { models: self.models, ..Self::default() }
+    }
+
+    /// New channels on old and new routes.
+    pub fn created_channels(&self) -> usize {
+        self.create_channels.len()
+            + self.create_routes.iter().map(|route| route.channels.len()).sum::<usize>()
+    }
+}
+
+// === impl ServesBy ===
+
+impl ServesBy {
+    /// By the kind of account and the credentials it has. `mode` is the stored credential mode, where
+    /// anything but `apikey` and `session` leaves it to what is there.
+    pub fn of(oauth: bool, mode: &str, has_access_token: bool, has_api_token: bool) -> Self {
+        let own = |present| if present { Self::Account } else { Self::Nothing };
+        match mode {
+            _ if oauth => own(has_access_token || has_api_token),
+            "apikey" => own(has_api_token),
+            "session" => Self::Tokens,
+            _ if has_api_token && !has_access_token => Self::Account,
+            _ => Self::Tokens,
+        }
+    }
+}
+
+// === impl Inventory ===
+
+impl<'a> Inventory<'a> {
+    /// Every model with those who offer it, after the filters.
+    fn offered(&self) -> BTreeMap<&'a str, Offers> {
+        let accounts: HashMap<i64, &AccountRow> =
+            self.accounts.iter().map(|account| (account.id, account)).collect();
+        let tokens: HashMap<i64, &TokenRow> =
+            self.tokens.iter().filter(|token| token.usable).map(|token| (token.id, token)).collect();
+        let of_accounts = self.account_models.iter().filter_map(|(id, model)| {
+            let account = accounts.get(id).filter(|account| account.serves_by == ServesBy::Account)?;
+            Some((*account, None, *model))
+        });
+        let of_tokens = self.token_models.iter().filter_map(|(id, model)| {
+            let token = tokens.get(id)?;
+            let account =
+                accounts.get(&token.account_id).filter(|account| account.serves_by == ServesBy::Tokens)?;
+            Some((*account, Some(token.id), *model))
+        });
+        let allowed: HashSet<String> = self.allowed_models.iter().map(|model| folded(model)).collect();
+        let disabled: HashSet<(i64, String)> =
+            self.disabled_models.iter().map(|(site, model)| (*site, folded(model))).collect();
+        let mut offered: BTreeMap<&str, Offers> = BTreeMap::new();
+        for (account, token_id, model) in of_accounts.chain(of_tokens) {
+            let model = model.trim();
+            let name = folded(model);
+            // An upstream must not become a catch-all by calling a model `*`.
+            let usable = ModelPattern::parse(model).is_ok_and(|pattern| pattern.is_exact())
+                && account.site_active
+                && account.status != AccountStatus::Disabled
+                && (allowed.is_empty() || allowed.contains(&name))
+                && !disabled.contains(&(account.site_id, name))
+                && !(self.is_blocked)(model);
+            if usable {
+                let credential = Credential { account_id: account.id, token_id };
+                offered.entry(model).or_default().insert(credential, account.status == AccountStatus::Active);
+            }
+        }
+        offered
+    }
+
+    /// Does the route stay although nobody offers its model?
+    fn is_kept(&self, route: &RouteRow, channels: &[&ChannelRow]) -> bool {
+        let in_group =
+            || self.routes.iter().flat_map(|group| &group.sources).any(|sources| sources.contains(&route.id));
+        route.is_shaped || channels.iter().any(|channel| channel.manual) || in_group()
+    }
+
+    /// Brings the channels of an exact route in line with the offers of its model.
+    fn settle(
+        &self,
+        route: &RouteRow,
+        channels: &[&ChannelRow],
+        offers: &Offers,
+        grows: bool,
+        plan: &mut Plan,
+    ) {
+        let mut present: BTreeSet<Credential> = channels.iter().map(|channel| channel.credential()).collect();
+        for channel in channels.iter().filter(|channel| !offers.contains_key(&channel.credential())) {
+            let preferred = self.preferred_token(channel).filter(|credential| {
+                channel.token_id.is_none() && offers.contains_key(credential) && !present.contains(credential)
+            });
+            if let Some(credential @ Credential { token_id: Some(token_id), .. }) = preferred {
+                present.insert(credential);
+                plan.rebind_channels.push(Rebinding { channel_id: channel.id, token_id });
+            } else if !channel.manual {
+                plan.delete_channels.push(channel.id);
+            }
+        }
+        let missing =
+            offers.iter().filter(|(credential, firm)| grows && **firm && !present.contains(credential));
+        plan.create_channels.extend(missing.map(|(credential, _)| NewChannel {
+            route_id: route.id,
+            credential: *credential,
+            source_model: route.pattern.as_str().to_owned(),
+        }));
+    }
+
+    /// Brings the automatic channels of a glob or regex route in line with all offers it matches.
+    fn fill(
+        &self,
+        route: &RouteRow,
+        offered: &BTreeMap<&str, Offers>,
+        channels: &HashMap<i64, Vec<&ChannelRow>>,
+        plan: &mut Plan,
+    ) {
+        let own = channels.get(&route.id).map_or(&[][..], Vec::as_slice);
+        let mut present: HashSet<(Credential, String)> = own
+            .iter()
+            .map(|channel| (channel.credential(), folded(channel.source_model.as_deref().unwrap_or(""))))
+            .collect();
+        let mut backed: HashSet<(Credential, String)> = HashSet::new();
+        for (model, offers) in offered.iter().filter(|(model, _)| route.pattern.matches(model)) {
+            for (credential, firm) in offers {
+                // A channel without a source model takes any of the route's models.
+                backed.insert((*credential, String::new()));
+                backed.insert((*credential, folded(model)));
+                if *firm && present.insert((*credential, folded(model))) {
+                    let source_model = (*model).to_owned();
+                    plan.create_channels.push(NewChannel {
+                        route_id: route.id,
+                        credential: *credential,
+                        source_model,
+                    });
+                }
+            }
+        }
+        for channel in own.iter().filter(|channel| !channel.manual) {
+            if !backed
+                .contains(&(channel.credential(), folded(channel.source_model.as_deref().unwrap_or(""))))
+            {
+                plan.delete_channels.push(channel.id);
+            }
+        }
+    }
+
+    /// The token that a channel without one would get: the account's default, else its first usable.
+    fn preferred_token(&self, channel: &ChannelRow) -> Option<Credential> {
+        let usable =
+            self.tokens.iter().filter(|token| token.account_id == channel.account_id && token.usable);
+        let token = usable.min_by_key(|token| (!token.is_default, token.id))?;
+        Some(Credential { account_id: channel.account_id, token_id: Some(token.id) })
+    }
+
+    fn channels_by_route(&self) -> HashMap<i64, Vec<&'a ChannelRow>> {
+        let mut by_route: HashMap<i64, Vec<&ChannelRow>> = HashMap::new();
+        for channel in self.channels {
+            by_route.entry(channel.route_id).or_default().push(channel);
+        }
+        by_route
+    }
+}
+
+// === impl ChannelRow ===
+
+impl ChannelRow {
+    fn credential(&self) -> Credential {
+        Credential { account_id: self.account_id, token_id: self.token_id }
+    }
+}
+
+fn folded(model: &str) -> String {
+    model.trim().to_lowercase()
+}
+
+#[cfg(test)]
+#[path = "rebuild_tests.rs"]
+mod tests;

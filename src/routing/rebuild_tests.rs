@@ -1,0 +1,299 @@
+//! What a rebuild creates, keeps and removes.
+
+use super::*;
+use crate::routing::fixture::pattern;
+
+const ALICE: i64 = 1;
+const BOB: i64 = 2;
+
+/// The tables of a small instance: Alice has an API key, Bob a session with tokens 20 and 21; each on
+/// a site of the same number.
+struct Tables {
+    accounts: Vec<AccountRow>,
+    tokens: Vec<TokenRow>,
+    account_models: Vec<(i64, &'static str)>,
+    token_models: Vec<(i64, &'static str)>,
+    disabled_models: Vec<(i64, &'static str)>,
+    allowed_models: Vec<String>,
+    blocked: &'static str,
+    routes: Vec<RouteRow>,
+    channels: Vec<ChannelRow>,
+}
+
+fn tables() -> Tables {
+    let account = |id, serves_by| AccountRow {
+        id,
+        site_id: id,
+        site_active: true,
+        status: AccountStatus::Active,
+        serves_by,
+    };
+    Tables {
+        accounts: vec![account(ALICE, ServesBy::Account), account(BOB, ServesBy::Tokens)],
+        tokens: vec![
+            TokenRow { id: 20, account_id: BOB, usable: true, is_default: false },
+            TokenRow { id: 21, account_id: BOB, usable: true, is_default: true },
+        ],
+        account_models: vec![],
+        token_models: vec![],
+        disabled_models: vec![],
+        allowed_models: vec![],
+        blocked: "nothing",
+        routes: vec![],
+        channels: vec![],
+    }
+}
+
+impl Tables {
+    fn plan(&self) -> Plan {
+        plan(&Inventory {
+            accounts: &self.accounts,
+            tokens: &self.tokens,
+            account_models: &self.account_models,
+            token_models: &self.token_models,
+            disabled_models: &self.disabled_models,
+            allowed_models: &self.allowed_models,
+            is_blocked: &|model| model.contains(self.blocked),
+            routes: &self.routes,
+            channels: &self.channels,
+        })
+    }
+}
+
+fn route(id: i64, text: &str) -> RouteRow {
+    RouteRow { id, pattern: pattern(text), sources: None, is_shaped: false }
+}
+
+fn shaped(id: i64, text: &str) -> RouteRow {
+    RouteRow { is_shaped: true, ..route(id, text) }
+}
+
+fn channel(id: i64, route_id: i64, account_id: i64, token_id: Option<i64>) -> ChannelRow {
+    ChannelRow { id, route_id, account_id, token_id, source_model: None, manual: false }
+}
+
+fn manual(channel: ChannelRow) -> ChannelRow {
+    ChannelRow { manual: true, ..channel }
+}
+
+const fn credential(account_id: i64, token_id: Option<i64>) -> Credential {
+    Credential { account_id, token_id }
+}
+
+#[test]
+fn every_offered_model_gets_a_route_with_a_channel_per_credential() {
+    let plan = Tables {
+        account_models: vec![(ALICE, "gpt-4o"), (ALICE, " o3 "), (BOB, "session-only"), (99, "orphan")],
+        token_models: vec![(20, "gpt-4o"), (21, "gpt-4o"), (77, "unknown-token")],
+        ..tables()
+    }
+    .plan();
+    let all = vec![credential(ALICE, None), credential(BOB, Some(20)), credential(BOB, Some(21))];
+    assert_eq!(
+        plan.create_routes,
+        [
+            NewRoute { model: "gpt-4o".to_owned(), channels: all },
+            NewRoute { model: "o3".to_owned(), channels: vec![credential(ALICE, None)] },
+        ]
+    );
+    assert_eq!((plan.models, plan.created_channels()), (2, 4));
+}
+
+#[test]
+fn which_credentials_make_channels_follows_the_kind_of_account() {
+    use ServesBy::*;
+    for (oauth, mode, access, api, expected) in [
+        (true, "session", true, false, Account),
+        (true, "", false, true, Account),
+        (true, "", false, false, Nothing),
+        (false, "apikey", true, true, Account),
+        (false, "apikey", true, false, Nothing),
+        (false, "session", true, true, Tokens),
+        (false, "", false, true, Account),
+        (false, "auto", true, true, Tokens),
+        (false, "auto", false, false, Tokens),
+    ] {
+        assert_eq!(ServesBy::of(oauth, mode, access, api), expected, "{oauth} {mode} {access} {api}");
+    }
+}
+
+#[test]
+fn filters_drop_models_by_list_site_and_brand() {
+    let plan = Tables {
+        account_models: vec![(ALICE, "GPT-4o"), (ALICE, "o3"), (ALICE, "claude"), (ALICE, "blocked-model")],
+        token_models: vec![(20, "o3"), (20, "gpt-5")],
+        disabled_models: vec![(ALICE, " O3 "), (BOB, "claude")],
+        allowed_models: vec![
+            " gpt-4O ".to_owned(),
+            "o3".to_owned(),
+            "Claude".to_owned(),
+            "blocked-model".to_owned(),
+        ],
+        blocked: "blocked",
+        ..tables()
+    }
+    .plan();
+    let created: Vec<_> =
+        plan.create_routes.iter().map(|route| (route.model.as_str(), route.channels.clone())).collect();
+    let alice = vec![credential(ALICE, None)];
+    assert_eq!(
+        created,
+        [("GPT-4o", alice.clone()), ("claude", alice), ("o3", vec![credential(BOB, Some(20))])]
+    );
+}
+
+#[test]
+fn an_upstream_cannot_become_a_catch_all_by_its_model_names() {
+    let plan = Tables {
+        account_models: vec![(ALICE, "*"), (ALICE, "gpt-?"), (ALICE, "re:."), (ALICE, "  ")],
+        ..tables()
+    };
+    assert_eq!(plan.plan(), Plan::default());
+}
+
+#[test]
+fn unusable_tokens_disabled_accounts_and_sites_offer_nothing() {
+    let base = || Tables {
+        account_models: vec![(ALICE, "a")],
+        token_models: vec![(20, "b")],
+        routes: vec![route(1, "a"), route(2, "b")],
+        channels: vec![channel(10, 1, ALICE, None), channel(11, 2, BOB, Some(20))],
+        ..tables()
+    };
+    assert!(base().plan().changes_nothing(), "what is there already stays as it is");
+    let mut account_off = base();
+    account_off.accounts[0].status = AccountStatus::Disabled;
+    assert_eq!(account_off.plan().delete_routes, [1]);
+    let mut site_off = base();
+    site_off.accounts[1].site_active = false;
+    assert_eq!(site_off.plan().delete_routes, [2]);
+    let mut token_off = base();
+    token_off.tokens[0].usable = false;
+    assert_eq!(token_off.plan().delete_routes, [2]);
+}
+
+#[test]
+fn a_failed_account_keeps_its_channels_but_gets_no_new_ones() {
+    let mut tables = Tables {
+        account_models: vec![(ALICE, "a"), (ALICE, "new")],
+        routes: vec![route(1, "a")],
+        channels: vec![channel(10, 1, ALICE, None)],
+        ..tables()
+    };
+    for status in [AccountStatus::Expired, AccountStatus::Unhealthy] {
+        tables.accounts[0].status = status;
+        let plan = tables.plan();
+        assert!(plan.changes_nothing(), "{plan:?}");
+        assert_eq!(plan.models, 0);
+    }
+}
+
+#[test]
+fn channels_are_added_where_they_miss_and_removed_where_nothing_backs_them() {
+    let plan = Tables {
+        account_models: vec![(ALICE, "a")],
+        token_models: vec![(20, "a")],
+        routes: vec![route(1, "a"), route(2, "a")],
+        channels: vec![
+            channel(10, 1, ALICE, None),
+            channel(11, 1, BOB, Some(21)),
+            manual(channel(12, 1, 99, None)),
+        ],
+        ..tables()
+    }
+    .plan();
+    let added =
+        NewChannel { route_id: 1, credential: credential(BOB, Some(20)), source_model: "a".to_owned() };
+    assert_eq!(plan.create_channels, [added], "the second route of the same name gets none");
+    assert_eq!(plan.delete_channels, [11], "the manual channel survives");
+    assert!(plan.create_routes.is_empty() && plan.delete_routes.is_empty());
+}
+
+#[test]
+fn a_channel_that_lost_its_token_is_bound_to_the_preferred_one() {
+    let tables = Tables {
+        token_models: vec![(21, "a"), (20, "b")],
+        routes: vec![route(1, "a"), route(2, "b")],
+        channels: vec![channel(10, 1, BOB, None), channel(11, 1, BOB, None), channel(12, 2, BOB, None)],
+        ..tables()
+    };
+    let plan = tables.plan();
+    assert_eq!(plan.rebind_channels, [Rebinding { channel_id: 10, token_id: 21 }]);
+    assert_eq!(
+        plan.delete_channels,
+        [11, 12],
+        "one channel per credential; the preferred token does not offer `b`"
+    );
+    let added =
+        NewChannel { route_id: 2, credential: credential(BOB, Some(20)), source_model: "b".to_owned() };
+    assert_eq!(plan.create_channels, [added]);
+}
+
+#[test]
+fn routes_of_vanished_models_go_unless_an_operator_shaped_them() {
+    let plan = Tables {
+        routes: vec![
+            route(1, "gone"),
+            shaped(2, "shaped"),
+            route(3, "by-hand"),
+            route(4, "in-group"),
+            RouteRow { sources: Some(vec![4]), ..route(5, "group") },
+            route(6, "gpt-*"),
+        ],
+        channels: vec![
+            channel(10, 1, ALICE, None),
+            channel(20, 2, ALICE, None),
+            manual(channel(30, 3, ALICE, None)),
+            channel(31, 3, BOB, Some(20)),
+        ],
+        ..tables()
+    }
+    .plan();
+    assert_eq!(plan.delete_routes, [1]);
+    assert_eq!(plan.delete_channels, [20, 31], "what is automatic goes even from a route that stays");
+}
+
+#[test]
+fn a_disabled_route_is_not_created_again() {
+    let plan = Tables { account_models: vec![(ALICE, "a")], routes: vec![shaped(1, "a")], ..tables() }.plan();
+    assert!(plan.create_routes.is_empty() && plan.delete_routes.is_empty());
+    assert_eq!(plan.create_channels.len(), 1);
+}
+
+#[test]
+fn a_group_named_like_a_model_does_not_stand_in_for_its_route() {
+    let group = RouteRow { sources: Some(vec![]), ..route(1, "a") };
+    let plan = Tables { account_models: vec![(ALICE, "a")], routes: vec![group], ..tables() }.plan();
+    assert_eq!(plan.create_routes.len(), 1);
+}
+
+#[test]
+fn pattern_routes_follow_what_is_offered_and_keep_rows_that_stay() {
+    let of = |id, model: &str, channel: ChannelRow| ChannelRow {
+        id,
+        source_model: Some(model.to_owned()),
+        ..channel
+    };
+    let alice = || channel(0, 1, ALICE, None);
+    let plan = Tables {
+        account_models: vec![(ALICE, "gpt-4o"), (ALICE, "gpt-5"), (ALICE, "o3")],
+        routes: vec![route(1, "gpt-*"), route(2, "gpt-4o"), route(3, "gpt-5"), route(4, "o3")],
+        channels: vec![
+            of(10, "GPT-4o", alice()),
+            of(11, "gpt-3", alice()),
+            manual(of(12, "gpt-2", alice())),
+            channel(13, 1, ALICE, None),
+            channel(14, 1, BOB, Some(20)),
+            channel(20, 2, ALICE, None),
+            channel(30, 3, ALICE, None),
+            channel(40, 4, ALICE, None),
+        ],
+        ..tables()
+    }
+    .plan();
+    let added =
+        NewChannel { route_id: 1, credential: credential(ALICE, None), source_model: "gpt-5".to_owned() };
+    assert_eq!(plan.create_channels, [added]);
+    assert_eq!(plan.delete_channels, [11, 14]);
+    assert!(plan.create_routes.is_empty() && plan.delete_routes.is_empty());
+}

@@ -129,6 +129,10 @@ pub fn scores(
         if score.tier == CostTier::Fallback {
             score.contribution /= score.cost.max(1.0);
         }
+        // Whatever an operator or an upstream wrote as a weight or a balance, a share is a number.
+        if !(score.contribution.is_finite() && score.contribution > 0.0) {
+            score.contribution = 0.0;
+        }
     }
     scores
 }

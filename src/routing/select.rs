@@ -90,17 +90,19 @@ fn preferred<'r>(eligible: impl Iterator<Item = &'r Arc<Channel>>) -> Candidates
     candidates
 }
 
-/// Walks the shares until `u` of their sum is used up.
+/// Walks the shares until `u` of their sum is used up. Where nobody has a share, all have the same.
 fn drawn(scores: &[Score], u: f64) -> usize {
+    let last = scores.len() - 1;
     let sum: f64 = scores.iter().map(|score| score.contribution).sum();
-    let mut left = u * sum;
-    for (position, score) in scores.iter().enumerate() {
-        left -= score.contribution;
-        if left <= 0.0 && score.contribution > 0.0 {
-            return position;
-        }
+    if sum <= 0.0 {
+        return ((u * scores.len() as f64) as usize).min(last);
     }
-    scores.len() - 1
+    let mut left = u * sum;
+    let reached = scores.iter().position(|score| {
+        left -= score.contribution;
+        left <= 0.0 && score.contribution > 0.0
+    });
+    reached.unwrap_or(last)
 }
 
 /// Whose turn comes first: never or longest ago selected. The selection number orders what falls into

@@ -1,1 +1,323 @@
+//! The worked numbers of routing.md 6.1, priorities, rotation, and what keeps a channel from being picked.
 
+use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
+
+use super::*;
+use crate::routing::eligibility::Obstacle;
+use crate::routing::fixture::*;
+use crate::routing::{
+    Account, AccountStatus, ChannelLive, ChannelTotals, CredentialRef, Policy, Route, Site, Weights,
+};
+
+fn with(channel: Channel, totals: ChannelTotals) -> Channel {
+    Channel { live: Arc::new(ChannelLive::new(channel.id, totals)), ..channel }
+}
+
+fn used(success: u64, fail: u64, latency_ms: u64, cost_nano: u64) -> ChannelTotals {
+    ChannelTotals { success, fail, latency_ms, cost_nano, ..ChannelTotals::default() }
+}
+
+/// The channels of the worked example and its key.
+fn worked_example() -> (Vec<Channel>, Policy) {
+    let heavy = || Site { global_weight: 3.0, ..site(2) };
+    let channels = vec![
+        with(channel_of(11, account(1, site(1))), used(10, 0, 12_000, 2_000_000_000)),
+        channel_of(21, Account { unit_cost: Some(0.5), balance: 2.0, ..account(2, heavy()) }),
+        Channel { weight: 20, ..channel_of(22, account(3, heavy())) },
+    ];
+    (channels, Policy { site_weight_multipliers: [(2, 0.5)].into(), ..Policy::default() })
+}
+
+fn scored(
+    channels: &[Channel],
+    weights: &Weights,
+    policy: &Policy,
+    conditions: impl Fn(&Channel) -> f64,
+) -> Vec<Score> {
+    let channels: Vec<_> = channels.iter().cloned().map(Arc::new).collect();
+    scores(&channels.iter().collect::<Vec<_>>(), weights, policy, conditions)
+}
+
+/// Shares in percent with two decimals.
+fn percents(scores: &[Score]) -> Vec<f64> {
+    let sum: f64 = scores.iter().map(|score| score.contribution).sum();
+    scores.iter().map(|score| (score.contribution / sum * 10_000.0).round() / 100.0).collect()
+}
+
+fn close(one: f64, other: f64) -> bool {
+    (one - other).abs() < 5e-7
+}
+
+fn picked(route: &Route, policy: &Policy, tried: &[i64], now: Millis, u: f64) -> Option<i64> {
+    let snapshot = snapshot(vec![route.clone()]);
+    let found = snapshot.lookup("m", policy).unwrap();
+    match select(&found, &Ask { tried, ..Ask::new("m", policy, now) }, &mut || u) {
+        Selection::Channel { channel, .. } => Some(channel.id),
+        Selection::NoneEligible { .. } => None,
+    }
+}
+
+#[test]
+fn the_worked_example_has_its_printed_numbers() {
+    let (channels, policy) = worked_example();
+    let scores = scored(&channels, &Weights::default(), &policy, |_| 1.0);
+    for (score, (cost, value, normalised, base, contribution)) in scores.iter().zip([
+        (0.2, 2.03, 1.0, 20.0, 20.0),
+        (0.5, 1.7, 0.837438, 18.374384, 13.780788),
+        (1.0, 0.7, 0.344828, 20.172414, 15.129310),
+    ]) {
+        assert!(close(score.cost, cost) && close(score.value, value), "{score:?}");
+        assert!(close(score.normalised, normalised) && close(score.base, base), "{score:?}");
+        assert!(close(score.contribution, contribution), "{score:?}");
+    }
+    let sum: f64 = scores.iter().map(|score| score.contribution).sum();
+    assert!(close(sum, 48.910099), "{sum}");
+    assert_eq!(percents(&scores), [40.89, 28.18, 30.93]);
+    for (u, position) in [
+        (0.0, 0),
+        (0.40, 0),
+        (0.408913, 0),
+        (0.408915, 1),
+        (0.41, 1),
+        (0.690670, 1),
+        (0.690672, 2),
+        (0.69, 1),
+        (0.70, 2),
+        (0.999999, 2),
+    ] {
+        assert_eq!(drawn(&scores, u), position, "u = {u}");
+    }
+    let route = route(1, "m", channels.clone());
+    for (u, id) in [(0.40, 11), (0.41, 21), (0.69, 21), (0.70, 22)] {
+        assert_eq!(picked(&route, &policy, &[], 0, u), Some(id), "u = {u}");
+    }
+    let ailing = scored(&channels, &Weights::default(), &policy, |channel| {
+        if channel.account.site.id == 1 { 1.0 / 3.5 } else { 1.0 }
+    });
+    assert_eq!(percents(&ailing), [16.50, 39.80, 43.70]);
+}
+
+#[test]
+fn a_site_does_not_win_by_the_number_of_its_channels() {
+    let flat = Weights {
+        base_weight_factor: 1.0,
+        value_score_factor: 0.0,
+        cost_weight: 0.0,
+        balance_weight: 0.0,
+        usage_weight: 0.0,
+        fallback_unit_cost: 1.0,
+    };
+    let policy = Policy::default();
+    let shared = [
+        channel_of(1, account(1, site(1))),
+        channel_of(2, account(2, site(1))),
+        channel_of(3, account(3, site(2))),
+    ];
+    assert_eq!(percents(&scored(&shared, &flat, &policy, |_| 1.0)), [25.0, 25.0, 50.0]);
+
+    let told = [with(channel(1), used(90, 10, 90 * 240, 0)), with(channel(2), used(20, 30, 20 * 5_200, 0))];
+    let scores = scored(&told, &flat, &policy, |_| 1.0);
+    assert!(close(scores[0].history, 0.945) && close(scores[1].history, 0.650704), "{scores:?}");
+    assert_eq!(percents(&scores), [59.22, 40.78]);
+}
+
+#[test]
+fn an_unknown_price_with_a_high_fallback_hardly_counts() {
+    let weights = Weights {
+        base_weight_factor: 0.35,
+        value_score_factor: 0.65,
+        cost_weight: 0.75,
+        balance_weight: 0.15,
+        usage_weight: 0.1,
+        fallback_unit_cost: 1000.0,
+    };
+    let channels = [
+        channel_of(1, Account { balance: 10_000.0, ..account(1, site(1)) }),
+        with(channel(2), used(10, 0, 0, 10_000_000_000)),
+    ];
+    assert_eq!(percents(&scored(&channels, &weights, &Policy::default(), |_| 1.0)), [0.28, 99.72]);
+}
+
+#[test]
+fn odd_weights_still_pick_somebody() {
+    let channels = [Channel { weight: -10, ..channel(1) }, Channel { weight: 0, ..channel(2) }];
+    assert_eq!(percents(&scored(&channels, &Weights::default(), &Policy::default(), |_| 1.0)), [50.0, 50.0]);
+    let nothing = Weights { base_weight_factor: 0.0, value_score_factor: 0.0, ..Weights::default() };
+    let snapshot_weights = scored(&channels, &nothing, &Policy::default(), |_| 1.0);
+    assert_eq!([0.0, 0.6, 0.99].map(|u| drawn(&snapshot_weights, u)), [0, 1, 1]);
+    let odd = Account { balance: f64::NAN, unit_cost: Some(f64::INFINITY), ..account(3, site(3)) };
+    let scores = scored(&[channel(1), channel_of(3, odd)], &Weights::default(), &Policy::default(), |_| 1.0);
+    assert!(drawn(&scores, 0.3) < 2);
+}
+
+#[test]
+fn the_lowest_priority_number_that_has_an_eligible_channel_wins() {
+    let at = |id, priority| Channel { priority, ..channel(id) };
+    let route = route(1, "m", vec![at(1, 5), at(2, 0), at(3, 5), Channel { enabled: false, ..at(4, -1) }]);
+    let anyone = Policy::default();
+    assert_eq!(picked(&route, &anyone, &[], 0, 0.99), Some(2));
+    assert_eq!(picked(&route, &anyone, &[2], 0, 0.0), Some(1));
+    assert_eq!(picked(&route, &anyone, &[2], 0, 0.99), Some(3));
+    assert_eq!(picked(&route, &anyone, &[2, 1, 3], 0, 0.99), None);
+}
+
+#[test]
+fn a_single_candidate_needs_no_dice() {
+    let snapshot = snapshot(vec![route(1, "m", vec![channel(1), Channel { priority: 1, ..channel(2) }])]);
+    let policy = Policy::default();
+    let found = snapshot.lookup("m", &policy).unwrap();
+    let selection = select(&found, &Ask::new("m", &policy, 0), &mut || unreachable!("there is no choice"));
+    assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == 1));
+}
+
+#[test]
+fn a_cooling_channel_is_not_selected_until_its_time_is_up() {
+    let cooling =
+        with(channel(1), ChannelTotals { cooldown_until: Some(600_000), ..ChannelTotals::default() });
+    let later = with(channel(2), ChannelTotals { cooldown_until: Some(700_000), ..ChannelTotals::default() });
+    let off = Channel {
+        enabled: false,
+        ..with(channel(3), ChannelTotals { cooldown_until: Some(5_000), ..ChannelTotals::default() })
+    };
+    let route = route(1, "m", vec![later, cooling, off]);
+    let snapshot = snapshot(vec![route]);
+    let policy = Policy::default();
+    let found = snapshot.lookup("m", &policy).unwrap();
+    match select(&found, &Ask::new("m", &policy, 599_999), &mut || 0.0) {
+        Selection::NoneEligible { earliest_cooldown } => assert_eq!(earliest_cooldown, Some(600_000)),
+        Selection::Channel { channel, .. } => panic!("picked {}", channel.id),
+    }
+    let selection = select(&found, &Ask::new("m", &policy, 600_000), &mut || 0.0);
+    assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == 1));
+    let tried = Ask { tried: &[1, 2], ..Ask::new("m", &policy, 0) };
+    assert!(matches!(
+        select(&found, &tried, &mut || 0.0),
+        Selection::NoneEligible { earliest_cooldown: None }
+    ));
+}
+
+#[test]
+fn round_robin_takes_whoever_waited_longest_whatever_its_priority() {
+    let at = |id, last_selected, last_used| {
+        let totals = ChannelTotals { last_selected, last_used, ..ChannelTotals::default() };
+        Channel { priority: 10 - id, ..with(channel(id), totals) }
+    };
+    let channels = vec![
+        at(1, Some(50), None),
+        at(2, None, Some(40)),
+        at(3, Some(30), Some(99)),
+        at(4, None, None),
+        at(5, None, None),
+    ];
+    let route = Route { strategy: Strategy::RoundRobin, ..route(1, "m", channels) };
+    let anyone = Policy::default();
+    let mut order = Vec::new();
+    while let Some(id) = picked(&route, &anyone, &order, 0, 0.0) {
+        order.push(id);
+    }
+    assert_eq!(order, [4, 5, 3, 2, 1]);
+}
+
+#[test]
+fn round_robin_keeps_turns_within_one_millisecond() {
+    let route =
+        Route { strategy: Strategy::RoundRobin, ..route(1, "m", vec![channel(1), channel(2), channel(3)]) };
+    let mut order = Vec::new();
+    for _ in 0..7 {
+        let id = picked(&route, &Policy::default(), &[], 1_000, 0.0).unwrap();
+        route.channels.iter().find(|channel| channel.id == id).unwrap().live.record_selection(1_000);
+        order.push(id);
+    }
+    assert_eq!(order, [1, 2, 3, 1, 2, 3, 1]);
+}
+
+#[test]
+fn every_obstacle_is_named_and_the_first_suffices() {
+    let policy = Policy {
+        excluded_site_ids: vec![77],
+        excluded_credentials: vec![
+            CredentialRef::DefaultApiKey { account_id: 5 },
+            CredentialRef::AccountToken { account_id: 5, token_id: 50 },
+        ],
+        ..Policy::default()
+    };
+    let of = |account: Account| channel_of(1, account);
+    let with_status =
+        |status, token_id| Channel { token_id, ..of(Account { status, ..account(1, site(1)) }) };
+    let source = |model: &str| Channel { source_model: Some(pattern(model)), ..channel(1) };
+    let status = |status| vec![Obstacle::AccountStatus(status)];
+    for (channel, expected) in [
+        (channel(1), vec![]),
+        (Channel { enabled: false, ..channel(1) }, vec![Obstacle::Disabled]),
+        (channel(9), vec![Obstacle::AlreadyTried]),
+        (with_status(AccountStatus::Expired, None), status(AccountStatus::Expired)),
+        (with_status(AccountStatus::Expired, Some(1)), vec![]),
+        (with_status(AccountStatus::Unhealthy, Some(1)), vec![]),
+        (with_status(AccountStatus::Disabled, Some(1)), status(AccountStatus::Disabled)),
+        (of(account(1, Site { active: false, ..site(1) })), vec![Obstacle::SiteDisabled]),
+        (source("gpt-4o"), vec![]),
+        (source("openai/GPT-4o"), vec![]),
+        (source("gpt-*"), vec![]),
+        (source("gpt-4o-2024"), vec![]),
+        (source("claude"), vec![Obstacle::SourceModel]),
+        (channel(8), vec![Obstacle::Surface]),
+        (of(account(1, site(77))), vec![Obstacle::SiteExcluded]),
+        (of(account(5, site(1))), vec![Obstacle::CredentialExcluded]),
+        (of(Account { oauth: true, ..account(5, site(1)) }), vec![]),
+        (Channel { token_id: Some(50), ..of(account(5, site(1))) }, vec![Obstacle::CredentialExcluded]),
+        (Channel { token_id: Some(51), ..of(account(5, site(1))) }, vec![]),
+        (Channel { credential: None, ..channel(1) }, vec![Obstacle::NoCredential]),
+        (
+            Channel {
+                enabled: false,
+                credential: None,
+                ..with(channel(9), ChannelTotals { cooldown_until: Some(11), ..ChannelTotals::default() })
+            },
+            vec![
+                Obstacle::Disabled,
+                Obstacle::AlreadyTried,
+                Obstacle::NoCredential,
+                Obstacle::Cooling { until: 11 },
+            ],
+        ),
+    ] {
+        let route =
+            Route { mapping: vec![(pattern("gpt-4o"), "gpt-4o-2024".to_owned())], ..route(1, "*", vec![]) };
+        let ask = Ask { tried: &[9], surface: &|channel| channel.id != 8, ..Ask::new("gpt-4o", &policy, 10) };
+        let asked = Asked::new(&route, false, &ask);
+        assert_eq!(asked.obstacles(&channel).collect::<Vec<_>>(), expected, "{channel:?}");
+        assert_eq!(asked.obstacle(&channel), expected.first().copied(), "{channel:?}");
+        let by_alias = Asked::new(&route, true, &ask);
+        assert!(
+            by_alias.obstacle(&channel) != Some(Obstacle::SourceModel),
+            "an alias stands for what its route has"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn only_eligible_channels_of_the_best_priority_are_selected(
+        channels in prop::collection::vec((0i64..3, any::<bool>(), 0i64..2_000, 0i64..30, 0u64..50), 0..12),
+        tried in prop::collection::vec(0i64..12, 0..4),
+        u in 0.0f64..1.0,
+    ) {
+        let now = 1_000;
+        let built: Vec<_> = channels
+            .iter()
+            .zip(0..)
+            .map(|(&(priority, enabled, until, weight, fail), id)| {
+                let totals = ChannelTotals { cooldown_until: Some(until), ..used(fail / 2, fail, 100, 5) };
+                Channel { priority, enabled, weight, ..with(channel(id), totals) }
+            })
+            .collect();
+        let may = |channel: &Channel| channel.enabled && !tried.contains(&channel.id) && !channel.live.is_cooling(now);
+        let best = built.iter().filter(|channel| may(channel)).map(|channel| channel.priority).min();
+        let picked = picked(&route(1, "m", built.clone()), &Policy::default(), &tried, now, u);
+        prop_assert_eq!(picked.is_some(), best.is_some());
+        if let Some(id) = picked {
+            let channel = built.iter().find(|channel| channel.id == id).unwrap();
+            prop_assert!(may(channel) && Some(channel.priority) == best);
+        }
+    }
+}

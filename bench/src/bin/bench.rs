@@ -20,8 +20,8 @@ usage: bench/run [options]
   --seconds S       length of a measurement (default 2.5; BENCH_SECONDS)
   --quick           2 rounds of 1 second
   --targets A,B     of gateway, bare-lazy, bare-raw, nginx, direct (default all)
-  --only A,B        cells whose names begin so: 1k-c1 1k-c16 1k-c64 1k-c256 100k-c16 1m-c16
-                    burst-c16 flushed-c16 paced-c16 cold-start
+  --only A,B        of 1k, 100k, 1m, burst, flushed, paced, cold-start, or one cell, say 1k-c64
+                    (1k has c1, c16, c64 and c256 connections, all others 16)
   --gateway FILE    measure this binary instead of building one
   --out FILE        where the page goes (default bench/RESULTS.md for a whole run, else only printed)";
 
@@ -187,12 +187,12 @@ fn preface(options: &Options, root: &Path, yard: &Yard) -> String {
 | data on | {} |
 | versions | {} |
 
-Load generator and stub run on the same cores, so requests/s show what is left beside them; CPU per request
-is user and kernel time of the target's processes alone. \"MB\" is 10^6 bytes. Every answer and every stream
-is compared byte for byte with what the stub sent. Streams have 100 chunks: \"burst\" are ready at once and leave
-the stub several to a write, \"flushed\" leave it one to a write without a pause, \"paced\" one every 10 ms. nginx runs with `proxy_buffering off`, as streams need it,
-and reads requests whole into memory; it checks no key. bare-raw checks none either. Memory of nginx is the
-sum over its processes.",
+Load generator and stub run on the same cores, so requests/s show what is left beside them; CPU per request is
+user and kernel time of the target's processes alone. \"MB\" is 10^6 bytes. Every answer and every stream is
+compared byte for byte with what the stub sent. Streams have 100 chunks: \"burst\" ones are ready at once and leave
+the stub several to a write, \"flushed\" ones leave it one to a write without a pause, \"paced\" ones every 10 ms.
+nginx runs with `proxy_buffering off`, as streams need it, and reads requests whole into memory; like bare-raw it
+checks no key. Memory of nginx is the sum over its processes.{}",
         say("date", &["-u", "+%F %H:%M UTC"]).unwrap_or_else(unknown),
         say("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_else(unknown),
         options.command,
@@ -205,6 +205,7 @@ sum over its processes.",
         read("/proc/loadavg").split_whitespace().take(3).collect::<Vec<_>>().join(" "),
         file_system(&yard.scratch.path().display().to_string()),
         versions.join(", "),
+        if options.rounds < 5 { "\n\nThis run is too short to judge by." } else { "" },
     )
 }
 
@@ -257,7 +258,10 @@ fn options(arguments: Vec<String>) -> Result<Options, String> {
                 whole = false;
             }
             "--only" => {
-                cells.retain(|cell| value.split(',').any(|wanted| cell.id.starts_with(wanted)));
+                let is_part = |id: &str, wanted| {
+                    id.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+                };
+                cells.retain(|cell| value.split(',').any(|wanted| is_part(cell.id, wanted)));
                 whole = false;
             }
             "--gateway" => {

@@ -236,6 +236,8 @@ pub struct EndpointLive {
     cooldown_until: AtomicI64,
     last_selected: AtomicI64,
     last_failed: AtomicI64,
+    /// There is a cooldown or a reason for a success to clear: spares the healthy the lock below.
+    is_troubled: AtomicBool,
     /// Only a failure and the writer look at it, never the choice of an endpoint.
     last_failure_reason: Mutex<Option<String>>,
     dirty: AtomicBool,
@@ -259,6 +261,9 @@ impl EndpointLive {
             cooldown_until: AtomicI64::new(state.cooldown_until.unwrap_or(0)),
             last_selected: AtomicI64::new(state.last_selected.unwrap_or(0)),
             last_failed: AtomicI64::new(state.last_failed.unwrap_or(0)),
+            is_troubled: AtomicBool::new(
+                state.cooldown_until.is_some() || state.last_failure_reason.is_some(),
+            ),
             last_failure_reason: Mutex::new(state.last_failure_reason),
             dirty: AtomicBool::new(false),
         }
@@ -276,6 +281,7 @@ impl EndpointLive {
         self.cooldown_until.fetch_max(until, Relaxed);
         self.last_failed.fetch_max(now, Relaxed);
         *self.reason() = Some(reason.to_owned());
+        self.is_troubled.store(true, Relaxed);
         self.mark_dirty()
     }
 
@@ -284,19 +290,18 @@ impl EndpointLive {
         self.cooldown_until.store(0, Relaxed);
         self.last_failed.fetch_max(now, Relaxed);
         *self.reason() = Some(reason.to_owned());
+        self.is_troubled.store(true, Relaxed);
         self.mark_dirty()
     }
 
     pub fn record_success(&self) -> bool {
-        let was_cooling = self.cooldown_until.swap(0, Relaxed) != 0;
-        // A healthy address succeeds on every request: take the lock only when there is something to clear.
-        if !was_cooling && self.last_failed.load(Relaxed) == 0 {
+        if !self.is_troubled.load(Relaxed) {
             return false;
         }
-        if self.reason().take().is_some() || was_cooling {
-            return self.mark_dirty();
-        }
-        false
+        self.is_troubled.store(false, Relaxed);
+        self.cooldown_until.store(0, Relaxed);
+        *self.reason() = None;
+        self.mark_dirty()
     }
 
     /// Lowers the dirty flag and gives what is to be written.

@@ -9,6 +9,8 @@ use serde_json::Value;
 const MAX_MESSAGE: usize = 300;
 /// No model has a longer name; what is longer is garbage, and would be stored and shown everywhere.
 const MAX_NAME: usize = 256;
+/// What the pages of bot shields carry (upstreams.md 9).
+const SHIELD_MARKS: [&str; 4] = ["var arg1=", "acw_sc__v2", "cdn_sec_tc", "<script"];
 
 /// The model names in an answer, trimmed; of names that differ in case only, the first. The error is for people.
 pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
@@ -63,7 +65,8 @@ fn message(answer: &Value) -> Option<String> {
     texts.map(one_line).find(|text| !text.is_empty())
 }
 
-/// The title of an HTML page, up to its first `|`, with the error number that Cloudflare's pages carry.
+/// The title of an HTML page, up to its first `|`, with the error number that Cloudflare's pages carry,
+/// and a word on pages that want to run a script: where JSON was asked for, bot shields send those.
 fn page_summary(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let start = text.trim_start_matches('\u{feff}').trim_start();
@@ -88,10 +91,12 @@ fn page_summary(body: &[u8]) -> Option<String> {
         let number: String = digits.chars().take_while(char::is_ascii_digit).collect();
         (number.len() == 4).then_some(number)
     });
-    Some(match number {
+    let title = match number {
         Some(number) if !title.contains(&number) => format!("{title} (Error {number})"),
         _ => title,
-    })
+    };
+    let is_shield = SHIELD_MARKS.iter().any(|mark| lower.contains(mark));
+    Some(if is_shield { format!("{title} (a script page, as bot shields send)") } else { title })
 }
 
 /// White space collapsed, cut to a readable length.
@@ -139,6 +144,10 @@ mod tests {
     fn garbage_is_refused_with_a_reason() {
         for (body, reason) in [
             ("<!doctype html><title>Sign in | Relay</title>", "a web page instead of a model list: Sign in"),
+            (
+                "<html><script>var arg1='B8B7';</script></html>",
+                "a web page instead of a model list: HTML page (a script page, as bot shields send)",
+            ),
             (r#"{"data":[{"id":"m"#, "the model list is not valid JSON"),
             (r#"{"data":"none"}"#, "the answer has no list of models"),
             (r#"{"data":{"id":"m"}}"#, "the answer has no list of models"),

@@ -73,7 +73,7 @@ impl Verdict {
             Self::NeedsUserId => "The site wants the user id of this credential: send platformUserId",
             Self::InvalidUserId => "The platformUserId does not belong to this credential",
             Self::ShieldBlocked => {
-                "The site's bot shield refused the call; use an API key of this site instead"
+                "A web page or a bot shield answered instead of the API; check the address, or use an API key"
             }
         }
     }

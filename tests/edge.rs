@@ -180,6 +180,23 @@ fn a_head_that_stops_coming_is_not_waited_for_forever() {
     }
 }
 
+#[test]
+fn connections_beyond_the_limit_wait_for_a_place() {
+    let gateway = Gateway::with(&[("MAX_CONNECTIONS", "2")]);
+    let caller = gateway.anyone();
+    let health = || caller.bytes(Ask::new("GET", "/api/desktop/health"));
+    let mut first = caller.connect();
+    let mut second = caller.connect();
+    for connection in [&mut first, &mut second] {
+        assert_eq!(connection.exchange(&health()).status, 200);
+    }
+    let mut third = caller.connect();
+    third.write(&health()).expect("the kernel takes it");
+    assert_eq!(second.exchange(&health()).status, 200, "those inside are served");
+    drop(first);
+    assert_eq!(third.read_answer(false).expect("an answer at last").status, 200);
+}
+
 // === routing of paths ===
 
 #[test]

@@ -343,8 +343,8 @@ fn only_listed_headers_come_back() {
 fn an_upstream_that_compresses_unasked_is_decoded() {
     let (gateway, upstream) = through();
     let plain = wire::chat(MODEL).to_string();
-    let encodings: [(&str, fn(&[u8]) -> Vec<u8>); 3] =
-        [("gzip", wire::gzip), ("br", wire::brotli), ("zstd", wire::zstd)];
+    type Encode = fn(&[u8]) -> Vec<u8>;
+    let encodings = [("gzip", wire::gzip as Encode), ("br", wire::brotli), ("zstd", wire::zstd)];
     for (name, encode) in encodings {
         let reply = Reply::bytes(200, "application/json", encode(plain.as_bytes()));
         upstream.answer("/v1/chat/completions", reply.header("content-encoding", name));

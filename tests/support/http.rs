@@ -161,7 +161,8 @@ impl Ask {
             head += &format!("host: {address}\r\n");
         }
         let bodiless = matches!(self.method.as_str(), "GET" | "HEAD" | "DELETE" | "OPTIONS");
-        if !has("content-length") && !(bodiless && self.body.is_empty()) {
+        let needs_length = !bodiless || !self.body.is_empty();
+        if needs_length && !has("content-length") {
             head += &format!("content-length: {}\r\n", self.body.len());
         }
         for (name, value) in &self.headers {

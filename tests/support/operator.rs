@@ -120,8 +120,8 @@ impl Gateway {
     /// The channels of the route with exactly this pattern.
     #[track_caller]
     pub fn channels(&self, model: &str) -> Vec<Value> {
-        let routes = self.routes().into_iter();
-        let route = routes.filter(|route| route["modelPattern"] == model).next_back();
+        let routes = self.routes();
+        let route = routes.iter().find(|route| route["modelPattern"] == model);
         route.and_then(|route| route["channels"].as_array().cloned()).unwrap_or_default()
     }
 

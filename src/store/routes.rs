@@ -1,8 +1,9 @@
 //! Routes, their group links, and the channels that serve them (admin-ops-2.md 11).
 
-use super::sql::{Row, Statement, marks};
+use super::sql::{Row, Statement, Value, marks};
 use super::{Result, Store};
-use crate::time::Millis;
+use crate::routing::rebuild::{Credential, Plan};
+use crate::time::{Millis, now_ms};
 
 /// A stored route.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +103,71 @@ pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
         Statement::new(sql, ids.iter().map(|id| (*id).into()).collect())
     });
     store.batch(clear.collect()).await.map(drop)
+}
+
+/// Carries out a rebuild in one transaction. [`super::Error::Dangling`] when an account, token or route
+/// of the plan is gone meanwhile: nothing was changed, plan again.
+pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
+    let now = now_ms();
+    let mut batch = Vec::new();
+    // A channel that an operator touched since the plan was made is no longer the plan's business.
+    batch.extend(plan.delete_channels.iter().map(|id| {
+        let sql = "DELETE FROM route_channels WHERE id = ? AND manual_override = ?";
+        Statement::new(sql, vec![(*id).into(), false.into()])
+    }));
+    batch.extend(
+        plan.delete_routes
+            .iter()
+            .map(|id| Statement::new("DELETE FROM token_routes WHERE id = ?", vec![(*id).into()])),
+    );
+    batch.extend(plan.rebind_channels.iter().map(|rebinding| {
+        Statement::new(
+            "UPDATE route_channels SET token_id = ?, updated_at = ? WHERE id = ? AND token_id IS NULL",
+            vec![rebinding.token_id.into(), now.into(), rebinding.channel_id.into()],
+        )
+    }));
+    for channel in &plan.create_channels {
+        let route = channel.route_id.into();
+        insert_channel(&mut batch, route, channel.credential, &channel.source_model, now);
+    }
+    for route in &plan.create_routes {
+        let id = Value::IdOf(batch.len());
+        batch.push(Statement::new(
+            "INSERT INTO token_routes (model_pattern, enabled, created_at, updated_at) VALUES (?, ?, ?, ?)",
+            vec![route.model.as_str().into(), true.into(), now.into(), now.into()],
+        ));
+        for credential in &route.channels {
+            insert_channel(&mut batch, id.clone(), *credential, &route.model, now);
+        }
+    }
+    if batch.is_empty() {
+        return Ok(());
+    }
+    store.batch(batch).await.map(drop)
+}
+
+/// A channel and the row of its counters: telemetry only updates those that exist.
+fn insert_channel(
+    batch: &mut Vec<Statement>,
+    route: Value,
+    credential: Credential,
+    source_model: &str,
+    now: Millis,
+) {
+    let channel = Value::IdOf(batch.len());
+    batch.push(Statement::new(
+        "INSERT INTO route_channels (route_id, account_id, token_id, source_model, created_at, updated_at) \
+         VALUES (?, ?, ?, ?, ?, ?)",
+        vec![
+            route,
+            credential.account_id.into(),
+            credential.token_id.into(),
+            source_model.into(),
+            now.into(),
+            now.into(),
+        ],
+    ));
+    batch.push(Statement::new("INSERT INTO channel_stats (channel_id) VALUES (?)", vec![channel]));
 }
 
 fn read(row: &Row) -> Result<RouteRow> {

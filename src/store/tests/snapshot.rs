@@ -2,6 +2,7 @@
 
 use super::super::snapshot::load;
 use super::*;
+use crate::routing::rebuild::{Credential, NewChannel, NewRoute, Plan, Rebinding};
 use crate::routing::{Channel, LiveTable, ProxyScheme, Snapshot, Weights};
 
 /// Adds a route with one channel for this account and token, and returns the channel's id.
@@ -155,4 +156,44 @@ async fn custom_headers_are_sent_as_stored() {
     let names: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["x-one", "x-two"]);
     assert!(headers.iter().all(|(_, value)| value.is_sensitive()));
+}
+
+#[tokio::test]
+async fn a_rebuild_is_carried_out_as_a_whole() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let site_id = sites::insert(&store, site("blue")).await.unwrap();
+    let account_id = accounts::insert(&store, api_key(site_id, "sk")).await.unwrap();
+    let own = Credential { account_id, token_id: None };
+    let first = ["a", "b"].map(|model| NewRoute { model: model.into(), channels: vec![own] });
+    routes::apply(&store, &Plan { create_routes: first.to_vec(), ..Plan::default() }).await.unwrap();
+    let rows = routes::list_channels(&store).await.unwrap();
+    let (a, b) = (rows[0].clone(), rows[1].clone());
+    assert_eq!((a.source_model.as_deref(), a.priority, a.weight, a.enabled), (Some("a"), 0, 10, true));
+    assert_eq!(count(&store, "channel_stats").await, 2);
+
+    let token_id = token(&store, account_id, "sk-token", true).await;
+    let second = Plan {
+        create_channels: vec![NewChannel { route_id: b.route_id, credential: own, source_model: "x".into() }],
+        rebind_channels: vec![Rebinding { channel_id: b.id, token_id }],
+        delete_channels: vec![a.id],
+        delete_routes: vec![a.route_id],
+        ..Plan::default()
+    };
+    routes::apply(&store, &second).await.unwrap();
+    let rows = routes::list_channels(&store).await.unwrap();
+    let left: Vec<_> = rows.iter().map(|row| (row.token_id, row.source_model.as_deref())).collect();
+    assert_eq!(left, [(Some(token_id), Some("b")), (None, Some("x"))]);
+    assert_eq!(routes::list(&store).await.unwrap().len(), 1);
+
+    let nobody = Credential { account_id: 99, token_id: None };
+    let stale = [own, nobody].map(|credential| NewRoute { model: "c".into(), channels: vec![credential] });
+    let refused = routes::apply(&store, &Plan { create_routes: stale.to_vec(), ..Plan::default() }).await;
+    assert!(matches!(refused, Err(Error::Dangling(_))), "{refused:?}");
+    assert_eq!(routes::list(&store).await.unwrap().len(), 1, "a stale plan changes nothing");
+
+    dir.raw().execute_batch("UPDATE route_channels SET manual_override = 1").unwrap();
+    let late = Plan { delete_channels: rows.iter().map(|row| row.id).collect(), ..Plan::default() };
+    routes::apply(&store, &late).await.unwrap();
+    assert_eq!(count(&store, "route_channels").await, 2, "what an operator touched meanwhile stays");
 }

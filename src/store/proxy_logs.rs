@@ -257,6 +257,16 @@ pub struct LogFilter {
     pub to: Option<Millis>,
 }
 
+impl LogFilter {
+    /// What the conditions need. Counting a month of rows must not look up names for each.
+    fn tables(&self) -> &'static str {
+        match &self.search {
+            Some(_) => "FROM proxy_logs l LEFT JOIN downstream_api_keys k ON k.id = l.downstream_api_key_id",
+            None => "FROM proxy_logs l",
+        }
+    }
+}
+
 /// Totals over the rows of a filter, whatever their status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LogSummary {
@@ -277,12 +287,13 @@ pub enum ClientOption {
 /// One page, newest first, and how many rows there are in all.
 pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) -> Result<(Vec<LogItem>, i64)> {
     let (filtered, args) = condition(filter, true, true);
-    let total = store.query(format!("SELECT COUNT(*) {FROM} {filtered}"), args.clone()).await?;
+    let from = filter.tables();
+    let total = store.query(format!("SELECT COUNT(*) {from} {filtered}"), args.clone()).await?;
     let total = total.first().map_or(Ok(0), |row| row.fields().int())?;
     let mut page_args = args;
     page_args.extend([limit.into(), offset.into()]);
     let sql = format!(
-        "SELECT {ITEM}, NULL {FROM} {filtered} ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?"
+        "SELECT {ITEM}, NULL {FROM_NAMED} {filtered} ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?"
     );
     let items = store.query(sql, page_args).await?.iter().map(read).collect::<Result<_>>()?;
     Ok((items, total))
@@ -290,7 +301,7 @@ pub async fn list(store: &Store, filter: &LogFilter, limit: i64, offset: i64) ->
 
 /// One row with its billing details.
 pub async fn get(store: &Store, id: i64) -> Result<Option<LogItem>> {
-    let sql = format!("SELECT {ITEM}, l.billing_details {FROM} WHERE l.id = ?");
+    let sql = format!("SELECT {ITEM}, l.billing_details {FROM_NAMED} WHERE l.id = ?");
     store.query(sql, vec![id.into()]).await?.first().map(read).transpose()
 }
 
@@ -299,7 +310,8 @@ pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
     let (filtered, args) = condition(filter, false, true);
     let sql = format!(
         "SELECT COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
-         COALESCE(SUM(l.estimated_cost), 0), COALESCE(SUM(l.total_tokens), 0) {FROM} {filtered}"
+         COALESCE(SUM(l.estimated_cost), 0), COALESCE(SUM(l.total_tokens), 0) {} {filtered}",
+        filter.tables()
     );
     let rows = store.query(sql, args).await?;
     let Some(row) = rows.first() else { return Ok(LogSummary::default()) };
@@ -317,8 +329,10 @@ pub async fn summary(store: &Store, filter: &LogFilter) -> Result<LogSummary> {
 /// The clients of every row the filter lets through, its client aside; unordered.
 pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<ClientOption>> {
     let (filtered, args) = condition(filter, true, false);
-    let sql =
-        format!("SELECT DISTINCT l.client_family, l.client_app_id, l.client_app_name {FROM} {filtered}");
+    let sql = format!(
+        "SELECT DISTINCT l.client_family, l.client_app_id, l.client_app_name {} {filtered}",
+        filter.tables()
+    );
     let mut options = Vec::new();
     for row in store.query(sql, args).await? {
         let mut row = row.fields();
@@ -362,12 +376,11 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     }
 }
 
-const FROM: &str = "FROM proxy_logs l LEFT JOIN accounts a ON a.id = l.account_id \
-     LEFT JOIN sites s ON s.id = COALESCE(l.site_id, a.site_id) \
-     LEFT JOIN downstream_api_keys k ON k.id = l.downstream_api_key_id";
+const FROM_NAMED: &str = "FROM proxy_logs l LEFT JOIN accounts a ON a.id = l.account_id \
+     LEFT JOIN sites s ON s.id = l.site_id LEFT JOIN downstream_api_keys k ON k.id = l.downstream_api_key_id";
 
 const ITEM: &str = "l.id, l.created_at, l.request_id, l.route_id, l.channel_id, l.account_id, \
-     COALESCE(l.site_id, a.site_id), l.downstream_api_key_id, l.model_requested, l.model_actual, l.status, \
+     l.site_id, l.downstream_api_key_id, l.model_requested, l.model_actual, l.status, \
      l.http_status, l.is_stream, l.first_byte_latency_ms, l.latency_ms, l.prompt_tokens, \
      l.completion_tokens, l.total_tokens, l.usage_source, l.estimated_cost, l.client_family, \
      l.client_app_id, l.client_app_name, l.client_confidence, l.session_id, l.downstream_path, \
@@ -390,7 +403,7 @@ fn condition(filter: &LogFilter, by_status: bool, by_client: bool) -> (String, V
         _ => {}
     }
     if let Some(site) = filter.site_id {
-        parts.push("COALESCE(l.site_id, a.site_id) = ?");
+        parts.push("l.site_id = ?");
         args.push(site.into());
     }
     match &filter.client {

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::thread::{self, JoinHandle};
 
-use argon2::{Algorithm, Argon2, Params, Version};
+use argon2::{Algorithm, Argon2, Block, Params, Version};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -33,6 +33,10 @@ const PREFIX: &str = "enc:2:";
 const KDF_SETTING: &str = "crypto_kdf_v1";
 const KEY_LEN: usize = 32;
 const TAG_LEN: usize = 16;
+/// Blocks of 1 KiB that make one allocation larger than 32 MiB. Freeing a smaller one teaches glibc to
+/// keep buffers of that size instead of returning them, for the rest of the process; the pages beyond
+/// what the derivation needs are never touched.
+const MAPPED_ALONE: usize = 33 * 1024;
 
 /// Seals and opens values with the keys of this database.
 pub struct Sealer {
@@ -120,8 +124,10 @@ impl Kdf {
         let salt = URL_SAFE_NO_PAD.decode(&self.salt).ok()?;
         let params = Params::new(self.memory_kib, self.passes, self.lanes, Some(KEY_LEN)).ok()?;
         let mut key = [0; KEY_LEN];
+        let mut memory = Vec::with_capacity(MAPPED_ALONE.max(params.block_count()));
+        memory.resize(params.block_count(), Block::default());
         Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-            .hash_password_into(secret.as_bytes(), &salt, &mut key)
+            .hash_password_into_with_memory(secret.as_bytes(), &salt, &mut key, &mut memory)
             .ok()?;
         Some(aes(&key))
     }

@@ -23,8 +23,10 @@ use super::sql::{Outcome, Row, Statement, Value};
 const READERS: usize = 4;
 const READER_IDLE: Duration = Duration::from_secs(30);
 const MAX_WAITING_READS: usize = 1024;
-const WRITER_CACHE_KIB: i64 = 8 * 1024;
-const READER_CACHE_KIB: i64 = 2 * 1024;
+// What a page cache holds counts as memory of the process for good: the writer touches few pages at a
+// time, the readers scan, and the kernel's own cache is behind both.
+const WRITER_CACHE_KIB: i64 = 4 * 1024;
+const READER_CACHE_KIB: i64 = 1024;
 
 /// Where the database lives.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -59,7 +59,7 @@ impl Telemetry {
 
 /// What one transaction will hold.
 pub(super) struct Group {
-    pub(super) rows: std::collections::VecDeque<ProxyLogRow>,
+    pub(super) rows: Vec<ProxyLogRow>,
     pub(super) channels: Vec<Arc<ChannelLive>>,
     pub(super) endpoints: Vec<Arc<EndpointLive>>,
 }

@@ -32,6 +32,8 @@ use crate::routing::{ChannelLive, EndpointLive};
 pub(super) const MAX_WAITING_ROWS: usize = 16_384;
 /// Rows that close a group.
 pub(super) const FULL_GROUP: usize = 500;
+/// Room for rows that is kept for the next group; what an overload needed more is given back.
+const KEPT_CAPACITY: usize = 2 * FULL_GROUP;
 const MAX_WAITING_COMMANDS: usize = 1024;
 const SILENCE: Duration = Duration::from_millis(20);
 const MAX_AGE: Duration = Duration::from_millis(250);
@@ -68,6 +70,8 @@ pub(super) struct Queue {
 struct State {
     commands: VecDeque<Command>,
     rows: VecDeque<ProxyLogRow>,
+    /// Rows the writer has taken but not yet put into a group.
+    with_writer: usize,
     channels: Vec<Arc<ChannelLive>>,
     endpoints: Vec<Arc<EndpointLive>>,
     /// Who waits for a commit, with the number of rows that must be taken before.
@@ -94,8 +98,12 @@ enum Asleep {
 }
 
 impl State {
+    fn waiting_rows(&self) -> usize {
+        self.rows.len() + self.with_writer
+    }
+
     fn has_telemetry(&self) -> bool {
-        !(self.rows.is_empty() && self.channels.is_empty() && self.endpoints.is_empty())
+        self.waiting_rows() > 0 || !self.channels.is_empty() || !self.endpoints.is_empty()
     }
 }
 
@@ -132,7 +140,7 @@ impl Queue {
 
     pub(super) fn log(&self, row: ProxyLogRow) {
         let mut state = self.state();
-        if state.rows.len() >= MAX_WAITING_ROWS || state.stop {
+        if state.waiting_rows() >= MAX_WAITING_ROWS || state.stop {
             state.dropped += 1;
             return;
         }
@@ -140,7 +148,7 @@ impl Queue {
         state.urgent |= !row.status.is_success();
         state.rows.push_back(row);
         state.handed_over += 1;
-        if state.asleep == Asleep::UntilAnything || state.rows.len() == FULL_GROUP {
+        if state.asleep == Asleep::UntilAnything || state.waiting_rows() == FULL_GROUP {
             self.wake(state);
         }
     }
@@ -180,7 +188,7 @@ impl Queue {
     }
 
     pub(super) fn waiting_rows(&self) -> usize {
-        self.state().rows.len()
+        self.state().waiting_rows()
     }
 
     pub(super) fn stop(&self) {
@@ -225,12 +233,14 @@ pub(super) struct Writer {
     queue: Arc<Queue>,
     connection: Connection,
     recorder: Recorder,
+    /// Rows taken from the queue, as a whole: the lock is held for a swap, not for a copy.
+    backlog: VecDeque<ProxyLogRow>,
     /// When the open group began.
     since: Option<Instant>,
     taken: u64,
     unwritten: Option<Unwritten>,
     reported: u64,
-    reported_at: Instant,
+    reported_at: Option<Instant>,
 }
 
 impl Writer {
@@ -239,11 +249,12 @@ impl Writer {
             queue,
             connection,
             recorder,
+            backlog: VecDeque::new(),
             since: None,
             taken: 0,
             unwritten: None,
             reported: 0,
-            reported_at: Instant::now(),
+            reported_at: None,
         }
     }
 
@@ -263,6 +274,8 @@ impl Writer {
                 break;
             }
         }
+        self.reported_at = None;
+        self.report();
         let closed = self
             .connection
             .execute_batch("PRAGMA wal_checkpoint(TRUNCATE);")
@@ -319,7 +332,7 @@ impl Writer {
 
     fn group_is_due(&self, state: &State) -> bool {
         self.unwritten.is_none()
-            && (state.rows.len() >= FULL_GROUP
+            && (state.waiting_rows() >= FULL_GROUP
                 || !state.flushes.is_empty()
                 || (self.since.is_some() && self.rest(state).is_zero()))
     }
@@ -385,12 +398,12 @@ impl Writer {
 
     fn take_group(&mut self) -> Unwritten {
         let mut state = self.queue.state();
-        let rows = if state.rows.len() <= FULL_GROUP {
-            std::mem::take(&mut state.rows)
-        } else {
-            state.rows.drain(..FULL_GROUP).collect()
-        };
-        self.taken += rows.len() as u64;
+        if self.backlog.is_empty() {
+            std::mem::swap(&mut state.rows, &mut self.backlog);
+        }
+        let size = self.backlog.len().min(FULL_GROUP);
+        state.with_writer = self.backlog.len() - size;
+        self.taken += size as u64;
         let channels = std::mem::take(&mut state.channels);
         let endpoints = std::mem::take(&mut state.endpoints);
         let taken = self.taken;
@@ -399,8 +412,12 @@ impl Writer {
             .partition::<Vec<_>, _>(|(target, _)| *target <= taken);
         state.flushes = later;
         state.urgent = false;
-        self.since = (!state.rows.is_empty()).then(Instant::now);
+        self.since = (state.waiting_rows() > 0).then(Instant::now);
         drop(state);
+        let rows: Vec<_> = self.backlog.drain(..size).collect();
+        if self.backlog.is_empty() && self.backlog.capacity() > KEPT_CAPACITY {
+            self.backlog = VecDeque::new();
+        }
         Unwritten {
             rows: rows.len() as u64,
             statements: self.recorder.statements(Group { rows, channels, endpoints }),
@@ -410,17 +427,14 @@ impl Writer {
         }
     }
 
-    /// Says once a minute how many rows were dropped.
+    /// Says how many rows were dropped: the first time at once, then once a minute.
     fn report(&mut self) {
-        if self.reported_at.elapsed() < REPORT_EVERY {
-            return;
-        }
         let dropped = self.queue.dropped();
-        if dropped > self.reported {
+        if dropped > self.reported && self.reported_at.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
             log::warn!("{} log rows were dropped: the database cannot keep up", dropped - self.reported);
             self.reported = dropped;
+            self.reported_at = Some(Instant::now());
         }
-        self.reported_at = Instant::now();
     }
 }
 

@@ -6,8 +6,8 @@ use hyper::StatusCode;
 use serde::Serialize;
 use serde_json::json;
 
-use super::errors::{AdminError, Result};
-use super::paging;
+use super::errors::Result;
+use super::{paging, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::store::events::{self, EventFilter, EventRow};
@@ -65,7 +65,7 @@ pub async fn count(app: Arc<App>, _request: Request) -> Result<Response> {
 
 /// `POST /api/events/{id}/read`
 pub async fn mark_read(app: Arc<App>, request: Request) -> Result<Response> {
-    let id = request.params.id("id").map_err(AdminError::bad_request)?;
+    let id = require_id(&request)?;
     events::mark_read(&app.store, id).await?;
     Ok(done())
 }

@@ -60,8 +60,8 @@ fn upstreams(page: &mut Page, app: &App) {
     }
     page.gauge("switchyard_channels", "Channels of all routes.", channels);
     page.gauge("switchyard_channels_cooling", "Channels left alone after a failure.", cooling);
-    let connections = app.client.connections();
-    page.gauge("switchyard_upstream_connections_idle", "Kept upstream connections.", connections.idle);
+    let idle = app.client.idle_connections();
+    page.gauge("switchyard_upstream_connections_idle", "Upstream connections kept for the next request.", idle);
 }
 
 fn process(page: &mut Page, app: &App) {
@@ -112,7 +112,8 @@ impl Page {
     fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
         let labels: Vec<String> = labels.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
         let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
-        self.write(format_args!("{}{labels} {value}\n", self.family));
+        let family = self.family;
+        self.write(format_args!("{family}{labels} {value}\n"));
     }
 
     fn write(&mut self, text: std::fmt::Arguments<'_>) {

@@ -10,11 +10,11 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::errors::{AdminError, Result};
-use super::paging;
+use super::{money, paging, require_id};
 use crate::app::App;
 use crate::http::{self, Query, Request, Response};
 use crate::store::proxy_logs::{self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter};
-use crate::store::sites;
+use crate::store::sites::{self, SiteRow};
 use crate::time::{self, Millis};
 
 /// `GET /api/stats/proxy-logs`
@@ -47,7 +47,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 
 /// `GET /api/stats/proxy-logs/{id}`
 pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
-    let id = request.params.id("id").map_err(AdminError::bad_request)?;
+    let id = require_id(&request)?;
     app.store.flush().await;
     let mut row =
         proxy_logs::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Proxy log"))?;
@@ -64,8 +64,8 @@ pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
 
 async fn site_options(app: &App) -> Result<Value> {
     let sites = sites::list(&app.store).await?;
-    let options = sites.into_iter().map(|site| json!({"id": site.id, "name": site.name, "status": site.status}));
-    Ok(options.collect())
+    let option = |site: SiteRow| json!({ "id": site.id, "name": site.name, "status": site.status.as_str() });
+    Ok(sites.into_iter().map(option).collect())
 }
 
 /// Reads every filter; what cannot be read does not filter.
@@ -131,11 +131,6 @@ fn summary_json(summary: &LogSummary) -> Value {
         "totalCost": money(summary.total_cost),
         "totalTokensAll": summary.total_tokens,
     })
-}
-
-/// Amounts are shown with six decimals (admin-core.md 1.3).
-fn money(amount: f64) -> f64 {
-    (amount * 1e6).round() / 1e6
 }
 
 #[derive(Serialize)]

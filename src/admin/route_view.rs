@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
+use super::money;
 use crate::app::App;
 use crate::routing::{ChannelTotals, ModelPattern};
 use crate::store::accounts::{self, AccountRow};
@@ -97,7 +98,7 @@ impl RouteBook {
             success_count: live.success,
             fail_count: live.fail,
             total_latency_ms: live.latency_ms,
-            total_cost: (live.cost_nano as f64 / 1e3).round() / 1e6,
+            total_cost: money(live.cost_nano as f64 / 1e9),
             last_used_at: live.last_used.map(time::iso),
             last_selected_at: live.last_selected.map(time::iso),
             last_fail_at: live.last_fail.map(time::iso),

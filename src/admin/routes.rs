@@ -10,24 +10,28 @@ use super::errors::{AdminError, Result};
 use super::input::Fields;
 use super::route_view::{ListedRoute, LiteRoute, RouteBook, RouteSummary};
 use super::tasks::queued;
+use super::{guard, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
 use crate::jobs::{model_refresh, rebuild};
+use crate::limits::bucket;
 use crate::store::routes;
 
 /// One run at a time, whatever asked for it.
 pub const REFRESH_KEY: &str = "refresh-models-and-rebuild-routes";
 
 /// `GET /api/routes`
-pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    guard(&app, &request, &bucket::ROUTES_READ)?;
     let book = RouteBook::read(&app).await?;
     let listed: Vec<_> = book.routes().map(|route| ListedRoute::new(&app, &book, route)).collect();
     Ok(http::json(StatusCode::OK, &listed))
 }
 
 /// `GET /api/routes/summary`
-pub async fn summary(app: Arc<App>, _request: Request) -> Result<Response> {
+pub async fn summary(app: Arc<App>, request: Request) -> Result<Response> {
+    guard(&app, &request, &bucket::ROUTES_SUMMARY_READ)?;
     let book = RouteBook::read(&app).await?;
     let listed: Vec<_> = book.routes().map(|route| RouteSummary::new(&book, route)).collect();
     Ok(http::json(StatusCode::OK, &listed))
@@ -42,7 +46,7 @@ pub async fn lite(app: Arc<App>, _request: Request) -> Result<Response> {
 
 /// `POST /api/routes/{id}/cooldown/clear`: the channels of the route are as if they had never failed.
 pub async fn clear_cooldown(app: Arc<App>, request: Request) -> Result<Response> {
-    let id = request.params.id("id").map_err(AdminError::bad_request)?;
+    let id = require_id(&request)?;
     let book = RouteBook::read(&app).await?;
     let route = book.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     let channels: Vec<i64> = book.channels(route).map(|channel| channel.id).collect();

@@ -5,11 +5,62 @@
 //! tasks           long operations an operator started and looks up by id
 //! crew            owns every detached piece of work; stops it with the service
 //! flight          lets everybody who asks for the same costly thing share one run of it
-//! outcome         what discovery and rebuild tell their askers
+//!
+//! model_refresh   which models the accounts can reach          outcome   what its askers are told
+//! rebuild         which routes and channels follow from that   retention forgets old log rows
 //! ```
 
 pub mod crew;
 pub mod flight;
+pub mod model_refresh;
 pub mod outcome;
+pub mod rebuild;
+pub mod retention;
 pub mod schedule;
 pub mod tasks;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::app::App;
+use crate::time::now_ms;
+use schedule::{Job, Pass, When};
+
+/// How often all accounts are asked for their models.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Everything the service does by itself.
+pub fn all(app: &Arc<App>) -> Vec<Job> {
+    let prune_interval = app.config.proxy_log_prune_interval;
+    vec![
+        job(app, "route rebuild", When::AtStart, rebuild_routes),
+        job(app, "model refresh", When::Every(REFRESH_INTERVAL), refresh_models),
+        job(app, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
+    ]
+}
+
+fn job<F>(app: &Arc<App>, name: &'static str, when: When, run: fn(Arc<App>) -> F) -> Job
+where
+    F: Future<Output = Pass> + Send + 'static,
+{
+    let app = app.clone();
+    // All of them commit in transactions: dropping a pass loses nothing.
+    Job { name, when, droppable: true, run: Box::new(move || Box::pin(run(app.clone()))) }
+}
+
+async fn rebuild_routes(app: Arc<App>) -> Pass {
+    let counts = rebuild::rebuild(&app).await.map_err(|error| error.to_string())?;
+    Ok(counts.changed().then(|| format!("{counts:?}")))
+}
+
+async fn refresh_models(app: Arc<App>) -> Pass {
+    let (outcomes, _counts) = model_refresh::refresh_all_and_rebuild(&app).await?;
+    Ok(Some(format!("{} account(s) asked", outcomes.len())))
+}
+
+async fn prune_proxy_logs(app: Arc<App>) -> Pass {
+    let days = app.config.proxy_log_retention_days;
+    let pruned = retention::prune_proxy_logs(&app.store, days, now_ms()).await;
+    let pruned = pruned.map_err(|error| error.to_string())?;
+    Ok((pruned > 0).then(|| format!("{pruned} row(s) deleted")))
+}

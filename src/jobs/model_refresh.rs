@@ -21,7 +21,7 @@ use super::flight::{Coalesced, Interrupted, SingleFlight};
 use super::outcome::{RebuildCounts, RefreshOutcome, RefreshStatus};
 pub use super::rebuild::rebuild;
 use crate::app::App;
-use crate::routing::{AccountStatus, Site, pool};
+use crate::routing::{Site, pool};
 use crate::store::accounts::{self, AccountRow, Health};
 use crate::store::availability::{self, Discovered};
 use crate::store::{self, Secret};
@@ -82,18 +82,19 @@ pub async fn refresh_for_unknown_model(app: &Arc<App>) {
     let state = &app.model_refresh;
     let work = async {
         if take_turn(&mut lock(&state.unknown_model_at), Instant::now()) {
-            let app = app.clone();
-            let run = || async move {
-                if let Err(error) = refresh_all_and_rebuild(&app).await {
-                    log::warn!("a search for an unknown model failed: {error}");
-                }
-            };
+            let run = || search(app.clone());
             state.unknown_model.run(&app.crew, "a search for an unknown model", run).await.ok();
         } else {
             state.unknown_model.join().await;
         }
     };
     timeout(UNKNOWN_MODEL_WAIT, work).await.ok();
+}
+
+async fn search(app: Arc<App>) {
+    if let Err(error) = refresh_all_and_rebuild(&app).await {
+        log::warn!("a search for an unknown model failed: {error}");
+    }
 }
 
 fn take_turn(last: &mut Option<Instant>, now: Instant) -> bool {

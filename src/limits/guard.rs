@@ -31,6 +31,8 @@ pub mod bucket {
     }
 
     pub const AUTH_CHANGE: Bucket = bucket("auth-change", 3);
+    pub const ROUTES_READ: Bucket = bucket("routes-read", 60);
+    pub const ROUTES_SUMMARY_READ: Bucket = bucket("routes-summary-read", 60);
     pub const ACCOUNTS_LOGIN: Bucket = bucket("accounts-login", 5);
     pub const ACCOUNTS_VERIFY_TOKEN: Bucket = bucket("accounts-verify-token", 5);
     pub const OAUTH_PROVIDER_READ: Bucket = bucket("oauth-provider-read", 60);

@@ -145,6 +145,11 @@ impl Client {
         Ok(Response::from_parts(head, UpstreamBody::new(raw, decoder.map(Box::new))))
     }
 
+    /// How many connections are open and wait for the next request, to all upstreams.
+    pub fn idle_connections(&self) -> usize {
+        self.pool.kept()
+    }
+
     #[cfg(test)]
     pub(crate) fn idle(&self, origin: &Arc<Origin>) -> usize {
         self.pool.idle(origin)

@@ -127,6 +127,11 @@ impl Pool {
         }
     }
 
+    /// How many connections are kept, to all origins.
+    pub(crate) fn kept(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).values().map(Vec::len).sum::<usize>()).sum()
+    }
+
     #[cfg(test)]
     pub(crate) fn idle(&self, origin: &Arc<Origin>) -> usize {
         lock(self.shard(origin)).get(origin).map_or(0, Vec::len)

@@ -1,0 +1,166 @@
+//! Routes follow from what accounts offer: read the rows, let [`routing::rebuild`] decide, carry the
+//! plan out in one transaction, publish (routing.md 2.3).
+//!
+//! One run at a time; who asks during a run waits for the next, since the one under way may have
+//! read the rows before the asker's change.
+
+use std::sync::Arc;
+
+use super::outcome::RebuildCounts;
+use crate::app::App;
+use crate::routing::rebuild::{AccountRow, ChannelRow, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan};
+use crate::routing::{AccountStatus, ModelPattern};
+use crate::store::{self, Store, accounts, availability, route_plan, routes, sites, tokens};
+
+/// How often a plan is made anew because the rows changed under it.
+const ATTEMPTS: usize = 3;
+
+/// Brings routes and channels in line with the models that accounts offer, and publishes them.
+pub async fn rebuild(app: &Arc<App>) -> store::Result<RebuildCounts> {
+    app.model_refresh.rebuild.run(|| run(app)).await
+}
+
+async fn run(app: &App) -> store::Result<RebuildCounts> {
+    let mut attempt = 1;
+    let counts = loop {
+        let rows = Rows::read(&app.store).await?;
+        let plan = rows.plan(&app.settings.load().allowed_models);
+        let counts = rows.counts(&plan);
+        if plan.changes_nothing() {
+            break counts;
+        }
+        match route_plan::carry_out(&app.store, &plan).await {
+            Ok(()) => break counts,
+            Err(store::Error::Dangling(_)) if attempt < ATTEMPTS => attempt += 1,
+            Err(error) => return Err(error),
+        }
+    };
+    if counts.changed() {
+        log::info!(
+            "routes rebuilt for {} model(s): {} route(s) and {} channel(s) added, {} and {} removed",
+            counts.models,
+            counts.created_routes,
+            counts.created_channels,
+            counts.removed_routes,
+            counts.removed_channels
+        );
+    }
+    app.publish().await?;
+    Ok(counts)
+}
+
+/// The stored rows a plan is made from.
+struct Rows {
+    sites: Vec<sites::SiteRow>,
+    accounts: Vec<accounts::AccountRow>,
+    tokens: Vec<tokens::TokenRow>,
+    account_models: Vec<availability::ModelRow>,
+    token_models: Vec<availability::TokenModelRow>,
+    disabled_models: Vec<availability::DisabledModelRow>,
+    routes: Vec<routes::RouteRow>,
+    channels: Vec<routes::ChannelRow>,
+}
+
+impl Rows {
+    async fn read(store: &Store) -> store::Result<Self> {
+        Ok(Self {
+            sites: sites::list(store).await?,
+            accounts: accounts::list(store).await?,
+            tokens: tokens::list(store).await?,
+            account_models: availability::list(store).await?,
+            token_models: availability::list_tokens(store).await?,
+            disabled_models: availability::disabled_models(store).await?,
+            routes: routes::list(store).await?,
+            channels: routes::list_channels(store).await?,
+        })
+    }
+
+    fn plan(&self, allowed_models: &[String]) -> Plan {
+        let accounts: Vec<_> = self.accounts.iter().map(|row| self.account(row)).collect();
+        let tokens: Vec<_> = self.tokens.iter().map(token).collect();
+        let account_models = self.account_models.iter().filter(|row| row.available);
+        let account_models: Vec<_> = account_models.map(|row| (row.account_id, row.model_name.as_str())).collect();
+        let token_models = self.token_models.iter().filter(|row| row.available);
+        let token_models: Vec<_> = token_models.map(|row| (row.token_id, row.model_name.as_str())).collect();
+        let disabled_models = self.disabled_models.iter();
+        let disabled_models: Vec<_> = disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
+        let routes: Vec<_> = self.routes.iter().map(route).collect();
+        let channels: Vec<_> = self.channels.iter().map(channel).collect();
+        plan(&Inventory {
+            accounts: &accounts,
+            tokens: &tokens,
+            account_models: &account_models,
+            token_models: &token_models,
+            disabled_models: &disabled_models,
+            allowed_models,
+            is_blocked: &|_| false,
+            routes: &routes,
+            channels: &channels,
+        })
+    }
+
+    fn account(&self, row: &accounts::AccountRow) -> AccountRow {
+        let site = self.sites.binary_search_by_key(&row.site_id, |site| site.id).ok().map(|at| &self.sites[at]);
+        AccountRow {
+            id: row.id,
+            site_id: row.site_id,
+            site_active: site.is_some_and(|site| site.status == sites::SiteStatus::Active),
+            status: match row.status {
+                accounts::AccountStatus::Active => AccountStatus::Active,
+                accounts::AccountStatus::Disabled => AccountStatus::Disabled,
+                accounts::AccountStatus::Expired => AccountStatus::Expired,
+            },
+            serves_by: ServesBy::of(
+                row.oauth_provider.is_some(),
+                row.credential_mode.as_str(),
+                row.access_token.is_some(),
+                row.api_token.is_some(),
+            ),
+        }
+    }
+
+    /// A removed route takes its channels with it.
+    fn counts(&self, plan: &Plan) -> RebuildCounts {
+        let orphaned = self.channels.iter().filter(|channel| plan.delete_routes.contains(&channel.route_id));
+        RebuildCounts {
+            models: plan.models,
+            created_routes: plan.create_routes.len(),
+            created_channels: plan.created_channels(),
+            removed_channels: plan.delete_channels.len() + orphaned.count(),
+            removed_routes: plan.delete_routes.len(),
+        }
+    }
+}
+
+fn token(row: &tokens::TokenRow) -> TokenRow {
+    TokenRow {
+        id: row.id,
+        account_id: row.account_id,
+        usable: row.is_usable(),
+        is_default: row.is_default,
+    }
+}
+
+fn route(row: &routes::RouteRow) -> RouteRow {
+    let is_set = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
+    RouteRow {
+        id: row.id,
+        pattern: ModelPattern::stored(&row.model_pattern),
+        sources: (row.route_mode == "explicit_group").then(|| row.source_route_ids.clone()),
+        is_shaped: !row.enabled
+            || row.routing_strategy != "weighted"
+            || is_set(&row.display_name)
+            || is_set(&row.model_mapping),
+    }
+}
+
+fn channel(row: &routes::ChannelRow) -> ChannelRow {
+    ChannelRow {
+        id: row.id,
+        route_id: row.route_id,
+        account_id: row.account_id,
+        token_id: row.token_id,
+        source_model: row.source_model.clone(),
+        manual: row.manual_override,
+    }
+}

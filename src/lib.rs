@@ -25,16 +25,21 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod admin;
+pub mod app;
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod dialect;
+pub mod greeting;
 pub mod http;
 pub mod jobs;
 pub mod limits;
 pub mod logging;
 pub mod metrics;
+pub mod proxy;
 pub mod routing;
+pub mod service;
 pub mod settings;
 pub mod store;
 pub mod time;

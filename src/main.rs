@@ -1,2 +1,149 @@
-//! The life of the process.
-fn main() {}
+//! The life of the process: read the configuration, start, serve, and stop in reverse.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use switchyard::app::App;
+use switchyard::cli::{self, Command};
+use switchyard::config::{self, Config};
+use switchyard::http::server::{self, ServerOptions};
+use switchyard::http::tls::Tls;
+use switchyard::jobs::{self, schedule::Scheduler};
+use switchyard::service::Service;
+use switchyard::{demo, greeting, logging};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// `EX_USAGE` and `EX_CONFIG` of sysexits(3).
+const USAGE: u8 = 64;
+const CONFIG: u8 = 78;
+
+fn main() -> ExitCode {
+    match cli::parse(std::env::args().skip(1)) {
+        Ok(Command::Serve) => configured(|config| {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(32).build();
+            match runtime {
+                Ok(runtime) => runtime.block_on(serve(config)),
+                Err(error) => fail(1, &format!("no runtime: {error}")),
+            }
+        }),
+        Ok(Command::Health) => configured(|config| match cli::health(&config) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(message) => fail(1, &message),
+        }),
+        Ok(Command::Demo) => demo::run(),
+        Ok(Command::Help) => print(cli::HELP),
+        Ok(Command::Version) => print(concat!("switchyard ", env!("CARGO_PKG_VERSION"), "\n")),
+        Err(message) => fail(USAGE, &message),
+    }
+}
+
+/// Serves until a signal, then lets requests in flight end and everything reach the disk.
+async fn serve(config: Config) -> ExitCode {
+    let tls = match config.tls.clone().map(Tls::load).transpose() {
+        Ok(tls) => tls.map(Arc::new),
+        Err(message) => return fail(CONFIG, &message),
+    };
+    let app = match App::start(config).await {
+        Ok(app) => app,
+        Err(error) => return fail(error.exit_code, &error.message),
+    };
+    let address = (app.config.host.as_str(), app.config.port);
+    let listener = match TcpListener::bind(address).await {
+        Ok(listener) => listener,
+        Err(error) => {
+            app.stop().await;
+            return fail(1, &format!("HOST, PORT: cannot listen on {} port {}: {error}", address.0, address.1));
+        }
+    };
+    let options = ServerOptions {
+        max_connections: app.config.max_connections,
+        header_timeout: app.config.request_header_timeout,
+        idle_timeout: app.config.client_idle_timeout,
+        shutdown_grace: app.config.shutdown_grace,
+        tls: tls.clone(),
+    };
+    let (stop, stopping) = watch::channel(false);
+    let service = Arc::new(Service::new(app.clone()));
+    let handler = move |request, connection| service.clone().answer(request, connection);
+    let serving = tokio::spawn(server::serve(listener, options, handler, stopping));
+    let scheduler = Scheduler::start(jobs::all(&app));
+    greeting::started(&app);
+
+    let cause = stop_signal(tls.as_deref()).await;
+    log::info!("{cause}: no new connections; requests in flight have {} s", app.config.shutdown_grace.as_secs());
+    app.begin_stop();
+    stop.send_replace(true);
+    tokio::spawn(async {
+        stop_signal(None).await;
+        log::warn!("second signal: exiting at once");
+        std::process::exit(130);
+    });
+    match serving.await {
+        Ok(0) => log::info!("all requests ended"),
+        Ok(cut) => log::warn!("{cut} connection(s) were cut off at the end of the grace period"),
+        Err(error) => log::error!("the server ended badly: {error}"),
+    }
+    scheduler.stop().await;
+    app.stop().await;
+    log::info!("stopped");
+    ExitCode::SUCCESS
+}
+
+/// Waits for SIGTERM or SIGINT and names it; on the way SIGHUP reads the TLS certificate again.
+async fn stop_signal(tls: Option<&Tls>) -> &'static str {
+    let listen = |kind| signal(kind).map_err(|error| log::error!("no signal handler: {error}")).ok();
+    let (Some(mut terminate), Some(mut interrupt), Some(mut hangup)) =
+        (listen(SignalKind::terminate()), listen(SignalKind::interrupt()), listen(SignalKind::hangup()))
+    else {
+        return std::future::pending().await;
+    };
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return "SIGTERM",
+            _ = interrupt.recv() => return "SIGINT",
+            _ = hangup.recv() => match tls.map(Tls::reload) {
+                None => log::info!("SIGHUP: nothing to reload"),
+                Some(Ok(())) => log::info!("SIGHUP: TLS certificate reloaded"),
+                Some(Err(message)) => log::error!("SIGHUP: the old certificate stays: {message}"),
+            },
+        }
+    }
+}
+
+/// Runs with the configuration of the environment, or names every mistake in it.
+fn configured(run: impl FnOnce(Config) -> ExitCode) -> ExitCode {
+    match config::from_environment() {
+        Ok((config, warnings)) => {
+            logging::init(config.log_level);
+            for warning in warnings {
+                log::warn!("{warning}");
+            }
+            run(config)
+        }
+        Err(errors) => {
+            for error in &errors {
+                eprintln!("switchyard: {error}");
+            }
+            fail(CONFIG, &format!("{} mistake(s) in the configuration; nothing was started", errors.len()))
+        }
+    }
+}
+
+fn fail(code: u8, message: &str) -> ExitCode {
+    eprintln!("switchyard: {message}");
+    ExitCode::from(code)
+}
+
+/// Prints; a closed standard output (`switchyard --help | head -1`) is not worth a panic.
+fn print(text: &str) -> ExitCode {
+    use std::io::Write;
+    let _ = std::io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}

@@ -10,7 +10,7 @@ use super::outcome::RebuildCounts;
 use crate::app::App;
 use crate::routing::rebuild::{AccountRow, ChannelRow, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan};
 use crate::routing::{AccountStatus, ModelPattern};
-use crate::store::{self, Store, accounts, availability, route_plan, routes, sites, tokens};
+use crate::store::{self, Store, accounts, availability, routes, sites, tokens};
 
 /// How often a plan is made anew because the rows changed under it.
 const ATTEMPTS: usize = 3;
@@ -29,7 +29,7 @@ async fn run(app: &App) -> store::Result<RebuildCounts> {
         if plan.changes_nothing() {
             break counts;
         }
-        match route_plan::carry_out(&app.store, &plan).await {
+        match routes::apply(&app.store, &plan).await {
             Ok(()) => break counts,
             Err(store::Error::Dangling(_)) if attempt < ATTEMPTS => attempt += 1,
             Err(error) => return Err(error),

@@ -12,7 +12,7 @@ use crate::dialect::usage::Usage;
 use crate::metrics::Held;
 use crate::routing::{Channel, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
-use crate::time::{Millis, now_ms};
+use crate::time::now_ms;
 
 use super::call::Call;
 use super::failure::Failure;
@@ -24,7 +24,6 @@ pub(super) struct Attempt {
     app: Arc<App>,
     channel: Arc<Channel>,
     started: Instant,
-    started_at: Millis,
     /// Taken when settled.
     row: Option<Box<ProxyLogRow>>,
     _in_flight: Held,
@@ -63,7 +62,6 @@ impl Attempt {
             app: app.clone(),
             channel: channel.clone(),
             started: Instant::now(),
-            started_at,
             row: Some(Box::new(row)),
             _in_flight: app.metrics.in_flight.enter(),
         }
@@ -159,11 +157,6 @@ impl Attempt {
 
     fn elapsed_ms(&self) -> i64 {
         i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
-    }
-
-    /// When the attempt began.
-    pub(super) fn started_at(&self) -> Millis {
-        self.started_at
     }
 }
 

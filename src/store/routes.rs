@@ -115,11 +115,11 @@ pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
         let sql = "DELETE FROM route_channels WHERE id = ? AND manual_override = ?";
         Statement::new(sql, vec![(*id).into(), false.into()])
     }));
-    batch.extend(
-        plan.delete_routes
-            .iter()
-            .map(|id| Statement::new("DELETE FROM token_routes WHERE id = ?", vec![(*id).into()])),
-    );
+    batch.extend(plan.delete_routes.iter().map(|id| {
+        let sql = "DELETE FROM token_routes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM route_channels c \
+                   WHERE c.route_id = token_routes.id AND c.manual_override = ?)";
+        Statement::new(sql, vec![(*id).into(), true.into()])
+    }));
     batch.extend(plan.rebind_channels.iter().map(|rebinding| {
         Statement::new(
             "UPDATE route_channels SET token_id = ?, updated_at = ? WHERE id = ? AND token_id IS NULL",

@@ -170,7 +170,7 @@ impl Statement {
 pub struct Outcome {
     /// Rows changed. Not to be used after an upsert: MySQL counts those differently.
     pub rows: u64,
-    /// The id given to an inserted row; 0 when the statement inserted none.
+    /// The id of the row that an `INSERT` made; without a meaning for every other statement.
     pub last_id: i64,
 }
 

@@ -274,26 +274,17 @@ async fn an_update_changes_what_it_names_and_nothing_else() {
     };
     accounts::update(&store, id, patch).await.unwrap();
     let after = accounts::get(&store, id).await.unwrap().unwrap();
-    let expected = AccountRowWith(before, &after).named();
+    let expected = accounts::AccountRow {
+        username: Some("ann".into()),
+        unit_cost: Some(0.5),
+        updated_at: after.updated_at,
+        ..before
+    };
     assert_eq!(after, expected);
     accounts::update(&store, id, AccountPatch { api_token: Some(None), ..AccountPatch::default() })
         .await
         .unwrap();
     assert_eq!(accounts::get(&store, id).await.unwrap().unwrap().api_token, None);
-}
-
-/// The row before, with what the patch above names and the time of the change.
-struct AccountRowWith<'a>(accounts::AccountRow, &'a accounts::AccountRow);
-
-impl AccountRowWith<'_> {
-    fn named(self) -> accounts::AccountRow {
-        accounts::AccountRow {
-            username: Some("ann".into()),
-            unit_cost: Some(0.5),
-            updated_at: self.1.updated_at,
-            ..self.0
-        }
-    }
 }
 
 #[tokio::test]

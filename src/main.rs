@@ -27,7 +27,8 @@ const CONFIG: u8 = 78;
 fn main() -> ExitCode {
     match cli::parse(std::env::args().skip(1)) {
         Ok(Command::Serve) => configured(|config| {
-            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(32).build();
+            let runtime =
+                tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(32).build();
             match runtime {
                 Ok(runtime) => runtime.block_on(serve(config)),
                 Err(error) => fail(1, &format!("no runtime: {error}")),
@@ -59,7 +60,10 @@ async fn serve(config: Config) -> ExitCode {
         Ok(listener) => listener,
         Err(error) => {
             app.stop().await;
-            return fail(1, &format!("HOST, PORT: cannot listen on {} port {}: {error}", address.0, address.1));
+            return fail(
+                1,
+                &format!("HOST, PORT: cannot listen on {} port {}: {error}", address.0, address.1),
+            );
         }
     };
     let options = ServerOptions {
@@ -77,7 +81,10 @@ async fn serve(config: Config) -> ExitCode {
     greeting::started(&app);
 
     let cause = stop_signal(tls.as_deref()).await;
-    log::info!("{cause}: no new connections; requests in flight have {} s", app.config.shutdown_grace.as_secs());
+    log::info!(
+        "{cause}: no new connections; requests in flight have {} s",
+        app.config.shutdown_grace.as_secs()
+    );
     app.begin_stop();
     stop.send_replace(true);
     tokio::spawn(async {

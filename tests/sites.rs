@@ -163,7 +163,7 @@ fn a_new_site_has_every_field_with_its_default() {
     let list = gateway.admin().get("/api/sites").expect(200);
     assert_eq!(list.as_array().map(Vec::len), Some(2));
     assert_eq!(list[0]["id"], site["id"]);
-    assert_eq!(list[0]["totalBalance"], 0);
+    assert_eq!(list[0]["totalBalance"].as_f64(), Some(0.0));
     assert_eq!(list[0]["subscriptionSummary"], json!(null));
 }
 
@@ -202,13 +202,14 @@ fn a_bad_value_in_an_update_changes_nothing() {
     let blank = [("platform", vec![json!("")])];
     for (field, values) in refused().into_iter().chain(blank) {
         for value in values {
-            let error = gateway.admin().put(&path, &json!({field: value, "sortOrder": 9}));
+            let body = json!({"externalCheckinUrl": "https://other.example", field: value});
+            let error = gateway.admin().put(&path, &body);
             let message = error.expect(400)["error"].to_string();
             assert!(message.contains(field), "{field} = {value}: {message}");
         }
     }
     let list = gateway.admin().get("/api/sites").expect(200);
-    assert_eq!(list[0]["sortOrder"], site["sortOrder"]);
+    assert_eq!(list[0]["externalCheckinUrl"], json!(null));
     assert_eq!(list[0]["updatedAt"], site["updatedAt"]);
 }
 

@@ -42,14 +42,22 @@ fn traffic(page: &mut Page, app: &App) {
     page.counter("switchyard_sent_bytes_total", "Bytes of response bodies sent to clients.", sent);
     let telemetry = app.store.telemetry();
     let (dropped, waiting) = (telemetry.dropped(), telemetry.waiting());
-    page.counter("switchyard_log_rows_dropped_total", "Log rows given up because the writer lagged.", dropped);
+    page.counter(
+        "switchyard_log_rows_dropped_total",
+        "Log rows given up because the writer lagged.",
+        dropped,
+    );
     page.gauge("switchyard_log_rows_waiting", "Log rows waiting for the writer.", waiting);
 }
 
 fn upstreams(page: &mut Page, app: &App) {
     let metrics = &app.metrics;
     let (attempts, failures) = (metrics.attempts.get(), metrics.attempt_failures.get());
-    page.counter("switchyard_upstream_attempts_total", "Requests sent to upstreams, retries included.", attempts);
+    page.counter(
+        "switchyard_upstream_attempts_total",
+        "Requests sent to upstreams, retries included.",
+        attempts,
+    );
     page.counter("switchyard_upstream_attempt_failures_total", "Attempts that failed.", failures);
     let now = time::now_ms();
     let snapshot = app.snapshot.load();
@@ -61,7 +69,11 @@ fn upstreams(page: &mut Page, app: &App) {
     page.gauge("switchyard_channels", "Channels of all routes.", channels);
     page.gauge("switchyard_channels_cooling", "Channels left alone after a failure.", cooling);
     let idle = app.client.idle_connections();
-    page.gauge("switchyard_upstream_connections_idle", "Upstream connections kept for the next request.", idle);
+    page.gauge(
+        "switchyard_upstream_connections_idle",
+        "Upstream connections kept for the next request.",
+        idle,
+    );
 }
 
 fn process(page: &mut Page, app: &App) {

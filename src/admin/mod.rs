@@ -106,7 +106,9 @@ where
     H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Admin, Surface::Admin, move |app, request| answered(handler(app, request)))
+    Route::new(method, path, Access::Admin, Surface::Admin, move |app, request| {
+        answered(handler(app, request))
+    })
 }
 
 fn public<H, F>(method: Method, path: &'static str, handler: H) -> Route
@@ -114,7 +116,9 @@ where
     H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(method, path, Access::Public, Surface::Admin, move |app, request| answered(handler(app, request)))
+    Route::new(method, path, Access::Public, Surface::Admin, move |app, request| {
+        answered(handler(app, request))
+    })
 }
 
 async fn answered(answer: impl Future<Output = Result<Response>>) -> Response {

@@ -8,9 +8,9 @@ use crate::http::Query;
 pub fn number(query: &Query, name: &str, default: i64, range: RangeInclusive<i64>) -> i64 {
     let number = query.get(name).and_then(|text| text.trim().parse::<f64>().ok());
     // The conversion saturates, so a number of any size ends up in the range.
-    number.filter(|number| number.is_finite()).map_or(default, |number| {
-        (number as i64).clamp(*range.start(), *range.end())
-    })
+    number
+        .filter(|number| number.is_finite())
+        .map_or(default, |number| (number as i64).clamp(*range.start(), *range.end()))
 }
 
 /// Where a list begins.

@@ -13,7 +13,9 @@ use super::errors::{AdminError, Result};
 use super::{money, paging, require_id};
 use crate::app::App;
 use crate::http::{self, Query, Request, Response};
-use crate::store::proxy_logs::{self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter};
+use crate::store::proxy_logs::{
+    self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
+};
 use crate::store::sites::{self, SiteRow};
 use crate::time::{self, Millis};
 
@@ -49,8 +51,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     app.store.flush().await;
-    let mut row =
-        proxy_logs::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Proxy log"))?;
+    let mut row = proxy_logs::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Proxy log"))?;
     let billing_details = row.billing_details.take().and_then(|text| serde_json::from_str(&text).ok());
     Ok(http::json(StatusCode::OK, &Detail { item: row.into(), billing_details }))
 }
@@ -333,7 +334,8 @@ mod tests {
     fn client_options_list_applications_before_protocols() {
         let app = |id: &str, name: &str| ClientOption::App { id: id.to_owned(), name: name.to_owned() };
         let family = |id: &str| ClientOption::Family(id.to_owned());
-        let options = client_options(vec![family("zed"), app("b", "Beta"), family("codex"), app("A", "Alpha")]);
+        let options =
+            client_options(vec![family("zed"), app("b", "Beta"), family("codex"), app("A", "Alpha")]);
         assert_eq!(
             options,
             json!([

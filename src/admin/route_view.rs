@@ -11,11 +11,11 @@ use serde::Serialize;
 use super::money;
 use crate::app::App;
 use crate::routing::{ChannelTotals, ModelPattern};
+use crate::store;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::routes::{self, ChannelRow, ChannelStats, RouteRow};
 use crate::store::sites::{self, SiteRow};
 use crate::store::tokens::{self, TokenRow};
-use crate::store;
 use crate::time;
 
 /// Everything that listing routes looks at, read once.

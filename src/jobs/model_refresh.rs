@@ -68,9 +68,7 @@ pub async fn refresh_all(app: &Arc<App>) -> Result<Vec<RefreshOutcome>, Interrup
 ///
 /// # Errors
 /// In words, when the run ended early or the store failed.
-pub async fn refresh_all_and_rebuild(
-    app: &Arc<App>,
-) -> Result<(Vec<RefreshOutcome>, RebuildCounts), String> {
+pub async fn refresh_all_and_rebuild(app: &Arc<App>) -> Result<(Vec<RefreshOutcome>, RebuildCounts), String> {
     let outcomes = refresh_all(app).await.map_err(|Interrupted| "the refresh was interrupted".to_owned())?;
     let counts = rebuild(app).await.map_err(|error| error.to_string())?;
     Ok((outcomes, counts))

@@ -79,11 +79,13 @@ impl Rows {
         let accounts: Vec<_> = self.accounts.iter().map(|row| self.account(row)).collect();
         let tokens: Vec<_> = self.tokens.iter().map(token).collect();
         let account_models = self.account_models.iter().filter(|row| row.available);
-        let account_models: Vec<_> = account_models.map(|row| (row.account_id, row.model_name.as_str())).collect();
+        let account_models: Vec<_> =
+            account_models.map(|row| (row.account_id, row.model_name.as_str())).collect();
         let token_models = self.token_models.iter().filter(|row| row.available);
         let token_models: Vec<_> = token_models.map(|row| (row.token_id, row.model_name.as_str())).collect();
         let disabled_models = self.disabled_models.iter();
-        let disabled_models: Vec<_> = disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
+        let disabled_models: Vec<_> =
+            disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
         let routes: Vec<_> = self.routes.iter().map(route).collect();
         let channels: Vec<_> = self.channels.iter().map(channel).collect();
         plan(&Inventory {
@@ -100,7 +102,8 @@ impl Rows {
     }
 
     fn account(&self, row: &accounts::AccountRow) -> AccountRow {
-        let site = self.sites.binary_search_by_key(&row.site_id, |site| site.id).ok().map(|at| &self.sites[at]);
+        let site =
+            self.sites.binary_search_by_key(&row.site_id, |site| site.id).ok().map(|at| &self.sites[at]);
         AccountRow {
             id: row.id,
             site_id: row.site_id,
@@ -133,12 +136,7 @@ impl Rows {
 }
 
 fn token(row: &tokens::TokenRow) -> TokenRow {
-    TokenRow {
-        id: row.id,
-        account_id: row.account_id,
-        usable: row.is_usable(),
-        is_default: row.is_default,
-    }
+    TokenRow { id: row.id, account_id: row.account_id, usable: row.is_usable(), is_default: row.is_default }
 }
 
 fn route(row: &routes::RouteRow) -> RouteRow {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::{money, secrets};
+use super::{money, number, secrets};
 use crate::store::Secret;
 use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode};
 use crate::store::sites::{SiteRow, SiteStatus};
@@ -54,11 +54,11 @@ pub fn row(account: &AccountRow) -> Map<String, Value> {
         "username": account.username,
         "accessToken": masked(&account.access_token).unwrap_or_default(),
         "apiToken": masked(&account.api_token),
-        "balance": money(account.balance),
-        "balanceUsed": money(account.balance_used),
-        "quota": money(account.quota),
-        "valueScore": account.value_score,
-        "unitCost": account.unit_cost,
+        "balance": number(money(account.balance)),
+        "balanceUsed": number(money(account.balance_used)),
+        "quota": number(money(account.quota)),
+        "valueScore": number(account.value_score),
+        "unitCost": account.unit_cost.map(number),
         "status": account.status.as_str(),
         "isPinned": account.is_pinned,
         "sortOrder": account.sort_order,
@@ -89,7 +89,7 @@ pub fn listed(account: &AccountRow, around: &Surroundings<'_>) -> Value {
         .insert("site".to_owned(), site.map_or(Value::Null, |site| Value::Object(super::sites::view(site))));
     object.insert("credentialMode".to_owned(), shown_mode(account).as_str().into());
     object.insert("capabilities".to_owned(), capabilities(account).to_json());
-    object.insert("todaySpend".to_owned(), money(spend).into());
+    object.insert("todaySpend".to_owned(), number(money(spend)));
     object.insert("todayReward".to_owned(), 0.into());
     object.insert("runtimeHealth".to_owned(), runtime_health(account, site_active, has_models));
     Value::Object(object)

@@ -46,7 +46,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub use auth::authorize;
 use errors::{AdminError, Result};
@@ -141,8 +141,36 @@ fn guard(app: &App, request: &Request, bucket: &Bucket) -> Result<()> {
     checked.map_err(|RetryAfterSeconds(seconds)| AdminError::too_many_requests(seconds))
 }
 
-/// USD as answers show it: six decimals (1.3).
+/// USD rounded as answers show it: six decimals (1.3), and no negative zero.
 fn money(usd: f64) -> f64 {
-    let rounded = (usd * 1e6).round() / 1e6;
-    if rounded == 0.0 { 0.0 } else { rounded } // no negative zero
+    (usd * 1e6).round() / 1e6 + 0.0
+}
+
+/// A number as people write it: `1`, not `1.0`.
+fn number(value: f64) -> Value {
+    input::whole(value).map_or_else(|| value.into(), Value::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_show_no_needless_decimals() {
+        for (value, shown) in [(1.0, "1"), (-0.0, "0"), (0.1 + 0.2, "0.30000000000000004"), (2.5, "2.5")] {
+            assert_eq!(number(value).to_string(), shown);
+        }
+        for (usd, shown) in [(0.1 + 0.2, "0.3"), (1e-9, "0"), (-1e-9, "0"), (12.3456789, "12.345679")] {
+            assert_eq!(number(money(usd)).to_string(), shown);
+        }
+    }
+
+    #[test]
+    fn every_route_is_listed_once() {
+        let routes = routes();
+        for (index, route) in routes.iter().enumerate() {
+            let same = |other: &&Route| other.method() == route.method() && other.path() == route.path();
+            assert!(!routes[..index].iter().any(|other| same(&other)), "{} {}", route.method(), route.path());
+        }
+    }
 }

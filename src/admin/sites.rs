@@ -17,7 +17,7 @@ use super::rebuild::rebuild_best_effort;
 use super::secrets;
 use super::site_input::SiteInput;
 use super::site_url::SiteUrl;
-use super::{money, require_id};
+use super::{money, number, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::store::events::{self, EventLevel, NewEvent};
@@ -42,7 +42,7 @@ pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
         .map(|site| {
             let mut object = view(site);
             let balance = balances.get(&site.id).copied().unwrap_or_default();
-            object.insert("totalBalance".to_owned(), money(balance).into());
+            object.insert("totalBalance".to_owned(), number(money(balance)));
             object.insert("subscriptionSummary".to_owned(), Value::Null);
             Value::Object(object)
         })
@@ -207,7 +207,7 @@ pub fn view(site: &SiteRow) -> Map<String, Value> {
         "externalCheckinUrl": site.external_checkin_url,
         "isPinned": site.is_pinned,
         "sortOrder": site.sort_order,
-        "globalWeight": site.global_weight,
+        "globalWeight": number(site.global_weight),
         "maxConcurrency": site.max_concurrency,
         "initializationPresetId": site.initialization_preset_id,
         "postRefreshProbeEnabled": site.post_refresh_probe_enabled,

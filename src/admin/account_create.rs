@@ -66,7 +66,9 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     };
     match <[String; 1]>::try_from(input.credentials) {
         Ok([key]) => {
-            let created = store_key(&app, &plan, &key, input.username, input.api_token).await?;
+            let model_count = prove(&app, &plan, &key).await?;
+            let stored = input.api_token.as_deref().unwrap_or(&key);
+            let created = store_key(&app, &plan, stored, input.username, model_count).await?;
             app.publish().await?;
             answer_one(&app, start_discovery(&app, created, plan.skip_model_fetch)).await
         }
@@ -74,32 +76,32 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     }
 }
 
-/// Proves one key and stores it.
+/// How many models the key lists; 0 unasked when the operator skips the proof.
+async fn prove(app: &Arc<App>, plan: &Plan, key: &str) -> Result<usize> {
+    if plan.skip_model_fetch {
+        return Ok(0);
+    }
+    let proved = models_of_key(app, &plan.site, key, plan.platform_user_id.is_some()).await;
+    proved.map(|models| models.len()).map_err(|refusal| {
+        let error = AdminError::bad_request(refusal.message).flag("requiresVerification", refusal.unproven);
+        match refusal.verdict {
+            Some(verdict) => error.flag(verdict.flag(), true),
+            None => error,
+        }
+    })
+}
+
+/// Stores a proved key.
 async fn store_key(
-    app: &Arc<App>,
+    app: &App,
     plan: &Plan,
     key: &str,
     username: Option<String>,
-    api_token: Option<String>,
+    model_count: usize,
 ) -> Result<Created> {
-    let model_count = if plan.skip_model_fetch {
-        0
-    } else {
-        let proved = models_of_key(app, &plan.site, key, plan.platform_user_id.is_some()).await;
-        proved
-            .map_err(|refusal| {
-                let error =
-                    AdminError::bad_request(refusal.message).flag("requiresVerification", refusal.unproven);
-                match refusal.verdict {
-                    Some(verdict) => error.flag(verdict.flag(), true),
-                    None => error,
-                }
-            })?
-            .len()
-    };
     let account = NewAccount {
         username,
-        api_token: Some(Secret::from(api_token.as_deref().unwrap_or(key))),
+        api_token: Some(Secret::from(key)),
         checkin_enabled: false,
         credential_mode: CredentialMode::ApiKey,
         platform_user_id: plan.platform_user_id,
@@ -171,7 +173,8 @@ fn outcome(created: &Created) -> Map<String, Value> {
     fields
 }
 
-/// Many keys: each becomes an account of its own or says why not; nothing is undone.
+/// Many keys: each becomes an account of its own or says why not; nothing is undone. They are proved
+/// side by side and stored in the order sent.
 async fn create_many(
     app: Arc<App>,
     plan: Plan,
@@ -179,26 +182,15 @@ async fn create_many(
     username: Option<String>,
 ) -> Result<Response> {
     let total = keys.len();
-    let mut waiting = keys.into_iter().enumerate();
-    let mut running = JoinSet::new();
-    let mut results: Vec<(usize, Option<String>, Result<Created>)> = Vec::with_capacity(total);
-    loop {
-        while running.len() < PARALLEL {
-            let Some((index, key)) = waiting.next() else { break };
-            let (app, plan) = (app.clone(), plan.clone());
-            let name = username.as_ref().map(|name| format!("{name} #{}", index + 1));
-            running.spawn(async move {
-                let created = store_key(&app, &plan, &key, name.clone(), None).await;
-                (index, name, created)
-            });
-        }
-        match running.join_next().await {
-            None => break,
-            Some(Ok(result)) => results.push(result),
-            Some(Err(panic)) => return Err(AdminError::internal("creating accounts", panic)),
-        }
+    let mut results = Vec::with_capacity(total);
+    for (index, (key, proved)) in prove_all(&app, &plan, keys).await?.into_iter().enumerate() {
+        let name = username.as_ref().map(|name| format!("{name} #{}", index + 1));
+        let created = match proved {
+            Ok(model_count) => store_key(&app, &plan, &key, name.clone(), model_count).await,
+            Err(refusal) => Err(refusal),
+        };
+        results.push((index, name, created));
     }
-    results.sort_by_key(|(index, _, _)| *index);
     app.publish().await?;
     let mut created_count = 0;
     let mut items = Vec::with_capacity(total);
@@ -239,6 +231,30 @@ async fn create_many(
     }
     let status = if created_count > 0 { StatusCode::OK } else { StatusCode::BAD_REQUEST };
     Ok(http::json(status, &body))
+}
+
+/// Proves the keys, a few at once; the results are in the order of the keys.
+async fn prove_all(app: &Arc<App>, plan: &Plan, keys: Vec<String>) -> Result<Vec<(String, Result<usize>)>> {
+    let mut waiting = keys.into_iter().enumerate();
+    let mut running = JoinSet::new();
+    let mut proved = Vec::new();
+    loop {
+        while running.len() < PARALLEL {
+            let Some((index, key)) = waiting.next() else { break };
+            let (app, plan) = (app.clone(), plan.clone());
+            running.spawn(async move {
+                let result = prove(&app, &plan, &key).await;
+                (index, key, result)
+            });
+        }
+        match running.join_next().await {
+            None => break,
+            Some(Ok(result)) => proved.push(result),
+            Some(Err(panic)) => return Err(AdminError::internal("proving keys", panic)),
+        }
+    }
+    proved.sort_by_key(|(index, _, _)| *index);
+    Ok(proved.into_iter().map(|(_, key, result)| (key, result)).collect())
 }
 
 /// The user id that many sites put at the end of their user names: 3 to 8 digits.

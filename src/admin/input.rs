@@ -11,7 +11,9 @@ use serde_json::{Map, Value};
 pub type Patch<T> = Option<Option<T>>;
 
 /// The longest value of an indexed text column (data.md A.1).
-const MAX_KEY_CHARS: usize = 191;
+pub const MAX_KEY_CHARS: usize = 191;
+/// A name that a list can still show.
+const MAX_NAME_CHARS: usize = 500;
 
 /// The largest integer that every JSON client reads exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
@@ -71,12 +73,12 @@ impl Fields {
         }
     }
 
-    /// Trimmed text that is neither blank nor longer than an indexed column.
+    /// Trimmed text that is neither blank nor longer than a list can show.
     pub fn name(&self, name: &str) -> Result<Option<String>, Invalid> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let text = text.trim();
-        if text.is_empty() || text.chars().count() > MAX_KEY_CHARS {
-            return Err(Invalid::field(name, "non-empty string of at most 191 characters"));
+        if text.is_empty() || text.chars().count() > MAX_NAME_CHARS {
+            return Err(Invalid::field(name, "non-empty string of at most 500 characters"));
         }
         Ok(Some(text.to_owned()))
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use hyper::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::input::{Fields, Invalid, Patch, exact_integer, whole};
+use super::input::{Fields, Invalid, MAX_KEY_CHARS, Patch, exact_integer, whole};
 use super::presets::{self, Preset};
 use super::site_url::SiteUrl;
 use crate::routing::{OutboundProxy, Platform};
@@ -17,6 +17,9 @@ use crate::store::sites::{NewEndpoint, SiteStatus};
 const MAX_ENDPOINTS: usize = 100;
 /// Enough for any real set of headers, far below what a request head may hold.
 const MAX_CUSTOM_HEADERS: usize = 64;
+const MAX_CUSTOM_HEADER_BYTES: usize = 16 * 1024;
+/// Of a proxy's address, its credentials included.
+const MAX_ADDRESS_BYTES: usize = 2000;
 const MAX_CONCURRENCY: i64 = 10_000;
 
 /// Headers that frame the message; the gateway alone decides them.
@@ -73,7 +76,7 @@ impl SiteInput {
         let mut input = Self::shared(fields)?;
         input.platform = platform;
         input.probe_enabled = switch(fields, "postRefreshProbeEnabled")?;
-        input.probe_model = fields.text("postRefreshProbeModel")?.map(|text| text.trim().to_owned());
+        input.probe_model = probe_model(fields)?;
         input.probe_scope = probe_scope(fields)?;
         input.probe_latency_threshold_ms = fields.integer("postRefreshProbeLatencyThresholdMs", 0)?;
         Ok(input)
@@ -197,7 +200,11 @@ fn address(
         return Ok(Some(None));
     }
     let text = text.trim_end_matches('/');
-    if is_valid(text) { Ok(Some(Some(text.to_owned()))) } else { Err(invalid()) }
+    if text.len() <= MAX_ADDRESS_BYTES && is_valid(text) {
+        Ok(Some(Some(text.to_owned())))
+    } else {
+        Err(invalid())
+    }
 }
 
 /// Where a site's or an account's requests are sent through.
@@ -249,7 +256,11 @@ fn custom_headers(fields: &Fields) -> Result<Patch<String>, Invalid> {
         return Ok(Some(None));
     }
     // A map of texts to texts always serialises.
-    Ok(Some(Some(serde_json::to_string(&headers).map_err(|_| shape())?)))
+    let canonical = serde_json::to_string(&headers).map_err(|_| shape())?;
+    if canonical.len() > MAX_CUSTOM_HEADER_BYTES {
+        return Err(Invalid::field("customHeaders", "at most 16 KiB of headers"));
+    }
+    Ok(Some(Some(canonical)))
 }
 
 fn endpoints(fields: &Fields) -> Result<Option<Vec<NewEndpoint>>, Invalid> {
@@ -290,6 +301,15 @@ fn endpoint(index: usize, item: &Value) -> Result<NewEndpoint, Invalid> {
             .ok_or_else(|| Invalid::field(&field(".sortOrder"), "non-negative integer"))?,
     };
     Ok(NewEndpoint { url: url.canonical(), enabled, sort_order })
+}
+
+fn probe_model(fields: &Fields) -> Result<Option<String>, Invalid> {
+    let name = "postRefreshProbeModel";
+    let Some(text) = fields.text(name)?.map(str::trim) else { return Ok(None) };
+    if text.chars().count() > MAX_KEY_CHARS {
+        return Err(Invalid::field(name, "string of at most 191 characters"));
+    }
+    Ok(Some(text.to_owned()))
 }
 
 fn probe_scope(fields: &Fields) -> Result<Option<&'static str>, Invalid> {

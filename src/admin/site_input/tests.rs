@@ -15,7 +15,7 @@ fn update(field: &str, value: &Value) -> Result<SiteInput, Invalid> {
 #[test]
 fn a_bad_value_is_refused_by_name() {
     let cases = [
-        ("name", vec![json!(null), json!(1), json!(""), json!("  "), json!([]), json!("x".repeat(192))]),
+        ("name", vec![json!(null), json!(1), json!(""), json!("  "), json!([]), json!("x".repeat(501))]),
         ("url", vec![json!(null), json!(1), json!(""), json!("ftp://x"), json!("not a url"), json!({})]),
         ("platform", vec![json!(null), json!(1), json!(""), json!("azure"), json!([])]),
         ("status", vec![json!(null), json!(""), json!(true), json!("paused"), json!([])]),
@@ -55,7 +55,7 @@ fn a_bad_value_is_refused_by_name() {
             ],
         ),
         ("postRefreshProbeEnabled", vec![json!(null), json!("x")]),
-        ("postRefreshProbeModel", vec![json!(null), json!(1)]),
+        ("postRefreshProbeModel", vec![json!(null), json!(1), json!("x".repeat(192))]),
         ("postRefreshProbeScope", vec![json!(null), json!("some")]),
         ("postRefreshProbeLatencyThresholdMs", vec![json!(null), json!(-1), json!("1")]),
     ];

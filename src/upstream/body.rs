@@ -1,12 +1,8 @@
 //! The body of an answer, and the connection that it arrives on.
 //!
 //! The body owns the connection and drives it: `poll_frame` polls the connection (which reads the socket and decodes),
-//! then takes what it has decoded. Chunks that are ready together leave as one frame, so that a burst of small events
-//! costs one write to the client instead of one each.
-//!
-//! Two kinds of poll keep this cheap. While there may be more to take, the connection is polled *quietly*, with a waker
-//! that does nothing: hyper wakes whoever waits on its internal channel, which would be this very task, in vain. Only
-//! when nothing is left is it polled once more with the task's waker, which then waits on the socket alone.
+//! then takes what it has decoded; [`Wire`] tells when that is worth doing. Chunks that are ready together leave as one
+//! frame, so that a burst of small events costs one write to the client instead of one each.
 
 use std::mem;
 use std::pin::Pin;
@@ -19,11 +15,18 @@ use hyper::body::Incoming;
 
 use super::decode::Decoder;
 use super::error::BodyError;
-use super::pool::{Pool, Wire};
+use super::pool::Pool;
+use super::wire::Wire;
 use crate::routing::Origin;
 
-/// A frame with this many bytes leaves without waiting for more: the gain of one write less is spent, copying is not.
+/// Chunks are joined until a frame has this many bytes.
 const JOIN_BELOW: usize = 32 * 1024;
+
+/// A chunk of this size is worth a write of its own: one write less would not pay for copying it.
+const LARGE: usize = 8 * 1024;
+
+/// What is cheaper to copy than a read buffer is to allocate.
+const SMALL: usize = 1024;
 
 /// The body of an upstream's answer. Dropping it before its end closes the connection at once; at its end the connection
 /// goes back to the pool.
@@ -123,41 +126,40 @@ impl RawBody {
         if let Some(error) = self.error.take() {
             return Poll::Ready(Some(Err(error)));
         }
+        // The body gets its data from the connection, which is driven right here: nobody else has to wake us for it.
         let mut quiet = Context::from_waker(Waker::noop());
         let mut joined = Joined::default();
-        let mut driven = Driven::Not;
+        let mut driven = false;
         while !self.ended {
             match Pin::new(&mut self.incoming).poll_frame(&mut quiet) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    driven = Driven::Not;
+                    driven = false;
                     // Trailers are dropped: no dialect has any.
-                    if let Ok(data) = frame.into_data() {
-                        joined.push(data);
-                    }
+                    let data = frame.into_data().unwrap_or_default();
+                    let is_large = data.len() >= LARGE;
+                    joined.push(data);
                     if self.incoming.is_end_stream() {
                         self.end();
-                    } else if joined.len() >= JOIN_BELOW {
+                    } else if is_large || joined.len() >= JOIN_BELOW {
                         break;
                     }
                 }
-                Poll::Ready(Some(Err(error))) => {
-                    let error = self.fail(BodyError::of_body(&error));
-                    self.error = Some(error);
-                }
+                Poll::Ready(Some(Err(error))) => self.error = Some(self.fail(BodyError::of_body(&error))),
                 Poll::Ready(None) => self.end(),
-                Poll::Pending => match (driven, &mut self.wire) {
-                    (Driven::Not, Some(wire)) => {
-                        wire.drive(&mut quiet);
-                        driven = Driven::Quietly;
+                Poll::Pending => match &mut self.wire {
+                    Some(wire) if wire.is_closed() => self.wire = None, // which makes the body say what it lacks
+                    // Once per chunk: a connection that gives nothing and still has news wants the runtime to go on.
+                    Some(wire) if !driven && wire.has_news() => {
+                        joined.let_go();
+                        wire.drive();
+                        driven = true;
                     }
-                    (_, Some(wire)) if wire.is_closed() => self.wire = None, // which makes the body say what it lacks
-                    (Driven::Quietly, Some(_)) if joined.len() > 0 => break,
-                    (Driven::Quietly, Some(wire)) => {
-                        wire.drive(cx);
-                        driven = Driven::Waiting;
+                    Some(_) if joined.len() > 0 => break,
+                    Some(wire) => {
+                        wire.wait(cx.waker());
+                        return Poll::Pending;
                     }
-                    (Driven::Waiting, Some(_)) => return Poll::Pending,
-                    (_, None) => {
+                    None => {
                         self.error = Some(self.fail(BodyError::closed("the upstream's connection is gone")))
                     }
                 },
@@ -172,9 +174,11 @@ impl RawBody {
     /// The whole answer has been read: what it came on may serve again.
     fn end(&mut self) {
         self.ended = true;
-        if let Some(mut wire) = self.wire.take()
-            && wire.is_reusable()
-        {
+        let Some(mut wire) = self.wire.take() else { return };
+        if !wire.is_reusable() {
+            wire.drive();
+        }
+        if wire.is_reusable() {
             self.pool.keep(&self.origin, wire);
         }
     }
@@ -185,15 +189,6 @@ impl RawBody {
         self.wire = None;
         error
     }
-}
-
-/// How far the connection has been driven since the last chunk was taken from it.
-#[derive(Clone, Copy)]
-enum Driven {
-    Not,
-    Quietly,
-    /// With the task's waker: it will be woken when there is more.
-    Waiting,
 }
 
 impl Drop for RawBody {
@@ -246,6 +241,16 @@ impl Joined {
                 *self = Self::Many(bytes);
             }
             Self::Many(bytes) => bytes.extend_from_slice(&chunk),
+        }
+    }
+
+    /// Copies a small chunk out of the buffer that the connection reads into: as long as it is held there, the next
+    /// read needs a new buffer, which costs more.
+    fn let_go(&mut self) {
+        if let Self::One(bytes) = self
+            && bytes.len() <= SMALL
+        {
+            *bytes = Bytes::copy_from_slice(bytes);
         }
     }
 

@@ -8,12 +8,10 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::client::conn::http1;
 use hyper::http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING,
 };
 use hyper::http::{Method, Request, Response, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::time::Instant;
@@ -22,12 +20,10 @@ use super::body::{RawBody, UpstreamBody};
 use super::decode::Decoder;
 use super::dial::Dialer;
 use super::error::{ErrorKind, SendError};
-use super::pool::{Pool, Wire};
+use super::pool::Pool;
 use super::request::RequestBody;
+use super::wire::Wire;
 use crate::routing::Origin;
-
-/// Bounds the head of an answer, and what one connection holds of a body that nobody reads.
-const BUFFER: usize = 64 * 1024;
 
 /// From this idle time on a kept connection may be about to be closed by the other side just as it is used again.
 /// Servers that close idle connections wait for seconds, so that one used at a high rate need not pay for the doubt.
@@ -87,9 +83,10 @@ impl Client {
     where
         B: Into<RequestBody>,
     {
-        let mut request = prepare(origin, request.map(Into::into))?;
+        let mut request = request.map(Into::into);
+        prepare(origin, &mut request)?;
         let bodiless = *request.method() == Method::HEAD;
-        if let Some(wire) = self.pool.checkout(origin) {
+        while let Some(wire) = self.pool.checkout(origin) {
             let spare = if wire.idle_for() >= DOUBTFUL_AFTER { copy(&request) } else { None };
             let sent_at = Instant::now();
             match exchange(wire, request).await {
@@ -98,17 +95,15 @@ impl Client {
                 Err(Failure::Broken(error)) => match spare {
                     Some(spare) if error.kind() == ErrorKind::Closed && sent_at.elapsed() < DIES_WITHIN => {
                         request = spare;
+                        break;
                     }
                     _ => return Err(error),
                 },
             }
         }
         let stream = self.dialer.dial(origin).await?;
-        let mut http = http1::Builder::new();
-        http.max_buf_size(BUFFER);
-        let (sender, connection) =
-            http.handshake(TokioIo::new(stream)).await.map_err(|error| SendError::of_exchange(&error))?;
-        match exchange(Wire::new(sender, connection), request).await {
+        let wire = Wire::new(stream).await.map_err(|error| SendError::of_exchange(&error))?;
+        match exchange(wire, request).await {
             Ok((response, wire)) => self.receive(origin, response, wire, bodiless),
             Err(Failure::Broken(error)) => Err(error),
             Err(Failure::Unsent(_)) => Err(SendError::new(
@@ -173,16 +168,23 @@ async fn exchange(
     mut wire: Box<Wire>,
     request: Request<RequestBody>,
 ) -> Result<(Response<Incoming>, Box<Wire>), Failure> {
-    // The response is only ever made by the connection, which is driven right here with the task's waker: asking for it
-    // quietly misses nothing, and spares the wake-up that hyper sends to whoever waits for it. `unconstrained` because
-    // tokio's budget would answer "not yet" and wake that silent waker.
+    // The response is only ever made by the connection, which is driven right here: nobody else has to wake us for it.
+    // `unconstrained` because tokio's budget would answer "not yet" to a response that is there.
     let response = tokio::task::unconstrained(wire.sender.try_send_request(request));
     let mut response = pin!(response);
+    let mut started = false;
     let result = poll_fn(|cx| {
-        wire.drive(cx);
+        if !started || wire.has_news() {
+            wire.drive();
+            started = true;
+        }
         match response.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Poll::Ready(Some(result)),
             Poll::Pending if wire.is_closed() => Poll::Ready(None),
-            result => result.map(Some),
+            Poll::Pending => {
+                wire.wait(cx.waker());
+                Poll::Pending
+            }
         }
     })
     .await;
@@ -199,7 +201,7 @@ async fn exchange(
     }
 }
 
-fn prepare(origin: &Origin, mut request: Request<RequestBody>) -> Result<Request<RequestBody>, SendError> {
+fn prepare(origin: &Origin, request: &mut Request<RequestBody>) -> Result<(), SendError> {
     if request.uri().authority().is_some() {
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
@@ -220,7 +222,7 @@ fn prepare(origin: &Origin, mut request: Request<RequestBody>) -> Result<Request
     headers.remove(CONTENT_LENGTH);
     headers.remove(TRANSFER_ENCODING);
     headers.remove(CONNECTION);
-    Ok(request)
+    Ok(())
 }
 
 fn copy(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {

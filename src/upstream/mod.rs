@@ -3,7 +3,8 @@
 //! ```text
 //! client     send: one exchange on a pooled connection          fetch: a whole answer, bounded
 //! body       the answer's body; drives the connection it came on, and hands it back at its end
-//! pool       idle connections, by origin            dial: TCP, outbound proxies, TLS
+//! wire       one connection, driven by its exchange  pool: the idle ones, by origin
+//! dial       TCP, outbound proxies, TLS
 //! decode     gzip, deflate, br, zstd, for upstreams that compress unasked
 //! platforms  the requests of the management calls, by platform
 //! ```
@@ -26,6 +27,7 @@ mod request;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 pub use body::UpstreamBody;
 pub use client::{Client, ClientOptions, roots_from_pem};

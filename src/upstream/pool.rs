@@ -1,70 +1,24 @@
 //! Idle connections, by origin.
 //!
 //! Last in, first out: the warmest connection serves next and the surplus of a burst ages out. There is no limit to how
-//! many are kept (one would cost a handshake per request above it); they leave after [`IDLE_LIMIT`], when the upstream
-//! closes them, or when they are found closed on checkout.
+//! many are kept (one would cost a handshake per request above it); they leave after [`IDLE_LIMIT`], or when the
+//! upstream closes them, which a sweep or the next checkout finds.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use hyper::client::conn::http1::{Connection, SendRequest};
-use hyper_util::rt::TokioIo;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
-use super::request::RequestBody;
-use super::stream::Stream;
+use super::wire::Wire;
 use crate::routing::Origin;
 
 /// How long a connection is kept unused. Most servers close theirs after 60 to 75 seconds.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 const SWEEP_EVERY: Duration = Duration::from_secs(15);
 const SHARDS: usize = 16;
-
-/// One HTTP/1.1 connection: the half that takes requests and the half that does the work when polled.
-pub(crate) struct Wire {
-    pub(crate) sender: SendRequest<RequestBody>,
-    connection: Connection<TokioIo<Stream>, RequestBody>,
-    /// The connection's future has completed and must not be polled again.
-    closed: bool,
-    idle_since: Instant,
-}
-
-impl Wire {
-    pub(crate) fn new(
-        sender: SendRequest<RequestBody>,
-        connection: Connection<TokioIo<Stream>, RequestBody>,
-    ) -> Box<Self> {
-        Box::new(Self { sender, connection, closed: false, idle_since: Instant::now() })
-    }
-
-    /// Does what work there is: writes, reads, parses.
-    pub(crate) fn drive(&mut self, cx: &mut Context<'_>) {
-        // An error is not lost here: hyper has already given it to the response or to its body.
-        if !self.closed && matches!(Pin::new(&mut self.connection).poll(cx), Poll::Ready(_)) {
-            self.closed = true;
-        }
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
-    }
-
-    /// Whether the last exchange is over on both sides, the peer has not hung up, and it has sent nothing unasked.
-    pub(crate) fn is_reusable(&mut self) -> bool {
-        self.drive(&mut Context::from_waker(Waker::noop()));
-        !self.closed && self.sender.is_ready()
-    }
-
-    pub(crate) fn idle_for(&self) -> Duration {
-        self.idle_since.elapsed()
-    }
-}
 
 type Idle = HashMap<Arc<Origin>, Vec<Box<Wire>>, BuildHasherDefault<OriginHasher>>;
 
@@ -78,10 +32,13 @@ impl Pool {
         Arc::new(Self { shards: Default::default(), sweeper: OnceLock::new() })
     }
 
-    /// A kept connection to `origin` that is still open as far as this side can tell.
+    /// A kept connection to `origin` that is still open as far as this side has heard.
     pub(crate) fn checkout(&self, origin: &Arc<Origin>) -> Option<Box<Wire>> {
         loop {
             let mut wire = lock(self.shard(origin)).get_mut(origin)?.pop()?;
+            if wire.has_news() {
+                wire.drive();
+            }
             if wire.is_reusable() {
                 return Some(wire);
             }
@@ -90,7 +47,7 @@ impl Pool {
 
     /// Keeps a connection whose exchange is over.
     pub(crate) fn keep(self: &Arc<Self>, origin: &Arc<Origin>, mut wire: Box<Wire>) {
-        wire.idle_since = Instant::now();
+        wire.rest();
         let mut shard = lock(self.shard(origin));
         match shard.get_mut(origin) {
             Some(wires) => wires.push(wire),

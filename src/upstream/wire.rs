@@ -1,0 +1,136 @@
+//! One HTTP/1.1 connection, driven by the exchange that uses it.
+//!
+//! hyper's connection is a future that must be polled for anything to happen on it; usually a task of its own does that
+//! and hands every chunk over by waking another. Here whoever wants the answer polls it, and what it asks to be woken by
+//! is a [`Bell`] that belongs to the connection. The bell tells two things apart that a task's waker cannot:
+//!
+//! - whether anything has happened since the last look: if not, polling the connection again would be in vain;
+//! - whether the task waits. hyper also wakes whoever waits on its channels, which is this very task in the middle of
+//!   its work, and data arrives while the task writes what came before: neither needs to wake it.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::time::Instant;
+
+use super::request::RequestBody;
+use super::stream::Stream;
+
+/// Bounds the head of an answer, and what one connection holds of a body that nobody reads.
+const BUFFER: usize = 64 * 1024;
+
+pub(crate) struct Wire {
+    pub(crate) sender: SendRequest<RequestBody>,
+    connection: Connection<TokioIo<Stream>, RequestBody>,
+    /// The connection's future has completed and must not be polled again.
+    closed: bool,
+    bell: Arc<Bell>,
+    /// The bell as hyper takes it.
+    rope: Waker,
+    idle_since: Instant,
+}
+
+impl Wire {
+    pub(crate) async fn new(stream: Stream) -> hyper::Result<Box<Self>> {
+        let (sender, connection) =
+            http1::Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(stream)).await?;
+        let bell = Arc::new(Bell::default());
+        let rope = Waker::from(Arc::clone(&bell));
+        Ok(Box::new(Self { sender, connection, closed: false, bell, rope, idle_since: Instant::now() }))
+    }
+
+    /// Does what work there is: writes, reads, parses.
+    pub(crate) fn drive(&mut self) {
+        self.bell.rung.store(false, SeqCst);
+        // An error is not lost here: hyper has already given it to the response or to its body.
+        let work = Pin::new(&mut self.connection);
+        if !self.closed && matches!(work.poll(&mut Context::from_waker(&self.rope)), Poll::Ready(_)) {
+            self.closed = true;
+        }
+    }
+
+    /// Whether there may be work since the connection was last driven.
+    pub(crate) fn has_news(&self) -> bool {
+        self.bell.rung.load(SeqCst)
+    }
+
+    /// Has the task woken at the next news. To be called last before returning [`Poll::Pending`].
+    pub(crate) fn wait(&self, task: &Waker) {
+        self.bell.wait(task);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether the last exchange is over on both sides, and the connection has stayed open and silent since, as far as
+    /// it was looked at.
+    pub(crate) fn is_reusable(&self) -> bool {
+        !self.closed && self.sender.is_ready()
+    }
+
+    /// To be called when it goes to rest: from now on the bell rings if the upstream hangs up or speaks unasked.
+    pub(crate) fn rest(&mut self) {
+        self.bell.rest();
+        self.idle_since = Instant::now();
+    }
+
+    pub(crate) fn idle_for(&self) -> Duration {
+        self.idle_since.elapsed()
+    }
+}
+
+#[derive(Default)]
+struct Bell {
+    /// Something has happened since the connection was last driven.
+    rung: AtomicBool,
+    /// The task has returned `Pending` and must be woken.
+    waiting: AtomicBool,
+    task: Mutex<Option<Waker>>,
+}
+
+impl Bell {
+    /// Either a ring that comes after this wakes the task, or one that came before is seen here.
+    fn wait(&self, task: &Waker) {
+        *self.task() = Some(task.clone());
+        self.waiting.store(true, SeqCst);
+        if self.rung.load(SeqCst) {
+            self.call();
+        }
+    }
+
+    fn call(&self) {
+        if self.waiting.swap(false, SeqCst) {
+            let task = self.task().take();
+            if let Some(task) = task {
+                task.wake();
+            }
+        }
+    }
+
+    fn rest(&self) {
+        self.waiting.store(false, SeqCst);
+        self.rung.store(false, SeqCst);
+        *self.task() = None;
+    }
+
+    fn task(&self) -> MutexGuard<'_, Option<Waker>> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, SeqCst);
+        self.call();
+    }
+}

@@ -57,10 +57,12 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
         other => other.into(),
     })?;
     app.publish().await?;
-    if change.refreshes_models && (!change.may_recover || recovers(&app, id).await?) {
+    // An account that stays expired keeps its models and channels as they are.
+    let is_proved = !change.may_recover || (change.refreshes_models && recovers(&app, id).await?);
+    if is_proved && change.refreshes_models {
         model_refresh::refresh_account(&app, id).await;
     }
-    if change.refreshes_models || change.moves_status {
+    if is_proved && (change.refreshes_models || change.moves_status) {
         rebuild_best_effort(&app).await;
     }
     let account = find(&app, id).await?;

@@ -233,7 +233,12 @@ fn tagged_message(row: &LogItem) -> Option<String> {
         ("usage", row.usage_source.as_deref()),
     ];
     let tags = tags.into_iter().filter_map(|(name, value)| value.map(|value| format!("[{name}:{value}]")));
-    let parts: Vec<String> = tags.chain(row.error_message.clone()).collect();
+    let mut parts: Vec<String> = tags.collect();
+    if let Some(text) = &row.error_message {
+        // What an upstream said may name its path already.
+        let repeated = parts.iter().find_map(|tag| text.strip_prefix(tag.as_str()));
+        parts.push(repeated.unwrap_or(text).trim_start().to_owned());
+    }
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
@@ -301,6 +306,15 @@ mod tests {
                 "[client:codex] [session:s1] [downstream:/v1/responses] [upstream:/v1/chat/completions] \
                  [usage:upstream] refused"
             )
+        );
+        let named = LogItem {
+            upstream_path: Some("/v1/messages".to_owned()),
+            error_message: Some("[upstream:/v1/messages] Upstream returned HTTP 500".to_owned()),
+            ..row()
+        };
+        assert_eq!(
+            tagged_message(&named).as_deref(),
+            Some("[upstream:/v1/messages] Upstream returned HTTP 500")
         );
     }
 

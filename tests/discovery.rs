@@ -157,3 +157,20 @@ fn an_unreachable_proxy_is_never_gone_around() {
     gateway.admin().post("/api/accounts", &account).expect(400);
     assert!(upstream.asked().is_empty(), "no direct connection was made");
 }
+
+#[test]
+fn an_accounts_own_proxy_is_never_gone_around_either() {
+    let upstream = Upstream::start(&["kept"]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    let closed = Upstream::start(&[]);
+    let proxy = closed.url();
+    closed.refuse();
+    let asked = upstream.asked().len();
+    let path = format!("/api/accounts/{}", account["id"]);
+    gateway.admin().put(&path, &json!({"proxyUrl": proxy})).expect(200);
+    let rebuilt = gateway.admin().post("/api/routes/rebuild", &json!({"wait": true})).expect(200);
+    assert_eq!(rebuilt["refresh"][0]["status"], "failed");
+    assert_eq!(upstream.asked().len(), asked, "no direct connection was made");
+    assert_eq!(gateway.models(), ["kept"]);
+}

@@ -5,15 +5,16 @@
 //! names its account, site and token without anything secret.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use super::money;
 use crate::app::App;
-use crate::routing::{ChannelTotals, ModelPattern};
+use crate::routing::{ChannelLive, ModelPattern};
 use crate::store;
 use crate::store::accounts::{self, AccountRow};
-use crate::store::routes::{self, ChannelRow, ChannelStats, RouteRow};
+use crate::store::routes::{self, ChannelRow, RouteRow};
 use crate::store::sites::{self, SiteRow};
 use crate::store::tokens::{self, TokenRow};
 use crate::time;
@@ -80,7 +81,7 @@ impl RouteBook {
     }
 
     pub fn listed<'a>(&'a self, app: &App, channel: &'a ChannelRow) -> ListedChannel<'a> {
-        let live = app.live.channel(channel.id, || totals(&channel.stats)).totals();
+        let live = live(app, channel).totals();
         let pattern = self.routes.get(&channel.route_id).filter(|route| is_exact(route));
         let own = channel.source_model.as_deref().filter(|model| !model.is_empty());
         let token = channel.token_id.and_then(|id| self.tokens.get(&id));
@@ -125,20 +126,9 @@ fn is_exact(route: &RouteRow) -> bool {
     !is_group(route) && ModelPattern::stored(&route.model_pattern).is_exact()
 }
 
-/// The stored counters, for a channel that memory does not know yet.
-fn totals(stats: &ChannelStats) -> ChannelTotals {
-    let count = |value: i64| u64::try_from(value).unwrap_or(0);
-    ChannelTotals {
-        success: count(stats.success_count),
-        fail: count(stats.fail_count),
-        latency_ms: count(stats.total_latency_ms),
-        cost_nano: (stats.total_cost * 1e9).round() as u64,
-        consecutive_fail: count(stats.consecutive_fail_count),
-        last_used: stats.last_used_at,
-        last_selected: stats.last_selected_at,
-        last_fail: stats.last_fail_at,
-        cooldown_until: stats.cooldown_until,
-    }
+/// What moves on a channel; one that memory does not know yet starts from what is stored.
+pub fn live(app: &App, channel: &ChannelRow) -> Arc<ChannelLive> {
+    app.live.channel(channel.id, || channel.stats.totals())
 }
 
 /// What every listing says of a route.

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::errors::{AdminError, Result};
 use super::input::Fields;
-use super::route_view::{ListedRoute, LiteRoute, RouteBook, RouteSummary};
+use super::route_view::{ListedRoute, LiteRoute, RouteBook, RouteSummary, live};
 use super::tasks::queued;
 use super::{guard, require_id};
 use crate::app::App;
@@ -49,14 +49,15 @@ pub async fn clear_cooldown(app: Arc<App>, request: Request) -> Result<Response>
     let id = require_id(&request)?;
     let book = RouteBook::read(&app).await?;
     let route = book.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
-    let channels: Vec<i64> = book.channels(route).map(|channel| channel.id).collect();
+    let channels: Vec<_> = book.channels(route).collect();
+    let ids: Vec<i64> = channels.iter().map(|channel| channel.id).collect();
     // Failures on their way to the store must not arrive there after the clearing.
     app.store.flush().await;
-    routes::clear_failures(&app.store, &channels).await?;
-    for id in &channels {
-        app.live.channel(*id, Default::default).clear_cooldown();
+    routes::clear_failures(&app.store, &ids).await?;
+    for channel in channels {
+        live(&app, channel).clear_cooldown();
     }
-    Ok(http::json(StatusCode::OK, &json!({ "success": true, "clearedChannels": channels.len() })))
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "clearedChannels": ids.len() })))
 }
 
 /// `POST /api/routes/rebuild`

@@ -24,6 +24,8 @@ use crate::app::App;
 use crate::routing::{Site, pool};
 use crate::store::accounts::{self, AccountRow, Health};
 use crate::store::availability::{self, Discovered};
+use crate::store::sites::{self, SiteStatus};
+use crate::store::snapshot::site_of_account;
 use crate::store::{self, Secret};
 use crate::time::now_ms;
 use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind};
@@ -133,10 +135,12 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
     let Some(account) = accounts::get(&app.store, id).await? else {
         return Ok(RefreshOutcome::not_found(id));
     };
-    let site = app.snapshot.load().site(account.site_id).cloned();
-    let Some(site) = site.filter(|site| site.active) else {
+    let site = sites::get(&app.store, account.site_id).await?;
+    let Some(site) = site.filter(|site| site.status == SiteStatus::Active) else {
         return Ok(RefreshOutcome::skipped(id, "site_disabled", "site is disabled"));
     };
+    let settings = app.settings.load_full();
+    let site = site_of_account(&site, &account, &app.live, settings.system_proxy_url.as_deref());
     if !is_active(&account) {
         return Ok(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active"));
     }

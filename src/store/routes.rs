@@ -1,7 +1,9 @@
 //! Routes, their group links, and the channels that serve them (admin-ops-2.md 11).
 
 use super::sql::{Row, Statement, Value, marks};
+use super::telemetry::NANO_PER_USD;
 use super::{Result, Store};
+use crate::routing::ChannelTotals;
 use crate::routing::rebuild::{Credential, Plan};
 use crate::time::{Millis, now_ms};
 
@@ -62,6 +64,24 @@ pub struct ChannelStats {
 
 /// How many ids one statement names at most: every database takes that many arguments.
 const MAX_MARKS: usize = 500;
+
+impl ChannelStats {
+    /// The same, as memory keeps it.
+    pub fn totals(&self) -> ChannelTotals {
+        let count = |value: i64| u64::try_from(value).unwrap_or(0);
+        ChannelTotals {
+            success: count(self.success_count),
+            fail: count(self.fail_count),
+            latency_ms: count(self.total_latency_ms),
+            cost_nano: (self.total_cost * NANO_PER_USD).round() as u64,
+            consecutive_fail: count(self.consecutive_fail_count),
+            last_used: self.last_used_at,
+            last_selected: self.last_selected_at,
+            last_fail: self.last_fail_at,
+            cooldown_until: self.cooldown_until,
+        }
+    }
+}
 
 /// All routes by id.
 pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {

@@ -12,14 +12,13 @@ use hyper::http::{HeaderName, HeaderValue};
 use serde::de::{Deserializer, MapAccess, Visitor};
 
 use super::accounts::{AccountRow, AccountStatus};
-use super::routes::{ChannelRow, ChannelStats, RouteRow};
+use super::routes::{ChannelRow, RouteRow};
 use super::sites::{EndpointRow, SiteRow, SiteStatus};
-use super::telemetry::NANO_PER_USD;
 use super::tokens::TokenRow;
 use super::{Result, Secret, Store, accounts, routes, sites, tokens};
 use crate::routing::{
-    self, Account, BaseUrl, Channel, ChannelTotals, Endpoint, EndpointLive, EndpointState, LiveTable,
-    ModelPattern, OutboundProxy, Platform, Route, RouteMode, Site, Snapshot, Strategy, Weights,
+    self, Account, BaseUrl, Channel, Endpoint, EndpointLive, EndpointState, LiveTable, ModelPattern,
+    OutboundProxy, Platform, Route, RouteMode, Site, Snapshot, Strategy, Weights,
 };
 
 /// Reads everything and builds the snapshot. Live values of channels and endpoints that are gone
@@ -40,8 +39,7 @@ pub async fn load(
         &channel_rows.iter().map(|row| row.id).collect(),
         &site_rows.iter().flat_map(|site| &site.endpoints).map(|row| row.id).collect::<HashSet<_>>(),
     );
-    let system_proxy = parse_proxy("the system proxy", system_proxy_url.unwrap_or_default());
-    let builder = Builder { live, system_proxy };
+    let builder = Builder::new(live, system_proxy_url);
     let sites: HashMap<i64, (&SiteRow, Arc<Site>)> = site_rows
         .iter()
         .map(|row| (row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row))))))
@@ -67,6 +65,18 @@ pub async fn load(
     Ok(Snapshot::new(routes, sites, weights))
 }
 
+/// A site as calls for one of its accounts see it: through the account's outbound proxy when it has one.
+pub fn site_of_account(
+    site: &SiteRow,
+    account: &AccountRow,
+    live: &LiveTable,
+    system_proxy_url: Option<&str>,
+) -> Site {
+    let builder = Builder::new(live, system_proxy_url);
+    let proxy = builder.proxy_of_account(account).unwrap_or_else(|| builder.proxy_of_site(site));
+    builder.site(site, proxy)
+}
+
 /// Where connections go out: directly, through a proxy, or, for the reason given, not at all.
 type Outbound = Result<Option<Arc<OutboundProxy>>, String>;
 
@@ -75,7 +85,12 @@ struct Builder<'a> {
     system_proxy: Outbound,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    fn new(live: &'a LiveTable, system_proxy_url: Option<&str>) -> Self {
+        let system_proxy = parse_proxy("the system proxy", system_proxy_url.unwrap_or_default());
+        Self { live, system_proxy }
+    }
+
     /// The site's own proxy, else the system's when it asks for it (upstreams.md 12.1).
     fn proxy_of_site(&self, site: &SiteRow) -> Outbound {
         match &site.proxy_url {
@@ -199,7 +214,7 @@ impl Builder<'_> {
             weight: row.weight.max(0),
             enabled: row.enabled,
             credential: credential(row, account_row, token),
-            live: self.live.channel(row.id, || totals(&row.stats)),
+            live: self.live.channel(row.id, || row.stats.totals()),
         }
     }
 }
@@ -215,21 +230,6 @@ fn credential(channel: &ChannelRow, account: &AccountRow, token: Option<&TokenRo
         account.api_token.as_ref()
     };
     chosen.filter(|secret| !secret.expose().trim().is_empty()).cloned()
-}
-
-fn totals(stats: &ChannelStats) -> ChannelTotals {
-    let count = |value: i64| u64::try_from(value).unwrap_or(0);
-    ChannelTotals {
-        success: count(stats.success_count),
-        fail: count(stats.fail_count),
-        latency_ms: count(stats.total_latency_ms),
-        cost_nano: (stats.total_cost * NANO_PER_USD).round() as u64,
-        consecutive_fail: count(stats.consecutive_fail_count),
-        last_used: stats.last_used_at,
-        last_selected: stats.last_selected_at,
-        last_fail: stats.last_fail_at,
-        cooldown_until: stats.cooldown_until,
-    }
 }
 
 fn build_route(row: &RouteRow, channels: Vec<Arc<Channel>>) -> Route {

@@ -1,0 +1,140 @@
+use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::advance;
+
+use super::*;
+
+fn spec(title: &str, dedupe_key: Option<&str>) -> Spec {
+    Spec { kind: "route", title: title.to_owned(), dedupe_key: dedupe_key.map(str::to_owned) }
+}
+
+/// A registry and the notices it gave.
+fn tasks() -> (Tasks, mpsc::UnboundedReceiver<Notice>) {
+    let (tell, notices) = mpsc::unbounded_channel();
+    let tasks = Tasks::new(Arc::new(Crew::default()), move |notice| {
+        tell.send(notice).ok();
+        std::future::ready(())
+    });
+    (tasks, notices)
+}
+
+/// Waits for the notice of the end of a task, and for the task to show it.
+async fn ended(notices: &mut mpsc::UnboundedReceiver<Notice>) -> Notice {
+    loop {
+        let notice = notices.recv().await.expect("the registry lives");
+        if !notice.message.ends_with(" started") {
+            tokio::task::yield_now().await;
+            return notice;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_task_goes_from_pending_to_succeeded_and_keeps_its_result() {
+    let (tasks, mut notices) = tasks();
+    let started = tasks.start(spec("Sync", None), |progress| async move {
+        progress.log("half way");
+        Ok(Done { message: "synced".to_owned(), result: json!({"models": 2}) })
+    });
+    assert_eq!((started.reused, started.status), (false, Status::Pending));
+    assert!(!ended(&mut notices).await.failed);
+    let task = tasks.get(&started.id).expect("the task is kept");
+    assert_eq!(task.status, Status::Succeeded);
+    assert_eq!((task.message.as_str(), task.result), ("synced", Some(json!({"models": 2}))));
+    assert!(task.started_at.is_some() && task.finished_at.is_some());
+    let lines: Vec<_> = task.logs.iter().map(|line| (line.seq, line.message.as_str())).collect();
+    assert_eq!(lines, [(1, "Sync queued"), (2, "half way"), (3, "synced")]);
+}
+
+#[tokio::test]
+async fn an_error_and_a_panic_both_end_as_failed() {
+    let (tasks, mut notices) = tasks();
+    let refused = tasks.start(spec("Sync", None), |_| async { Err("no route".to_owned()) });
+    let notice = ended(&mut notices).await;
+    assert_eq!((notice.failed, notice.message.as_str()), (true, "Sync failed: no route"));
+    assert_eq!(tasks.get(&refused.id).expect("kept").error.as_deref(), Some("no route"));
+
+    let broken = tasks.start(spec("Sync", None), |_| async { panic!("secret detail") });
+    assert!(ended(&mut notices).await.failed);
+    let task = tasks.get(&broken.id).expect("kept");
+    assert_eq!(task.status, Status::Failed);
+    assert!(!task.message.contains("secret detail"));
+}
+
+#[tokio::test]
+async fn a_start_with_the_key_of_an_unended_task_gives_that_task() {
+    let (tasks, mut notices) = tasks();
+    let (release, released) = oneshot::channel::<()>();
+    let first = tasks.start(spec("One", Some("key")), |_| async move {
+        released.await.ok();
+        Err("released".to_owned())
+    });
+    let again = tasks.start(spec("Other title", Some("key")), |_| async { panic!("must not run") });
+    assert_eq!((again.reused, &again.id), (true, &first.id));
+    let other = tasks.start(spec("Two", Some("other")), |_| async { Err("ends".to_owned()) });
+    assert!(!other.reused);
+    ended(&mut notices).await;
+    release.send(()).expect("the task waits");
+    ended(&mut notices).await;
+    assert!(!tasks.start(spec("One", Some("key")), |_| async { Err(String::new()) }).reused);
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_are_forgotten_six_hours_after_their_end_but_never_while_they_run() {
+    let (tasks, mut notices) = tasks();
+    let (release, released) = oneshot::channel::<()>();
+    let long = tasks.start(spec("Long", None), |_| async move {
+        released.await.ok();
+        Err("ended late".to_owned())
+    });
+    let short = tasks.start(spec("Short", None), |_| async { Err("ended early".to_owned()) });
+    ended(&mut notices).await;
+    advance(KEPT - Duration::from_secs(1)).await;
+    assert!(tasks.get(&short.id).is_some());
+    advance(Duration::from_secs(1)).await;
+    assert!(tasks.get(&short.id).is_none());
+    assert_eq!(tasks.get(&long.id).expect("it runs").status, Status::Running);
+    release.send(()).expect("the task waits");
+    ended(&mut notices).await;
+    advance(KEPT - Duration::from_secs(1)).await;
+    assert!(tasks.get(&long.id).is_some());
+}
+
+#[tokio::test]
+async fn the_log_and_the_registry_are_bounded() {
+    let (tasks, mut notices) = tasks();
+    let wordy = tasks.start(spec("Wordy", None), |progress| async move {
+        (0..500).for_each(|line| progress.log(format!("line {line}")));
+        Err("done".to_owned())
+    });
+    ended(&mut notices).await;
+    let logs = tasks.get(&wordy.id).expect("kept").logs;
+    assert_eq!(logs.len(), MAX_LOG);
+    assert_eq!(logs.back().map(|line| line.seq), Some(502));
+
+    for _ in 0..MAX_ENDED {
+        tasks.start(spec("Small", None), |_| async { Err(String::new()) });
+        ended(&mut notices).await;
+    }
+    assert_eq!(tasks.list(usize::MAX).len(), MAX_ENDED);
+    assert!(tasks.get(&wordy.id).is_none());
+}
+
+#[tokio::test]
+async fn lists_are_newest_first_and_limited() {
+    let (tasks, _notices) = tasks();
+    for title in ["a", "b", "c"] {
+        tasks.start(spec(title, None), |_| async { Err(String::new()) });
+    }
+    let titles: Vec<_> = tasks.list(2).into_iter().map(|task| task.title).collect();
+    assert_eq!(titles, ["c", "b"]);
+}
+
+#[test]
+fn ids_are_version_4_uuids() {
+    let id = uuid();
+    assert_eq!(id.len(), 36);
+    assert_eq!(&id[14..15], "4");
+    assert!(matches!(&id[19..20], "8" | "9" | "a" | "b"));
+    assert_ne!(id, uuid());
+}

@@ -43,10 +43,15 @@ impl Pair {
         let one_dialect = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
         let gateway = Gateway::with(&[variables, &[one_dialect]].concat());
         let (first, second) = (Upstream::start(&[Self::MODEL]), Upstream::start(&[Self::MODEL]));
-        for (upstream, name, weight) in [(&first, "first", 100.0), (&second, "second", 0.01)] {
+        let offers = [(&first, "first", 100.0), (&second, "second", 0.01)];
+        let accounts = offers.map(|(upstream, name, weight)| {
             let site = gateway.create_site(&json!({"name": name, "url": upstream.url(),
                 "platform": platform, "globalWeight": weight}));
-            gateway.create_account(&site, "sk-upstream-key");
+            gateway.create_account(&site, "sk-upstream-key")
+        });
+        // A listed channel is not yet a routed one: that is sure only once its task is done.
+        for account in &accounts {
+            gateway.wait_for_task(account);
         }
         gateway.wait_for_channels(Self::MODEL, 2);
         Self { gateway, first, second }

@@ -15,7 +15,6 @@ use tokio::sync::Mutex;
 
 use crate::admin::accounts::ListCache;
 use crate::config::{Config, DatabaseKind};
-use crate::http::tls;
 use crate::jobs::crew::Crew;
 use crate::jobs::model_refresh::ModelRefresh;
 use crate::jobs::tasks::{Notice, Tasks};
@@ -26,7 +25,7 @@ use crate::settings::Settings;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{self, Store, StoreOptions};
 use crate::time::{Millis, now_ms};
-use crate::upstream::{Client, ClientOptions};
+use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
 /// Everything that handlers and jobs work with.
 pub struct App {
@@ -66,7 +65,9 @@ impl App {
         let fail = |message: String| StartError { message, exit_code: 1 };
         let extra_roots = match &config.extra_roots_file {
             None => Vec::new(),
-            Some(path) => tls::read_roots(path)
+            Some(path) => std::fs::read(path)
+                .map_err(|error| error.to_string())
+                .and_then(|pem| roots_from_pem(&pem))
                 .map_err(|error| fail(format!("SSL_CERT_FILE: {}: {error}", path.display())))?,
         };
         let options = store_options(&config)?;

@@ -140,10 +140,10 @@ impl Service {
             }
             return (Surface::Other, response);
         }
-        if head.uri.path() != "*" {
-            if let Some(response) = self.cors.preflight(&head.method, &head.headers) {
-                return (Surface::Other, response);
-            }
+        if head.uri.path() != "*"
+            && let Some(response) = self.cors.preflight(&head.method, &head.headers)
+        {
+            return (Surface::Other, response);
         }
         let (route, params) = match self.router.find(&head.method, head.uri.path()) {
             Found::Route(route, params) => (route, params),
@@ -175,10 +175,10 @@ impl Service {
             body,
             limits: self.limits,
         };
-        if route.access == Access::Admin {
-            if let Err(error) = admin::authorize(&self.app, &request) {
-                return (route.surface, error.into_response());
-            }
+        if route.access == Access::Admin
+            && let Err(error) = admin::authorize(&self.app, &request)
+        {
+            return (route.surface, error.into_response());
         }
         let what = (request.method.clone(), route.path);
         let answer = contain((route.handler)(self.app.clone(), request)).await.unwrap_or_else(|panic| {

@@ -32,13 +32,10 @@ pub fn check(
     if host.is_none() && version >= Version::HTTP_11 {
         return refuse(StatusCode::BAD_REQUEST, "The Host header is missing");
     }
-    if let (Some(authority), Some(host)) = (uri.authority(), host) {
-        if !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes()) {
-            return refuse(
-                StatusCode::BAD_REQUEST,
-                "The request target names another host than the Host header",
-            );
-        }
+    if let (Some(authority), Some(host)) = (uri.authority(), host)
+        && !authority.as_str().as_bytes().eq_ignore_ascii_case(host.as_bytes())
+    {
+        return refuse(StatusCode::BAD_REQUEST, "The request target names another host than the Host header");
     }
     if headers.contains_key(header::TRANSFER_ENCODING) {
         if ambiguous_framing || headers.contains_key(header::CONTENT_LENGTH) {
@@ -57,13 +54,13 @@ pub fn check(
             );
         }
     }
-    if let Some(expectation) = headers.get(header::EXPECT) {
-        if !is(expectation, "100-continue") {
-            return refuse(
-                StatusCode::EXPECTATION_FAILED,
-                "The only expectation understood here is 100-continue",
-            );
-        }
+    if let Some(expectation) = headers.get(header::EXPECT)
+        && !is(expectation, "100-continue")
+    {
+        return refuse(
+            StatusCode::EXPECTATION_FAILED,
+            "The only expectation understood here is 100-continue",
+        );
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! TLS towards clients: optional, HTTP/1.1 only, the certificate replaceable while running.
 
-use std::io;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -57,9 +56,4 @@ fn read(files: &TlsFiles) -> Result<ServerConfig, String> {
         .map_err(|error| format!("TLS_CERT_FILE and TLS_KEY_FILE do not fit together: {error}"))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
-}
-
-/// Reads extra trust anchors for upstreams out of a PEM file.
-pub fn read_roots(path: &std::path::Path) -> io::Result<Vec<CertificateDer<'static>>> {
-    CertificateDer::pem_file_iter(path).and_then(Iterator::collect).map_err(io::Error::other)
 }

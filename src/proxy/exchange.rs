@@ -16,7 +16,7 @@ use crate::dialect::observe::{Phase, StreamObserver};
 use crate::http::{Response, ResponseBody};
 use crate::routing::{Channel, Endpoint, pool};
 use crate::time::now_ms;
-use crate::upstream::{RequestBody, UpstreamBody};
+use crate::upstream::{ErrorKind, RequestBody, UpstreamBody};
 
 use super::attempt::Attempt;
 use super::call::Call;
@@ -53,7 +53,10 @@ impl Patience {
                 tokio::time::timeout_at(deadline, what).await.map_err(|_| Failure::first_byte_timeout(total))
             }
             None => tokio::time::timeout(limit, what).await.map_err(|_| {
-                Failure::network(&format!("the upstream sent nothing for {} s", limit.as_secs()))
+                Failure::network(
+                    ErrorKind::Timeout,
+                    &format!("the upstream sent nothing for {} s", limit.as_secs()),
+                )
             }),
         }
     }
@@ -156,7 +159,7 @@ async fn exchange(
     let response = patience
         .wait(HEAD_TIMEOUT, app.client.send(&endpoint.base.origin, request))
         .await?
-        .map_err(|error| Failure::network(error.message()))?;
+        .map_err(|error| Failure::network(error.kind(), error.message()))?;
     let (head, body) = response.into_parts();
     if head.status.is_success() {
         return Ok(Accepted { head, body });
@@ -219,10 +222,10 @@ async fn stream(
         joined.extend_from_slice(&more);
         held = joined.freeze();
     }
-    if let Phase::Failed(error) = phase {
-        if !observer.output_seen() {
-            return Err((attempt, Failure::event(error)));
-        }
+    if let Phase::Failed(error) = phase
+        && !observer.output_seen()
+    {
+        return Err((attempt, Failure::event(error)));
     }
     let relay = Relay::new(dialect, body, held, observer, attempt, patience.idle);
     let mut response = Response::new(ResponseBody::stream(relay));
@@ -285,7 +288,7 @@ async fn next(body: &mut UpstreamBody, patience: &Patience) -> Result<Option<Byt
     match patience.wait(patience.idle, body.data()).await? {
         None => Ok(None),
         Some(Ok(bytes)) => Ok(Some(bytes)),
-        Some(Err(error)) => Err(Failure::network(error.message())),
+        Some(Err(error)) => Err(Failure::network(error.kind(), error.message())),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::dialect::errors::{self, UpstreamError};
 use crate::http::Response;
 use crate::routing::failure;
 use crate::time::Millis;
+use crate::upstream::ErrorKind;
 
 use super::reply::Face;
 
@@ -48,8 +49,20 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    pub(super) fn network(cause: &str) -> Self {
-        Self::of(Kind::Network, 0, format!("Upstream error: {cause}"))
+    /// No answer, or none to the end. `cause` is for the log: it may name the upstream's address.
+    pub(super) fn network(kind: ErrorKind, cause: &str) -> Self {
+        let shown = match kind {
+            ErrorKind::Dns => "its name cannot be resolved",
+            ErrorKind::Connect => "no connection",
+            ErrorKind::Proxy => "no connection through the outbound proxy",
+            ErrorKind::Tls => "the TLS handshake failed",
+            ErrorKind::Timeout => "it took too long",
+            ErrorKind::Closed => "it closed the connection before the answer was whole",
+            ErrorKind::Protocol => "its answer is not valid HTTP",
+        };
+        let mut failure = Self::of(Kind::Network, 0, format!("Upstream error: {shown}"));
+        failure.text = format!("Upstream error: {cause}");
+        failure
     }
 
     pub(super) fn first_byte_timeout(limit: Duration) -> Self {

@@ -41,16 +41,14 @@ pub(super) async fn serve(app: Arc<App>, dialect: Dialect, mut request: Request,
 
 /// Tries channels until one answers, none is left, or the attempts are used up (routing.md 10.1).
 async fn route(app: &Arc<App>, call: &Call) -> Response {
-    let mut snapshot = app.snapshot.load_full();
-    if snapshot.lookup(&call.envelope.model, &call.caller.policy).is_none() {
+    if app.snapshot.load().lookup(&call.envelope.model, &call.caller.policy).is_none() {
         // A model nobody has heard of may be new upstream: look once, bounded and shared.
         model_refresh::refresh_for_unknown_model(app).await;
-        snapshot = app.snapshot.load_full();
     }
     let mut tried = Vec::new();
     let mut last: Option<Failure> = None;
     for number in 0..app.config.proxy.max_channel_attempts {
-        let (channel, model) = match choose(&snapshot, call, &tried) {
+        let (channel, model) = match choose(&app.snapshot.load(), call, &tried) {
             Chosen::Channel(channel, model) => (channel, model),
             Chosen::Nothing(earliest_cooldown) => {
                 return match last {
@@ -94,7 +92,7 @@ fn choose(snapshot: &Snapshot, call: &Call, tried: &[i64]) -> Chosen {
     };
     match select(&matched, &ask, &mut random) {
         Selection::Channel { channel, upstream_model } => {
-            Chosen::Channel(channel.clone(), Arc::from(upstream_model.as_ref()))
+            Chosen::Channel(channel.clone(), Arc::from(upstream_model))
         }
         Selection::NoneEligible { earliest_cooldown } => Chosen::Nothing(earliest_cooldown),
     }

@@ -31,8 +31,8 @@ use super::attempt::Attempt;
 /// (proxy.md 10.3).
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// After the last event an upstream gets this long to end its body, so that its connection can be
-/// used again; the client does not wait for it.
-const LINGER: Duration = Duration::from_secs(1);
+/// used again; then it is closed.
+const LINGER: Duration = Duration::from_millis(100);
 /// How much of the end of a long JSON answer is kept to read its usage from.
 const TAIL: usize = 16 * 1024;
 
@@ -50,6 +50,7 @@ pub(super) struct Relay {
     last_data: Instant,
     /// The bytes sent so far end with a blank line, so that something may be put in between.
     between_events: bool,
+    lingering: bool,
     _stream: Held,
 }
 
@@ -74,6 +75,7 @@ impl Relay {
             timer: None,
             last_data: Instant::now(),
             between_events: true,
+            lingering: false,
             _stream: stream,
         }
     }
@@ -139,11 +141,7 @@ impl Relay {
     /// Nothing is there yet: ends, keeps the client's connection awake, or gives up, in their time.
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.observer.is_finished() {
-            self.attempt.succeed(self.observer.usage());
-            if let Some(upstream) = self.upstream.take() {
-                tokio::spawn(drain(upstream));
-            }
-            return Poll::Ready(());
+            return self.linger(context);
         }
         loop {
             let pause = KEEPALIVE.min(self.idle);
@@ -169,6 +167,21 @@ impl Relay {
                 return Poll::Ready(());
             }
         }
+    }
+
+    /// The client has everything; only the end of the upstream's body is missing.
+    fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.attempt.succeed(self.observer.usage());
+        if !self.lingering {
+            self.lingering = true;
+            self.timer = Some(Box::pin(tokio::time::sleep(LINGER)));
+        }
+        let over = self.timer.as_mut().is_none_or(|timer| timer.as_mut().poll(context).is_ready());
+        if over {
+            self.upstream = None;
+            return Poll::Ready(());
+        }
+        Poll::Pending
     }
 }
 
@@ -204,13 +217,6 @@ impl Body for Relay {
     fn is_end_stream(&self) -> bool {
         self.ready.is_none() && self.upstream.is_none()
     }
-}
-
-/// Reads what little may follow the last event, so that the connection goes back to the pool.
-async fn drain(mut upstream: UpstreamBody) {
-    let rest = async { while let Some(Ok(_)) = upstream.data().await {} };
-    // When it takes longer, the connection is closed instead.
-    let _ = tokio::time::timeout(LINGER, rest).await;
 }
 
 /// A complete answer too long to be held: what was read of it, then the rest as it comes.

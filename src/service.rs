@@ -8,10 +8,8 @@
 //! that reaches a handler without it.
 
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -24,6 +22,7 @@ use crate::http::cors::Cors;
 use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
 use crate::http::{self, Query, Request, RequestId, Response, ResponseBody, address, strict};
+use crate::jobs::crew;
 use crate::metrics::Surface;
 use crate::proxy::reply::Face;
 use crate::{admin, proxy};
@@ -181,10 +180,11 @@ impl Service {
             return (route.surface, error.into_response());
         }
         let what = (request.method.clone(), route.path);
-        let answer = contain((route.handler)(self.app.clone(), request)).await.unwrap_or_else(|panic| {
-            log::error!("{} {} [{}] panicked: {panic}", what.0, what.1, id.as_str());
-            refuse(&HeaderMap::new(), route.path, id, StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
-        });
+        let answer =
+            crew::contain((route.handler)(self.app.clone(), request)).await.unwrap_or_else(|panic| {
+                log::error!("{} {} [{}] panicked: {panic}", what.0, what.1, id.as_str());
+                refuse(&HeaderMap::new(), route.path, id, StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
+            });
         (route.surface, answer)
     }
 }
@@ -195,24 +195,4 @@ fn refuse(headers: &HeaderMap, path: &str, id: RequestId, status: StatusCode, me
         return Face::of(headers, None, id).refuse(status.as_u16(), message, None, None);
     }
     http::json(status, &json!({ "success": false, "message": message, "error": message }))
-}
-
-/// Runs a handler and turns its panic into an error that carries the panic's message. What the
-/// handler shared with others is locks that recover from poison and atomics.
-async fn contain(mut answer: Answer) -> Result<Response, String> {
-    std::future::poll_fn(move |context| {
-        match std::panic::catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
-            Ok(Poll::Pending) => Poll::Pending,
-            Ok(Poll::Ready(response)) => Poll::Ready(Ok(response)),
-            Err(panic) => {
-                let message = panic
-                    .downcast_ref::<&str>()
-                    .map(|text| (*text).to_owned())
-                    .or_else(|| panic.downcast_ref::<String>().cloned())
-                    .unwrap_or_else(|| "no message".to_owned());
-                Poll::Ready(Err(message))
-            }
-        }
-    })
-    .await
 }

@@ -38,7 +38,7 @@ pub(super) struct Failure {
     /// The upstream's status; 0 when there was none.
     pub(super) status: u16,
     error: UpstreamError,
-    /// For the log, and for the rules that read texts.
+    /// For the log.
     pub(super) text: String,
     /// The upstream's `Retry-After`, for the client.
     retry_after: Option<HeaderValue>,
@@ -120,7 +120,7 @@ impl Failure {
     pub(super) fn is_channel_fault(&self) -> bool {
         match self.kind {
             Kind::Network | Kind::FirstByte | Kind::Judged => true,
-            Kind::Status => failure::is_channel_fault(self.status, &self.text),
+            Kind::Status => failure::is_channel_fault(self.status, &self.said()),
             Kind::Local => false,
         }
     }
@@ -129,7 +129,7 @@ impl Failure {
     pub(super) fn may_retry(&self) -> bool {
         match self.kind {
             Kind::Network | Kind::FirstByte | Kind::Judged | Kind::Local => true,
-            Kind::Status => failure::should_retry(self.status, &self.text),
+            Kind::Status => failure::should_retry(self.status, &self.said()),
         }
     }
 
@@ -144,7 +144,15 @@ impl Failure {
 
     /// True for a 429 that speaks of a used-up quota, which all channels of one credential share.
     pub(super) fn is_usage_limit(&self) -> bool {
-        self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.text)
+        self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.said())
+    }
+
+    /// Everything the upstream said, for the rules that read texts: some say in a code what others
+    /// say in words.
+    fn said(&self) -> String {
+        let words =
+            [Some(self.error.message.as_str()), self.error.kind.as_deref(), self.error.code.as_deref()];
+        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
     /// The answer when no further attempt is made.

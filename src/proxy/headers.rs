@@ -130,6 +130,7 @@ pub fn downstream(upstream: &HeaderMap, out: &mut HeaderMap) {
 pub fn event_stream(out: &mut HeaderMap) {
     out.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    out.insert(header::CONNECTION, HeaderValue::from_static("keep-alive"));
     out.insert("x-accel-buffering", HeaderValue::from_static("no"));
 }
 

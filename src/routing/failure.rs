@@ -80,9 +80,10 @@ const TRANSIENT: &[&str] = &[
     "econnrefused",
 ];
 
-/// Might another channel answer what this one refused with `status` and `text`?
+/// Might another channel answer what this one refused with `status` and `text`? 402 joins the rule's
+/// list: it speaks of our account's balance there, never of the client.
 pub fn should_retry(status: u16, text: &str) -> bool {
-    if status >= 500 || matches!(status, 401 | 403 | 408 | 409 | 425 | 429) {
+    if status >= 500 || matches!(status, 401..=403 | 408 | 409 | 425 | 429) {
         return true;
     }
     let text = text.to_lowercase();

@@ -18,7 +18,7 @@ use crate::config::{Config, DatabaseKind};
 use crate::jobs::crew::Crew;
 use crate::jobs::model_refresh::ModelRefresh;
 use crate::jobs::tasks::{Notice, Tasks};
-use crate::limits::Guards;
+use crate::limits::{Guards, RateLimiter};
 use crate::metrics::Metrics;
 use crate::routing::{LiveTable, Snapshot};
 use crate::settings::Settings;
@@ -42,6 +42,7 @@ pub struct App {
     pub crew: Arc<Crew>,
     pub model_refresh: ModelRefresh,
     pub guards: Guards,
+    pub rates: RateLimiter,
     pub metrics: Metrics,
     /// The account list as last made.
     pub accounts_list: ListCache,
@@ -93,6 +94,7 @@ impl App {
             store,
             model_refresh: ModelRefresh::default(),
             guards: Guards::default(),
+            rates: RateLimiter::new(config.rate_limits),
             metrics: Metrics::default(),
             accounts_list: ListCache::default(),
             started: now_ms(),

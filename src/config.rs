@@ -14,6 +14,8 @@ use ipnet::IpNet;
 use jiff::tz::TimeZone;
 use log::LevelFilter;
 
+use crate::limits::RateLimits;
+
 /// The value of AUTH_TOKEN when nobody chose one. Works from loopback peers only (design §5).
 pub const PLACEHOLDER_AUTH_TOKEN: &str = "change-me-admin-token";
 /// The value of PROXY_TOKEN when nobody chose one. Works from loopback peers only (design §5).
@@ -58,6 +60,7 @@ pub struct Config {
     pub client_idle_timeout: Duration,
     pub shutdown_grace: Duration,
 
+    pub rate_limits: RateLimits,
     pub proxy: ProxyConfig,
     pub proxy_log_retention_days: u32,
     pub proxy_log_prune_interval: Duration,
@@ -190,6 +193,11 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
         request_header_timeout: vars.seconds("REQUEST_HEADER_TIMEOUT_SEC", 60, 1),
         client_idle_timeout: vars.seconds("CLIENT_IDLE_TIMEOUT_SEC", 60, 1),
         shutdown_grace: vars.seconds("SHUTDOWN_GRACE_SEC", 30, 0),
+        rate_limits: RateLimits {
+            request_max: vars.limit("REQUEST_RATE_LIMIT_MAX", 12_000, 1) as u32,
+            authenticated_max: vars.limit("AUTHENTICATED_RATE_LIMIT_MAX", 1_200, 1) as u32,
+            window: Duration::from_millis(vars.limit("REQUEST_RATE_LIMIT_WINDOW_MS", 60_000, 1_000)),
+        },
         proxy: ProxyConfig {
             max_channel_attempts: vars.integer("PROXY_MAX_CHANNEL_ATTEMPTS", 3, 1, 1000) as u32,
             first_byte_timeout: vars.seconds("PROXY_FIRST_BYTE_TIMEOUT_SEC", 0, 0),
@@ -266,6 +274,16 @@ impl Vars<'_> {
             self.warnings.push(format!("{name}: {number} is outside {min}..{max}, taken as {clamped}"));
         }
         clamped as u64
+    }
+
+    /// As [`Vars::integer`], but what is no number means the default too (routing.md 15.1).
+    fn limit(&mut self, name: &str, default: u64, min: u64) -> u64 {
+        let Some(value) = self.optional(name) else { return default };
+        if value.parse::<f64>().is_ok_and(f64::is_finite) {
+            return self.integer(name, default, min, u32::MAX.into());
+        }
+        self.warnings.push(format!("{name}: `{value}` is not a number, taken as {default}"));
+        default
     }
 
     fn seconds(&mut self, name: &str, default: u64, min: u64) -> Duration {
@@ -421,6 +439,26 @@ mod tests {
         assert_eq!(config.proxy.max_channel_attempts, 1);
         assert_eq!(config.shutdown_grace, Duration::from_secs(15));
         assert_eq!(warnings.len(), 1);
+    }
+
+    #[test]
+    fn rate_limits_read_as_the_contract_says() {
+        for (value, max, window) in [
+            ("", 12_000, 60_000),
+            ("4.9", 4, 1_000),
+            ("999.9", 999, 1_000),
+            ("1500.9", 1_500, 1_500),
+            ("0", 1, 1_000),
+            ("-3", 1, 1_000),
+            ("many", 12_000, 60_000),
+            ("NaN", 12_000, 60_000),
+        ] {
+            let values = [("REQUEST_RATE_LIMIT_MAX", value), ("REQUEST_RATE_LIMIT_WINDOW_MS", value)];
+            let (config, _) = read_pairs(&values).ok().unwrap();
+            assert_eq!(config.rate_limits.request_max, max, "{value}");
+            assert_eq!(config.rate_limits.window, Duration::from_millis(window), "{value}");
+            assert_eq!(config.rate_limits.authenticated_max, 1_200);
+        }
     }
 
     #[test]

@@ -17,7 +17,7 @@
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
 //! dialect      the client dialects: envelopes, SSE, usage, the errors upstreams send
 //! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown
-//! limits       route guards
+//! limits       rate limits, route guards
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says

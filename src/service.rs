@@ -1,7 +1,8 @@
 //! One request through the layers, in order (admin-core.md 2.1):
 //!
 //! ```text
-//! strict head ─ CORS ─ router ─ group's authentication ─ handler ─ stamps (request id, CORS)
+//! strict head ─ CORS ─ global rate limit ─ router ─ group's authentication ─ identity's rate limit ─ handler
+//!             └────────────────────────── stamps (request id, CORS) ◀──────────────────────────────────┘
 //! ```
 //!
 //! Authentication belongs to a route, not to a prefix of a path, so there is no spelling of a path
@@ -23,11 +24,15 @@ use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
 use crate::http::{self, Query, Request, RequestId, Response, ResponseBody, address, strict};
 use crate::jobs::crew;
+use crate::limits::{Identity, RetryAfterSeconds};
 use crate::metrics::Surface;
 use crate::proxy::reply::Face;
+use crate::time::monotonic_ms;
 use crate::{admin, proxy};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// Always answered: a health check that is refused would have the service restarted.
+const HEALTH_PATH: &str = "/api/desktop/health";
 
 /// Which authentication a route asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,6 +149,12 @@ impl Service {
         {
             return (Surface::Other, response);
         }
+        // By the socket's peer: what a header claims gives nobody a bucket of his own.
+        let is_health_check = head.method == Method::GET && head.uri.path() == HEALTH_PATH;
+        if !is_health_check && let Err(wait) = self.app.rates.admit_peer(connection.peer.ip(), monotonic_ms())
+        {
+            return (Surface::Other, too_many_of_peer(wait));
+        }
         let (route, params) = match self.router.find(&head.method, head.uri.path()) {
             Found::Route(route, params) => (route, params),
             Found::OtherMethods(allow) => {
@@ -174,10 +185,13 @@ impl Service {
             body,
             limits: self.limits,
         };
-        if route.access == Access::Admin
-            && let Err(error) = admin::authorize(&self.app, &request)
-        {
-            return (route.surface, error.into_response());
+        if route.access == Access::Admin {
+            if let Err(error) = admin::authorize(&self.app, &request) {
+                return (route.surface, error.into_response());
+            }
+            if let Err(wait) = self.app.rates.admit_identity(Identity::Admin, monotonic_ms()) {
+                return (route.surface, too_many_of_identity(wait));
+            }
         }
         let what = (request.method.clone(), route.path);
         let answer =
@@ -187,6 +201,22 @@ impl Service {
             });
         (route.surface, answer)
     }
+}
+
+/// The global limit's refusal, the same on every surface (service.md Errors).
+fn too_many_of_peer(wait: RetryAfterSeconds) -> Response {
+    too_many(wait, &json!({ "statusCode": 429, "error": "Too many requests", "retryAfter": wait.0 }))
+}
+
+/// The refusal of an authenticated identity, on `/api` and `/v1` alike (routing.md 15.2).
+pub fn too_many_of_identity(wait: RetryAfterSeconds) -> Response {
+    too_many(wait, &json!({ "success": false, "message": "Too many requests, please try again later" }))
+}
+
+fn too_many(wait: RetryAfterSeconds, body: &serde_json::Value) -> Response {
+    let mut response = http::json(StatusCode::TOO_MANY_REQUESTS, body);
+    response.headers_mut().insert(header::RETRY_AFTER, wait.0.into());
+    response
 }
 
 /// A refusal before any handler: in the proxy's shape under its paths, else in the admin shape.

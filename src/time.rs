@@ -1,7 +1,8 @@
 //! Time as the service stores and shows it: UTC epoch milliseconds inside, ISO 8601 with
 //! milliseconds and `Z` outside (data.md H).
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::OnceLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds since the Unix epoch, UTC.
 pub type Millis = i64;
@@ -11,6 +12,13 @@ pub fn now_ms() -> Millis {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .map_or(0, |elapsed| i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Milliseconds on a clock that never steps back, for measuring limits; it says nothing about the time of day.
+pub fn monotonic_ms() -> Millis {
+    static START: OnceLock<Instant> = OnceLock::new();
+    let elapsed = START.get_or_init(Instant::now).elapsed();
+    i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// `2026-05-01T08:00:00.000Z`. A value outside the calendar's range shows as the epoch.

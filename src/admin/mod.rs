@@ -56,7 +56,7 @@ use crate::http::{self, Request, Response};
 use crate::limits::{Bucket, RetryAfterSeconds};
 use crate::metrics::Surface;
 use crate::service::{Access, Route};
-use crate::time::now_ms;
+use crate::time::monotonic_ms;
 
 /// Every route of the admin API.
 pub fn routes() -> Vec<Route> {
@@ -137,7 +137,7 @@ fn require_id(request: &Request) -> Result<i64> {
 
 /// Counts a request against a route guard of its source address (2.4).
 fn guard(app: &App, request: &Request, bucket: &Bucket) -> Result<()> {
-    let checked = app.guards.check(bucket, request.client_ip, now_ms());
+    let checked = app.guards.check(bucket, request.client_ip, monotonic_ms());
     checked.map_err(|RetryAfterSeconds(seconds)| AdminError::too_many_requests(seconds))
 }
 

@@ -1,18 +1,16 @@
 //! Guards of single routes: so many requests per source address in a minute (admin-core.md 2.4, routing.md 15.1).
 //!
-//! A fixed window, anchored at the first request: at its maximum it refuses until 60 s after that
-//! request, then a new one opens. Refused requests neither count nor extend it. Memory is bounded:
-//! windows are kept in the order they opened, which is the order they end, so expired ones are dropped
-//! from the front, and beyond [`MAX_ADDRESSES`] the oldest goes first.
+//! The windows are those of every limit ([`Windows`]), one minute long and at most [`MAX_ADDRESSES`] per guard.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
+use super::window::{RetryAfterSeconds, Windows};
 use crate::time::Millis;
 
 const WINDOW_MS: Millis = 60_000;
-/// Per bucket. Forgetting the oldest window early only helps its own address.
+/// Per bucket.
 const MAX_ADDRESSES: usize = 10_000;
 
 /// A budget of requests per minute and address, shared by the routes that name it.
@@ -50,27 +48,10 @@ pub mod bucket {
     pub const OAUTH_ROUTE_UNIT_DELETE: Bucket = bucket("oauth-route-unit-delete", 20);
 }
 
-/// Whole seconds until the window of a refused address ends; at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RetryAfterSeconds(pub u64);
-
 /// The counters of all buckets.
 #[derive(Debug, Default)]
 pub struct Guards {
-    buckets: Mutex<HashMap<&'static str, Windows>>,
-}
-
-#[derive(Debug, Default)]
-struct Windows {
-    by_address: HashMap<IpAddr, Window>,
-    /// When each window opened, oldest first.
-    opened: VecDeque<(Millis, IpAddr)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    opened: Millis,
-    count: u32,
+    buckets: Mutex<HashMap<&'static str, Windows<IpAddr>>>,
 }
 
 // === impl Guards ===
@@ -79,41 +60,8 @@ impl Guards {
     /// Counts a request, or says when to come again.
     pub fn check(&self, bucket: &Bucket, address: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets.entry(bucket.name).or_default().count(bucket.max, address.to_canonical(), now)
-    }
-}
-
-// === impl Windows ===
-
-impl Windows {
-    fn count(&mut self, max: u32, address: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
-        self.drop_expired(now);
-        if let Some(window) = self.by_address.get_mut(&address) {
-            if window.count < max {
-                window.count += 1;
-                return Ok(());
-            }
-            let left = window.opened + WINDOW_MS - now;
-            return Err(RetryAfterSeconds(u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1)));
-        }
-        if self.by_address.len() >= MAX_ADDRESSES {
-            self.drop_oldest();
-        }
-        self.by_address.insert(address, Window { opened: now, count: 1 });
-        self.opened.push_back((now, address));
-        Ok(())
-    }
-
-    fn drop_expired(&mut self, now: Millis) {
-        while self.opened.front().is_some_and(|(opened, _)| now >= opened + WINDOW_MS) {
-            self.drop_oldest();
-        }
-    }
-
-    fn drop_oldest(&mut self) {
-        if let Some((_, address)) = self.opened.pop_front() {
-            self.by_address.remove(&address);
-        }
+        let windows = buckets.entry(bucket.name).or_insert_with(|| Windows::new(WINDOW_MS, MAX_ADDRESSES));
+        windows.count(bucket.max, address.to_canonical(), now)
     }
 }
 
@@ -173,7 +121,7 @@ mod tests {
         for number in 0..25_000 {
             assert!(guards.check(&bucket::AUTH_CHANGE, address(number), i64::from(number)).is_ok());
         }
-        let count = || guards.buckets.lock().unwrap()["auth-change"].by_address.len();
+        let count = || guards.buckets.lock().unwrap()["auth-change"].len();
         assert_eq!(count(), MAX_ADDRESSES);
         guards.check(&bucket::AUTH_CHANGE, HOME, 200_000).unwrap();
         assert_eq!(count(), 1, "expired windows are swept");

@@ -26,8 +26,10 @@ use hyper::Method;
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::{Request, Response};
+use crate::limits::Identity;
 use crate::metrics::Surface;
-use crate::service::{Access, Route};
+use crate::service::{Access, Route, too_many_of_identity};
+use crate::time::monotonic_ms;
 
 use auth::Caller;
 use reply::Face;
@@ -87,7 +89,10 @@ where
         let local = auth::is_local(request.peer.ip(), request.client_ip);
         let caller = auth::authenticate(&app.settings.load(), &request.headers, &request.query, local);
         match caller {
-            Ok(caller) => handler(app, request, caller).await,
+            Ok(caller) => match app.rates.admit_identity(Identity::of_key(caller.key_id), monotonic_ms()) {
+                Ok(()) => handler(app, request, caller).await,
+                Err(wait) => too_many_of_identity(wait),
+            },
             Err(refused) => Face::of(&request.headers, dialect, request.id).refuse(
                 refused.status(),
                 refused.message(),

@@ -41,6 +41,9 @@ pub struct App {
     pub tasks: Tasks,
     pub crew: Arc<Crew>,
     pub model_refresh: ModelRefresh,
+    /// Held from reading the routes to committing what follows from them: edits by hand and rebuilds
+    /// take turns, so that neither is decided on rows that the other has changed.
+    pub route_edits: Mutex<()>,
     pub guards: Guards,
     pub rates: RateLimiter,
     pub metrics: Metrics,
@@ -93,6 +96,7 @@ impl App {
             crew,
             store,
             model_refresh: ModelRefresh::default(),
+            route_edits: Mutex::new(()),
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),
             metrics: Metrics::default(),

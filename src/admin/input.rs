@@ -107,6 +107,26 @@ impl Fields {
         self.integer(name, 1)?.ok_or_else(|| Invalid::field(name, "positive integer"))
     }
 
+    /// The id of a row, or `null` for none.
+    pub fn nullable_id(&self, name: &str) -> Result<Patch<i64>, Invalid> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::Null) => Ok(Some(None)),
+            Some(value) => match exact_integer(value).filter(|id| *id > 0) {
+                Some(id) => Ok(Some(Some(id))),
+                None => Err(Invalid::field(name, "positive integer or null")),
+            },
+        }
+    }
+
+    /// A number of which only the whole part counts, and nothing below zero: 3.8 is 3, -7.2 is 0.
+    pub fn truncated(&self, name: &str) -> Result<Option<i64>, Invalid> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let number = value.as_f64().filter(|number| number.is_finite());
+        let number = number.ok_or_else(|| Invalid::field(name, "number"))?;
+        Ok(Some(number.trunc().clamp(0.0, f64::from(i32::MAX)) as i64))
+    }
+
     /// A finite number, or `null` to clear.
     pub fn nullable_number(&self, name: &str) -> Result<Patch<f64>, Invalid> {
         match self.get(name) {
@@ -184,6 +204,8 @@ mod tests {
             (|f| f.bool("f").map(drop), vec![1]),
             (|f| f.integer("f", 0).map(drop), vec![2]),
             (|f| f.required_id("f").map(drop), vec![2]),
+            (|f| f.nullable_id("f").map(drop), vec![0, 2]),
+            (|f| f.truncated("f").map(drop), vec![2, 3]),
             (|f| f.nullable_number("f").map(drop), vec![0, 2, 3]),
             (|f| f.texts("f").map(drop), vec![5]),
         ] {

@@ -7,7 +7,8 @@
 //! | `site_url`, `presets`, `detect` | addresses, vendors' addresses, what an address tells |
 //! | `accounts`, `account_create`, `account_update`, `account_models` | accounts by what is done with them |
 //! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and proving a credential |
-//! | `events`, `tasks`, `routes`, `proxy_logs`, `metrics` | what happened, what runs, what is routed |
+//! | `routes`, `route_input`, `route_fill`, `route_view` | routes: their endpoints, the reading of their fields, what saving one entails, how they are shown |
+//! | `events`, `tasks`, `proxy_logs`, `metrics` | what happened, what runs |
 //! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
 //! A handler takes the app and the request and gives an answer or an [`AdminError`]; [`routes`] is the
@@ -30,6 +31,8 @@ mod paging;
 mod presets;
 mod proxy_logs;
 mod rebuild;
+mod route_fill;
+mod route_input;
 mod route_view;
 mod routes;
 mod secrets;
@@ -86,6 +89,10 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/routes/summary", routes::summary),
         admin(Method::GET, "/api/routes/lite", routes::lite),
         admin(Method::POST, "/api/routes/rebuild", routes::rebuild),
+        admin(Method::POST, "/api/routes", routes::create),
+        admin(Method::POST, "/api/routes/batch", routes::batch),
+        admin(Method::PUT, "/api/routes/{id}", routes::update),
+        admin(Method::DELETE, "/api/routes/{id}", routes::delete),
         admin(Method::POST, "/api/routes/{id}/cooldown/clear", routes::clear_cooldown),
         admin(Method::GET, "/api/stats/proxy-logs", proxy_logs::list),
         admin(Method::DELETE, "/api/stats/proxy-logs", proxy_logs::clear),

@@ -63,7 +63,8 @@ impl RouteBook {
         Box::new(sources.flat_map(|source| self.owned(source.id)))
     }
 
-    fn owned(&self, route_id: i64) -> impl Iterator<Item = &ChannelRow> {
+    /// The channels that are a route's own, by ascending id.
+    pub fn owned(&self, route_id: i64) -> impl Iterator<Item = &ChannelRow> {
         self.channels.get(&route_id).into_iter().flatten()
     }
 
@@ -80,10 +81,33 @@ impl RouteBook {
         names
     }
 
+    pub fn channel(&self, id: i64) -> Option<&ChannelRow> {
+        self.channels.values().flatten().find(|channel| channel.id == id)
+    }
+
+    pub fn account(&self, id: i64) -> Option<&AccountRow> {
+        self.accounts.get(&id)
+    }
+
+    pub fn token(&self, id: i64) -> Option<&TokenRow> {
+        self.tokens.get(&id)
+    }
+
+    /// The token an account uses when none is named.
+    pub fn default_token(&self, account_id: i64) -> Option<&TokenRow> {
+        let tokens = self.tokens.values().filter(|token| token.account_id == account_id);
+        tokens.filter(|token| token.is_default && token.is_usable()).min_by_key(|token| token.id)
+    }
+
+    /// The model's name at the channel's upstream: its own, else that of its exact route.
+    pub fn source_model<'a>(&'a self, channel: &'a ChannelRow) -> Option<&'a str> {
+        let own = channel.source_model.as_deref().filter(|model| !model.trim().is_empty());
+        let route = || self.routes.get(&channel.route_id).filter(|route| is_exact(route));
+        own.or_else(|| route().map(|route| route.model_pattern.as_str()))
+    }
+
     pub fn listed<'a>(&'a self, app: &App, channel: &'a ChannelRow) -> ListedChannel<'a> {
         let live = live(app, channel).totals();
-        let pattern = self.routes.get(&channel.route_id).filter(|route| is_exact(route));
-        let own = channel.source_model.as_deref().filter(|model| !model.is_empty());
         let token = channel.token_id.and_then(|id| self.tokens.get(&id));
         ListedChannel {
             id: channel.id,
@@ -91,7 +115,7 @@ impl RouteBook {
             account_id: channel.account_id,
             token_id: channel.token_id,
             oauth_route_unit_id: channel.oauth_route_unit_id,
-            source_model: own.or(pattern.map(|route| route.model_pattern.as_str())),
+            source_model: self.source_model(channel),
             priority: channel.priority,
             weight: channel.weight,
             enabled: channel.enabled,
@@ -122,7 +146,7 @@ pub fn is_group(route: &RouteRow) -> bool {
     route.route_mode == "explicit_group"
 }
 
-fn is_exact(route: &RouteRow) -> bool {
+pub fn is_exact(route: &RouteRow) -> bool {
     !is_group(route) && ModelPattern::stored(&route.model_pattern).is_exact()
 }
 

@@ -7,7 +7,9 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::errors::{AdminError, Result};
-use super::input::Fields;
+use super::input::{Fields, Invalid};
+use super::route_fill::{check_sources, fill, followers};
+use super::route_input::RouteInput;
 use super::route_view::{ListedRoute, LiteRoute, RouteBook, RouteSummary, live};
 use super::tasks::queued;
 use super::{guard, require_id};
@@ -16,6 +18,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
 use crate::jobs::{model_refresh, rebuild};
 use crate::limits::bucket;
+use crate::store::route_edits::{self, Along};
 use crate::store::routes;
 
 /// One run at a time, whatever asked for it.
@@ -42,6 +45,79 @@ pub async fn lite(app: Arc<App>, _request: Request) -> Result<Response> {
     let rows = routes::list(&app.store).await?;
     let listed: Vec<_> = rows.iter().map(LiteRoute::from).collect();
     Ok(http::json(StatusCode::OK, &listed))
+}
+
+/// `POST /api/routes`
+pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let input = RouteInput::read(&Fields::from(request.json_object().await?))?;
+    let draft = input.create()?;
+    let _turn = app.route_edits.lock().await;
+    let book = RouteBook::read(&app).await?;
+    check_sources(&book, &draft)?;
+    let refill = match draft.sources {
+        Some(_) => None,
+        None => Some(fill(&app, &book, None, &draft.model_pattern).await?),
+    };
+    let along = Along { refill, followers: followers(&book, &draft, None) };
+    let id = route_edits::create(&app.store, &draft, along).await?;
+    app.publish().await?;
+    shown(&app, id).await
+}
+
+/// `PUT /api/routes/{id}`: what is not sent stays.
+pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    let input = RouteInput::read(&fields)?;
+    let _turn = app.route_edits.lock().await;
+    let book = RouteBook::read(&app).await?;
+    let row = book.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
+    let draft = input.change(row)?;
+    let mut along = Along::default();
+    if fields.has("sourceRouteIds") {
+        check_sources(&book, &draft)?;
+    }
+    if fields.has("sourceRouteIds") || fields.has("routingStrategy") {
+        along.followers = followers(&book, &draft, Some(row));
+    }
+    if draft.sources.is_none() && draft.model_pattern != row.model_pattern.trim() {
+        along.refill = Some(fill(&app, &book, Some(id), &draft.model_pattern).await?);
+    }
+    route_edits::update(&app.store, id, &draft, along).await?;
+    app.publish().await?;
+    shown(&app, id).await
+}
+
+/// `DELETE /api/routes/{id}`: gone afterwards, whether it was there or not.
+pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let _turn = app.route_edits.lock().await;
+    route_edits::delete(&app.store, &[id]).await?;
+    app.publish().await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+/// `POST /api/routes/batch`: all of them in one transaction; unknown ids change nothing.
+pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let ids = fields.ids()?;
+    let action = fields.text("action")?.unwrap_or_default();
+    let _turn = app.route_edits.lock().await;
+    let updated = match action {
+        "enable" => route_edits::set_enabled(&app.store, &ids, true).await?,
+        "disable" => route_edits::set_enabled(&app.store, &ids, false).await?,
+        "delete" => route_edits::delete(&app.store, &ids).await?,
+        _ => return Err(Invalid::field("action", "enable, disable or delete").into()),
+    };
+    app.publish().await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "updatedCount": updated })))
+}
+
+/// The route as it is now.
+async fn shown(app: &App, id: i64) -> Result<Response> {
+    let book = RouteBook::read(app).await?;
+    let route = book.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
+    Ok(http::json(StatusCode::OK, &ListedRoute::new(app, &book, route)))
 }
 
 /// `POST /api/routes/{id}/cooldown/clear`: the channels of the route are as if they had never failed.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 
 use super::outcome::RebuildCounts;
 use crate::app::App;
-use crate::routing::rebuild::{AccountRow, ChannelRow, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan};
-use crate::routing::{AccountStatus, ModelPattern};
+use crate::routing::rebuild::{
+    AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan,
+};
+use crate::routing::{self, AccountStatus, ModelPattern};
 use crate::store::{self, Store, accounts, availability, routes, sites, tokens};
 
 /// How often a plan is made anew because the rows changed under it.
@@ -22,9 +24,10 @@ pub async fn rebuild(app: &Arc<App>) -> store::Result<RebuildCounts> {
 
 async fn run(app: &App) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
+    let _turn = app.route_edits.lock().await;
     let counts = loop {
         let rows = Rows::read(&app.store).await?;
-        let plan = rows.plan(&app.settings.load().allowed_models);
+        let plan = rows.with_inventory(&app.settings.load().allowed_models, plan);
         let counts = rows.counts(&plan);
         if plan.changes_nothing() {
             break counts;
@@ -47,6 +50,15 @@ async fn run(app: &App) -> store::Result<RebuildCounts> {
     }
     app.publish().await?;
     Ok(counts)
+}
+
+/// Every model that active accounts offer, with each credential that may get a channel for it.
+pub async fn offers(app: &App) -> store::Result<Vec<(String, Credential)>> {
+    let rows = Rows::read(&app.store).await?;
+    Ok(rows.with_inventory(&app.settings.load().allowed_models, |inventory| {
+        let offers = routing::rebuild::offers(inventory).into_iter();
+        offers.map(|(model, credential)| (model.to_owned(), credential)).collect()
+    }))
 }
 
 /// The stored rows a plan is made from.
@@ -75,7 +87,7 @@ impl Rows {
         })
     }
 
-    fn plan(&self, allowed_models: &[String]) -> Plan {
+    fn with_inventory<T>(&self, allowed_models: &[String], look: impl FnOnce(&Inventory<'_>) -> T) -> T {
         let accounts: Vec<_> = self.accounts.iter().map(|row| self.account(row)).collect();
         let tokens: Vec<_> = self.tokens.iter().map(token).collect();
         let account_models = self.account_models.iter().filter(|row| row.available);
@@ -88,7 +100,7 @@ impl Rows {
             disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
         let routes: Vec<_> = self.routes.iter().map(route).collect();
         let channels: Vec<_> = self.channels.iter().map(channel).collect();
-        plan(&Inventory {
+        look(&Inventory {
             accounts: &accounts,
             tokens: &tokens,
             account_models: &account_models,
@@ -113,12 +125,7 @@ impl Rows {
                 accounts::AccountStatus::Disabled => AccountStatus::Disabled,
                 accounts::AccountStatus::Expired => AccountStatus::Expired,
             },
-            serves_by: ServesBy::of(
-                row.oauth_provider.is_some(),
-                row.credential_mode.as_str(),
-                row.access_token.is_some(),
-                row.api_token.is_some(),
-            ),
+            serves_by: serves_by(row),
         }
     }
 
@@ -133,6 +140,16 @@ impl Rows {
             removed_routes: plan.delete_routes.len(),
         }
     }
+}
+
+/// Which credentials of an account make channels.
+pub fn serves_by(row: &accounts::AccountRow) -> ServesBy {
+    ServesBy::of(
+        row.oauth_provider.is_some(),
+        row.credential_mode.as_str(),
+        row.access_token.is_some(),
+        row.api_token.is_some(),
+    )
 }
 
 fn token(row: &tokens::TokenRow) -> TokenRow {

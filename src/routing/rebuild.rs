@@ -165,6 +165,13 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
     plan
 }
 
+/// Every model with each credential that may get a channel for it.
+pub fn offers<'a>(inventory: &Inventory<'a>) -> Vec<(&'a str, Credential)> {
+    let offered = inventory.offered();
+    let each = offered.iter().flat_map(|(model, offers)| offers.iter().map(move |offer| (*model, offer)));
+    each.filter(|(_, (_, firm))| **firm).map(|(model, (credential, _))| (model, *credential)).collect()
+}
+
 fn is_firm(offers: &Offers) -> bool {
     offers.values().any(|firm| *firm)
 }

@@ -20,6 +20,7 @@ mod error;
 pub mod events;
 mod migrate;
 pub mod proxy_logs;
+pub mod route_edits;
 pub mod routes;
 pub mod seal;
 pub mod settings;

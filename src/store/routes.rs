@@ -62,8 +62,36 @@ pub struct ChannelStats {
     pub cooldown_until: Option<Millis>,
 }
 
+pub const DEFAULT_PRIORITY: i64 = 0;
+pub const DEFAULT_WEIGHT: i64 = 10;
+
+/// A channel that is to be added.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewChannel {
+    pub credential: Credential,
+    pub source_model: Option<String>,
+    pub priority: i64,
+    pub weight: i64,
+    pub enabled: bool,
+    pub manual_override: bool,
+}
+
 /// How many ids one statement names at most: every database takes that many arguments.
-const MAX_MARKS: usize = 500;
+pub(super) const MAX_MARKS: usize = 500;
+
+impl NewChannel {
+    /// One that rebuilds add and remove.
+    pub fn automatic(credential: Credential, model: &str) -> Self {
+        Self {
+            credential,
+            source_model: Some(model.to_owned()),
+            priority: DEFAULT_PRIORITY,
+            weight: DEFAULT_WEIGHT,
+            enabled: true,
+            manual_override: false,
+        }
+    }
+}
 
 impl ChannelStats {
     /// The same, as memory keeps it.
@@ -147,8 +175,8 @@ pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
         )
     }));
     for channel in &plan.create_channels {
-        let route = channel.route_id.into();
-        insert_channel(&mut batch, route, channel.credential, &channel.source_model, now);
+        let added = NewChannel::automatic(channel.credential, &channel.source_model);
+        insert_channel(&mut batch, channel.route_id.into(), &added, now);
     }
     for route in &plan.create_routes {
         let id = Value::IdOf(batch.len());
@@ -157,7 +185,8 @@ pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
             vec![route.model.as_str().into(), true.into(), now.into(), now.into()],
         ));
         for credential in &route.channels {
-            insert_channel(&mut batch, id.clone(), *credential, &route.model, now);
+            let added = NewChannel::automatic(*credential, &route.model);
+            insert_channel(&mut batch, id.clone(), &added, now);
         }
     }
     if batch.is_empty() {
@@ -166,28 +195,33 @@ pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
     store.batch(batch).await.map(drop)
 }
 
-/// A channel and the row of its counters: telemetry only updates those that exist.
-fn insert_channel(
+/// A channel and the row of its counters: telemetry only updates those that exist. Gives the place of the
+/// channel's statement in the batch.
+pub(super) fn insert_channel(
     batch: &mut Vec<Statement>,
     route: Value,
-    credential: Credential,
-    source_model: &str,
+    channel: &NewChannel,
     now: Millis,
-) {
-    let channel = Value::IdOf(batch.len());
+) -> usize {
+    let at = batch.len();
     batch.push(Statement::new(
-        "INSERT INTO route_channels (route_id, account_id, token_id, source_model, created_at, updated_at) \
-         VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO route_channels (route_id, account_id, token_id, source_model, priority, weight, enabled, \
+         manual_override, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         vec![
             route,
-            credential.account_id.into(),
-            credential.token_id.into(),
-            source_model.into(),
+            channel.credential.account_id.into(),
+            channel.credential.token_id.into(),
+            channel.source_model.clone().into(),
+            channel.priority.into(),
+            channel.weight.into(),
+            channel.enabled.into(),
+            channel.manual_override.into(),
             now.into(),
             now.into(),
         ],
     ));
-    batch.push(Statement::new("INSERT INTO channel_stats (channel_id) VALUES (?)", vec![channel]));
+    batch.push(Statement::new("INSERT INTO channel_stats (channel_id) VALUES (?)", vec![Value::IdOf(at)]));
+    at
 }
 
 fn read(row: &Row) -> Result<RouteRow> {

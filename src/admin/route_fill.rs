@@ -1,0 +1,100 @@
+//! What follows from saving a route: the channels a pattern route starts with, and the routes that take
+//! over the strategy of a group (admin-ops-2.md 12).
+
+use std::collections::HashSet;
+
+use super::errors::{AdminError, Result};
+use super::route_view::{RouteBook, is_exact, is_group};
+use crate::app::App;
+use crate::jobs::rebuild;
+use crate::routing::ModelPattern;
+use crate::routing::rebuild::Credential;
+use crate::store;
+use crate::store::route_edits::RouteDraft;
+use crate::store::routes::{ChannelRow, NewChannel, RouteRow};
+
+/// What two channels of a route must not share: who answers, and under which name, case ignored.
+pub type ChannelKey = (Credential, String);
+
+pub fn channel_key(credential: Credential, source_model: Option<&str>) -> ChannelKey {
+    (credential, source_model.unwrap_or_default().trim().to_lowercase())
+}
+
+/// The key of a stored channel, which answers for its route's model when it names none.
+pub fn key_of(book: &RouteBook, channel: &ChannelRow) -> ChannelKey {
+    let credential = Credential { account_id: channel.account_id, token_id: channel.token_id };
+    channel_key(credential, book.source_model(channel))
+}
+
+/// The channels of a route with this pattern, apart from those it keeps: copies of the channels of
+/// enabled exact routes it matches, then one for each offer of a model it matches.
+pub async fn fill(
+    app: &App,
+    book: &RouteBook,
+    own_id: Option<i64>,
+    pattern: &str,
+) -> store::Result<Vec<NewChannel>> {
+    let pattern = ModelPattern::stored(pattern);
+    let own = own_id.into_iter().flat_map(|id| book.owned(id));
+    let mut known: HashSet<ChannelKey> =
+        own.filter(|channel| channel.manual_override).map(|channel| key_of(book, channel)).collect();
+    let mut channels = Vec::new();
+    let sources = book.routes().filter(|route| {
+        Some(route.id) != own_id && route.enabled && is_exact(route) && pattern.matches(&route.model_pattern)
+    });
+    for channel in sources.flat_map(|route| book.owned(route.id)) {
+        let copy = copy_of(book, channel);
+        if known.insert(channel_key(copy.credential, copy.source_model.as_deref())) {
+            channels.push(copy);
+        }
+    }
+    for (model, credential) in rebuild::offers(app).await? {
+        if pattern.matches(&model) && known.insert(channel_key(credential, Some(&model))) {
+            channels.push(NewChannel::automatic(credential, &model));
+        }
+    }
+    Ok(channels)
+}
+
+/// The same way to the same model, with a record of its own.
+fn copy_of(book: &RouteBook, channel: &ChannelRow) -> NewChannel {
+    NewChannel {
+        credential: Credential { account_id: channel.account_id, token_id: channel.token_id },
+        source_model: book.source_model(channel).map(str::to_owned),
+        priority: channel.priority,
+        weight: channel.weight,
+        enabled: channel.enabled,
+        manual_override: channel.manual_override,
+    }
+}
+
+/// Refuses sources that a group cannot use: what is not there, is itself a group, or names more than one model.
+pub fn check_sources(book: &RouteBook, draft: &RouteDraft) -> Result<()> {
+    for id in draft.sources.iter().flatten() {
+        let problem = match book.route(*id) {
+            None => "does not exist",
+            Some(route) if is_group(route) => "is a group",
+            Some(route) if !is_exact(route) => "is not the route of exactly one model",
+            Some(_) => continue,
+        };
+        return Err(AdminError::bad_request(format!("Invalid sourceRouteIds: route {id} {problem}.")));
+    }
+    Ok(())
+}
+
+/// The sources that take over the strategy of a group: those no other group uses, unless they have a
+/// strategy of their own, which is one that is neither the default nor the group's former.
+pub fn followers(book: &RouteBook, draft: &RouteDraft, former: Option<&RouteRow>) -> Vec<i64> {
+    let others = book.routes().filter(|route| former.is_none_or(|former| former.id != route.id));
+    let shared: HashSet<i64> = others.flat_map(|group| group.source_route_ids.iter().copied()).collect();
+    let has_none_of_its_own = |route: &RouteRow| {
+        route.routing_strategy == "weighted"
+            || former.is_some_and(|group| group.routing_strategy == route.routing_strategy)
+    };
+    let sources = draft.sources.iter().flatten().filter(|id| !shared.contains(*id));
+    sources
+        .filter_map(|id| book.route(*id))
+        .filter(|route| route.routing_strategy != draft.routing_strategy && has_none_of_its_own(route))
+        .map(|route| route.id)
+        .collect()
+}

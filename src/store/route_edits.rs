@@ -1,0 +1,171 @@
+//! What an operator changes of routes and channels by hand (admin-ops-2.md 12 and 13). Each change is
+//! one transaction; what a rebuild changes is [`routes::apply`](super::routes::apply).
+
+use super::routes::{MAX_MARKS, NewChannel, insert_channel};
+use super::sql::{Changes, Statement, Value, marks};
+use super::{Result, Store};
+use crate::time::now_ms;
+
+/// A whole route as it is to be stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteDraft {
+    pub model_pattern: String,
+    pub display_name: Option<String>,
+    pub display_icon: Option<String>,
+    /// The routes whose channels it uses; None for a route with channels of its own.
+    pub sources: Option<Vec<i64>>,
+    /// JSON text of an object of strings.
+    pub model_mapping: Option<String>,
+    /// `weighted`, `round_robin` or `stable_first`.
+    pub routing_strategy: &'static str,
+    pub enabled: bool,
+}
+
+/// What changes along with a route.
+#[derive(Debug, Default)]
+pub struct Along {
+    /// The automatic channels make way for these; None leaves the channels alone.
+    pub refill: Option<Vec<NewChannel>>,
+    /// The routes that take over the strategy.
+    pub followers: Vec<i64>,
+}
+
+/// Columns of a channel that an operator may set; None leaves one alone.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct ChannelPatch {
+    pub token_id: Option<Option<i64>>,
+    pub source_model: Option<Option<String>>,
+    pub priority: Option<i64>,
+    pub weight: Option<i64>,
+    pub enabled: Option<bool>,
+}
+
+/// Adds a route and gives its id.
+pub async fn create(store: &Store, draft: &RouteDraft, along: Along) -> Result<i64> {
+    let now = now_ms();
+    let mut batch = vec![Statement::new(
+        "INSERT INTO token_routes (model_pattern, display_name, display_icon, route_mode, model_mapping, \
+         routing_strategy, enabled, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        vec![
+            draft.model_pattern.as_str().into(),
+            draft.display_name.clone().into(),
+            draft.display_icon.clone().into(),
+            draft.mode().into(),
+            draft.model_mapping.clone().into(),
+            draft.routing_strategy.into(),
+            draft.enabled.into(),
+            now.into(),
+            now.into(),
+        ],
+    )];
+    along_with(&mut batch, &Value::IdOf(0), draft, along);
+    Ok(store.batch(batch).await?[0].last_id)
+}
+
+/// Rewrites a route. [`super::Error::NotFound`] when there is none of this id.
+pub async fn update(store: &Store, id: i64, draft: &RouteDraft, along: Along) -> Result<()> {
+    let mut changes = Changes::default();
+    changes.set("model_pattern", draft.model_pattern.as_str());
+    changes.set("display_name", draft.display_name.clone());
+    changes.set("display_icon", draft.display_icon.clone());
+    changes.set("model_mapping", draft.model_mapping.clone());
+    changes.set("routing_strategy", draft.routing_strategy);
+    changes.set("enabled", draft.enabled);
+    changes.set("updated_at", now_ms());
+    let mut batch = vec![changes.update("token_routes", id)];
+    along_with(&mut batch, &Value::Int(id), draft, along);
+    store.batch(batch).await.map(drop)
+}
+
+/// Removes routes with their channels; gives how many there were.
+pub async fn delete(store: &Store, ids: &[i64]) -> Result<u64> {
+    let batch = ids.chunks(MAX_MARKS).map(|ids| {
+        let sql = format!("DELETE FROM token_routes WHERE id IN ({})", marks(ids.len()));
+        Statement::new(sql, ids.iter().map(|id| (*id).into()).collect())
+    });
+    changed(store, batch.collect()).await
+}
+
+/// Switches routes on or off; gives how many were not so before.
+pub async fn set_enabled(store: &Store, ids: &[i64], enabled: bool) -> Result<u64> {
+    let now = now_ms();
+    let batch = ids.chunks(MAX_MARKS).map(|ids| {
+        let sql = format!(
+            "UPDATE token_routes SET enabled = ?, updated_at = ? WHERE enabled <> ? AND id IN ({})",
+            marks(ids.len())
+        );
+        let first = [enabled.into(), now.into(), enabled.into()];
+        Statement::new(sql, first.into_iter().chain(ids.iter().map(|id| (*id).into())).collect())
+    });
+    changed(store, batch.collect()).await
+}
+
+/// Adds channels to a route and gives their ids, in order.
+pub async fn add_channels(store: &Store, route_id: i64, channels: &[NewChannel]) -> Result<Vec<i64>> {
+    let now = now_ms();
+    let mut batch = Vec::new();
+    let at: Vec<usize> =
+        channels.iter().map(|channel| insert_channel(&mut batch, route_id.into(), channel, now)).collect();
+    let outcomes = store.batch(batch).await?;
+    Ok(at.into_iter().map(|index| outcomes[index].last_id).collect())
+}
+
+/// Changes channels, which from then on are the operator's. [`super::Error::NotFound`] when one of them
+/// is gone: then none is changed.
+pub async fn update_channels(store: &Store, patches: Vec<(i64, ChannelPatch)>) -> Result<()> {
+    let now = now_ms();
+    let batch = patches.into_iter().map(|(id, patch)| {
+        let mut changes = Changes::default();
+        changes.set_some("token_id", patch.token_id);
+        changes.set_some("source_model", patch.source_model);
+        changes.set_some("priority", patch.priority);
+        changes.set_some("weight", patch.weight);
+        changes.set_some("enabled", patch.enabled);
+        changes.set("manual_override", true);
+        changes.set("updated_at", now);
+        changes.update("route_channels", id)
+    });
+    store.batch(batch.collect()).await.map(drop)
+}
+
+/// Removes a channel, if there is one of this id.
+pub async fn delete_channel(store: &Store, id: i64) -> Result<()> {
+    let statement = Statement::new("DELETE FROM route_channels WHERE id = ?", vec![id.into()]);
+    store.batch(vec![statement]).await.map(drop)
+}
+
+/// What changes with the route, after its own statement.
+fn along_with(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDraft, along: Along) {
+    let now = now_ms();
+    if let Some(sources) = &draft.sources {
+        let clear = "DELETE FROM route_group_sources WHERE group_route_id = ?";
+        batch.push(Statement::new(clear, vec![route.clone()]));
+        batch.extend(sources.iter().map(|source| {
+            let link = "INSERT INTO route_group_sources (group_route_id, source_route_id) VALUES (?, ?)";
+            Statement::new(link, vec![route.clone(), (*source).into()])
+        }));
+    }
+    if let Some(channels) = &along.refill {
+        let clear = "DELETE FROM route_channels WHERE route_id = ? AND manual_override = ?";
+        batch.push(Statement::new(clear, vec![route.clone(), false.into()]));
+        for channel in channels {
+            insert_channel(batch, route.clone(), channel, now);
+        }
+    }
+    batch.extend(along.followers.iter().map(|id| {
+        let follow = "UPDATE token_routes SET routing_strategy = ?, updated_at = ? WHERE id = ?";
+        Statement::new(follow, vec![draft.routing_strategy.into(), now.into(), (*id).into()])
+    }));
+}
+
+async fn changed(store: &Store, batch: Vec<Statement>) -> Result<u64> {
+    Ok(store.batch(batch).await?.iter().map(|outcome| outcome.rows).sum())
+}
+
+// === impl RouteDraft ===
+
+impl RouteDraft {
+    fn mode(&self) -> &'static str {
+        if self.sources.is_some() { "explicit_group" } else { "pattern" }
+    }
+}

@@ -8,6 +8,7 @@
 //! | `accounts`, `account_create`, `account_update`, `account_models` | accounts by what is done with them |
 //! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and proving a credential |
 //! | `routes`, `route_input`, `route_fill`, `route_view` | routes: their endpoints, the reading of their fields, what saving one entails, how they are shown |
+//! | `channels`, `channel_input` | the channels of a route, added and changed by hand |
 //! | `events`, `tasks`, `proxy_logs`, `metrics` | what happened, what runs |
 //! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
@@ -22,6 +23,8 @@ mod account_view;
 pub mod accounts;
 mod auth;
 mod batch;
+mod channel_input;
+mod channels;
 mod detect;
 pub mod errors;
 mod events;
@@ -94,6 +97,12 @@ pub fn routes() -> Vec<Route> {
         admin(Method::PUT, "/api/routes/{id}", routes::update),
         admin(Method::DELETE, "/api/routes/{id}", routes::delete),
         admin(Method::POST, "/api/routes/{id}/cooldown/clear", routes::clear_cooldown),
+        admin(Method::GET, "/api/routes/{id}/channels", channels::list),
+        admin(Method::POST, "/api/routes/{id}/channels", channels::add),
+        admin(Method::POST, "/api/routes/{id}/channels/batch", channels::add_batch),
+        admin(Method::PUT, "/api/channels/batch", channels::update_batch),
+        admin(Method::PUT, "/api/channels/{id}", channels::update),
+        admin(Method::DELETE, "/api/channels/{id}", channels::delete),
         admin(Method::GET, "/api/stats/proxy-logs", proxy_logs::list),
         admin(Method::DELETE, "/api/stats/proxy-logs", proxy_logs::clear),
         admin(Method::GET, "/api/stats/proxy-logs/{id}", proxy_logs::get),

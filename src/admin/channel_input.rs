@@ -1,0 +1,245 @@
+//! The fields of a channel as an operator sends them, and whether its route can take it
+//! (admin-ops-2.md 13).
+//!
+//! A channel presents one of its account's tokens, or without one the account's own credential. Where no
+//! token is named, an account that serves by tokens uses its default.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::{Map, Value};
+
+use super::input::{Fields, Invalid, MAX_KEY_CHARS, Patch};
+use super::route_fill::{ChannelKey, channel_key, key_of};
+use super::route_input::usable_pattern;
+use super::route_view::{RouteBook, is_exact};
+use crate::app::App;
+use crate::jobs::rebuild::serves_by;
+use crate::routing::pattern::alias_equal;
+use crate::routing::rebuild::{Credential, ServesBy};
+use crate::store::accounts::AccountRow;
+use crate::store::route_edits::ChannelPatch;
+use crate::store::routes::{ChannelRow, DEFAULT_PRIORITY, DEFAULT_WEIGHT, NewChannel, RouteRow};
+use crate::store::{self, availability};
+
+/// What was sent of a channel.
+#[derive(Debug)]
+pub struct ChannelInput {
+    token_id: Patch<i64>,
+    source_model: Patch<String>,
+    priority: Option<i64>,
+    weight: Option<i64>,
+    enabled: Option<bool>,
+}
+
+/// Why a channel is not added.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The route has this very channel.
+    Duplicate,
+    Invalid(Invalid),
+}
+
+/// A route to which channels are added or whose channels are changed, with what is known about them.
+pub struct Desk<'a> {
+    book: &'a RouteBook,
+    route: &'a RouteRow,
+    /// Available models of tokens.
+    models: HashMap<i64, Vec<String>>,
+    taken: HashSet<ChannelKey>,
+}
+
+impl From<Invalid> for Refusal {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// For the person who sent the channel.
+    pub fn into_message(self) -> String {
+        match self {
+            Self::Duplicate => {
+                "The route has a channel with this account, token and source model already".to_owned()
+            }
+            Self::Invalid(invalid) => invalid.0,
+        }
+    }
+}
+
+// === impl ChannelInput ===
+
+impl ChannelInput {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        Ok(Self {
+            token_id: fields.nullable_id("tokenId")?,
+            source_model: match fields.nullable_text("sourceModel")? {
+                Some(Some(text)) => Some(source_model(text)?),
+                cleared_or_absent => cleared_or_absent.map(|_| None),
+            },
+            priority: fields.truncated("priority")?,
+            weight: fields.truncated("weight")?,
+            enabled: fields.bool("enabled")?,
+        })
+    }
+}
+
+/// A blank one is none.
+fn source_model(text: &str) -> Result<Option<String>, Invalid> {
+    let text = text.trim();
+    if text.chars().count() > MAX_KEY_CHARS {
+        return Err(Invalid::field("sourceModel", "string of at most 191 characters"));
+    }
+    if text.is_empty() { Ok(None) } else { usable_pattern("sourceModel", text).map(Some) }
+}
+
+/// The `updates` of a batch: ids and their new priorities.
+pub fn priorities(fields: &Fields) -> Result<Vec<(i64, i64)>, Invalid> {
+    let invalid = || Invalid::field("updates", "non-empty array of {id, priority}");
+    let items = objects(fields, "updates").ok_or_else(invalid)?;
+    let read = |item: Fields| {
+        let id = item.truncated("id")?.filter(|id| *id > 0);
+        let id = id.ok_or_else(|| Invalid::field("id", "positive number"))?;
+        let priority = item.truncated("priority")?;
+        Ok((id, priority.ok_or_else(|| Invalid::field("priority", "number"))?))
+    };
+    items.map(read).collect()
+}
+
+/// The objects of a list that has at least one item and nothing else in it.
+pub fn objects(fields: &Fields, name: &str) -> Option<impl Iterator<Item = Fields>> {
+    let items = fields.get(name)?.as_array().filter(|items| !items.is_empty())?;
+    let objects: Option<Vec<Map<String, Value>>> =
+        items.iter().map(|item| item.as_object().cloned()).collect();
+    Some(objects?.into_iter().map(Fields::from))
+}
+
+// === impl Desk ===
+
+impl<'a> Desk<'a> {
+    pub async fn of(app: &App, book: &'a RouteBook, route: &'a RouteRow) -> store::Result<Self> {
+        let mut models: HashMap<i64, Vec<String>> = HashMap::new();
+        let rows = availability::list_tokens(&app.store).await?.into_iter();
+        for row in rows.filter(|row| row.available) {
+            models.entry(row.token_id).or_default().push(row.model_name);
+        }
+        let taken = book.owned(route.id).map(|channel| key_of(book, channel)).collect();
+        Ok(Self { book, route, models, taken })
+    }
+
+    /// The channel to add, which the next one must not repeat.
+    pub fn admit(&mut self, account_id: i64, input: ChannelInput) -> Result<NewChannel, Refusal> {
+        let account =
+            self.book.account(account_id).ok_or_else(|| Invalid::field("accountId", "an account"))?;
+        let credential = self.credential(account, input.token_id)?;
+        let pattern = is_exact(self.route).then(|| self.route.model_pattern.clone());
+        let source_model = input.source_model.flatten().or(pattern);
+        if !self.taken.insert(channel_key(credential, source_model.as_deref())) {
+            return Err(Refusal::Duplicate);
+        }
+        Ok(NewChannel {
+            credential,
+            source_model,
+            priority: input.priority.unwrap_or(DEFAULT_PRIORITY),
+            weight: input.weight.unwrap_or(DEFAULT_WEIGHT),
+            enabled: true,
+            manual_override: true,
+        })
+    }
+
+    /// The change of a channel of this route.
+    pub fn change(&mut self, channel: &ChannelRow, input: ChannelInput) -> Result<ChannelPatch, Refusal> {
+        let token_id = match self.book.account(channel.account_id) {
+            Some(account) if input.token_id.is_some() => {
+                Some(self.credential(account, input.token_id)?.token_id)
+            }
+            _ => None,
+        };
+        let mut changed = channel.clone();
+        changed.token_id = token_id.unwrap_or(channel.token_id);
+        changed.source_model = input.source_model.clone().unwrap_or(changed.source_model);
+        let (before, after) = (key_of(self.book, channel), key_of(self.book, &changed));
+        if before != after && !self.taken.insert(after) {
+            return Err(Refusal::Duplicate);
+        }
+        Ok(ChannelPatch {
+            token_id,
+            source_model: input.source_model,
+            priority: input.priority,
+            weight: input.weight,
+            enabled: input.enabled,
+        })
+    }
+
+    /// What the channel would present; on an exact route a token has to reach the model.
+    fn credential(&self, account: &AccountRow, token_id: Patch<i64>) -> Result<Credential, Invalid> {
+        let token = match token_id.flatten() {
+            Some(id) => {
+                let own = self.book.token(id).filter(|token| token.account_id == account.id);
+                let usable = own.filter(|token| token.is_usable());
+                Some(usable.ok_or_else(|| Invalid::field("tokenId", "a usable token of the account"))?)
+            }
+            None if serves_by(account) == ServesBy::Tokens => self.book.default_token(account.id),
+            None => None,
+        };
+        let known = token.and_then(|token| self.models.get(&token.id));
+        let model = &self.route.model_pattern;
+        if is_exact(self.route)
+            && known.is_some_and(|known| !known.iter().any(|name| name == model || alias_equal(name, model)))
+        {
+            return Err(Invalid(format!("Invalid tokenId: the token does not reach the model {model}.")));
+        }
+        Ok(Credential { account_id: account.id, token_id: token.map(|token| token.id) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn fields(body: Value) -> Fields {
+        Fields::from(body.as_object().cloned().expect("an object"))
+    }
+
+    #[test]
+    fn only_the_whole_part_of_a_priority_counts_and_nothing_below_zero() {
+        let body = json!({"updates": [{"id": 7.9, "priority": 3.8}, {"id": 8, "priority": -7.2}]});
+        assert_eq!(priorities(&fields(body)), Ok(vec![(7, 3), (8, 0)]));
+        let input = ChannelInput::read(&fields(json!({"priority": -1, "weight": 2.9}))).expect("a channel");
+        assert_eq!((input.priority, input.weight), (Some(0), Some(2)));
+    }
+
+    #[test]
+    fn a_batch_of_priorities_is_read_as_a_whole() {
+        for body in [
+            json!({}),
+            json!({"updates": []}),
+            json!({"updates": [1]}),
+            json!({"updates": [{"id": 0.9, "priority": 1}]}),
+            json!({"updates": [{"id": "1", "priority": 1}]}),
+            json!({"updates": [{"id": 1, "priority": null}]}),
+            json!({"updates": [{"id": 1}]}),
+        ] {
+            assert!(priorities(&fields(body.clone())).is_err(), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_bad_field_of_a_channel_is_refused_by_name() {
+        for (body, field) in [
+            (json!({"tokenId": "1"}), "tokenId"),
+            (json!({"tokenId": 0}), "tokenId"),
+            (json!({"sourceModel": 1}), "sourceModel"),
+            (json!({"sourceModel": "x".repeat(192)}), "sourceModel"),
+            (json!({"sourceModel": "re:("}), "sourceModel"),
+            (json!({"priority": "1"}), "priority"),
+            (json!({"weight": null}), "weight"),
+            (json!({"enabled": 1}), "enabled"),
+        ] {
+            let Invalid(message) = ChannelInput::read(&fields(body.clone())).expect_err("refused");
+            assert!(message.starts_with(&format!("Invalid {field}")), "{body}: {message}");
+        }
+    }
+}

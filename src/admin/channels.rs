@@ -1,0 +1,141 @@
+//! `/api/routes/{id}/channels` and `/api/channels`: the channels of a route, by hand (admin-ops-2.md 13).
+//!
+//! What an operator adds or edits is the operator's from then on: no rebuild removes it.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::channel_input::{ChannelInput, Desk, Refusal, objects, priorities};
+use super::errors::{AdminError, Result};
+use super::input::{Fields, Invalid};
+use super::require_id;
+use super::route_view::{ListedChannel, RouteBook, is_group};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::store::route_edits::{self, ChannelPatch};
+use crate::store::routes::RouteRow;
+
+/// `GET /api/routes/{id}/channels`; of a group those of its sources.
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let book = RouteBook::read(&app).await?;
+    let route = find(&book, id)?;
+    let listed: Vec<_> = book.channels(route).map(|channel| book.listed(&app, channel)).collect();
+    Ok(http::json(StatusCode::OK, &listed))
+}
+
+/// `POST /api/routes/{id}/channels`
+pub async fn add(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    let account_id = fields.required_id("accountId")?;
+    let input = ChannelInput::read(&fields)?;
+    let _turn = app.route_edits.lock().await;
+    let book = RouteBook::read(&app).await?;
+    let mut desk = Desk::of(&app, &book, owner(&book, id)?).await?;
+    let channel = desk.admit(account_id, input).map_err(refused)?;
+    let ids = route_edits::add_channels(&app.store, id, &[channel]).await?;
+    app.publish().await?;
+    let book = RouteBook::read(&app).await?;
+    Ok(http::json(StatusCode::OK, &shown(&app, &book, &ids)?.first()))
+}
+
+/// `POST /api/routes/{id}/channels/batch`: those that can be added are, in one transaction.
+pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    let items = objects(&fields, "channels")
+        .ok_or_else(|| Invalid::field("channels", "non-empty array of objects"))?;
+    let mut inputs = Vec::new();
+    for item in items {
+        inputs.push((item.required_id("accountId")?, ChannelInput::read(&item)?));
+    }
+    let _turn = app.route_edits.lock().await;
+    let book = RouteBook::read(&app).await?;
+    let mut desk = Desk::of(&app, &book, owner(&book, id)?).await?;
+    let (mut channels, mut skipped, mut errors) = (Vec::new(), 0, Vec::new());
+    for (index, (account_id, input)) in inputs.into_iter().enumerate() {
+        match desk.admit(account_id, input) {
+            Ok(channel) => channels.push(channel),
+            Err(Refusal::Duplicate) => skipped += 1,
+            Err(refusal) => errors.push(format!("channels[{index}]: {}", refusal.into_message())),
+        }
+    }
+    if !channels.is_empty() {
+        route_edits::add_channels(&app.store, id, &channels).await?;
+        app.publish().await?;
+    }
+    let answer = json!({ "success": true, "created": channels.len(), "skipped": skipped, "errors": errors });
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// `PUT /api/channels/batch`: priorities, all of them or none.
+pub async fn update_batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let updates = priorities(&Fields::from(request.json_object().await?))?;
+    let _turn = app.route_edits.lock().await;
+    let book = RouteBook::read(&app).await?;
+    let mut ids = Vec::new();
+    for (id, _) in &updates {
+        book.channel(*id).ok_or_else(|| AdminError::not_found(&format!("Channel {id}")))?;
+        if !ids.contains(id) {
+            ids.push(*id);
+        }
+    }
+    let patch = |priority| ChannelPatch { priority: Some(priority), ..ChannelPatch::default() };
+    let patches = updates.into_iter().map(|(id, priority)| (id, patch(priority))).collect();
+    route_edits::update_channels(&app.store, patches).await?;
+    app.publish().await?;
+    let book = RouteBook::read(&app).await?;
+    let answer = json!({ "success": true, "channels": shown(&app, &book, &ids)? });
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// `PUT /api/channels/{id}`: what is not sent stays.
+pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let input = ChannelInput::read(&Fields::from(request.json_object().await?))?;
+    let _turn = app.route_edits.lock().await;
+    let book = RouteBook::read(&app).await?;
+    let channel = book.channel(id).ok_or_else(|| AdminError::not_found("Channel"))?;
+    let mut desk = Desk::of(&app, &book, find(&book, channel.route_id)?).await?;
+    let patch = desk.change(channel, input).map_err(refused)?;
+    route_edits::update_channels(&app.store, vec![(id, patch)]).await?;
+    app.publish().await?;
+    let book = RouteBook::read(&app).await?;
+    Ok(http::json(StatusCode::OK, &shown(&app, &book, &[id])?.first()))
+}
+
+/// `DELETE /api/channels/{id}`: gone afterwards, whether it was there or not.
+pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let _turn = app.route_edits.lock().await;
+    route_edits::delete_channel(&app.store, id).await?;
+    app.publish().await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+fn find(book: &RouteBook, id: i64) -> Result<&RouteRow> {
+    book.route(id).ok_or_else(|| AdminError::not_found("Route"))
+}
+
+/// The route, if it may own channels.
+fn owner(book: &RouteBook, id: i64) -> Result<&RouteRow> {
+    let route = find(book, id)?;
+    if is_group(route) {
+        return Err(AdminError::bad_request(
+            "A group has no channels of its own: add them to its source routes",
+        ));
+    }
+    Ok(route)
+}
+
+fn shown<'a>(app: &App, book: &'a RouteBook, ids: &[i64]) -> Result<Vec<ListedChannel<'a>>> {
+    let channel = |id: &i64| book.channel(*id).ok_or_else(|| AdminError::not_found("Channel"));
+    ids.iter().map(|id| Ok(book.listed(app, channel(id)?))).collect()
+}
+
+fn refused(refusal: Refusal) -> AdminError {
+    AdminError::bad_request(refusal.into_message())
+}

@@ -1,0 +1,210 @@
+//! Channels that an operator adds and changes: priorities, weights, duplicates, and what rebuilds leave alone.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Gateway, Pair, Upstream};
+
+const CHAT: &str = "/v1/chat/completions";
+
+fn route_id(gateway: &Gateway, pattern: &str) -> Value {
+    let routes = gateway.routes();
+    let found = routes.iter().find(|route| route["modelPattern"] == pattern);
+    found.unwrap_or_else(|| panic!("no route {pattern}"))["id"].clone()
+}
+
+#[track_caller]
+fn rebuild(gateway: &Gateway) {
+    gateway.admin().post("/api/routes/rebuild", &json!({"wait": true})).expect(200);
+}
+
+#[test]
+fn a_channel_added_by_hand_serves_and_survives_rebuilds() {
+    let (offers, silent) = (Upstream::start(&["model-h"]), Upstream::start(&["unrelated"]));
+    let gateway = Gateway::start();
+    gateway.add("offers", &offers);
+    let (_, account) = gateway.add("silent", &silent);
+    let path = format!("/api/routes/{}/channels", route_id(&gateway, "model-h"));
+    let body = json!({"accountId": account["id"], "priority": -1, "weight": 2.9});
+    let added = gateway.admin().post(&path, &body).expect(200);
+    for (field, value) in [
+        ("accountId", account["id"].clone()),
+        ("tokenId", json!(null)),
+        ("sourceModel", json!("model-h")),
+        ("priority", json!(0)),
+        ("weight", json!(2)),
+        ("enabled", json!(true)),
+        ("manualOverride", json!(true)),
+        ("successCount", json!(0)),
+    ] {
+        assert_eq!(added.get(field), Some(&value), "{field}: {added}");
+    }
+    rebuild(&gateway);
+    let channels = gateway.admin().get(&path).expect(200);
+    assert_eq!(channels.as_array().map(Vec::len), Some(2));
+    let automatic = format!("/api/channels/{}", channels[0]["id"]);
+    gateway.admin().put(&automatic, &json!({"enabled": false})).expect(200);
+    gateway.client().chat("model-h").expect(200);
+    assert_eq!(silent.last(CHAT).json()["model"], "model-h");
+}
+
+#[test]
+fn an_edited_channel_outlives_the_offer_it_came_from() {
+    let upstream = Upstream::start(&["model-e", "model-f"]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let channel = gateway.channels("model-e").remove(0);
+    let path = format!("/api/channels/{}", channel["id"]);
+    let body = json!({"weight": 0, "priority": 2, "sourceModel": "model-e-upstream"});
+    let edited = gateway.admin().put(&path, &body).expect(200);
+    for (field, value) in [
+        ("id", channel["id"].clone()),
+        ("weight", json!(0)),
+        ("priority", json!(2)),
+        ("sourceModel", json!("model-e-upstream")),
+        ("manualOverride", json!(true)),
+    ] {
+        assert_eq!(edited.get(field), Some(&value), "{field}: {edited}");
+    }
+    let cleared = gateway.admin().put(&path, &json!({"sourceModel": " "})).expect(200);
+    assert_eq!(cleared["sourceModel"], "model-e", "that of its exact route");
+    upstream.offer(&["model-f"]);
+    rebuild(&gateway);
+    assert_eq!(gateway.channels("model-e")[0]["id"], channel["id"]);
+    gateway.client().chat("model-e").expect(200);
+    let off = gateway.admin().put(&path, &json!({"enabled": false})).expect(200);
+    assert_eq!(off["enabled"], false);
+    gateway.client().chat("model-e").expect(503);
+}
+
+#[test]
+fn the_lower_priority_number_is_served_first() {
+    let pair = Pair::start();
+    let (first, second) = (pair.channel("first")["id"].clone(), pair.channel("second")["id"].clone());
+    let updates = json!({"updates": [{"id": first, "priority": 3.8}, {"id": second, "priority": -7.2}]});
+    let answer = pair.gateway.admin().put("/api/channels/batch", &updates).expect(200);
+    assert_eq!(answer["success"], true);
+    let shown = |index: usize| {
+        ["id", "priority", "manualOverride"].map(|name| answer["channels"][index][name].clone())
+    };
+    assert_eq!(shown(0), [first, json!(3), json!(true)]);
+    assert_eq!(shown(1), [second, json!(0), json!(true)]);
+    for _ in 0..5 {
+        pair.gateway.client().chat(Pair::MODEL).expect(200);
+    }
+    assert_eq!((pair.first.asked_for(CHAT).len(), pair.second.asked_for(CHAT).len()), (0, 5));
+}
+
+#[test]
+fn priorities_change_together_or_not_at_all() {
+    let pair = Pair::start();
+    let admin = pair.gateway.admin();
+    let id = pair.channel("first")["id"].clone();
+    let missing = json!({"updates": [{"id": id, "priority": 4}, {"id": 777, "priority": 1}, {"id": 778, "priority": 1}]});
+    let error = admin.put("/api/channels/batch", &missing).expect(404);
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("777")), "{error}");
+    for body in [
+        json!({}),
+        json!({"updates": []}),
+        json!({"updates": [{"id": id, "priority": "1"}]}),
+        json!({"updates": [{"id": id, "priority": null}]}),
+        json!({"updates": [{"id": 0, "priority": 1}]}),
+    ] {
+        admin.put("/api/channels/batch", &body).expect(400);
+    }
+    let channel = pair.channel("first");
+    assert_eq!((&channel["priority"], &channel["manualOverride"]), (&json!(0), &json!(false)));
+}
+
+#[test]
+fn the_same_channel_is_not_added_twice() {
+    let (one, two) = (Upstream::start(&["model-x"]), Upstream::start(&["model-y"]));
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("one", &one);
+    let (_, other) = gateway.add("two", &two);
+    let path = format!("/api/routes/{}/channels", route_id(&gateway, "model-x"));
+    gateway.admin().post(&path, &json!({"accountId": account["id"]})).expect(400);
+    gateway.admin().post(&path, &json!({"accountId": account["id"], "sourceModel": "MODEL-X"})).expect(400);
+    let batch = json!({"channels": [
+        {"accountId": account["id"], "sourceModel": "Model-X"},
+        {"accountId": other["id"]},
+        {"accountId": other["id"], "sourceModel": "model-x"},
+        {"accountId": 9999},
+        {"accountId": other["id"], "tokenId": 9999},
+    ]});
+    let answer = gateway.admin().post(&format!("{path}/batch"), &batch).expect(200);
+    assert_eq!(
+        (&answer["success"], &answer["created"], &answer["skipped"]),
+        (&json!(true), &json!(1), &json!(2))
+    );
+    let errors: Vec<&str> =
+        answer["errors"].as_array().expect("errors").iter().filter_map(Value::as_str).collect();
+    assert_eq!(errors.len(), 2, "{errors:?}");
+    assert!(errors[0].starts_with("channels[3]: Invalid accountId"), "{errors:?}");
+    assert!(errors[1].starts_with("channels[4]: Invalid tokenId"), "{errors:?}");
+    let added = gateway.channels("model-x").pop().expect("the new one");
+    assert_eq!((&added["accountId"], &added["manualOverride"]), (&other["id"], &json!(true)));
+    // Nor does an edit make one of another.
+    let edit = json!({"sourceModel": "model-z"});
+    gateway.admin().put(&format!("/api/channels/{}", added["id"]), &edit).expect(200);
+    gateway.admin().post(&path, &json!({"accountId": other["id"]})).expect(200);
+    let back = json!({"sourceModel": null});
+    gateway.admin().put(&format!("/api/channels/{}", added["id"]), &back).expect(400);
+    gateway.admin().put(&format!("/api/channels/{}", added["id"]), &json!({"weight": 1})).expect(200);
+}
+
+#[test]
+fn what_cannot_be_a_channel_is_refused() {
+    let upstream = Upstream::start(&["model-c"]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    let admin = gateway.admin();
+    let id = route_id(&gateway, "model-c");
+    let path = format!("/api/routes/{id}/channels");
+    let group = json!({"routeMode": "explicit_group", "displayName": "g", "sourceRouteIds": [id]});
+    let group = admin.post("/api/routes", &group).expect(200)["id"].clone();
+    let before = gateway.channels("model-c");
+    let good = json!({"accountId": account["id"], "sourceModel": "another"});
+    let with = |name: &str, value: Value| {
+        let mut body = good.clone();
+        body[name] = value;
+        body
+    };
+    for body in [
+        json!({}),
+        with("accountId", json!("1")),
+        with("accountId", json!(9999)),
+        with("tokenId", json!(9999)),
+        with("tokenId", json!("1")),
+        with("sourceModel", json!(1)),
+        with("sourceModel", json!("re:(")),
+        with("priority", json!("1")),
+        with("weight", json!(null)),
+    ] {
+        admin.post(&path, &body).expect(400);
+    }
+    for body in [json!({}), json!({"channels": []}), json!({"channels": [1]}), json!({"channels": [{}]})] {
+        admin.post(&format!("{path}/batch"), &body).expect(400);
+    }
+    admin.post(&format!("/api/routes/{group}/channels"), &good).expect(400);
+    admin.post(&format!("/api/routes/{group}/channels/batch"), &json!({"channels": [good]})).expect(400);
+    admin.post("/api/routes/9999/channels", &good).expect(404);
+    admin.post("/api/routes/9999/channels/batch", &json!({"channels": [good]})).expect(404);
+    admin.put("/api/channels/9999", &json!({"weight": 1})).expect(404);
+    let channel = format!("/api/channels/{}", before[0]["id"]);
+    for body in [json!({"tokenId": 9999}), json!({"enabled": "yes"}), json!({"priority": "1"})] {
+        admin.put(&channel, &body).expect(400);
+    }
+    assert_eq!(admin.delete("/api/channels/9999").expect(200), json!({"success": true}));
+    assert_eq!(gateway.channels("model-c"), before);
+}
+
+#[test]
+fn a_deleted_channel_serves_no_more() {
+    let pair = Pair::start();
+    let id = pair.channel("first")["id"].clone();
+    let path = format!("/api/channels/{id}");
+    assert_eq!(pair.gateway.admin().delete(&path).expect(200), json!({"success": true}));
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    assert_eq!((pair.first.asked_for(CHAT).len(), pair.second.asked_for(CHAT).len()), (0, 1));
+}

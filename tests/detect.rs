@@ -53,10 +53,25 @@ fn an_official_preset_is_recognised_by_host_and_path() {
         assert_eq!(found["initializationPresetId"], preset, "{url}");
         assert_eq!(found["platform"], platform, "{url}");
     }
-    assert_eq!(
-        detect(&gateway, "https://api.deepseek.com/anthropic")["url"],
-        "https://api.deepseek.com/anthropic"
-    );
+}
+
+#[test]
+fn a_preset_answers_the_address_that_its_site_will_have() {
+    let gateway = Gateway::start();
+    for (url, stored) in [
+        ("https://api.deepseek.com/anthropic", "https://api.deepseek.com/anthropic"),
+        ("https://open.bigmodel.cn/api/coding/paas/v4/", "https://open.bigmodel.cn/api/coding/paas/v4"),
+        ("https://api-inference.modelscope.cn/v1", "https://api-inference.modelscope.cn"),
+    ] {
+        let mut found = detect(&gateway, url);
+        assert_eq!(found["url"], stored);
+        // What detect says is what create takes, and what it shows again.
+        found["name"] = json!("a preset");
+        let site = gateway.create_site(&found);
+        for field in ["url", "platform", "initializationPresetId"] {
+            assert_eq!(site[field], found[field], "{field}");
+        }
+    }
 }
 
 #[test]

@@ -83,15 +83,10 @@ pub async fn detect_platform(_app: Arc<App>, mut request: Request) -> Result<Res
         Invalid(format!("Invalid url. Expected http or https address with a host: it {}.", error.0))
     })?;
     let Some(detected) = detect(&url) else { return Ok(failure(UNDETECTED, Map::new())) };
-    let answer = match detected.preset {
-        // A preset keeps its full address, its format's path included (service.md, Site).
-        Some(preset) => json!({
-            "url": url.canonical(),
-            "platform": preset.platform.id(),
-            "initializationPresetId": preset.id,
-        }),
-        None => json!({"url": url.persisted(), "platform": detected.platform.id()}),
-    };
+    let mut answer = json!({"url": url.persisted(), "platform": detected.platform.id()});
+    if let Some(preset) = detected.preset {
+        answer["initializationPresetId"] = preset.id.into();
+    }
     Ok(http::json(StatusCode::OK, &answer))
 }
 

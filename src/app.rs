@@ -67,12 +67,13 @@ impl App {
     /// Opens the store and builds everything on it.
     pub async fn start(config: Config) -> Result<Arc<Self>, StartError> {
         let fail = |message: String| StartError { message, exit_code: 1 };
+        let unconfigured = |message: String| StartError { message, exit_code: 78 };
         let extra_roots = match &config.extra_roots_file {
             None => Vec::new(),
             Some(path) => std::fs::read(path)
                 .map_err(|error| error.to_string())
                 .and_then(|pem| roots_from_pem(&pem))
-                .map_err(|error| fail(format!("SSL_CERT_FILE: {}: {error}", path.display())))?,
+                .map_err(|error| unconfigured(format!("SSL_CERT_FILE: {}: {error}", path.display())))?,
         };
         let options = store_options(&config)?;
         let store = tokio::task::spawn_blocking(move || Store::open(options))

@@ -15,6 +15,7 @@ use jiff::tz::TimeZone;
 use log::LevelFilter;
 
 use crate::limits::RateLimits;
+use crate::routing::OutboundProxy;
 
 /// The value of AUTH_TOKEN when nobody chose one. Works from loopback peers only (design §5).
 pub const PLACEHOLDER_AUTH_TOKEN: &str = "change-me-admin-token";
@@ -185,7 +186,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
         admin_ip_allowlist: vars.networks("ADMIN_IP_ALLOWLIST", ""),
         trusted_proxies: vars.networks("TRUSTED_PROXIES", "127.0.0.0/8,::1"),
         cors_allowed_origins: vars.list("CORS_ALLOWED_ORIGINS"),
-        system_proxy_url: vars.optional("SYSTEM_PROXY_URL"),
+        system_proxy_url: vars.outbound_proxy("SYSTEM_PROXY_URL"),
         tls: vars.tls_files(),
         extra_roots_file: vars.optional("SSL_CERT_FILE").map(PathBuf::from),
         max_connections: vars.integer("MAX_CONNECTIONS", 16_384, 1, 1_000_000) as usize,
@@ -218,6 +219,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             60 * vars.integer("PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES", 30, 1, 100_000),
         ),
     };
+    vars.check_database(&config.database);
     if vars.errors.is_empty() { Ok((config, vars.warnings)) } else { Err(vars.errors) }
 }
 
@@ -345,6 +347,24 @@ impl Vars<'_> {
         networks
     }
 
+    /// The address of a proxy. It may hold a password, so no message repeats it.
+    fn outbound_proxy(&mut self, name: &str) -> Option<String> {
+        let url = self.optional(name)?;
+        if let Err(why) = OutboundProxy::parse(&url) {
+            self.errors.push(format!("{name}: not the address of a proxy: {why}"));
+        }
+        Some(url)
+    }
+
+    /// A server's address without its DB_TYPE would make a file of that name, password included.
+    fn check_database(&mut self, database: &DatabaseConfig) {
+        let scheme = database.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let names_a_server = scheme.is_some_and(|scheme| scheme != "sqlite" && scheme != "file");
+        if database.kind == DatabaseKind::Sqlite && names_a_server {
+            self.errors.push("DB_URL: names a database server, but DB_TYPE is sqlite".to_owned());
+        }
+    }
+
     fn time_zone(&mut self) -> (String, TimeZone) {
         const DEFAULT: &str = "Asia/Shanghai";
         let name = self.text("TZ", DEFAULT);
@@ -381,21 +401,27 @@ pub fn parse_network(text: &str) -> Option<IpNet> {
     text.parse::<IpNet>().ok()
 }
 
-/// `NAME=value` lines; `#` comments, an optional `export `, and one pair of quotes are understood.
+/// `NAME=value` lines; `#` comments, an optional `export `, and one pair of quotes are understood. A
+/// comment may also follow a value, behind a blank.
 fn parse_env_file(text: &str) -> HashMap<String, String> {
     text.lines()
         .map(str::trim)
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.strip_prefix("export ").unwrap_or(line).split_once('='))
-        .map(|(name, value)| {
-            let value = value.trim();
-            let unquoted = ['"', '\'']
-                .iter()
-                .find_map(|quote| value.strip_prefix(*quote)?.strip_suffix(*quote))
-                .unwrap_or(value);
-            (name.trim().to_owned(), unquoted.to_owned())
-        })
+        .map(|(name, value)| (name.trim().to_owned(), env_file_value(value.trim()).to_owned()))
         .collect()
+}
+
+fn env_file_value(text: &str) -> &str {
+    let starts_comment = |rest: &str| rest.is_empty() || rest.trim_start().starts_with('#');
+    let quoted = ['"', '\''].into_iter().find_map(|quote| {
+        let (value, rest) = text.strip_prefix(quote)?.split_once(quote)?;
+        starts_comment(rest).then_some(value)
+    });
+    quoted.unwrap_or_else(|| match text.find(" #").or_else(|| text.find("\t#")) {
+        Some(comment) => text[..comment].trim_end(),
+        None => text,
+    })
 }
 
 #[cfg(test)]
@@ -484,5 +510,42 @@ mod tests {
         assert_eq!(values["PORT"], "5000");
         assert_eq!(values["AUTH_TOKEN"], "with = inside");
         assert_eq!(values.len(), 2);
+    }
+
+    #[test]
+    fn a_comment_may_follow_a_value_of_an_env_file() {
+        for (text, value) in [
+            ("4000 # the port", "4000"),
+            ("a#b", "a#b"),
+            ("a\t# b", "a"),
+            ("\"a # b\" # c", "a # b"),
+            ("'a' ", "a"),
+            ("\"a\"b\"", "\"a\"b\""),
+            ("\"", "\""),
+            ("", ""),
+        ] {
+            assert_eq!(env_file_value(text.trim()), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_used_is_a_mistake_and_is_not_repeated() {
+        for (name, value) in [
+            ("SYSTEM_PROXY_URL", "ftp://u:secret@p.example"),
+            ("SYSTEM_PROXY_URL", "u:secret@p.example"),
+            ("DB_URL", "postgres://u:secret@db.example/x"),
+        ] {
+            let errors = read_pairs(&[(name, value)]).err().unwrap();
+            assert!(errors.len() == 1 && errors[0].starts_with(name), "{value}: {errors:?}");
+            assert!(!errors[0].contains("secret"), "{errors:?}");
+        }
+        for (name, value) in [
+            ("SYSTEM_PROXY_URL", "socks5h://u:p@p.example:1080/"),
+            ("DB_URL", "sqlite:///tmp/x.db"),
+            ("DB_URL", "data/x.db"),
+            ("DB_URL", ":memory:"),
+        ] {
+            assert!(read_pairs(&[(name, value)]).is_ok(), "{value}");
+        }
     }
 }

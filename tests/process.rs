@@ -27,6 +27,22 @@ fn every_mistake_in_the_configuration_is_reported_at_once() {
 }
 
 #[test]
+fn a_value_that_cannot_be_used_stops_the_start_before_it_leaves_a_trace() {
+    for (name, value) in [
+        ("PORT", "0"),
+        ("SYSTEM_PROXY_URL", "ftp://proxy.example"),
+        ("DB_URL", "mysql://db.example/switchyard"),
+        ("SSL_CERT_FILE", "no-such-file.pem"),
+    ] {
+        let home = Home::new();
+        let finished = run(&Setup::default().with(name, value), &home, &[]);
+        assert_eq!(finished.status.code(), Some(78), "{name}: {}", finished.stderr);
+        assert!(finished.stderr.contains(name), "{name}: {}", finished.stderr);
+        assert!(!home.data_dir().exists(), "{name}: nothing was started");
+    }
+}
+
+#[test]
 fn a_blank_variable_means_its_default() {
     let names = [
         "LOG_LEVEL",

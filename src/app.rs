@@ -157,6 +157,7 @@ fn store_options(config: &Config) -> Result<StoreOptions, StartError> {
         db_url: config.database.url.clone(),
         previous_secrets: config.credential_secret_previous.clone(),
         secret_lost: config.credential_secret_lost,
+        synchronous: config.database.synchronous,
         time_zone: config.time_zone.clone(),
         ..StoreOptions::in_dir(&config.data_dir, config.credential_secret.clone())
     })

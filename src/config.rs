@@ -73,6 +73,17 @@ pub struct DatabaseConfig {
     /// Blank for SQLite means `switchyard.db` in the data directory.
     pub url: String,
     pub tls: bool,
+    pub synchronous: Synchronous,
+}
+
+/// What an SQLite commit waits for (data.md J).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// The disk: an answered change outlives a power cut.
+    #[default]
+    Full,
+    /// The operating system: an answered change outlives the process, not a power cut.
+    Normal,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,6 +193,10 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             ),
             url: vars.text("DB_URL", ""),
             tls: vars.flag("DB_SSL", false),
+            synchronous: vars.one_of(
+                "SQLITE_SYNCHRONOUS",
+                &[("full", Synchronous::Full), ("normal", Synchronous::Normal)],
+            ),
         },
         admin_ip_allowlist: vars.networks("ADMIN_IP_ALLOWLIST", ""),
         trusted_proxies: vars.networks("TRUSTED_PROXIES", "127.0.0.0/8,::1"),

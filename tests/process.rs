@@ -32,6 +32,7 @@ fn a_value_that_cannot_be_used_stops_the_start_before_it_leaves_a_trace() {
         ("PORT", "0"),
         ("SYSTEM_PROXY_URL", "ftp://proxy.example"),
         ("DB_URL", "mysql://db.example/switchyard"),
+        ("SQLITE_SYNCHRONOUS", "off"),
         ("SSL_CERT_FILE", "no-such-file.pem"),
     ] {
         let home = Home::new();
@@ -39,6 +40,17 @@ fn a_value_that_cannot_be_used_stops_the_start_before_it_leaves_a_trace() {
         assert_eq!(finished.status.code(), Some(78), "{name}: {}", finished.stderr);
         assert!(finished.stderr.contains(name), "{name}: {}", finished.stderr);
         assert!(!home.data_dir().exists(), "{name}: nothing was started");
+    }
+}
+
+#[test]
+fn a_commit_may_be_told_not_to_wait_for_the_disk() {
+    for value in ["normal", "FULL"] {
+        let mut gateway = Gateway::with(&[("SQLITE_SYNCHRONOUS", value)]);
+        let site = json!({"name": "n", "url": "https://h.example", "platform": "openai"});
+        gateway.create_site(&site);
+        gateway.kill();
+        assert_eq!(gateway.restart().admin().get("/api/sites").expect(200)[0]["name"], "n");
     }
 }
 

@@ -51,7 +51,7 @@ impl Database {
         let unusable = |error: rusqlite::Error| {
             OpenError::Unusable(format!("cannot open the database {location:?}: {error}"))
         };
-        let mut connection = sqlite::open_writer(&location).map_err(unusable)?;
+        let mut connection = sqlite::open_writer(&location, options.synchronous).map_err(unusable)?;
         let keys = seal::Derivation::begin(&connection, &options.secret)?;
         migrate::run(&mut connection, migrate::STEPS, crate::time::now_ms())?;
         let sealer = keys.finish(&mut connection, options)?;

@@ -47,6 +47,7 @@ pub use seal::Sealer;
 pub use sql::{Outcome, Row, Statement, Value};
 pub use telemetry::Telemetry;
 
+use crate::config::Synchronous;
 pub use crate::routing::Secret;
 
 /// What [`Store::open`] needs to know.
@@ -61,6 +62,8 @@ pub struct StoreOptions {
     pub secret: String,
     /// ACCOUNT_CREDENTIAL_SECRET_PREVIOUS: tried when `secret` does not open the keys.
     pub previous_secrets: Vec<String>,
+    /// SQLITE_SYNCHRONOUS: what a commit waits for.
+    pub synchronous: Synchronous,
     /// CREDENTIAL_SECRET_LOST=1: start with new keys and empty what cannot be opened.
     pub secret_lost: bool,
     /// The service's time zone: days and hours of the usage tables.
@@ -76,6 +79,7 @@ impl StoreOptions {
             db_url: String::new(),
             secret: secret.into(),
             previous_secrets: Vec::new(),
+            synchronous: Synchronous::default(),
             secret_lost: false,
             time_zone: jiff::tz::TimeZone::UTC,
         }

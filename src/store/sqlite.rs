@@ -19,6 +19,7 @@ use tokio::sync::oneshot;
 
 use super::error::{Error, OpenError, Result};
 use super::sql::{Outcome, Row, Statement, Value};
+use crate::config::Synchronous;
 
 const READERS: usize = 4;
 const READER_IDLE: Duration = Duration::from_secs(30);
@@ -92,7 +93,11 @@ pub(super) fn lock(location: &Location) -> Result<Option<File>, OpenError> {
 }
 
 /// The connection that makes every change, ready for use.
-pub(super) fn open_writer(location: &Location) -> rusqlite::Result<Connection> {
+pub(super) fn open_writer(location: &Location, synchronous: Synchronous) -> rusqlite::Result<Connection> {
+    let synchronous = match synchronous {
+        Synchronous::Full => "FULL",
+        Synchronous::Normal => "NORMAL",
+    };
     let connection = location.connect()?;
     connection.set_prepared_statement_cache_capacity(64);
     // auto_vacuum counts only before the first table, and must come before WAL writes the header.
@@ -100,7 +105,7 @@ pub(super) fn open_writer(location: &Location) -> rusqlite::Result<Connection> {
         "PRAGMA busy_timeout = 5000;
          PRAGMA auto_vacuum = INCREMENTAL;
          PRAGMA journal_mode = WAL;
-         PRAGMA synchronous = FULL;
+         PRAGMA synchronous = {synchronous};
          PRAGMA foreign_keys = ON;
          PRAGMA cache_size = -{WRITER_CACHE_KIB};
          PRAGMA journal_size_limit = 67108864;"

@@ -5,6 +5,7 @@
 //! the default stays.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -44,11 +45,12 @@ impl AllowList {
         Self { active: !networks.is_empty(), networks }
     }
 
-    pub fn admits(&self, address: std::net::IpAddr) -> bool {
-        !self.active
-            || crate::http::address::is_in(address, &self.networks)
-            // `::1` counts as 127.0.0.1 (admin-core.md 2.2).
-            || (address.is_loopback() && crate::http::address::is_in([127, 0, 0, 1].into(), &self.networks))
+    pub fn admits(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let holds = |address| crate::http::address::is_in(address, &self.networks);
+        // `::1` and 127.0.0.1 are one (admin-core.md 2.2).
+        let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
+        !self.active || holds(address) || (address == v6 && holds(v4)) || (address == v4 && holds(v6))
     }
 }
 

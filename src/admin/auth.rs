@@ -52,7 +52,7 @@ pub struct Caller<'a> {
 
 /// Lets an admin through, or says why not.
 pub fn check(gate: &Gate<'_>, caller: &Caller<'_>) -> Result<()> {
-    if !gate.allow_list.admits(caller.client.to_canonical()) {
+    if !gate.allow_list.admits(caller.client) {
         return Err(AdminError::new(StatusCode::FORBIDDEN, "IP not allowed"));
     }
     let Some(header) = caller.headers.get(AUTHORIZATION) else {
@@ -235,6 +235,10 @@ mod tests {
         for client in ["10.1.2.3", "::ffff:10.1.2.3", "127.0.0.1", "::1", "2001:db8::7"] {
             assert_eq!(enter(&gate, client, client, Some("secret-token")), None, "{client}");
         }
+        assert!(enter(&gate, "127.0.0.2", "127.0.0.2", Some("secret-token")).is_some());
+        let other_spelling = AllowList::new(vec!["::1/128".parse().expect("a network")]);
+        let by_other_spelling = Gate { token: "secret-token", allow_list: &other_spelling };
+        assert_eq!(enter(&by_other_spelling, "127.0.0.1", "127.0.0.1", Some("secret-token")), None);
         for header in [None, Some("secret-token")] {
             assert_eq!(enter(&gate, "11.0.0.1", "11.0.0.1", header), Some((403, "IP not allowed".into())));
         }

@@ -29,15 +29,15 @@ pub fn is_masked(value: &str) -> bool {
     value.contains(['*', '\u{2022}'])
 }
 
-/// A proxy address without its password.
+/// A proxy address without its password. Without one the user name may be the key, and is hidden too.
 pub fn mask_proxy_url(url: &str) -> Cow<'_, str> {
     let Some((scheme, rest)) = url.split_once("://") else { return Cow::Borrowed(url) };
-    match rest.rsplit_once('@') {
-        Some((user, host)) => match user.split_once(':') {
-            Some((name, _)) => Cow::Owned(format!("{scheme}://{name}:****@{host}")),
-            None => Cow::Borrowed(url),
-        },
-        None => Cow::Borrowed(url),
+    let Some((user, host)) = rest.rsplit_once('@') else { return Cow::Borrowed(url) };
+    match user.split_once(':') {
+        Some((name, password)) if !password.is_empty() => {
+            Cow::Owned(format!("{scheme}://{name}:****@{host}"))
+        }
+        _ => Cow::Owned(format!("{scheme}://****@{host}")),
     }
 }
 
@@ -118,12 +118,14 @@ mod tests {
     fn a_proxy_address_hides_its_password() {
         for (url, shown) in [
             ("socks5://user:pa:ss@p.example:1080", "socks5://user:****@p.example:1080"),
-            ("http://user@p.example", "http://user@p.example"),
+            ("http://an-api-key@p.example", "http://****@p.example"),
+            ("http://an-api-key:@p.example", "http://****@p.example"),
             ("http://p.example:8080", "http://p.example:8080"),
         ] {
             assert_eq!(mask_proxy_url(url), shown);
         }
         assert!(is_proxy_echo("http://u:****@p.example", Some("http://u:secret@p.example")));
+        assert!(is_proxy_echo("http://****@p.example", Some("http://an-api-key@p.example")));
         assert!(!is_proxy_echo("http://u:other@p.example", Some("http://u:secret@p.example")));
     }
 

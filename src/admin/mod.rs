@@ -142,8 +142,14 @@ async fn answered(answer: impl Future<Output = Result<Response>>) -> Response {
 }
 
 /// `GET /api/desktop/health`: the process answers. Public, and asks nothing else.
-async fn health(_app: Arc<App>, _request: Request) -> Result<Response> {
-    Ok(http::json(StatusCode::OK, &json!({ "ok": true })))
+async fn health(app: Arc<App>, _request: Request) -> Result<Response> {
+    Ok(health_answer(app.is_stopping()))
+}
+
+/// 503 once the process was told to stop: a balancer looks elsewhere while requests in flight end.
+fn health_answer(is_stopping: bool) -> Response {
+    let status = if is_stopping { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
+    http::json(status, &json!({ "ok": !is_stopping }))
 }
 
 /// The path's `id`, a strict positive integer.
@@ -179,6 +185,12 @@ mod tests {
         for (usd, shown) in [(0.1 + 0.2, "0.3"), (1e-9, "0"), (-1e-9, "0"), (12.3456789, "12.345679")] {
             assert_eq!(number(money(usd)).to_string(), shown);
         }
+    }
+
+    #[test]
+    fn a_process_that_stops_is_not_healthy() {
+        assert_eq!(health_answer(false).status(), 200);
+        assert_eq!(health_answer(true).status(), 503);
     }
 
     #[test]

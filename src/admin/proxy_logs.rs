@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::errors::{AdminError, Result};
-use super::{money, paging, require_id};
+use super::{money, number, paging, require_id};
 use crate::app::App;
 use crate::http::{self, Query, Request, Response};
 use crate::store::proxy_logs::{
@@ -69,9 +69,10 @@ async fn site_options(app: &App) -> Result<Value> {
     Ok(sites.into_iter().map(option).collect())
 }
 
-/// Reads every filter; what cannot be read does not filter.
+/// Reads every filter; what cannot be read does not filter. Times count in whole seconds.
 fn filter_of(query: &Query) -> LogFilter {
-    let moment = |name| query.get(name).and_then(|text| time::parse(&text));
+    let whole_second = |at: Millis| at - at.rem_euclid(1000);
+    let moment = |name| query.get(name).and_then(|text| time::parse(&text)).map(whole_second);
     LogFilter {
         status: match query.get("status").as_deref() {
             Some("success") => StatusFilter::Success,
@@ -129,7 +130,7 @@ fn summary_json(summary: &LogSummary) -> Value {
         "totalCount": summary.total_count,
         "successCount": summary.success_count,
         "failedCount": summary.failed_count,
-        "totalCost": money(summary.total_cost),
+        "totalCost": number(money(summary.total_cost)),
         "totalTokensAll": summary.total_tokens,
     })
 }
@@ -161,7 +162,7 @@ struct Item {
     prompt_tokens: Option<i64>,
     completion_tokens: Option<i64>,
     total_tokens: Option<i64>,
-    estimated_cost: f64,
+    estimated_cost: Value,
     client_family: Option<String>,
     client_app_id: Option<String>,
     client_app_name: Option<String>,
@@ -202,7 +203,7 @@ impl From<LogItem> for Item {
             prompt_tokens: row.prompt_tokens,
             completion_tokens: row.completion_tokens,
             total_tokens: row.total_tokens,
-            estimated_cost: money(row.estimated_cost),
+            estimated_cost: number(money(row.estimated_cost)),
             client_family: row.client_family,
             client_app_id: row.client_app_id,
             client_app_name: row.client_app_name,
@@ -316,6 +317,12 @@ mod tests {
             tagged_message(&named).as_deref(),
             Some("[upstream:/v1/messages] Upstream returned HTTP 500")
         );
+    }
+
+    #[test]
+    fn times_filter_by_whole_seconds() {
+        let filter = filter_of(&Query::new("from=2026-05-01T08:00:00.900Z&to=1777622401999"));
+        assert_eq!((filter.from, filter.to), (Some(1_777_622_400_000), Some(1_777_622_401_000)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::money;
+use super::{money, number};
 use crate::app::App;
 use crate::routing::{ChannelLive, ModelPattern};
 use crate::store;
@@ -123,7 +123,7 @@ impl RouteBook {
             success_count: live.success,
             fail_count: live.fail,
             total_latency_ms: live.latency_ms,
-            total_cost: money(live.cost_nano as f64 / 1e9),
+            total_cost: number(money(live.cost_nano as f64 / 1e9)),
             last_used_at: live.last_used.map(time::iso),
             last_selected_at: live.last_selected.map(time::iso),
             last_fail_at: live.last_fail.map(time::iso),
@@ -257,7 +257,7 @@ pub struct ListedChannel<'a> {
     success_count: u64,
     fail_count: u64,
     total_latency_ms: u64,
-    total_cost: f64,
+    total_cost: serde_json::Value,
     last_used_at: Option<String>,
     last_selected_at: Option<String>,
     last_fail_at: Option<String>,

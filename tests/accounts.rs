@@ -77,7 +77,7 @@ fn a_bad_value_of_any_field_is_a_bad_request_that_names_it() {
         ("siteId", vec![json!(null), json!("1"), json!(1.5), json!(0), json!(-1), json!([]), json!(true)]),
         ("accessToken", vec![json!(null), json!(7), json!([]), json!({}), json!(true)]),
         ("username", vec![json!(7), json!([]), json!({}), json!(true)]),
-        ("apiToken", vec![json!(7), json!([]), json!({}), json!(true)]),
+        ("apiToken", vec![json!(7), json!([]), json!({}), json!(true), json!("sk-u****-key")]),
         ("platformUserId", vec![json!("7"), json!(0), json!(-1), json!(1.5), json!(true), json!([])]),
         ("checkinEnabled", vec![json!("yes"), json!(1), json!([]), json!("true")]),
         ("credentialMode", vec![json!("magic"), json!(7), json!([]), json!(true)]),

@@ -13,7 +13,7 @@ use super::account_input::CreateInput;
 use super::account_view;
 use super::accounts::find;
 use super::errors::{AdminError, Result};
-use super::input::Fields;
+use super::input::{Fields, Invalid};
 use super::secrets;
 use super::verify::{NO_SESSIONS, models_of_key};
 use crate::app::App;
@@ -54,8 +54,10 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     if input.credentials.is_empty() {
         return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
     }
-    if input.credentials.iter().chain(&input.api_token).any(|key| secrets::is_masked(key)) {
-        return Err(AdminError::bad_request("Invalid accessToken. Expected whole credential, not a mask."));
+    for (name, keys) in [("accessToken", &input.credentials[..]), ("apiToken", input.api_token.as_slice())] {
+        if keys.iter().any(|key| secrets::is_masked(key)) {
+            return Err(Invalid::field(name, "whole credential, not a mask").into());
+        }
     }
     let site = app.snapshot.load().site(input.site_id).cloned();
     let site = site.ok_or_else(|| AdminError::bad_request("Invalid siteId. Expected id of a known site."))?;

@@ -1,9 +1,11 @@
 //! The fields of an account as sent on create, verify and update (admin-core.md 5.3, 5.4, 5.7), each
 //! read by a small pure function.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
-use super::input::{Fields, Invalid, Patch};
+use super::input::{Fields, Invalid, MAX_NAME_CHARS, Patch};
 use super::site_input::proxy_url;
 use crate::store::accounts::{AccountStatus, CredentialMode};
 use crate::time::{self, Millis};
@@ -97,7 +99,7 @@ impl CreateInput {
             site_id,
             credentials,
             mode,
-            username: optional_text(fields, "username")?,
+            username: optional_text(fields, "username")?.map(|name| username(&name)).transpose()?,
             api_token: optional_text(fields, "apiToken")?,
             platform_user_id: fields.integer("platformUserId", 1)?,
             skip_model_fetch: fields.bool("skipModelFetch")?.unwrap_or(false),
@@ -121,7 +123,7 @@ impl UpdateInput {
         let models_depend_on =
             ["accessToken", "apiToken", "extraConfig", "proxyUrl", "refreshToken", "tokenExpiresAt"];
         Ok(Self {
-            username: fields.text("username")?.map(|text| text.trim().to_owned()),
+            username: fields.text("username")?.map(username).transpose()?,
             access_token,
             api_token,
             status: status(fields)?,
@@ -163,10 +165,16 @@ fn credential(name: &str, text: &str) -> Result<String, Invalid> {
 /// Text that may be absent, `null` or blank, which all mean none.
 fn optional_text(fields: &Fields, name: &str) -> Result<Option<String>, Invalid> {
     let text = fields.nullable_text(name)?.flatten().map(str::trim).filter(|text| !text.is_empty());
-    if text.is_some_and(|text| text.chars().count() > 500 && name == "username") {
-        return Err(Invalid::field(name, "string of at most 500 characters"));
-    }
     text.map(|text| credential(name, text)).transpose()
+}
+
+/// A user name that a list can still show.
+fn username(text: &str) -> Result<String, Invalid> {
+    let text = credential("username", text)?;
+    if text.chars().count() > MAX_NAME_CHARS {
+        return Err(Invalid::field("username", "string of at most 500 characters"));
+    }
+    Ok(text)
 }
 
 /// Fields that only sessions use are checked in every mode, so that a wrong type never passes unseen.
@@ -198,14 +206,9 @@ fn split_keys(text: &str) -> Vec<String> {
 }
 
 fn distinct(keys: impl IntoIterator<Item = String>) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::new();
-    for key in keys {
-        let key = key.trim();
-        if !key.is_empty() && !kept.iter().any(|known| known == key) {
-            kept.push(key.to_owned());
-        }
-    }
-    kept
+    let mut seen = HashSet::new();
+    let trimmed = keys.into_iter().map(|key| key.trim().to_owned());
+    trimmed.filter(|key| !key.is_empty() && seen.insert(key.clone())).collect()
 }
 
 fn status(fields: &Fields) -> Result<Option<AccountStatus>, Invalid> {
@@ -261,7 +264,7 @@ mod tests {
     #[test]
     fn a_bad_value_is_refused_by_name_on_update() {
         for (field, values) in [
-            ("username", vec![json!(null), json!(1)]),
+            ("username", vec![json!(null), json!(1), json!("a\nb"), json!("x".repeat(501))]),
             ("accessToken", vec![json!(null), json!(1), json!("a\nb")]),
             ("apiToken", vec![json!(1), json!([]), json!("a\u{0}b")]),
             ("status", vec![json!(null), json!(1), json!("unknown"), json!("")]),
@@ -290,7 +293,7 @@ mod tests {
             ("accessToken", vec![json!(null), json!(1), json!([]), json!("a\u{0}b")]),
             ("accessTokens", vec![json!("a"), json!([1]), json!({})]),
             ("credentialMode", vec![json!(null), json!(1), json!("cookie")]),
-            ("username", vec![json!(1), json!([])]),
+            ("username", vec![json!(1), json!([]), json!("x".repeat(501))]),
             ("apiToken", vec![json!(1), json!([])]),
             ("platformUserId", vec![json!(null), json!("7"), json!(0), json!(1.5)]),
             ("checkinEnabled", vec![json!("true"), json!(1)]),

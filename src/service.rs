@@ -167,7 +167,11 @@ impl Service {
                 return (Surface::Other, response);
             }
             Found::Nothing => {
-                let response = refuse(&head.headers, head.uri.path(), id, StatusCode::NOT_FOUND, "Not found");
+                let path = head.uri.path();
+                let response = match Face::at(path, &head.headers, id) {
+                    Some(face) => face.no_such_path(path),
+                    None => refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found"),
+                };
                 return (Surface::Other, response);
             }
         };
@@ -219,10 +223,11 @@ fn too_many(wait: RetryAfterSeconds, body: &serde_json::Value) -> Response {
     response
 }
 
-/// A refusal before any handler: in the proxy's shape under its paths, else in the admin shape.
+/// A refusal before any handler: in the shape of the surface under the proxy's paths, else in the
+/// admin shape.
 fn refuse(headers: &HeaderMap, path: &str, id: RequestId, status: StatusCode, message: &str) -> Response {
-    if path.starts_with("/v1") || path.starts_with("/gemini/") {
-        return Face::of(headers, None, id).refuse(status.as_u16(), message, None, None);
+    if let Some(face) = Face::at(path, headers, id) {
+        return face.refuse(status.as_u16(), message, None, None);
     }
     http::json(status, &json!({ "success": false, "message": message, "error": message }))
 }

@@ -222,6 +222,49 @@ fn an_unknown_path_is_json_in_the_shape_of_its_interface() {
 }
 
 #[test]
+fn a_refusal_before_any_handler_is_in_the_shape_of_its_surface() {
+    let gateway = Gateway::start();
+    let anthropic = ("anthropic-version", "2023-06-01");
+    for (method, path, header, status, kind) in [
+        ("GET", "/v1/messages", None, 405, "invalid_request_error"),
+        ("POST", "/v1/messages/nothing", None, 404, "not_found_error"),
+        ("POST", "/v1/messages/count_tokens", None, 501, "api_error"),
+        ("GET", "/v1/nothing", Some(anthropic), 404, "not_found_error"),
+    ] {
+        let ask =
+            header.into_iter().fold(Ask::new(method, path), |ask, (name, value)| ask.header(name, value));
+        let answer = gateway.client().send(ask);
+        let id = answer.header("request-id").map(str::to_owned);
+        let error = answer.expect(status);
+        assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!(kind)), "{path}");
+        assert_eq!(error["request_id"].as_str(), id.as_deref(), "{path}");
+    }
+    for (method, path, status, word) in [
+        ("POST", "/v1beta/nothing", 404, "NOT_FOUND"),
+        ("POST", "/gemini/v1/models", 404, "NOT_FOUND"),
+        ("POST", "/v1internal:countTokens", 404, "NOT_FOUND"),
+    ] {
+        let error = gateway.client().send(Ask::new(method, path)).expect(status);
+        assert_eq!(error["error"]["status"], word, "{path}: {error}");
+        assert_eq!(error["error"]["code"], status, "{path}: {error}");
+    }
+    for (method, path, status, kind) in [
+        ("PUT", "/chat/completions", 405, "invalid_request_error"),
+        ("PUT", "/v1/responses", 405, "invalid_request_error"),
+        ("POST", "/responses/anything", 404, "invalid_request_error"),
+        ("POST", "/responses/anything/compact", 404, "invalid_request_error"),
+        ("POST", "/v1/responses/anything", 404, "not_found_error"),
+        ("POST", "/responses/compact", 501, "invalid_request_error"),
+        ("POST", "/v1/images/edits", 501, "invalid_request_error"),
+        ("GET", "/responses/compact", 426, "invalid_request_error"),
+    ] {
+        let error = gateway.client().send(Ask::new(method, path)).expect(status);
+        assert_eq!(error["error"]["type"], kind, "{method} {path}: {error}");
+        assert_eq!(error["error"].get("param"), Some(&json!(null)), "{method} {path}: {error}");
+    }
+}
+
+#[test]
 fn a_wrong_method_is_told_the_right_ones() {
     let gateway = Gateway::start();
     for (method, path, allowed) in [

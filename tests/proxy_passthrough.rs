@@ -571,6 +571,10 @@ fn a_path_without_the_version_is_the_same_surface() {
 #[test]
 fn responses_are_not_fetched_over_plain_get() {
     let gateway = Gateway::start();
-    let error = gateway.client().get("/v1/responses").expect(426);
-    assert_eq!(error["error"]["type"], "invalid_request_error");
+    for path in ["/v1/responses", "/responses", "/v1/responses/compact", "/responses/compact"] {
+        let error = gateway.client().get(path).expect(426);
+        assert_eq!(error["error"]["type"], "invalid_request_error", "{path}");
+        let message = error["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("GET /v1/responses "), "{path} names the canonical path: {message}");
+    }
 }

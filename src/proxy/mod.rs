@@ -34,6 +34,14 @@ use crate::time::monotonic_ms;
 use auth::Caller;
 use reply::Face;
 
+/// Known endpoints that this release does not serve: their callers learn that at once, in words.
+const NOT_OFFERED: [(&str, (Surface, Dialect)); 4] = [
+    ("/v1/messages/count_tokens", (Surface::Messages, Dialect::Messages)),
+    ("/v1/responses/compact", (Surface::Responses, Dialect::Responses)),
+    ("/responses/compact", (Surface::Responses, Dialect::Responses)),
+    ("/v1/images/edits", (Surface::Images, Dialect::Images)),
+];
+
 /// Every route of the proxy interface. Each authenticates before anything else.
 pub fn routes() -> Vec<Route> {
     let mut routes = Vec::new();
@@ -51,26 +59,35 @@ pub fn routes() -> Vec<Route> {
             }));
         }
     }
-    for path in ["/v1/responses", "/responses"] {
-        routes.push(route(
+    for path in ["/v1/responses", "/responses", "/v1/responses/compact", "/responses/compact"] {
+        routes.push(refusing(
             Method::GET,
             path,
-            Surface::Responses,
-            Some(Dialect::Responses),
-            |_, request, _| {
-                let face = Face { dialect: Dialect::Responses, id: request.id };
-                std::future::ready(face.refuse(
-                    426,
-                    "GET /v1/responses needs a WebSocket upgrade",
-                    None,
-                    None,
-                ))
-            },
+            (Surface::Responses, Dialect::Responses),
+            426,
+            "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses",
         ));
+    }
+    for (path, what) in NOT_OFFERED {
+        routes.push(refusing(Method::POST, path, what, 501, "This endpoint is not offered here"));
     }
     routes.push(route(Method::GET, "/v1/models", Surface::Models, None, models::list));
     routes.push(route(Method::GET, "/v1/models/{*model}", Surface::Models, None, models::get));
     routes
+}
+
+/// A route that refuses every caller it knows.
+fn refusing(
+    method: Method,
+    path: &'static str,
+    (surface, dialect): (Surface, Dialect),
+    status: u16,
+    message: &'static str,
+) -> Route {
+    route(method, path, surface, Some(dialect), move |_, request, _| {
+        let face = Face { dialect, id: request.id };
+        std::future::ready(face.refuse(status, message, None, None))
+    })
 }
 
 /// A route whose handler is only reached by a caller that was let in.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use percent_encoding::percent_decode_str;
 
 use crate::dialect::Dialect;
 use crate::dialect::errors::{self, ErrorReply, UpstreamError};
@@ -26,6 +27,31 @@ impl Face {
         let by_header =
             if headers.contains_key("anthropic-version") { Dialect::Messages } else { Dialect::Chat };
         Self { dialect: dialect.unwrap_or(by_header), id }
+    }
+
+    /// The face of a path that led to no handler; `None` where it is no path of the proxy interface.
+    pub fn at(path: &str, headers: &HeaderMap, id: RequestId) -> Option<Self> {
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        let under = |root: &str| {
+            path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
+        };
+        let dialect = if ["/v1beta", "/v1internal", "/gemini"].into_iter().any(under) {
+            Some(Dialect::Gemini)
+        } else if under("/v1/messages") {
+            Some(Dialect::Messages)
+        } else if ["/v1", "/chat", "/responses"].into_iter().any(under) {
+            None
+        } else {
+            return None;
+        };
+        Some(Self::of(headers, dialect, id))
+    }
+
+    /// 404 for a path that nothing answers. Below the alias `/responses` it is the request that is
+    /// wrong (proxy.md 3): there is nothing there that could be found.
+    pub fn no_such_path(self, path: &str) -> Response {
+        let kind = path.starts_with("/responses/").then_some("invalid_request_error");
+        self.write(404, kind, "Not found", None, None)
     }
 
     /// An error of our own; the type is the one that fits the status.
@@ -85,4 +111,36 @@ impl Face {
 
 fn status_code(status: u16) -> StatusCode {
     StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_without_a_handler_still_has_a_face() {
+        for (path, anthropic, expected) in [
+            ("/v1/messages", false, Some(Dialect::Messages)),
+            ("/v1/messages/batches", false, Some(Dialect::Messages)),
+            ("/v1/messagesx", false, Some(Dialect::Chat)),
+            ("/v1/models/x", true, Some(Dialect::Messages)),
+            ("/v1", false, Some(Dialect::Chat)),
+            ("/%76%31/files", false, Some(Dialect::Chat)),
+            ("/v1beta/models/m:generateContent", false, Some(Dialect::Gemini)),
+            ("/v1internal:countTokens", false, Some(Dialect::Gemini)),
+            ("/gemini/v1/models", false, Some(Dialect::Gemini)),
+            ("/chat/completions", false, Some(Dialect::Chat)),
+            ("/responses/x", false, Some(Dialect::Chat)),
+            ("/api/sites", true, None),
+            ("/v1x", false, None),
+            ("/", false, None),
+        ] {
+            let mut headers = HeaderMap::new();
+            if anthropic {
+                headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+            }
+            let face = Face::at(path, &headers, RequestId::next());
+            assert_eq!(face.map(|face| face.dialect), expected, "{path}");
+        }
+    }
 }

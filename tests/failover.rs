@@ -71,6 +71,7 @@ fn statuses() -> Vec<(&'static str, Reply)> {
         ("408", Reply::error(408, "Request timed out")),
         ("404 about the model", Reply::error(404, "The model `x` does not exist")),
         ("400 about the key", Reply::error(400, "Invalid API key")),
+        ("a redirect", Reply::bytes(302, "text/plain", "").header("location", "/login")),
     ]
 }
 

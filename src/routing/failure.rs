@@ -83,7 +83,8 @@ const TRANSIENT: &[&str] = &[
 /// Might another channel answer what this one refused with `status` and `text`? 402 joins the rule's
 /// list: it speaks of our account's balance there, never of the client.
 pub fn should_retry(status: u16, text: &str) -> bool {
-    if status >= 500 || matches!(status, 401..=403 | 408 | 409 | 425 | 429) {
+    // A redirect is no answer: the address of this one is wrong.
+    if !(400..500).contains(&status) || matches!(status, 401..=403 | 408 | 409 | 425 | 429) {
         return true;
     }
     let text = text.to_lowercase();
@@ -167,6 +168,7 @@ mod tests {
     #[test]
     fn a_retry_elsewhere_is_decided_by_status_then_text() {
         for (status, text, expected) in [
+            (302, "", true),
             (500, "", true),
             (502, "validation failed", true),
             (529, "overloaded", true),

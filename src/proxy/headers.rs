@@ -45,6 +45,8 @@ pub fn upstream(
     } else {
         out.entry(header::ACCEPT).or_insert(JSON);
     }
+    // A site's own headers name no second credential beside ours.
+    out.remove("x-goog-api-key");
     let mut key = HeaderValue::from_str(credential)?;
     key.set_sensitive(true);
     let mut bearer = HeaderValue::from_str(&format!("Bearer {credential}"))?;
@@ -53,7 +55,9 @@ pub fn upstream(
         out.entry("anthropic-version").or_insert(ANTHROPIC_VERSION);
         out.insert("x-api-key", key);
         // Aggregators take either header, the vendor itself only the key.
-        if site.platform != Platform::Claude {
+        if site.platform == Platform::Claude {
+            out.remove(header::AUTHORIZATION);
+        } else {
             out.insert(header::AUTHORIZATION, bearer);
         }
     } else {

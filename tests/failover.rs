@@ -223,6 +223,14 @@ fn an_empty_answer_is_a_failure_where_the_operator_says_so() {
     let pair = Pair::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true")]);
     pair.first.answer(CHAT, Reply::json(200, &empty));
     the_second_answers(&pair, false);
+    let finish = wire::chat_chunk(Pair::MODEL, &json!({}), json!("stop"));
+    let usage = wire::data(&json!({"choices": [], "usage": empty["usage"]}));
+    let done = "data: [DONE]\n\n".to_owned();
+    for events in [vec![done.clone()], vec![wire::chat_role(Pair::MODEL), finish, usage, done]] {
+        let pair = Pair::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true")]);
+        pair.first.answer(CHAT, Reply::events(events));
+        the_second_answers(&pair, true);
+    }
 
     let pair = Pair::start();
     pair.first.answer(CHAT, Reply::json(200, &empty));

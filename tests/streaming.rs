@@ -53,6 +53,17 @@ fn an_event_reaches_the_client_before_the_next_one_is_sent() {
 }
 
 #[test]
+fn a_long_preamble_is_not_held_back_for_ever() {
+    let (gateway, upstream) = streaming();
+    let (events, seen) = (wire::chat_events(MODEL), Gate::new());
+    upstream.answer(CHAT, Reply::events(&events).waits_for(1, &seen));
+    let mut stream = gateway.client().stream(Caller::chat_ask(MODEL, true));
+    assert_eq!(stream.next_event().expect("no break").as_ref(), Some(&events[0]));
+    seen.open();
+    assert_eq!(String::from_utf8_lossy(&stream.rest().0), events[1..].concat());
+}
+
+#[test]
 fn a_client_that_hangs_up_frees_the_upstream() {
     let (gateway, upstream) = streaming();
     upstream.answer(CHAT, Reply::events(wire::chat_events(MODEL)).stalls_after(3));

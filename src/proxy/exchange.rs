@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::app::App;
 use crate::dialect::envelope::splice_model;
-use crate::dialect::judge;
+use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
 use crate::http::{Response, ResponseBody};
 use crate::routing::{Channel, Endpoint, pool};
@@ -26,6 +26,9 @@ use super::relay::{LongReply, Relay};
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
 const MAX_HELD: usize = 1 << 20;
+/// And for how long, counted from its first byte: then the client gets what there is, and the comments
+/// that keep its connection open.
+const MAX_HOLD: Duration = Duration::from_secs(10);
 /// A complete answer up to this size is held and judged; a longer one passes through.
 const MAX_JUDGED: usize = 2 << 20;
 /// How much of an upstream's error body is read (proxy.md 17), and for how long.
@@ -203,29 +206,34 @@ async fn stream(
     let dialect = call.face.dialect;
     let mut observer = StreamObserver::new(dialect);
     let mut held = first;
-    let mut phase = observer.feed(&held).clone();
-    while matches!(phase, Phase::Preamble) && held.len() < MAX_HELD {
-        let more = match next(&mut body, &patience).await {
+    observer.feed(&held);
+    let hold_until = Instant::now() + MAX_HOLD;
+    while withheld(&observer, &attempt) && held.len() < MAX_HELD {
+        let Ok(more) = tokio::time::timeout_at(hold_until, next(&mut body, &patience)).await else { break };
+        let more = match more {
             Ok(more) => more,
             Err(failure) => return Err((attempt, failure)),
         };
         let Some(more) = more else {
-            phase = observer.close().clone();
-            if matches!(phase, Phase::Preamble | Phase::Output) {
+            if matches!(observer.close(), Phase::Preamble | Phase::Output) {
                 let failure = Failure::judged("the upstream closed the stream before any output".to_owned());
                 return Err((attempt, failure));
             }
             break;
         };
-        phase = observer.feed(&more).clone();
+        observer.feed(&more);
         let mut joined = BytesMut::from(held);
         joined.extend_from_slice(&more);
         held = joined.freeze();
     }
-    if let Phase::Failed(error) = phase
+    if let Phase::Failed(error) = observer.phase()
         && !observer.output_seen()
     {
-        return Err((attempt, Failure::event(error)));
+        let failure = Failure::event(error.clone());
+        return Err((attempt, failure));
+    }
+    if ended_empty(&observer, &attempt) {
+        return Err((attempt, Failure::judged(Fault::Empty.message())));
     }
     let relay = Relay::new(dialect, body, held, observer, attempt, patience.idle);
     let mut response = Response::new(ResponseBody::stream(relay));
@@ -237,6 +245,23 @@ async fn stream(
 
 /// A complete answer: read, judged, handed on as it came.
 async fn whole(
+/// Whether the client would miss nothing yet. Where an empty answer counts as a failure, an end
+/// without output waits for the usage that may follow it.
+fn withheld(observer: &StreamObserver, attempt: &Attempt) -> bool {
+    match observer.phase() {
+        Phase::Preamble => true,
+        Phase::Ended => !observer.is_finished() && ended_empty(observer, attempt),
+        Phase::Output | Phase::Failed(_) => false,
+    }
+}
+
+/// Whether the stream ended and the operator's rules call it empty (proxy.md 10.4).
+fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
+    matches!(observer.phase(), Phase::Ended)
+        && !observer.output_seen()
+        && attempt.app().settings.load().judge.fails_empty(false, observer.usage())
+}
+
     app: &Arc<App>,
     call: &Call,
     head: hyper::http::response::Parts,

@@ -266,6 +266,46 @@ fn the_clients_own_mistake_reaches_it_unchanged_and_cools_nothing() {
     }
 }
 
+#[test]
+fn an_error_in_another_dialect_is_put_in_the_clients_own() {
+    let upstream = Upstream::start(&[Pair::MODEL]);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "aggregator", "platform": "new-api"}), &upstream);
+    let foreign = json!({"error": {"message": "max_tokens is too high", "type": "invalid_request_error",
+        "param": "max_tokens", "code": null}});
+    upstream.answer("/v1/messages", Reply::json(400, &foreign));
+    let body = json!({"model": Pair::MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});
+    let error = gateway.client().post("/v1/messages", &body).expect(400);
+    assert_eq!(error["type"], "error", "{error}");
+    assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
+    assert_eq!(error["error"]["message"], "max_tokens is too high", "{error}");
+}
+
+#[test]
+fn an_upstream_that_repeats_its_credential_tells_nobody() {
+    const KEY: &str = "site-key-of-no-usual-form";
+    let told = json!({"error": {"message": format!("user {KEY} may not"), "type": KEY, "code": KEY}});
+    let broken = [wire::chat_content(Pair::MODEL, "x"), wire::data(&told)];
+    for (reply, streamed) in [
+        (Reply::json(400, &told), false),
+        (Reply::json(200, &told), false),
+        (Reply::events([wire::data(&told)]), true),
+        (Reply::events(broken), true),
+    ] {
+        let upstream = Upstream::start(&[Pair::MODEL]);
+        let gateway = Gateway::start();
+        let site = json!({"name": "talkative", "url": upstream.url(), "platform": "openai"});
+        let account = gateway.create_account(&gateway.create_site(&site), KEY);
+        gateway.wait_for_task(&account);
+        upstream.answer(CHAT, reply);
+        let text = gateway.client().stream(Caller::chat_ask(Pair::MODEL, streamed)).whole().text();
+        assert!(text.contains("may not") && !text.contains(KEY), "{text}");
+        let log = json!(gateway.wait_for_logs(1)).to_string();
+        assert!(log.contains("may not") && !log.contains(KEY), "{log}");
+        assert!(!gateway.output().contains(KEY));
+    }
+}
+
 // === when nobody is left ===
 
 /// A gateway with one upstream for [`Pair::MODEL`].
@@ -293,6 +333,8 @@ fn the_last_failure_is_told_in_the_clients_own_dialect() {
             error["error"]["message"].as_str().is_some_and(|m| m.contains("a telling message")),
             "{error}"
         );
+        let kind = if client_status == upstream_status { "server_error" } else { "upstream_error" };
+        assert_eq!(error["error"]["type"], kind, "{upstream_status}: {error}");
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::app::App;
 use crate::dialect::usage::Usage;
 use crate::metrics::Held;
-use crate::routing::{Channel, failure};
+use crate::routing::{Channel, Secret, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::now_ms;
 
@@ -69,6 +69,11 @@ impl Attempt {
 
     pub(super) fn app(&self) -> &Arc<App> {
         &self.app
+    }
+
+    /// What the upstream knows us by, to be kept out of what is told.
+    pub(super) fn credential(&self) -> Option<&Secret> {
+        self.channel.credential.as_ref()
     }
 
     /// The first byte of the answer's body is here.

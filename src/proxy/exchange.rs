@@ -79,6 +79,7 @@ pub(super) async fn attempt(
         Ok(accepted) => match commit(app, call, accepted, attempt).await {
             Ok(response) => Ok(response),
             Err((mut attempt, failure)) => {
+                let failure = failure.without(attempt.credential());
                 attempt.fail(&failure);
                 Err(failure)
             }
@@ -122,7 +123,8 @@ async fn answer(
             }
         };
         note(live.record_selection(now_ms()));
-        match exchange(app, call, endpoint, headers.clone(), pieces.clone(), &patience).await {
+        let tried = exchange(app, call, endpoint, headers.clone(), pieces.clone(), &patience).await;
+        match tried.map_err(|failure| failure.without(Some(credential))) {
             Ok(accepted) => {
                 note(live.record_success());
                 return Ok((accepted, patience));

@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::header::{HeaderValue, RETRY_AFTER};
+use memchr::memmem;
 
+use crate::dialect::Dialect;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::http::Response;
-use crate::routing::failure;
+use crate::routing::{Secret, failure};
 use crate::time::Millis;
 use crate::upstream::ErrorKind;
 
@@ -93,7 +95,7 @@ impl Failure {
         let text = errors::upstream_text(path, status, &error.message);
         let hint = retry_after.as_ref().and_then(|value| value.to_str().ok());
         let recovers_at = failure::provider_hint(status, hint, &body, now);
-        let body = (complete && is_json_error(&body)).then_some(body);
+        let body = complete.then_some(body);
         Self { kind: Kind::Status, status, error, text, retry_after, recovers_at, body }
     }
 
@@ -109,6 +111,17 @@ impl Failure {
             recovers_at: None,
             body: None,
         }
+    }
+
+    /// Takes the credential out of everything the upstream said: some repeat what they were sent.
+    pub(super) fn without(mut self, credential: Option<&Secret>) -> Self {
+        let Some(secret) = credential.map(Secret::expose).filter(|secret| !secret.is_empty()) else {
+            return self;
+        };
+        self.error.hide(&[secret]);
+        self.text = self.text.replace(secret, "…");
+        self.body = self.body.filter(|body| memmem::find(body, secret.as_bytes()).is_none());
+        self
     }
 
     fn of(kind: Kind, status: u16, text: String) -> Self {
@@ -160,7 +173,9 @@ impl Failure {
         let mut response = match (self.kind, self.body) {
             // The client's own mistake reaches it as the upstream put it.
             (Kind::Status, Some(body))
-                if (400..500).contains(&self.status) && !matches!(self.status, 401..=403) =>
+                if (400..500).contains(&self.status)
+                    && !matches!(self.status, 401..=403)
+                    && is_error_of(face.dialect, &body) =>
             {
                 face.verbatim(self.status, body)
             }
@@ -173,8 +188,9 @@ impl Failure {
     }
 }
 
-/// An object with an `error` member: fit to be handed on to a client of the same dialect.
-fn is_json_error(body: &[u8]) -> bool {
-    serde_json::from_slice::<serde_json::Value>(body)
-        .is_ok_and(|value| value.get("error").is_some_and(|error| error.is_object()))
+/// Whether a body is an error as clients of the dialect expect it, fit to be handed on as it came.
+fn is_error_of(dialect: Dialect, body: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|value| {
+        value["error"].is_object() && (dialect != Dialect::Messages || value["type"] == "error")
+    })
 }

@@ -87,7 +87,10 @@ impl Relay {
             return;
         };
         // What came before the error event is the client's; the event itself is told in our words.
-        let error = error.clone();
+        let mut error = error.clone();
+        if let Some(credential) = self.attempt.credential() {
+            error.hide(&[credential.expose()]);
+        }
         let (keep, told) = self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.told));
         self.between_events = true;
         self.end_with(

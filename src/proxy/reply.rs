@@ -75,14 +75,15 @@ impl Face {
     }
 
     /// The last failure of an upstream, when no further attempt is made. The client's own key is
-    /// fine, so an upstream's 401, 402 and 403 become 502 (design §5).
+    /// fine, so an upstream's 401, 402 and 403 become 502 (design §5) and lose their type.
     pub fn upstream_failure(self, status: u16, error: &UpstreamError) -> Response {
         let shown = match status {
             401..=403 => 502,
             400..=599 => status,
             _ => 502,
         };
-        let kind = error.kind.as_deref().unwrap_or("upstream_error");
+        let own = error.kind.as_deref().filter(|_| shown == status);
+        let kind = own.unwrap_or("upstream_error");
         self.write(shown, Some(kind), &error.message, error.code.as_deref(), error.param.as_deref())
     }
 

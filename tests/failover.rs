@@ -531,6 +531,7 @@ fn a_stream_that_breaks_after_content_ends_with_an_error_of_its_dialect() {
             "/v1/responses" => {
                 assert!(last.starts_with("event: response.failed\n"), "{last}");
                 assert_eq!(error["type"], "response.failed");
+                assert_eq!(error["response"]["id"], "resp_stub", "the response that broke");
                 &error["response"]["error"]["message"]
             }
             _ => {
@@ -565,6 +566,22 @@ fn an_error_event_after_content_is_passed_on_and_counted() {
     assert!(!text.contains("[DONE]"), "{text}");
     assert_eq!(pair.gateway.wait_for_logs(1)[0]["status"], "failed");
     assert!(pair.channel("first")["cooldownUntil"].is_string());
+}
+
+#[test]
+fn an_event_that_breaks_in_the_middle_is_closed_before_the_error() {
+    let content = wire::chat_content(Pair::MODEL, "x");
+    let half = "data: {\"choices\":[{\"del".to_owned();
+    let error = "data: {\"error\":{\"message\":\"gone\",\"type\":\"server_error\"}}".to_owned();
+    for last in [half, error] {
+        let (gateway, upstream) = alone(&[]);
+        upstream.answer(CHAT, Reply::events([content.clone(), last.clone()]));
+        let text = gateway.client().chat_streamed(Pair::MODEL).text();
+        let rest = text.strip_prefix(&format!("{content}{last}\n\n")).unwrap_or_else(|| panic!("{text}"));
+        assert!(text.ends_with("\n\n"), "{text}");
+        assert_eq!(text.matches("\"error\"").count(), 1, "told once: {text}");
+        assert_eq!(rest.is_empty(), last.contains("gone"), "{text}");
+    }
 }
 
 #[test]

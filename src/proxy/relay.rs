@@ -48,8 +48,6 @@ pub(super) struct Relay {
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     last_data: Instant,
-    /// The bytes sent so far end with a blank line, so that something may be put in between.
-    between_events: bool,
     lingering: bool,
     _stream: Held,
 }
@@ -74,7 +72,6 @@ impl Relay {
             idle,
             timer: None,
             last_data: Instant::now(),
-            between_events: true,
             lingering: false,
             _stream: stream,
         }
@@ -92,7 +89,6 @@ impl Relay {
             error.hide(&[credential.expose()]);
         }
         let (keep, told) = self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.told));
-        self.between_events = true;
         self.end_with(
             bytes.slice(..keep),
             (!told).then_some(&error),
@@ -103,17 +99,22 @@ impl Relay {
     /// The upstream's body is over.
     fn closed(&mut self) {
         self.upstream = None;
+        let between_events = self.observer.between_events();
         match self.observer.close() {
             Phase::Ended => self.attempt.succeed(self.observer.usage()),
             Phase::Failed(error) => {
+                // The client has the event but for the blank line that makes it count.
                 let cause = format!("stream error: {}", error.message);
-                self.attempt.break_off(&cause, self.observer.usage());
+                self.end_with(Bytes::from_static(b"\n\n"), None, &cause);
             }
-            Phase::Preamble | Phase::Output => self.broke("the upstream closed the stream before its end"),
+            Phase::Preamble | Phase::Output => {
+                self.broke("the upstream closed the stream before its end", between_events);
+            }
         }
     }
 
-    fn broke(&mut self, cause: &str) {
+    /// `between_events` says that the client holds no half event.
+    fn broke(&mut self, cause: &str, between_events: bool) {
         if matches!(self.observer.phase(), Phase::Ended) {
             self.upstream = None;
             self.attempt.succeed(self.observer.usage());
@@ -124,7 +125,8 @@ impl Relay {
             kind: Some("stream_error".to_owned()),
             ..UpstreamError::default()
         };
-        self.end_with(Bytes::new(), Some(&error), cause);
+        let separator = if between_events { Bytes::new() } else { Bytes::from_static(b"\n\n") };
+        self.end_with(separator, Some(&error), cause);
     }
 
     /// Sends `before`, then an error event when one is wanted, and nothing more.
@@ -132,10 +134,7 @@ impl Relay {
         self.upstream = None;
         let mut out = BytesMut::from(before);
         if let Some(error) = error {
-            if !self.between_events {
-                out.extend_from_slice(b"\n\n");
-            }
-            out.extend_from_slice(&errors::stream_event(self.dialect, error, self.observer.next_sequence()));
+            out.extend_from_slice(&self.observer.failure_event(error));
         }
         self.ready = (!out.is_empty()).then(|| out.freeze());
         self.attempt.break_off(cause, self.observer.usage());
@@ -154,9 +153,10 @@ impl Relay {
             }
             let silence = self.last_data.elapsed();
             let (due, told) = if silence >= self.idle {
-                self.broke(&format!("nothing came for {} s", self.idle.as_secs()));
+                let cause = format!("nothing came for {} s", self.idle.as_secs());
+                self.broke(&cause, self.observer.between_events());
                 (None, true)
-            } else if silence >= KEEPALIVE && self.between_events {
+            } else if silence >= KEEPALIVE && self.observer.between_events() {
                 let keepalive = errors::keepalive(self.dialect, self.observer.message_started());
                 self.ready = Some(Bytes::from_static(keepalive));
                 (Some(pause), true)
@@ -199,14 +199,15 @@ impl Body for Relay {
         let this = self.get_mut();
         loop {
             if let Some(bytes) = this.ready.take() {
-                this.between_events = bytes.ends_with(b"\n\n") || bytes.ends_with(b"\r\n\r\n");
                 this.attempt.app().metrics.sent_bytes.add(bytes.len() as u64);
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
             match upstream.poll_data(context) {
                 Poll::Ready(Some(Ok(bytes))) => this.take(bytes),
-                Poll::Ready(Some(Err(error))) => this.broke(error.message()),
+                Poll::Ready(Some(Err(error))) => {
+                    this.broke(error.message(), this.observer.between_events());
+                }
                 Poll::Ready(None) => this.closed(),
                 Poll::Pending => {
                     if this.wait(context).is_pending() {

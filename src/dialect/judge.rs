@@ -108,6 +108,14 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     Ok(usage)
 }
 
+/// Judges an answer of which only the beginning is known: it must be going to be an object.
+pub fn beginning(body: &[u8]) -> Result<(), Fault> {
+    if body.trim_ascii_start().starts_with(b"{") {
+        return Ok(());
+    }
+    Err(not_json(&String::from_utf8_lossy(&body[..body.len().min(MAX_KEYWORD_BODY)])))
+}
+
 fn not_json(text: &str) -> Fault {
     if upstream_error::looks_like_html(text) {
         Fault::Html(upstream_error::html_detail(200, text))

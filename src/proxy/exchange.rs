@@ -245,8 +245,6 @@ async fn stream(
     Ok(response)
 }
 
-/// A complete answer: read, judged, handed on as it came.
-async fn whole(
 /// Whether the client would miss nothing yet. Where an empty answer counts as a failure, an end
 /// without output waits for the usage that may follow it.
 fn withheld(observer: &StreamObserver, attempt: &Attempt) -> bool {
@@ -264,6 +262,8 @@ fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
         && attempt.app().settings.load().judge.fails_empty(false, observer.usage())
 }
 
+/// A complete answer: read, judged, handed on as it came.
+async fn whole(
     app: &Arc<App>,
     call: &Call,
     head: hyper::http::response::Parts,
@@ -279,12 +279,16 @@ fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
     headers::downstream(&head.headers, reply.headers_mut());
     headers::request_id(dialect, call.face.id, reply.headers_mut());
     let json = HeaderValue::from_static("application/json");
-    let content_type = head.headers.get(header::CONTENT_TYPE).cloned().unwrap_or(json);
+    let content_type = head.headers.get(header::CONTENT_TYPE).filter(|value| is_json(value)).cloned();
+    let content_type = content_type.unwrap_or(json);
     reply.headers_mut().insert(header::CONTENT_TYPE, content_type);
 
     let mut held = first;
     loop {
         if held.len() > MAX_JUDGED {
+            if let Err(fault) = judge::beginning(&held) {
+                return Err((attempt, Failure::judged(fault.message())));
+            }
             *reply.body_mut() =
                 ResponseBody::stream(LongReply::new(dialect, body, held, length, attempt, patience.idle));
             return Ok(reply);
@@ -342,6 +346,12 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+}
+
+/// Any media type of JSON. What is handed on is JSON under whatever name it came; SDKs go by the name.
+fn is_json(content_type: &HeaderValue) -> bool {
+    let text = content_type.to_str().unwrap_or_default();
+    text.split(';').next().is_some_and(|essence| essence.trim().to_ascii_lowercase().ends_with("json"))
 }
 
 /// Some upstreams stream under another content type (proxy.md 10.4).

@@ -266,6 +266,10 @@ impl LongReply {
         Poll::Ready(Some(Err(Cut("the upstream's answer broke off"))))
     }
 
+    fn settle(&mut self) {
+        self.attempt.succeed(usage::of_tail(self.dialect, &self.tail));
+    }
+
     fn send(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         self.last_data = Instant::now();
         let keep = &bytes[bytes.len().saturating_sub(TAIL)..];
@@ -277,6 +281,10 @@ impl LongReply {
         self.attempt.app().metrics.sent_bytes.add(bytes.len() as u64);
         if let Some(length) = &mut self.length {
             *length = length.saturating_sub(bytes.len() as u64);
+            if *length == 0 {
+                // Whoever sends by the length does not ask for the end any more.
+                self.settle();
+            }
         }
         Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
@@ -300,7 +308,7 @@ impl Body for LongReply {
             Poll::Ready(Some(Err(error))) => this.cut(error.message()),
             Poll::Ready(None) => {
                 this.upstream = None;
-                this.attempt.succeed(usage::of_tail(this.dialect, &this.tail));
+                this.settle();
                 Poll::Ready(None)
             }
             Poll::Pending => loop {

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Pair, Upstream};
+use support::{Gateway, Pair, Reply, Upstream};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -207,4 +207,39 @@ fn a_deleted_channel_serves_no_more() {
     assert_eq!(pair.gateway.admin().delete(&path).expect(200), json!({"success": true}));
     pair.gateway.client().chat(Pair::MODEL).expect(200);
     assert_eq!((pair.first.asked_for(CHAT).len(), pair.second.asked_for(CHAT).len()), (0, 1));
+}
+
+#[test]
+fn clearing_the_cooldown_of_a_group_reaches_its_enabled_sources_only() {
+    let upstream = Upstream::start(&["c-one", "c-two"]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let (one, two) = (route_id(&gateway, "c-one"), route_id(&gateway, "c-two"));
+    let group = json!({"routeMode": "explicit_group", "displayName": "g", "sourceRouteIds": [one, two]});
+    let group = gateway.admin().post("/api/routes", &group).expect(200)["id"].clone();
+    upstream.answer(CHAT, Reply::error(500, "out of order"));
+    for model in ["c-one", "c-two"] {
+        gateway.client().chat(model).expect(500);
+        let channel = gateway.channels(model).remove(0);
+        assert_eq!(
+            (&channel["failCount"], channel["cooldownUntil"].is_string()),
+            (&json!(1), true),
+            "{model}"
+        );
+    }
+    upstream.answer_faithfully();
+    gateway.client().chat("g").expect(503);
+    let disable = json!({"ids": [two], "action": "disable"});
+    gateway.admin().post("/api/routes/batch", &disable).expect(200);
+    let path = format!("/api/routes/{group}/cooldown/clear");
+    let answer = gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(answer, json!({"success": true, "clearedChannels": 1}));
+    let cleared = gateway.channels("c-one").remove(0);
+    for field in ["failCount", "consecutiveFailCount", "cooldownLevel"] {
+        assert_eq!(cleared[field], 0, "{field}");
+    }
+    assert_eq!((&cleared["lastFailAt"], &cleared["cooldownUntil"]), (&json!(null), &json!(null)));
+    assert!(gateway.channels("c-two")[0]["cooldownUntil"].is_string());
+    gateway.client().chat("g").expect(200);
+    gateway.admin().post("/api/routes/9999/cooldown/clear", &json!({})).expect(404);
 }

@@ -16,10 +16,11 @@ use crate::app::App;
 use crate::jobs::rebuild::serves_by;
 use crate::routing::pattern::alias_equal;
 use crate::routing::rebuild::{Credential, ServesBy};
+use crate::store;
 use crate::store::accounts::AccountRow;
+use crate::store::availability::{self, TokenModelRow};
 use crate::store::route_edits::ChannelPatch;
 use crate::store::routes::{ChannelRow, DEFAULT_PRIORITY, DEFAULT_WEIGHT, NewChannel, RouteRow};
-use crate::store::{self, availability};
 
 /// What was sent of a channel.
 #[derive(Debug)]
@@ -119,13 +120,16 @@ pub fn objects(fields: &Fields, name: &str) -> Option<impl Iterator<Item = Field
 
 impl<'a> Desk<'a> {
     pub async fn of(app: &App, book: &'a RouteBook, route: &'a RouteRow) -> store::Result<Self> {
+        Ok(Self::with(book, route, availability::list_tokens(&app.store).await?))
+    }
+
+    fn with(book: &'a RouteBook, route: &'a RouteRow, rows: Vec<TokenModelRow>) -> Self {
         let mut models: HashMap<i64, Vec<String>> = HashMap::new();
-        let rows = availability::list_tokens(&app.store).await?.into_iter();
-        for row in rows.filter(|row| row.available) {
+        for row in rows.into_iter().filter(|row| row.available) {
             models.entry(row.token_id).or_default().push(row.model_name);
         }
         let taken = book.owned(route.id).map(|channel| key_of(book, channel)).collect();
-        Ok(Self { book, route, models, taken })
+        Self { book, route, models, taken }
     }
 
     /// The channel to add, which the next one must not repeat.
@@ -195,51 +199,4 @@ impl<'a> Desk<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    fn fields(body: Value) -> Fields {
-        Fields::from(body.as_object().cloned().expect("an object"))
-    }
-
-    #[test]
-    fn only_the_whole_part_of_a_priority_counts_and_nothing_below_zero() {
-        let body = json!({"updates": [{"id": 7.9, "priority": 3.8}, {"id": 8, "priority": -7.2}]});
-        assert_eq!(priorities(&fields(body)), Ok(vec![(7, 3), (8, 0)]));
-        let input = ChannelInput::read(&fields(json!({"priority": -1, "weight": 2.9}))).expect("a channel");
-        assert_eq!((input.priority, input.weight), (Some(0), Some(2)));
-    }
-
-    #[test]
-    fn a_batch_of_priorities_is_read_as_a_whole() {
-        for body in [
-            json!({}),
-            json!({"updates": []}),
-            json!({"updates": [1]}),
-            json!({"updates": [{"id": 0.9, "priority": 1}]}),
-            json!({"updates": [{"id": "1", "priority": 1}]}),
-            json!({"updates": [{"id": 1, "priority": null}]}),
-            json!({"updates": [{"id": 1}]}),
-        ] {
-            assert!(priorities(&fields(body.clone())).is_err(), "{body}");
-        }
-    }
-
-    #[test]
-    fn a_bad_field_of_a_channel_is_refused_by_name() {
-        for (body, field) in [
-            (json!({"tokenId": "1"}), "tokenId"),
-            (json!({"tokenId": 0}), "tokenId"),
-            (json!({"sourceModel": 1}), "sourceModel"),
-            (json!({"sourceModel": "x".repeat(192)}), "sourceModel"),
-            (json!({"sourceModel": "re:("}), "sourceModel"),
-            (json!({"priority": "1"}), "priority"),
-            (json!({"weight": null}), "weight"),
-            (json!({"enabled": 1}), "enabled"),
-        ] {
-            let Invalid(message) = ChannelInput::read(&fields(body.clone())).expect_err("refused");
-            assert!(message.starts_with(&format!("Invalid {field}")), "{body}: {message}");
-        }
-    }
-}
+mod tests;

@@ -24,6 +24,8 @@ pub struct RouteBook {
     routes: BTreeMap<i64, RouteRow>,
     /// Of each route that owns some, by ascending id.
     channels: HashMap<i64, Vec<ChannelRow>>,
+    /// The route of each channel.
+    owners: HashMap<i64, i64>,
     accounts: HashMap<i64, AccountRow>,
     sites: HashMap<i64, SiteRow>,
     tokens: HashMap<i64, TokenRow>,
@@ -31,17 +33,36 @@ pub struct RouteBook {
 
 impl RouteBook {
     pub async fn read(app: &App) -> store::Result<Self> {
+        Ok(Self::new(
+            routes::list(&app.store).await?,
+            routes::list_channels(&app.store).await?,
+            accounts::list(&app.store).await?,
+            sites::list(&app.store).await?,
+            tokens::list(&app.store).await?,
+        ))
+    }
+
+    /// Of rows by ascending id.
+    pub fn new(
+        routes: Vec<RouteRow>,
+        rows: Vec<ChannelRow>,
+        accounts: Vec<AccountRow>,
+        sites: Vec<SiteRow>,
+        tokens: Vec<TokenRow>,
+    ) -> Self {
+        let owners = rows.iter().map(|channel| (channel.id, channel.route_id)).collect();
         let mut channels: HashMap<i64, Vec<ChannelRow>> = HashMap::new();
-        for channel in routes::list_channels(&app.store).await? {
+        for channel in rows {
             channels.entry(channel.route_id).or_default().push(channel);
         }
-        Ok(Self {
-            routes: routes::list(&app.store).await?.into_iter().map(|row| (row.id, row)).collect(),
+        Self {
+            routes: routes.into_iter().map(|row| (row.id, row)).collect(),
             channels,
-            accounts: accounts::list(&app.store).await?.into_iter().map(|row| (row.id, row)).collect(),
-            sites: sites::list(&app.store).await?.into_iter().map(|row| (row.id, row)).collect(),
-            tokens: tokens::list(&app.store).await?.into_iter().map(|row| (row.id, row)).collect(),
-        })
+            owners,
+            accounts: accounts.into_iter().map(|row| (row.id, row)).collect(),
+            sites: sites.into_iter().map(|row| (row.id, row)).collect(),
+            tokens: tokens.into_iter().map(|row| (row.id, row)).collect(),
+        }
     }
 
     /// By ascending id.
@@ -82,7 +103,8 @@ impl RouteBook {
     }
 
     pub fn channel(&self, id: i64) -> Option<&ChannelRow> {
-        self.channels.values().flatten().find(|channel| channel.id == id)
+        let siblings = self.channels.get(self.owners.get(&id)?)?;
+        siblings.binary_search_by_key(&id, |channel| channel.id).ok().map(|at| &siblings[at])
     }
 
     pub fn account(&self, id: i64) -> Option<&AccountRow> {

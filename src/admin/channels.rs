@@ -2,6 +2,7 @@
 //!
 //! What an operator adds or edits is the operator's from then on: no rebuild removes it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -76,13 +77,11 @@ pub async fn update_batch(app: Arc<App>, mut request: Request) -> Result<Respons
     let updates = priorities(&Fields::from(request.json_object().await?))?;
     let _turn = app.route_edits.lock().await;
     let book = RouteBook::read(&app).await?;
-    let mut ids = Vec::new();
-    for (id, _) in &updates {
-        book.channel(*id).ok_or_else(|| AdminError::not_found(&format!("Channel {id}")))?;
-        if !ids.contains(id) {
-            ids.push(*id);
-        }
+    if let Some((id, _)) = updates.iter().find(|(id, _)| book.channel(*id).is_none()) {
+        return Err(AdminError::not_found(&format!("Channel {id}")));
     }
+    let mut seen = HashSet::new();
+    let ids: Vec<i64> = updates.iter().map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
     let patch = |priority| ChannelPatch { priority: Some(priority), ..ChannelPatch::default() };
     let patches = updates.into_iter().map(|(id, priority)| (id, patch(priority))).collect();
     route_edits::update_channels(&app.store, patches).await?;

@@ -126,7 +126,7 @@ impl Fields {
         let Some(value) = self.get(name) else { return Ok(None) };
         let number = value.as_f64().filter(|number| number.is_finite());
         let number = number.ok_or_else(|| Invalid::field(name, "number"))?;
-        Ok(Some(number.trunc().clamp(0.0, f64::from(i32::MAX)) as i64))
+        Ok(Some(number.trunc().clamp(0.0, MAX_EXACT) as i64))
     }
 
     /// A finite number, or `null` to clear.
@@ -160,18 +160,25 @@ impl Fields {
         Ok(Some(texts))
     }
 
-    /// The `ids` of a batch (1.3): at least one, all positive integers, each once.
-    pub fn ids(&self) -> Result<Vec<i64>, Invalid> {
-        let invalid = || Invalid::field("ids", "non-empty array of positive integers");
+    /// Ids of rows, each once, in the order sent.
+    pub fn id_list(&self, name: &str) -> Result<Option<Vec<i64>>, Invalid> {
+        let invalid = || Invalid::field(name, "array of positive integers");
+        let Some(value) = self.get(name) else { return Ok(None) };
         let mut ids = Vec::new();
         let mut seen = HashSet::new();
-        for item in self.get("ids").and_then(Value::as_array).ok_or_else(invalid)? {
+        for item in value.as_array().ok_or_else(invalid)? {
             let id = exact_integer(item).filter(|&id| id > 0).ok_or_else(invalid)?;
             if seen.insert(id) {
                 ids.push(id);
             }
         }
-        if ids.is_empty() { Err(invalid()) } else { Ok(ids) }
+        Ok(Some(ids))
+    }
+
+    /// The `ids` of a batch (1.3), of which there is at least one.
+    pub fn ids(&self) -> Result<Vec<i64>, Invalid> {
+        let ids = self.id_list("ids")?.filter(|ids| !ids.is_empty());
+        ids.ok_or_else(|| Invalid::field("ids", "non-empty array of positive integers"))
     }
 }
 

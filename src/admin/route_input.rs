@@ -6,7 +6,7 @@
 use serde_json::{Map, Value};
 
 use super::errors::{AdminError, Result};
-use super::input::{Fields, Invalid, Patch, exact_integer};
+use super::input::{Fields, Invalid, Patch};
 use super::route_view::is_group;
 use crate::routing::ModelPattern;
 use crate::store::route_edits::RouteDraft;
@@ -43,7 +43,7 @@ impl RouteInput {
             },
             strategy: fields.text("routingStrategy")?.map(strategy),
             enabled: fields.bool("enabled")?,
-            sources: sources(fields)?,
+            sources: fields.id_list("sourceRouteIds")?,
         })
     }
 
@@ -139,20 +139,6 @@ fn mapping(text: &str) -> Result<Option<String>, Invalid> {
         to.as_str().ok_or_else(invalid)?;
     }
     Ok((!rules.is_empty()).then(|| text.trim().to_owned()))
-}
-
-/// The sources as sent, each once.
-fn sources(fields: &Fields) -> Result<Option<Vec<i64>>, Invalid> {
-    let invalid = || Invalid::field("sourceRouteIds", "array of positive integers");
-    let Some(value) = fields.get("sourceRouteIds") else { return Ok(None) };
-    let mut ids = Vec::new();
-    for item in value.as_array().ok_or_else(invalid)? {
-        let id = exact_integer(item).filter(|id| *id > 0).ok_or_else(invalid)?;
-        if !ids.contains(&id) {
-            ids.push(id);
-        }
-    }
-    Ok(Some(ids))
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@
 //! dialect      the client dialects: envelopes, SSE, usage, the errors upstreams send
 //! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown
 //! limits       rate limits, route guards
+//! keys         managed downstream keys in memory, and what they have used
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says
@@ -34,6 +35,7 @@ pub mod dialect;
 pub mod greeting;
 pub mod http;
 pub mod jobs;
+pub mod keys;
 pub mod limits;
 pub mod logging;
 pub mod metrics;

@@ -125,7 +125,7 @@ impl ProxyLogRow {
 
     /// A success with tokens but without a price costs what such tokens cost on the average site
     /// (routing-accounting.md 16.2). Here, once, so that the log and the usage tables agree.
-    pub(super) fn settle_cost(&mut self) {
+    pub fn settle_cost(&mut self) {
         let tokens = self.tokens();
         if self.status.is_success() && self.estimated_cost <= 0.0 && tokens > 0 {
             let per_usd = if self.platform == Some(Platform::Veloera) { 1e6 } else { 5e5 };

@@ -94,7 +94,14 @@ impl Sealer {
 
     /// The look-up hash of a token: equal values give equal hashes, and nothing leads back.
     pub fn index(&self, value: &str) -> String {
-        hex(hmac::sign(&self.index, value.trim().as_bytes()).as_ref())
+        hex(&self.digest(value.as_bytes()))
+    }
+
+    /// The same hash as bytes, for look-ups in memory.
+    pub fn digest(&self, value: &[u8]) -> [u8; 32] {
+        let mut digest = [0; 32];
+        digest.copy_from_slice(hmac::sign(&self.index, value.trim_ascii()).as_ref());
+        digest
     }
 }
 

@@ -9,6 +9,7 @@ use super::proxy_logs::ProxyLogRow;
 use super::sql::{Dialect, OnConflict, Statement, Value, upsert};
 use super::usage::Usage;
 use super::writer::Queue;
+use crate::keys::{KeyDelta, KeyLive};
 use crate::routing::{ChannelDelta, ChannelLive, EndpointLive, EndpointState};
 
 /// The unit of channel costs in memory, against US dollars in the database.
@@ -40,6 +41,11 @@ impl Telemetry {
         self.queue.dirty_endpoint(endpoint);
     }
 
+    /// Hands over a downstream key whose usage moved; `urgent` when little is left of its limit.
+    pub fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
+        self.queue.dirty_key(key, urgent);
+    }
+
     /// Log rows dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.queue.dropped()
@@ -62,6 +68,7 @@ pub(super) struct Group {
     pub(super) rows: Vec<ProxyLogRow>,
     pub(super) channels: Vec<Arc<ChannelLive>>,
     pub(super) endpoints: Vec<Arc<EndpointLive>>,
+    pub(super) keys: Vec<Arc<KeyLive>>,
 }
 
 /// Turns groups into statements.
@@ -99,6 +106,9 @@ impl Recorder {
             group.endpoints.iter().filter_map(|live| Some((live.id?, live.take_state()))).collect();
         states.sort_unstable_by_key(|(id, _)| *id);
         statements.extend(states.into_iter().map(|(id, state)| endpoint_update(id, state)));
+        let mut keys: Vec<KeyDelta> = group.keys.iter().map(|live| live.take_delta()).collect();
+        keys.sort_unstable_by_key(|delta| delta.id);
+        statements.extend(keys.into_iter().map(key_update));
         let (hours, days) = self.usage.take();
         statements.extend(hours.into_iter().map(|args| Statement::new(self.usage_hour.clone(), args)));
         statements.extend(days.into_iter().map(|args| Statement::new(self.usage_day.clone(), args)));
@@ -139,6 +149,19 @@ fn endpoint_update(id: i64, state: EndpointState) -> Statement {
             state.last_failed.into(),
             state.last_failure_reason.into(),
             id.into(),
+        ],
+    )
+}
+
+fn key_update(delta: KeyDelta) -> Statement {
+    Statement::new(
+        "UPDATE downstream_api_keys SET used_requests = used_requests + ?, used_cost = used_cost + ?, \
+         last_used_at = ? WHERE id = ?",
+        vec![
+            Value::Int(i64::try_from(delta.requests).unwrap_or(i64::MAX)),
+            delta.cost.into(),
+            delta.last_used.into(),
+            delta.id.into(),
         ],
     )
 }

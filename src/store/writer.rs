@@ -26,6 +26,7 @@ use super::proxy_logs::ProxyLogRow;
 use super::sql::{Outcome, Row, Statement, Value};
 use super::sqlite;
 use super::telemetry::{Group, Recorder};
+use crate::keys::KeyLive;
 use crate::routing::{ChannelLive, EndpointLive};
 
 /// Rows that may wait for the writer.
@@ -74,6 +75,7 @@ struct State {
     with_writer: usize,
     channels: Vec<Arc<ChannelLive>>,
     endpoints: Vec<Arc<EndpointLive>>,
+    keys: Vec<Arc<KeyLive>>,
     /// Who waits for a commit, with the number of rows that must be taken before.
     flushes: Vec<(u64, oneshot::Sender<()>)>,
     handed_over: u64,
@@ -103,7 +105,10 @@ impl State {
     }
 
     fn has_telemetry(&self) -> bool {
-        self.waiting_rows() > 0 || !self.channels.is_empty() || !self.endpoints.is_empty()
+        self.waiting_rows() > 0
+            || !self.channels.is_empty()
+            || !self.endpoints.is_empty()
+            || !self.keys.is_empty()
     }
 }
 
@@ -164,6 +169,15 @@ impl Queue {
     pub(super) fn dirty_endpoint(&self, endpoint: Arc<EndpointLive>) {
         let mut state = self.state();
         state.endpoints.push(endpoint);
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
+    pub(super) fn dirty_key(&self, key: Arc<KeyLive>, urgent: bool) {
+        let mut state = self.state();
+        state.keys.push(key);
+        state.urgent |= urgent;
         if state.asleep == Asleep::UntilAnything {
             self.wake(state);
         }
@@ -406,6 +420,7 @@ impl Writer {
         self.taken += size as u64;
         let channels = std::mem::take(&mut state.channels);
         let endpoints = std::mem::take(&mut state.endpoints);
+        let keys = std::mem::take(&mut state.keys);
         let taken = self.taken;
         let (reached, later) = std::mem::take(&mut state.flushes)
             .into_iter()
@@ -420,7 +435,7 @@ impl Writer {
         }
         Unwritten {
             rows: rows.len() as u64,
-            statements: self.recorder.statements(Group { rows, channels, endpoints }),
+            statements: self.recorder.statements(Group { rows, channels, endpoints, keys }),
             flushes: reached.into_iter().map(|(_, waiting)| waiting).collect(),
             again_at: Instant::now(),
             pause: RETRY_FIRST,

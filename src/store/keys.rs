@@ -1,0 +1,273 @@
+//! Managed downstream keys (data.md A.3): what an operator decided about each, and what it used.
+//!
+//! The key itself is stored sealed and found by its HMAC. Lists are JSON; an entry that no longer
+//! means anything is ignored on reading.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::sql::{Row, Statement, Value};
+use super::{Error, Result, Secret, Store};
+use crate::keys::{Key, KeyLive, KeyTable};
+use crate::routing::{CredentialRef, ModelPattern, Policy};
+use crate::time::{Millis, now_ms};
+
+/// A stored key.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyRow {
+    pub id: i64,
+    /// `None` when it does not open any more.
+    pub key: Option<Secret>,
+    pub settings: KeySettings,
+    pub used_cost: f64,
+    pub used_requests: i64,
+    pub last_used_at: Option<Millis>,
+    pub created_at: Millis,
+    pub updated_at: Millis,
+}
+
+/// What an operator decides about a key.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct KeySettings {
+    pub name: String,
+    pub description: Option<String>,
+    pub group_name: Option<String>,
+    pub tags: Vec<String>,
+    pub enabled: bool,
+    pub expires_at: Option<Millis>,
+    /// USD; `None` without a limit, 0 blocks at once.
+    pub max_cost: Option<f64>,
+    pub max_requests: Option<i64>,
+    pub supported_models: Vec<String>,
+    pub allowed_route_ids: Vec<i64>,
+    /// By site id; numbers > 0.
+    pub site_weight_multipliers: BTreeMap<i64, f64>,
+    pub excluded_site_ids: Vec<i64>,
+    pub excluded_credential_refs: Vec<ExcludedCredential>,
+}
+
+/// A credential that a key must not use, as stored and as clients write it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum ExcludedCredential {
+    AccountToken { site_id: i64, account_id: i64, token_id: i64 },
+    DefaultApiKey { site_id: i64, account_id: i64 },
+}
+
+const TABLE: &str = "downstream_api_keys";
+
+const COLUMNS: &str = "id, key_enc, name, description, group_name, tags, enabled, expires_at, max_cost, \
+     max_requests, supported_models, allowed_route_ids, site_weight_multipliers, excluded_site_ids, \
+     excluded_credential_refs, used_cost, used_requests, last_used_at, created_at, updated_at";
+
+/// All keys, the newest first.
+pub async fn list(store: &Store) -> Result<Vec<KeyRow>> {
+    let rows = store.query(format!("SELECT {COLUMNS} FROM {TABLE} ORDER BY id DESC"), Vec::new()).await?;
+    rows.iter().map(|row| read(store, row)).collect()
+}
+
+pub async fn get(store: &Store, id: i64) -> Result<Option<KeyRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM {TABLE} WHERE id = ?");
+    store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
+}
+
+/// Stores a new key and gives its id; [`Error::Conflict`] when the key exists.
+pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Result<i64> {
+    let now = now_ms();
+    let mut args = vec![
+        store.sealer().index(key.expose()).into(),
+        store.sealer().seal(TABLE, "key_enc", key.expose())?.into(),
+    ];
+    args.extend(columns(settings)?);
+    args.extend([now.into(), now.into()]);
+    let insert = Statement::new(
+        "INSERT INTO downstream_api_keys (key_hash, key_enc, name, description, group_name, tags, enabled, \
+         expires_at, max_cost, max_requests, supported_models, allowed_route_ids, site_weight_multipliers, \
+         excluded_site_ids, excluded_credential_refs, created_at, updated_at) \
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        args,
+    );
+    Ok(store.batch(vec![insert]).await?[0].last_id)
+}
+
+/// Replaces the settings of a key, and the key itself when a new one is given. [`Error::NotFound`]
+/// when it is gone, [`Error::Conflict`] when the new key exists.
+pub async fn update(store: &Store, id: i64, key: Option<&Secret>, settings: &KeySettings) -> Result<()> {
+    let mut statements = Vec::new();
+    if let Some(key) = key {
+        let hash = store.sealer().index(key.expose());
+        let sealed = store.sealer().seal(TABLE, "key_enc", key.expose())?;
+        statements.push(Statement::new(
+            "UPDATE downstream_api_keys SET key_hash = ?, key_enc = ? WHERE id = ?",
+            vec![hash.into(), sealed.into(), id.into()],
+        ));
+    }
+    let mut args = columns(settings)?;
+    args.extend([now_ms().into(), id.into()]);
+    let update = Statement::new(
+        "UPDATE downstream_api_keys SET name = ?, description = ?, group_name = ?, tags = ?, enabled = ?, \
+         expires_at = ?, max_cost = ?, max_requests = ?, supported_models = ?, allowed_route_ids = ?, \
+         site_weight_multipliers = ?, excluded_site_ids = ?, excluded_credential_refs = ?, updated_at = ? \
+         WHERE id = ?",
+        args,
+    );
+    statements.push(update.must_change());
+    store.batch(statements).await.map(drop)
+}
+
+/// Deletes a key; its logs stay. [`Error::NotFound`] when it is gone already.
+pub async fn delete(store: &Store, id: i64) -> Result<()> {
+    let delete = Statement::new("DELETE FROM downstream_api_keys WHERE id = ?", vec![id.into()]);
+    store.batch(vec![delete.must_change()]).await.map(drop)
+}
+
+/// The table that requests read. Keys that were in the last one keep their live usage.
+pub async fn load_table(store: &Store, last: &KeyTable) -> Result<KeyTable> {
+    let keys = list(store).await?.into_iter().filter_map(|row| {
+        let digest = store.sealer().digest(row.key.as_ref()?.expose().as_bytes());
+        let live = last.get(row.id).map(|key| key.live.clone()).unwrap_or_else(|| {
+            KeyLive::new(row.id, row.used_requests, row.used_cost, row.last_used_at).into()
+        });
+        let key = Key {
+            id: row.id,
+            enabled: row.settings.enabled,
+            expires_at: row.settings.expires_at,
+            max_cost: row.settings.max_cost,
+            max_requests: row.settings.max_requests,
+            policy: row.settings.policy(),
+            live,
+        };
+        Some((digest, key))
+    });
+    Ok(KeyTable::new(keys))
+}
+
+impl KeySettings {
+    fn policy(&self) -> Policy {
+        Policy {
+            managed: true,
+            supported_models: self.supported_models.iter().map(|text| ModelPattern::stored(text)).collect(),
+            allowed_route_ids: self.allowed_route_ids.clone(),
+            site_weight_multipliers: self
+                .site_weight_multipliers
+                .clone()
+                .into_iter()
+                .collect::<HashMap<_, _>>(),
+            excluded_site_ids: self.excluded_site_ids.clone(),
+            excluded_credentials: self
+                .excluded_credential_refs
+                .iter()
+                .map(|&excluded| excluded.into())
+                .collect(),
+        }
+    }
+}
+
+impl From<ExcludedCredential> for CredentialRef {
+    fn from(excluded: ExcludedCredential) -> Self {
+        match excluded {
+            ExcludedCredential::AccountToken { account_id, token_id, .. } => {
+                Self::AccountToken { account_id, token_id }
+            }
+            ExcludedCredential::DefaultApiKey { account_id, .. } => Self::DefaultApiKey { account_id },
+        }
+    }
+}
+
+/// What a key may refer to.
+#[derive(Debug, Default)]
+pub struct Referable {
+    pub routes: HashSet<i64>,
+    pub sites: HashSet<i64>,
+    /// By account: its site, and whether it has an API key of its own.
+    pub accounts: HashMap<i64, (i64, bool)>,
+    /// The account of each token.
+    pub tokens: HashMap<i64, i64>,
+}
+
+/// The ids of everything that a key may name.
+pub async fn referable(store: &Store) -> Result<Referable> {
+    let ids = |rows: Vec<Row>| rows.iter().map(|row| row.fields().int()).collect::<Result<HashSet<_>>>();
+    let accounts = "SELECT id, site_id, api_token IS NOT NULL AND api_token <> '' FROM accounts";
+    Ok(Referable {
+        routes: ids(store.query("SELECT id FROM token_routes", Vec::new()).await?)?,
+        sites: ids(store.query("SELECT id FROM sites", Vec::new()).await?)?,
+        accounts: store.query(accounts, Vec::new()).await?.iter().map(read_account).collect::<Result<_>>()?,
+        tokens: store
+            .query("SELECT id, account_id FROM account_tokens", Vec::new())
+            .await?
+            .iter()
+            .map(|row| {
+                let mut row = row.fields();
+                Ok((row.int()?, row.int()?))
+            })
+            .collect::<Result<_>>()?,
+    })
+}
+
+fn read_account(row: &Row) -> Result<(i64, (i64, bool))> {
+    let mut row = row.fields();
+    Ok((row.int()?, (row.int()?, row.bool()?)))
+}
+
+/// The values of every column that settings have, in the order of the statements above.
+fn columns(settings: &KeySettings) -> Result<Vec<Value>> {
+    Ok(vec![
+        settings.name.as_str().into(),
+        settings.description.clone().into(),
+        settings.group_name.clone().into(),
+        json(&settings.tags)?,
+        settings.enabled.into(),
+        settings.expires_at.into(),
+        settings.max_cost.into(),
+        settings.max_requests.into(),
+        json(&settings.supported_models)?,
+        json(&settings.allowed_route_ids)?,
+        json(&settings.site_weight_multipliers)?,
+        json(&settings.excluded_site_ids)?,
+        json(&settings.excluded_credential_refs)?,
+    ])
+}
+
+fn json(value: &impl Serialize) -> Result<Value> {
+    serde_json::to_string(value).map(Value::Text).map_err(|error| Error::Database(error.to_string()))
+}
+
+fn read(store: &Store, row: &Row) -> Result<KeyRow> {
+    let mut row = row.fields();
+    Ok(KeyRow {
+        id: row.int()?,
+        key: store.sealer().open_column(TABLE, "key_enc", row.opt_str()?),
+        settings: KeySettings {
+            name: row.text()?,
+            description: row.opt_text()?,
+            group_name: row.opt_text()?,
+            tags: from_json(row.opt_str()?),
+            enabled: row.bool()?,
+            expires_at: row.opt_int()?,
+            max_cost: row.opt_real()?,
+            max_requests: row.opt_int()?,
+            supported_models: from_json(row.opt_str()?),
+            allowed_route_ids: from_json(row.opt_str()?),
+            site_weight_multipliers: from_json(row.opt_str()?),
+            excluded_site_ids: from_json(row.opt_str()?),
+            excluded_credential_refs: from_json(row.opt_str()?),
+        },
+        used_cost: row.real()?,
+        used_requests: row.int()?,
+        last_used_at: row.opt_int()?,
+        created_at: row.int()?,
+        updated_at: row.int()?,
+    })
+}
+
+/// A damaged list restricts nothing by itself, but an empty pair of lists allows nothing.
+fn from_json<T: DeserializeOwned + Default>(text: Option<&str>) -> T {
+    let Some(text) = text else { return T::default() };
+    serde_json::from_str(text).unwrap_or_else(|error| {
+        log::error!("a list of a downstream key cannot be read and counts as empty: {error}");
+        T::default()
+    })
+}

@@ -17,7 +17,9 @@ use crate::admin::accounts::ListCache;
 use crate::config::{Config, DatabaseKind};
 use crate::jobs::crew::Crew;
 use crate::jobs::model_refresh::ModelRefresh;
+use crate::jobs::quotas;
 use crate::jobs::tasks::{Notice, Tasks};
+use crate::keys::KeyTable;
 use crate::limits::{Guards, RateLimiter};
 use crate::metrics::Metrics;
 use crate::routing::{LiveTable, Snapshot};
@@ -34,6 +36,8 @@ pub struct App {
     pub settings: ArcSwap<Settings>,
     /// What requests are routed by.
     pub snapshot: ArcSwap<Snapshot>,
+    /// The managed downstream keys.
+    pub keys: ArcSwap<KeyTable>,
     /// Counters and cooldowns, which outlive snapshots.
     pub live: LiveTable,
     pub store: Store,
@@ -87,10 +91,12 @@ impl App {
             store::snapshot::load(&store, &live, settings.system_proxy_url.as_deref(), settings.weights)
                 .await
                 .map_err(unreadable)?;
+        let keys = store::keys::load_table(&store, &KeyTable::default()).await.map_err(unreadable)?;
         let crew = Arc::new(Crew::default());
         Ok(Arc::new(Self {
             settings: ArcSwap::from_pointee(settings),
             snapshot: ArcSwap::from_pointee(snapshot),
+            keys: ArcSwap::from_pointee(keys),
             live,
             client: Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }),
             tasks: Tasks::new(crew.clone(), task_events(store.clone())),
@@ -120,6 +126,15 @@ impl App {
         Ok(())
     }
 
+    /// Lets in by what the store now says of downstream keys. Call it after every committed change of
+    /// one, before answering.
+    pub async fn publish_keys(&self) -> store::Result<()> {
+        let _turn = self.publishing.lock().await;
+        let keys = store::keys::load_table(&self.store, &self.keys.load()).await?;
+        self.keys.store(Arc::new(keys));
+        Ok(())
+    }
+
     /// Puts saved settings in force. Call it after every committed change of a setting.
     pub async fn reload_settings(&self) -> store::Result<()> {
         let _turn = self.publishing.lock().await;
@@ -140,6 +155,9 @@ impl App {
     /// Ends background work and closes the store, everything handed to it committed.
     pub async fn stop(&self) {
         self.crew.stop().await;
+        if let Err(error) = quotas::give_back_all(self).await {
+            log::warn!("reserved requests of downstream keys stay counted: {error}");
+        }
         self.store.flush().await;
         self.store.close().await;
     }

@@ -8,12 +8,14 @@
 //!
 //! model_refresh   which models the accounts can reach          outcome   what its askers are told
 //! rebuild         which routes and channels follow from that   retention forgets old log rows
+//! quotas          gives back what was reserved for keys that fell silent
 //! ```
 
 pub mod crew;
 pub mod flight;
 pub mod model_refresh;
 pub mod outcome;
+pub mod quotas;
 pub mod rebuild;
 pub mod retention;
 pub mod schedule;
@@ -36,6 +38,7 @@ pub fn all(app: &Arc<App>) -> Vec<Job> {
         job(app, "route rebuild", When::AtStart, rebuild_routes),
         job(app, "model refresh", When::Every(REFRESH_INTERVAL), refresh_models),
         job(app, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
+        job(app, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ]
 }
 
@@ -63,4 +66,9 @@ async fn prune_proxy_logs(app: Arc<App>) -> Pass {
     let pruned = retention::prune_proxy_logs(&app.store, days, now_ms()).await;
     let pruned = pruned.map_err(|error| error.to_string())?;
     Ok((pruned > 0).then(|| format!("{pruned} row(s) deleted")))
+}
+
+async fn give_back_silent(app: Arc<App>) -> Pass {
+    quotas::give_back_silent(&app, now_ms()).await.map_err(|error| error.to_string())?;
+    Ok(None)
 }

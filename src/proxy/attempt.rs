@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::app::App;
 use crate::dialect::usage::Usage;
+use crate::keys::Key;
 use crate::metrics::Held;
 use crate::routing::{Channel, Secret, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
@@ -26,6 +27,8 @@ pub(super) struct Attempt {
     started: Instant,
     /// Taken when settled.
     row: Option<Box<ProxyLogRow>>,
+    /// Who pays for a success.
+    key: Option<Arc<Key>>,
     _in_flight: Held,
 }
 
@@ -63,6 +66,7 @@ impl Attempt {
             channel: channel.clone(),
             started: Instant::now(),
             row: Some(Box::new(row)),
+            key: call.caller.key.clone(),
             _in_flight: app.metrics.in_flight.enter(),
         }
     }
@@ -92,6 +96,8 @@ impl Attempt {
         row.http_status = Some(200);
         row.latency_ms = Some(latency);
         self.note_usage(&mut row, usage);
+        row.settle_cost();
+        self.charge(row.estimated_cost);
         if self.channel.live.record_success(now_ms(), latency.unsigned_abs(), 0) {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }
@@ -146,6 +152,14 @@ impl Attempt {
                     self.app.store.telemetry().dirty_channel(sibling.live.clone());
                 }
             }
+        }
+    }
+
+    /// Adds what a success cost to what the caller's key has used (routing.md 13).
+    fn charge(&self, usd: f64) {
+        let Some(key) = self.key.as_ref().filter(|_| usd > 0.0) else { return };
+        if key.live.charge(usd, now_ms()) {
+            self.app.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
         }
     }
 

@@ -5,24 +5,30 @@
 //! Authorization (Bearer optional) → x-api-key → x-goog-api-key → ?key=
 //! ```
 //!
-//! Managed keys join here: looked up before the global token, with their own identity and policy.
+//! Managed keys are looked up before the global token, by the HMAC of what was presented; without a
+//! managed key none is computed.
 
 use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
 
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
+use crate::app::App;
 use crate::http::Query;
+use crate::keys::{Barred, Key};
+use crate::limits::Identity;
 use crate::routing::Policy;
-use crate::settings::Settings;
+use crate::time::now_ms;
+
+/// What the global token may use: everything.
+static UNRESTRICTED: LazyLock<Policy> = LazyLock::new(Policy::default);
 
 /// A caller that was let in.
 pub struct Caller {
-    /// What this caller may use.
-    pub policy: Policy,
     /// The managed key, `None` for the global token.
-    pub key_id: Option<i64>,
+    pub key: Option<Arc<Key>>,
 }
 
 /// Why a caller was turned away.
@@ -32,6 +38,24 @@ pub enum Refused {
     Invalid,
     /// The built-in token, from a peer that is not this machine.
     Placeholder,
+    /// A managed key that may not be used now.
+    Barred(Barred),
+}
+
+impl Caller {
+    /// What this caller may use.
+    pub fn policy(&self) -> &Policy {
+        self.key.as_ref().map_or_else(|| &*UNRESTRICTED, |key| &key.policy)
+    }
+
+    pub fn key_id(&self) -> Option<i64> {
+        self.key.as_ref().map(|key| key.id)
+    }
+
+    /// As whom rate limits count this caller.
+    pub fn identity(&self) -> Identity {
+        Identity::of_key(self.key_id())
+    }
 }
 
 impl Refused {
@@ -40,13 +64,24 @@ impl Refused {
     }
 
     pub fn code(&self) -> &'static str {
-        if *self == Self::Missing { "missing_api_key" } else { "invalid_api_key" }
+        match self {
+            Self::Missing => "missing_api_key",
+            Self::Invalid | Self::Placeholder => "invalid_api_key",
+            Self::Barred(Barred::Disabled) => "key_disabled",
+            Self::Barred(Barred::Expired) => "key_expired",
+            Self::Barred(Barred::OverCost) => "key_over_cost",
+            Self::Barred(Barred::OverRequests) => "key_over_requests",
+        }
     }
 
     pub fn message(&self) -> &'static str {
         match self {
             Self::Missing => "Missing API key: send Authorization, x-api-key, x-goog-api-key or ?key=",
             Self::Invalid => "Invalid API key",
+            Self::Barred(Barred::Disabled) => "This API key is disabled",
+            Self::Barred(Barred::Expired) => "This API key has expired",
+            Self::Barred(Barred::OverCost) => "This API key has used up its cost limit",
+            Self::Barred(Barred::OverRequests) => "This API key has used up its request limit",
             Self::Placeholder => {
                 "The built-in proxy token works from this machine only: set PROXY_TOKEN to a secret of your own and restart"
             }
@@ -55,12 +90,7 @@ impl Refused {
 }
 
 /// Finds the caller. `local` says that both the socket's peer and the client are this machine.
-pub fn authenticate(
-    settings: &Settings,
-    headers: &HeaderMap,
-    query: &Query,
-    local: bool,
-) -> Result<Caller, Refused> {
+pub fn authenticate(app: &App, headers: &HeaderMap, query: &Query, local: bool) -> Result<Caller, Refused> {
     let from_query;
     let token = match token_in_headers(headers) {
         Some(token) => token,
@@ -72,6 +102,14 @@ pub fn authenticate(
     if token.is_empty() {
         return Err(Refused::Missing);
     }
+    let keys = app.keys.load();
+    if !keys.is_empty()
+        && let Some(key) = keys.find(&app.store.sealer().digest(token))
+    {
+        key.check(now_ms()).map_err(Refused::Barred)?;
+        return Ok(Caller { key: Some(key.clone()) });
+    }
+    let settings = app.settings.load();
     let known = settings.proxy_token.as_bytes();
     if known.is_empty() || !bool::from(token.ct_eq(known)) {
         return Err(Refused::Invalid);
@@ -79,7 +117,7 @@ pub fn authenticate(
     if settings.uses_placeholder_proxy_token() && !local {
         return Err(Refused::Placeholder);
     }
-    Ok(Caller { policy: Policy::default(), key_id: None })
+    Ok(Caller { key: None })
 }
 
 /// True when a request comes from this machine: by its peer, and by what a proxy in front says.

@@ -6,6 +6,7 @@
 //! attempt   a try that settles itself         relay     the answer on its way out
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
+//! quota     a call counted against its key
 //! ```
 
 mod attempt;
@@ -16,6 +17,7 @@ mod failure;
 mod headers;
 mod models;
 mod pipeline;
+mod quota;
 mod relay;
 pub mod reply;
 
@@ -26,7 +28,6 @@ use hyper::Method;
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::{Request, Response};
-use crate::limits::Identity;
 use crate::metrics::Surface;
 use crate::service::{Access, Route, too_many_of_identity};
 use crate::time::monotonic_ms;
@@ -104,9 +105,9 @@ where
 {
     Route::new(method, path, Access::Proxy, surface, move |app: Arc<App>, request: Request| async move {
         let local = auth::is_local(request.peer.ip(), request.client_ip);
-        let caller = auth::authenticate(&app.settings.load(), &request.headers, &request.query, local);
+        let caller = auth::authenticate(&app, &request.headers, &request.query, local);
         match caller {
-            Ok(caller) => match app.rates.admit_identity(Identity::of_key(caller.key_id), monotonic_ms()) {
+            Ok(caller) => match app.rates.admit_identity(caller.identity(), monotonic_ms()) {
                 Ok(()) => handler(app, request, caller).await,
                 Err(wait) => too_many_of_identity(wait),
             },

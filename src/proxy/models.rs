@@ -60,7 +60,7 @@ pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Resp
 }
 
 async fn available(app: &Arc<App>, caller: &Caller) -> Vec<String> {
-    let exposed = || app.snapshot.load().exposed_models(&caller.policy, now_ms());
+    let exposed = || app.snapshot.load().exposed_models(caller.policy(), now_ms());
     let models = exposed();
     if !models.is_empty() {
         return models;

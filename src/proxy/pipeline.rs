@@ -12,13 +12,15 @@ use crate::app::App;
 use crate::dialect::{Dialect, envelope};
 use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
+use crate::keys::Barred;
 use crate::routing::{Ask, Channel, Platform, Selection, Snapshot, select};
 use crate::time::now_ms;
 
-use super::auth::Caller;
+use super::auth::{Caller, Refused};
 use super::call::{Call, forwarded_query};
 use super::exchange;
 use super::failure::Failure;
+use super::quota::{self, NotCounted};
 use super::reply::Face;
 
 /// Serves one call of a surface.
@@ -33,15 +35,34 @@ pub(super) async fn serve(app: Arc<App>, dialect: Dialect, mut request: Request,
         Ok(envelope) => envelope,
         Err(error) => return face.refuse(400, &error.message, None, error.field),
     };
-    let key_id = caller.key_id;
+    if let Err(refusal) = admit(&app, face, &envelope.model, &caller).await {
+        return refusal;
+    }
+    let key_id = caller.key_id();
     let query = forwarded_query(request.query.raw());
     let call = Call { face, envelope, body, headers: request.headers, query, caller, key_id };
     route(&app, &call).await
 }
 
+/// May this caller ask for this model, and ask once more at all (routing.md 13)? If so the call counts.
+async fn admit(app: &Arc<App>, face: Face, model: &str, caller: &Caller) -> Result<(), Response> {
+    let Some(key) = &caller.key else { return Ok(()) };
+    if !app.snapshot.load().permits(model, &key.policy) {
+        let message = format!("Model {model} is not allowed for this key");
+        return Err(face.refuse(403, &message, None, Some("model")));
+    }
+    quota::count(app, key).await.map_err(|not_counted| match not_counted {
+        NotCounted::OverLimit => {
+            let refused = Refused::Barred(Barred::OverRequests);
+            face.refuse(refused.status(), refused.message(), Some(refused.code()), None)
+        }
+        NotCounted::Unavailable => face.refuse(503, "The request could not be counted", None, None),
+    })
+}
+
 /// Tries channels until one answers, none is left, or the attempts are used up (routing.md 10.1).
 async fn route(app: &Arc<App>, call: &Call) -> Response {
-    if app.snapshot.load().lookup(&call.envelope.model, &call.caller.policy).is_none() {
+    if app.snapshot.load().lookup(&call.envelope.model, call.caller.policy()).is_none() {
         // A model nobody has heard of may be new upstream: look once, bounded and shared.
         model_refresh::refresh_for_unknown_model(app).await;
     }
@@ -78,14 +99,14 @@ enum Chosen {
 }
 
 fn choose(snapshot: &Snapshot, call: &Call, tried: &[i64]) -> Chosen {
-    let Some(matched) = snapshot.lookup(&call.envelope.model, &call.caller.policy) else {
+    let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
         return Chosen::Nothing(None);
     };
     let dialect = call.face.dialect;
     let offers = |channel: &Channel| offers(channel.account.site.platform, dialect);
     let ask = Ask {
         model: &call.envelope.model,
-        policy: &call.caller.policy,
+        policy: call.caller.policy(),
         tried,
         now: now_ms(),
         surface: &offers,

@@ -1,0 +1,31 @@
+//! Giving back requests that were reserved for downstream keys and not made (data.md J): after a
+//! minute of silence, so that other instances may use them, and when the service stops.
+
+use std::time::Duration;
+
+use crate::app::App;
+use crate::keys::Key;
+use crate::store::{self, quota};
+use crate::time::Millis;
+
+pub const INTERVAL: Duration = Duration::from_secs(20);
+const SILENCE_MS: Millis = 60_000;
+
+/// Gives back what silent keys hold.
+pub async fn give_back_silent(app: &App, now: Millis) -> store::Result<()> {
+    give_back(app, |key| key.live.last_used().is_none_or(|at| now - at >= SILENCE_MS)).await
+}
+
+/// Gives back what all keys hold.
+pub async fn give_back_all(app: &App) -> store::Result<()> {
+    give_back(app, |_| true).await
+}
+
+async fn give_back(app: &App, chosen: impl Fn(&Key) -> bool) -> store::Result<()> {
+    let keys = app.keys.load_full();
+    for key in keys.iter().filter(|key| key.live.block() > 0 && chosen(key)) {
+        let _turn = key.live.turn.lock().await;
+        quota::give_back(&app.store, &key.live).await?;
+    }
+    Ok(())
+}

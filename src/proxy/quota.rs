@@ -1,0 +1,80 @@
+//! Counting a call against its key's request limit (design §5: calls that reach routing).
+//!
+//! Most calls spend a request that is reserved already: one atomic step. The one that finds the
+//! block spent reserves the next, and those behind it wait for that; a block that runs low is topped
+//! up in the background. A reservation runs on the crew, because a client that hangs up must not
+//! stop it between the commit and the block.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedMutexGuard, oneshot};
+
+use crate::app::App;
+use crate::keys::{Key, KeyLive};
+use crate::store::{self, quota};
+use crate::time::now_ms;
+
+/// Why a call was not counted, and so must not be made.
+pub(super) enum NotCounted {
+    OverLimit,
+    /// The reservation failed; the log says why.
+    Unavailable,
+}
+
+/// Counts one request.
+pub(super) async fn count(app: &Arc<App>, key: &Key) -> Result<(), NotCounted> {
+    match key.max_requests {
+        None => key.live.count(),
+        Some(max) => take(app, &key.live, max).await?,
+    }
+    if key.live.record_use(now_ms()) {
+        app.store.telemetry().dirty_key(key.live.clone(), false);
+    }
+    Ok(())
+}
+
+async fn take(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) -> Result<(), NotCounted> {
+    if live.take() {
+        if live.runs_low(max)
+            && let Ok(turn) = live.turn.clone().try_lock_owned()
+        {
+            drop(reserve(app, live, max, turn));
+        }
+        return Ok(());
+    }
+    loop {
+        let turn = live.turn.clone().lock_owned().await;
+        // Whoever had the turn before may have reserved enough for two.
+        if live.take() {
+            return Ok(());
+        }
+        match reserve(app, live, max, turn).await {
+            Ok(Ok(true)) if live.take() => return Ok(()),
+            Ok(Ok(true)) => {}
+            Ok(Ok(false)) => return Err(NotCounted::OverLimit),
+            Ok(Err(error)) => {
+                log::error!("reserving requests for downstream key {}: {error}", live.id);
+                return Err(NotCounted::Unavailable);
+            }
+            Err(_stopping) => return Err(NotCounted::Unavailable),
+        }
+    }
+}
+
+/// Reserves in the background, and says how that went to whoever still wants to know.
+fn reserve(
+    app: &Arc<App>,
+    live: &Arc<KeyLive>,
+    max: i64,
+    turn: OwnedMutexGuard<()>,
+) -> oneshot::Receiver<store::Result<bool>> {
+    let (done, reserved) = oneshot::channel();
+    let (store, live) = (app.store.clone(), live.clone());
+    app.crew.spawn("the reservation of requests", async move {
+        let result = quota::reserve(&store, &live, max).await;
+        drop(turn);
+        // Nobody listens to a top-up, and nobody needs to: a failure shows again when one waits.
+        let _ = done.send(result);
+    });
+    reserved
+}

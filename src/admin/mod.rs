@@ -9,6 +9,7 @@
 //! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and proving a credential |
 //! | `routes`, `route_input`, `route_fill`, `route_view` | routes: their endpoints, the reading of their fields, what saving one entails, how they are shown |
 //! | `channels`, `channel_input` | the channels of a route, added and changed by hand |
+//! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
 //! | `events`, `tasks`, `proxy_logs`, `metrics` | what happened, what runs |
 //! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
@@ -29,6 +30,10 @@ mod detect;
 pub mod errors;
 mod events;
 mod input;
+mod key_input;
+mod key_usage;
+mod key_view;
+mod keys;
 mod metrics;
 mod paging;
 mod presets;
@@ -103,6 +108,16 @@ pub fn routes() -> Vec<Route> {
         admin(Method::PUT, "/api/channels/batch", channels::update_batch),
         admin(Method::PUT, "/api/channels/{id}", channels::update),
         admin(Method::DELETE, "/api/channels/{id}", channels::delete),
+        admin(Method::GET, "/api/downstream-keys", keys::list),
+        admin(Method::POST, "/api/downstream-keys", keys::create),
+        admin(Method::POST, "/api/downstream-keys/batch", keys::batch),
+        admin(Method::GET, "/api/downstream-keys/summary", key_usage::summary),
+        admin(Method::PUT, "/api/downstream-keys/{id}", keys::update),
+        admin(Method::DELETE, "/api/downstream-keys/{id}", keys::delete),
+        admin(Method::POST, "/api/downstream-keys/{id}/reset-usage", keys::reset_usage),
+        admin(Method::GET, "/api/downstream-keys/{id}/value", keys::value),
+        admin(Method::GET, "/api/downstream-keys/{id}/overview", key_usage::overview),
+        admin(Method::GET, "/api/downstream-keys/{id}/trend", key_usage::trend),
         admin(Method::GET, "/api/stats/proxy-logs", proxy_logs::list),
         admin(Method::DELETE, "/api/stats/proxy-logs", proxy_logs::clear),
         admin(Method::GET, "/api/stats/proxy-logs/{id}", proxy_logs::get),

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gateway, Pair, Reply, Upstream, eventually, seconds_ahead, wire};
+use support::{Ask, Caller, Gate, Gateway, Pair, Reply, Upstream, eventually, seconds_ahead, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 const COOLDOWN: i64 = 600;
@@ -557,9 +557,15 @@ fn an_error_event_after_content_is_passed_on_and_counted() {
         wire::data(&json!({"error": {"message": "overloaded", "type": "server_error", "code": "busy"}}));
     let mut events = wire::chat_events(Pair::MODEL)[..3].to_vec();
     events.push(error.clone());
-    pair.first.answer(CHAT, Reply::events(&events));
-    let text = pair.gateway.client().chat_streamed(Pair::MODEL).text();
-    assert!(text.starts_with(&events[..3].concat()), "{text}");
+    let gate = Gate::new();
+    pair.first.answer(CHAT, Reply::events(&events).waits_for(3, &gate));
+    let mut stream = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, true));
+    // Once the client has content, nothing may be tried again.
+    let begun: String =
+        (0..3).map(|_| stream.next_event().expect("no break").expect("not the end")).collect();
+    assert_eq!(begun, events[..3].concat());
+    gate.open();
+    let text = stream.whole().text();
     let last = text.trim_end().rsplit("data: ").next().unwrap_or_default();
     let told: Value = serde_json::from_str(last).expect("JSON");
     assert_eq!(told["error"]["message"], "overloaded", "{text}");

@@ -67,7 +67,18 @@ pub(super) fn member_of(dialect: Dialect) -> &'static str {
 
 /// Reads a usage record as it is written in an answer.
 pub(super) fn of_text(dialect: Dialect, record: &str) -> Option<Usage> {
-    of_record(dialect, &serde_json::from_str(record).ok()?)
+    let mut tally = Tally::default();
+    // Nearly every member is a plain count, which needs no tree.
+    json::members(record, |member| match member.value.parse::<u64>() {
+        Ok(count) => tally.take(&member.key, &Value::from(count)),
+        Err(_) => {
+            if let Ok(value) = serde_json::from_str(member.value) {
+                tally.take(&member.key, &value);
+            }
+        }
+    })
+    .ok()?;
+    tally.settle(dialect)
 }
 
 /// The usage of an answer, or event, of which only the end is at hand: dialects put it last or

@@ -88,15 +88,26 @@ pub async fn collect(
             Ok(first)
         };
     }
-    let mut buffer = BytesMut::with_capacity(claimed.unwrap_or(0).clamp(first.len(), FIRST_ALLOCATION));
+    let mut buffer = BytesMut::with_capacity(first_capacity(claimed, first.len()));
     buffer.extend_from_slice(&first);
     while let Some(data) = next_data(body, limits.idle).await? {
-        if buffer.len() + data.len() > limits.bytes {
+        let length = buffer.len() + data.len();
+        if length > limits.bytes {
             return Err(BodyError::TooLarge { limit: limits.bytes });
+        }
+        if length > buffer.capacity() {
+            // The first allocation is full of real bytes: now the client's claim is worth the rest of
+            // it in one step, which doubling would overshoot.
+            buffer.reserve(claimed.unwrap_or(0).max(length) - buffer.len());
         }
         buffer.extend_from_slice(&data);
     }
     Ok(buffer.freeze())
+}
+
+/// What to set aside when `read` bytes are there: the claim, but no more than a stranger's word is worth.
+fn first_capacity(claimed: Option<usize>, read: usize) -> usize {
+    claimed.unwrap_or(0).min(FIRST_ALLOCATION).max(read)
 }
 
 /// The next piece of data; trailers are dropped. A timer is only armed when nothing is there yet.
@@ -185,6 +196,24 @@ impl Body for ResponseBody {
         match self {
             Self::Full(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
             Self::Stream(body) => body.size_hint(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_is_believed_up_to_a_bound_and_what_was_read_always_fits() {
+        for (claimed, read, expected) in [
+            (None, 10, 10),
+            (Some(1000), 10, 1000),
+            (Some(1 << 30), 10, FIRST_ALLOCATION),
+            (Some(1 << 30), FIRST_ALLOCATION + 1, FIRST_ALLOCATION + 1),
+            (Some(5), 10, 10),
+        ] {
+            assert_eq!(first_capacity(claimed, read), expected, "{claimed:?} {read}");
         }
     }
 }

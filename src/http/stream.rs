@@ -7,8 +7,8 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -53,8 +53,11 @@ impl<S> ClientStream<S> {
 
 /// True when the head at the start of `bytes` names both ways of framing a body.
 fn names_both_lengths(bytes: &[u8]) -> bool {
+    // Built once: a search costs less than its preparation. Without the first letter, which may be
+    // written large.
+    static CHUNKED: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("hunked"));
     let window = &bytes[..bytes.len().min(HEAD_WINDOW)];
-    if memmem::find(window, b"hunked").or_else(|| memmem::find(window, b"HUNKED")).is_none() {
+    if CHUNKED.find(window).is_none() {
         return false;
     }
     let head = &window[..memmem::find(window, b"\r\n\r\n").unwrap_or(window.len())];

@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::dialect::usage::Usage;
 use crate::keys::Key;
 use crate::metrics::Held;
-use crate::routing::{Channel, Secret, failure};
+use crate::routing::{Channel, Credential, Secret, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::now_ms;
 
@@ -38,7 +38,7 @@ impl Attempt {
         app: &Arc<App>,
         call: &Call,
         channel: &Arc<Channel>,
-        model: &str,
+        model: &Arc<str>,
         number: u32,
     ) -> Self {
         let started_at = now_ms();
@@ -52,12 +52,13 @@ impl Attempt {
             channel_id: Some(channel.id),
             account_id: Some(channel.account.id),
             site_id: Some(channel.account.site.id),
+            platform: Some(channel.account.site.platform),
             downstream_api_key_id: call.key_id,
-            model_requested: Some(call.envelope.model.clone()),
-            model_actual: Some(model.to_owned()),
+            model_requested: Some(call.model.clone()),
+            model_actual: Some(model.clone()),
             is_stream: Some(call.envelope.stream),
-            downstream_path: Some(call.face.dialect.path().to_owned()),
-            upstream_path: Some(call.face.dialect.path().to_owned()),
+            downstream_path: Some(call.face.dialect.path()),
+            upstream_path: Some(call.face.dialect.path()),
             retry_count: number,
             ..ProxyLogRow::new(started_at, LogStatus::Failed)
         };
@@ -77,7 +78,7 @@ impl Attempt {
 
     /// What the upstream knows us by, to be kept out of what is told.
     pub(super) fn credential(&self) -> Option<&Secret> {
-        self.channel.credential.as_ref()
+        self.channel.credential.as_ref().map(Credential::secret)
     }
 
     /// The first byte of the answer's body is here.

@@ -1,5 +1,7 @@
 //! One client request, read once and kept for as many attempts as it takes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::HeaderMap;
 
@@ -11,6 +13,8 @@ use super::reply::Face;
 pub(super) struct Call {
     pub(super) face: Face,
     pub(super) envelope: Envelope,
+    /// The requested model, shared with every log row.
+    pub(super) model: Arc<str>,
     /// As received; only the model is ever replaced, and only on the way out.
     pub(super) body: Bytes,
     pub(super) headers: HeaderMap,

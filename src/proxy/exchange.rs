@@ -1,13 +1,16 @@
 //! One attempt: build the upstream request, try the site's addresses, judge what comes back, and
 //! hold it until it is known to be good (design §3, the commit point).
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::Method;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::App;
 use crate::dialect::envelope::splice_model;
@@ -50,16 +53,23 @@ struct Patience {
 }
 
 impl Patience {
+    /// Waits for `what`. A timer is only made when it is not there yet: chunks mostly are.
     async fn wait<T>(&self, limit: Duration, what: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut what = pin!(what);
+        let ready = poll_fn(|context| match what.as_mut().poll(context) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => Poll::Ready(None),
+        });
+        if let Some(value) = ready.await {
+            return Ok(value);
+        }
         match self.first_byte {
             Some((deadline, total)) => {
-                tokio::time::timeout_at(deadline, what).await.map_err(|_| Failure::first_byte_timeout(total))
+                timeout_at(deadline, what).await.map_err(|_| Failure::first_byte_timeout(total))
             }
-            None => tokio::time::timeout(limit, what).await.map_err(|_| {
-                Failure::network(
-                    ErrorKind::Timeout,
-                    &format!("the upstream sent nothing for {} s", limit.as_secs()),
-                )
+            None => timeout(limit, what).await.map_err(|_| {
+                let silence = format!("the upstream sent nothing for {} s", limit.as_secs());
+                Failure::network(ErrorKind::Timeout, &silence)
             }),
         }
     }
@@ -71,23 +81,13 @@ pub(super) async fn attempt(
     app: &Arc<App>,
     call: &Call,
     channel: &Arc<Channel>,
-    model: &str,
+    model: &Arc<str>,
     number: u32,
 ) -> Result<Response, Failure> {
-    let mut attempt = Attempt::begin(app, call, channel, model, number);
+    let attempt = Attempt::begin(app, call, channel, model, number);
     match answer(app, call, channel, model).await {
-        Ok(accepted) => match commit(app, call, accepted, attempt).await {
-            Ok(response) => Ok(response),
-            Err((mut attempt, failure)) => {
-                let failure = failure.without(attempt.credential());
-                attempt.fail(&failure);
-                Err(failure)
-            }
-        },
-        Err(failure) => {
-            attempt.fail(&failure);
-            Err(failure)
-        }
+        Ok(accepted) => commit(app, call, accepted, attempt).await,
+        Err(failure) => Err(give_up(attempt, failure)),
     }
 }
 
@@ -102,12 +102,12 @@ async fn answer(
     if let Some(reason) = &site.misconfigured {
         return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
     }
-    let Some(credential) = &channel.credential else {
-        return Err(Failure::local("the channel has no credential".to_owned()));
+    let Some((credential, values)) =
+        channel.credential.as_ref().and_then(|credential| Some((credential, credential.headers()?)))
+    else {
+        return Err(Failure::local("the channel has no credential that can stand in a header".to_owned()));
     };
-    let headers =
-        headers::upstream(call.face.dialect, call.envelope.stream, site, credential.expose(), &call.headers)
-            .map_err(|_| Failure::local("the channel's credential cannot stand in a header".to_owned()))?;
+    let headers = headers::upstream(call.face.dialect, call.envelope.stream, site, values, &call.headers);
     let first_byte = app.settings.load().first_byte_timeout;
     let patience = Patience {
         first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
@@ -124,7 +124,7 @@ async fn answer(
         };
         note(live.record_selection(now_ms()));
         let tried = exchange(app, call, endpoint, headers.clone(), pieces.clone(), &patience).await;
-        match tried.map_err(|failure| failure.without(Some(credential))) {
+        match tried.map_err(|failure| failure.without(Some(credential.secret()))) {
             Ok(accepted) => {
                 note(live.record_success());
                 return Ok((accepted, patience));
@@ -170,7 +170,7 @@ async fn exchange(
         return Ok(Accepted { head, body });
     }
     let status = head.status.as_u16();
-    let (body, complete) = read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT).await;
+    let (body, complete) = Box::pin(read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT)).await;
     let retry_after = head.headers.get(header::RETRY_AFTER).cloned();
     Err(Failure::status(status, call.face.dialect.path(), retry_after, body, complete, now_ms()))
 }
@@ -181,11 +181,11 @@ async fn commit(
     call: &Call,
     (accepted, patience): (Accepted, Patience),
     mut attempt: Attempt,
-) -> Result<Response, (Attempt, Failure)> {
+) -> Result<Response, Failure> {
     let Accepted { head, mut body } = accepted;
     let first = match next(&mut body, &patience).await {
         Ok(first) => first.unwrap_or_default(),
-        Err(failure) => return Err((attempt, failure)),
+        Err(failure) => return Err(give_up(attempt, failure)),
     };
     attempt.first_byte();
     let patience = Patience { first_byte: None, ..patience };
@@ -204,7 +204,7 @@ async fn stream(
     first: Bytes,
     patience: Patience,
     attempt: Attempt,
-) -> Result<Response, (Attempt, Failure)> {
+) -> Result<Response, Failure> {
     let dialect = call.face.dialect;
     let mut observer = StreamObserver::new(dialect);
     let mut held = first;
@@ -214,12 +214,12 @@ async fn stream(
         let Ok(more) = tokio::time::timeout_at(hold_until, next(&mut body, &patience)).await else { break };
         let more = match more {
             Ok(more) => more,
-            Err(failure) => return Err((attempt, failure)),
+            Err(failure) => return Err(give_up(attempt, failure)),
         };
         let Some(more) = more else {
             if matches!(observer.close(), Phase::Preamble | Phase::Output) {
                 let failure = Failure::judged("the upstream closed the stream before any output".to_owned());
-                return Err((attempt, failure));
+                return Err(give_up(attempt, failure));
             }
             break;
         };
@@ -228,14 +228,13 @@ async fn stream(
         joined.extend_from_slice(&more);
         held = joined.freeze();
     }
-    if let Phase::Failed(error) = observer.phase()
-        && !observer.output_seen()
-    {
-        let failure = Failure::event(error.clone());
-        return Err((attempt, failure));
+    // Whatever output came with it: the client has seen nothing yet.
+    if let Phase::Failed(error) = observer.phase() {
+        let failure = Failure::said(error.clone(), "stream error");
+        return Err(give_up(attempt, failure));
     }
     if ended_empty(&observer, &attempt) {
-        return Err((attempt, Failure::judged(Fault::Empty.message())));
+        return Err(give_up(attempt, Failure::judged(Fault::Empty.message())));
     }
     let relay = Relay::new(dialect, body, held, observer, attempt, patience.idle);
     let mut response = Response::new(ResponseBody::stream(relay));
@@ -271,7 +270,7 @@ async fn whole(
     first: Bytes,
     patience: Patience,
     mut attempt: Attempt,
-) -> Result<Response, (Attempt, Failure)> {
+) -> Result<Response, Failure> {
     let dialect = call.face.dialect;
     let length = http_body::Body::size_hint(&body).exact().map(|rest| rest + first.len() as u64);
     let mut reply = Response::new(ResponseBody::empty());
@@ -283,26 +282,17 @@ async fn whole(
     let content_type = content_type.unwrap_or(json);
     reply.headers_mut().insert(header::CONTENT_TYPE, content_type);
 
-    let mut held = first;
-    loop {
-        if held.len() > MAX_JUDGED {
-            if let Err(fault) = judge::beginning(&held) {
-                return Err((attempt, Failure::judged(fault.message())));
-            }
-            *reply.body_mut() =
-                ResponseBody::stream(LongReply::new(dialect, body, held, length, attempt, patience.idle));
-            return Ok(reply);
+    let (held, complete) = match hold(&mut body, first, length, &patience).await {
+        Ok(held) => held,
+        Err(failure) => return Err(give_up(attempt, failure)),
+    };
+    if !complete {
+        if let Err(fault) = judge::beginning(&held) {
+            return Err(give_up(attempt, Failure::judged(fault.message())));
         }
-        match next(&mut body, &patience).await {
-            Ok(None) => break,
-            Ok(Some(more)) if held.is_empty() => held = more,
-            Ok(Some(more)) => {
-                let mut joined = BytesMut::from(held);
-                joined.extend_from_slice(&more);
-                held = joined.freeze();
-            }
-            Err(failure) => return Err((attempt, failure)),
-        }
+        let long = LongReply::new(dialect, body, held, length, attempt, patience.idle);
+        *reply.body_mut() = ResponseBody::stream(long);
+        return Ok(reply);
     }
     match judge::reply(dialect, &held, &app.settings.load().judge) {
         Ok(usage) => {
@@ -311,8 +301,43 @@ async fn whole(
             *reply.body_mut() = ResponseBody::full(held);
             Ok(reply)
         }
-        Err(fault) => Err((attempt, Failure::judged(fault.message()))),
+        Err(judge::Fault::Error(error)) => {
+            Err(give_up(attempt, Failure::said(error, "an error as an answer")))
+        }
+        Err(fault) => Err(give_up(attempt, Failure::judged(fault.message()))),
     }
+}
+
+/// What of an answer is to be judged, and whether that is all of it. One chunk is the usual case,
+/// and needs no buffer.
+async fn hold(
+    body: &mut UpstreamBody,
+    first: Bytes,
+    length: Option<u64>,
+    patience: &Patience,
+) -> Result<(Bytes, bool), Failure> {
+    if length.is_some_and(|length| length > MAX_JUDGED as u64) {
+        return Ok((first, false));
+    }
+    let Some(second) = next(body, patience).await? else { return Ok((first, true)) };
+    let begun = first.len() + second.len();
+    let mut buffer = BytesMut::with_capacity(length.map_or(2 * begun, |length| length as usize));
+    buffer.extend_from_slice(&first);
+    buffer.extend_from_slice(&second);
+    while buffer.len() <= MAX_JUDGED {
+        match next(body, patience).await? {
+            Some(more) => buffer.extend_from_slice(&more),
+            None => return Ok((buffer.freeze(), true)),
+        }
+    }
+    Ok((buffer.freeze(), false))
+}
+
+/// Settles a failed attempt.
+fn give_up(mut attempt: Attempt, failure: Failure) -> Failure {
+    let failure = failure.without(attempt.credential());
+    attempt.fail(&failure);
+    failure
 }
 
 async fn next(body: &mut UpstreamBody, patience: &Patience) -> Result<Option<Bytes>, Failure> {
@@ -337,7 +362,7 @@ async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (B
         }
         true
     };
-    let complete = tokio::time::timeout(within, all).await.unwrap_or(false);
+    let complete = timeout(within, all).await.unwrap_or(false);
     (read.freeze(), complete)
 }
 

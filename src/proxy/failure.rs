@@ -99,9 +99,10 @@ impl Failure {
         Self { kind: Kind::Status, status, error, text, retry_after, recovers_at, body }
     }
 
-    /// An error event inside a stream that had not begun for the client.
-    pub(super) fn event(error: UpstreamError) -> Self {
-        let text = format!("stream error: {}", error.message);
+    /// An error that came with a good status: as an event of a stream that had not begun for the
+    /// client, or as the whole answer.
+    pub(super) fn said(error: UpstreamError, how: &str) -> Self {
+        let text = format!("{how}: {}", error.message);
         Self {
             kind: Kind::Judged,
             status: 502,
@@ -133,7 +134,7 @@ impl Failure {
     pub(super) fn is_channel_fault(&self) -> bool {
         match self.kind {
             Kind::Network | Kind::FirstByte | Kind::Judged => true,
-            Kind::Status => failure::is_channel_fault(self.status, &self.said()),
+            Kind::Status => failure::is_channel_fault(self.status, &self.words()),
             Kind::Local => false,
         }
     }
@@ -142,7 +143,7 @@ impl Failure {
     pub(super) fn may_retry(&self) -> bool {
         match self.kind {
             Kind::Network | Kind::FirstByte | Kind::Judged | Kind::Local => true,
-            Kind::Status => failure::should_retry(self.status, &self.said()),
+            Kind::Status => failure::should_retry(self.status, &self.words()),
         }
     }
 
@@ -157,12 +158,12 @@ impl Failure {
 
     /// True for a 429 that speaks of a used-up quota, which all channels of one credential share.
     pub(super) fn is_usage_limit(&self) -> bool {
-        self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.said())
+        self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.words())
     }
 
     /// Everything the upstream said, for the rules that read texts: some say in a code what others
     /// say in words.
-    fn said(&self) -> String {
+    fn words(&self) -> String {
         let words =
             [Some(self.error.message.as_str()), self.error.kind.as_deref(), self.error.code.as_deref()];
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")

@@ -8,7 +8,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::dialect::Dialect;
 use crate::http::RequestId;
-use crate::routing::{Platform, Site};
+use crate::routing::{CredentialHeaders, Platform, Site};
 
 /// What we say when the client does not say who it is.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
@@ -22,9 +22,9 @@ pub fn upstream(
     dialect: Dialect,
     stream: bool,
     site: &Site,
-    credential: &str,
+    credential: &CredentialHeaders,
     client: &HeaderMap,
-) -> Result<HeaderMap, header::InvalidHeaderValue> {
+) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(16);
     for (name, value) in client {
         if crosses(dialect, site.platform, name)
@@ -47,24 +47,20 @@ pub fn upstream(
     }
     // A site's own headers name no second credential beside ours.
     out.remove("x-goog-api-key");
-    let mut key = HeaderValue::from_str(credential)?;
-    key.set_sensitive(true);
-    let mut bearer = HeaderValue::from_str(&format!("Bearer {credential}"))?;
-    bearer.set_sensitive(true);
     if dialect == Dialect::Messages {
         out.entry("anthropic-version").or_insert(ANTHROPIC_VERSION);
-        out.insert("x-api-key", key);
+        out.insert("x-api-key", credential.key.clone());
         // Aggregators take either header, the vendor itself only the key.
         if site.platform == Platform::Claude {
             out.remove(header::AUTHORIZATION);
         } else {
-            out.insert(header::AUTHORIZATION, bearer);
+            out.insert(header::AUTHORIZATION, credential.bearer.clone());
         }
     } else {
         out.remove("x-api-key");
-        out.insert(header::AUTHORIZATION, bearer);
+        out.insert(header::AUTHORIZATION, credential.bearer.clone());
     }
-    Ok(out)
+    out
 }
 
 /// Whether a client's header goes on to the upstream.

@@ -39,8 +39,9 @@ pub(super) async fn serve(app: Arc<App>, dialect: Dialect, mut request: Request,
         return refusal;
     }
     let key_id = caller.key_id();
+    let model = Arc::from(envelope.model.as_str());
     let query = forwarded_query(request.query.raw());
-    let call = Call { face, envelope, body, headers: request.headers, query, caller, key_id };
+    let call = Call { face, envelope, model, body, headers: request.headers, query, caller, key_id };
     route(&app, &call).await
 }
 
@@ -64,7 +65,8 @@ async fn admit(app: &Arc<App>, face: Face, model: &str, caller: &Caller) -> Resu
 async fn route(app: &Arc<App>, call: &Call) -> Response {
     if app.snapshot.load().lookup(&call.envelope.model, call.caller.policy()).is_none() {
         // A model nobody has heard of may be new upstream: look once, bounded and shared.
-        model_refresh::refresh_for_unknown_model(app).await;
+        // Boxed, because it is rare and large.
+        Box::pin(model_refresh::refresh_for_unknown_model(app)).await;
     }
     let mut tried = Vec::new();
     let mut last: Option<Failure> = None;

@@ -56,7 +56,8 @@ impl Face {
 
     /// An error of our own; the type is the one that fits the status.
     pub fn refuse(self, status: u16, message: &str, code: Option<&str>, param: Option<&str>) -> Response {
-        self.write(status, None, message, code, param)
+        // A 500 is our own; the type that errors of upstreams carry would blame one.
+        self.write(status, (status == 500).then_some("server_error"), message, code, param)
     }
 
     /// 503 with the text that monitoring looks for (routing.md 1).

@@ -47,7 +47,7 @@ pub fn channel_of(id: i64, account: Account) -> Channel {
         priority: 0,
         weight: 10,
         enabled: true,
-        credential: Some(Secret::from("sk-test")),
+        credential: Some(Secret::from("sk-test").into()),
         live: Arc::new(ChannelLive::new(id, ChannelTotals::default())),
     }
 }

@@ -47,5 +47,5 @@ pub use policy::{CredentialRef, Policy};
 pub use route::{Channel, Route, RouteMode, Strategy};
 pub use score::Weights;
 pub use select::{Selection, select};
-pub use site::{Account, AccountStatus, Endpoint, Secret, Site};
+pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site};
 pub use snapshot::{Match, Snapshot};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::live::ChannelLive;
 use super::pattern::ModelPattern;
-use super::site::{Account, Secret};
+use super::site::{Account, Credential};
 
 /// One way to serve a route: an account, with one of its tokens or its own credential.
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Channel {
     pub weight: i64,
     pub enabled: bool,
     /// None when the stored one is missing or unusable.
-    pub credential: Option<Secret>,
+    pub credential: Option<Credential>,
     pub live: Arc<ChannelLive>,
 }
 

@@ -62,6 +62,21 @@ pub struct Account {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
+/// A credential in the forms that requests carry it in, made once for all requests.
+#[derive(Clone)]
+pub struct Credential {
+    secret: Secret,
+    /// `None` when the value cannot stand in a header.
+    headers: Option<CredentialHeaders>,
+}
+
+/// The values of `Authorization` and `x-api-key`, marked as sensitive.
+#[derive(Clone)]
+pub struct CredentialHeaders {
+    pub bearer: HeaderValue,
+    pub key: HeaderValue,
+}
+
 // === impl Secret ===
 
 impl Secret {
@@ -89,6 +104,39 @@ impl From<String> for Secret {
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("…")
+    }
+}
+
+// === impl Credential ===
+
+impl Credential {
+    /// The secret itself.
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    pub fn headers(&self) -> Option<&CredentialHeaders> {
+        self.headers.as_ref()
+    }
+}
+
+impl From<Secret> for Credential {
+    fn from(secret: Secret) -> Self {
+        let sensitive = |text: &str| {
+            let mut value = HeaderValue::from_str(text).ok()?;
+            value.set_sensitive(true);
+            Some(value)
+        };
+        let headers = sensitive(&format!("Bearer {}", secret.expose()))
+            .zip(sensitive(secret.expose()))
+            .map(|(bearer, key)| CredentialHeaders { bearer, key });
+        Self { secret, headers }
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.secret.fmt(f)
     }
 }
 

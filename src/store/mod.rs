@@ -106,6 +106,7 @@ pub struct Store {
 }
 
 struct Inner {
+    telemetry: Telemetry,
     database: Database,
     sealer: Sealer,
 }
@@ -115,7 +116,7 @@ impl Store {
     /// there is anything else to do.
     pub fn open(options: StoreOptions) -> Result<Self, OpenError> {
         let (database, sealer) = Database::open(&options)?;
-        Ok(Self { inner: Arc::new(Inner { database, sealer }) })
+        Ok(Self { inner: Arc::new(Inner { telemetry: database.telemetry(), database, sealer }) })
     }
 
     /// Where questions and changes go.
@@ -129,8 +130,8 @@ impl Store {
     }
 
     /// Where requests leave what they did.
-    pub fn telemetry(&self) -> Telemetry {
-        self.inner.database.telemetry()
+    pub fn telemetry(&self) -> &Telemetry {
+        &self.inner.telemetry
     }
 
     /// Returns when everything handed over before is committed.

@@ -1,6 +1,8 @@
 //! The proxy log: one row per attempt, kept apart from configuration so that history survives
 //! deletes (routing-accounting.md 18, admin-ops-2.md 18).
 
+use std::sync::Arc;
+
 use super::sql::{Row, Statement, Value};
 use super::{Result, Store};
 use crate::routing::Platform;
@@ -58,8 +60,8 @@ pub struct ProxyLogRow {
     /// What the site is; not stored, but it decides what unpriced tokens cost.
     pub platform: Option<Platform>,
     pub downstream_api_key_id: Option<i64>,
-    pub model_requested: Option<String>,
-    pub model_actual: Option<String>,
+    pub model_requested: Option<Arc<str>>,
+    pub model_actual: Option<Arc<str>>,
     pub status: LogStatus,
     /// 0 when the network failed before an answer.
     pub http_status: Option<u16>,
@@ -79,8 +81,8 @@ pub struct ProxyLogRow {
     pub client_app_name: Option<String>,
     pub client_confidence: Option<&'static str>,
     pub session_id: Option<String>,
-    pub downstream_path: Option<String>,
-    pub upstream_path: Option<String>,
+    pub downstream_path: Option<&'static str>,
+    pub upstream_path: Option<&'static str>,
     pub error_message: Option<String>,
     /// 0 for the first attempt of a request.
     pub retry_count: u32,
@@ -155,8 +157,8 @@ impl ProxyLogRow {
                 self.account_id.into(),
                 self.site_id.into(),
                 self.downstream_api_key_id.into(),
-                self.model_requested.into(),
-                self.model_actual.into(),
+                self.model_requested.as_deref().into(),
+                self.model_actual.as_deref().into(),
                 self.status.as_str().into(),
                 self.http_status.map(i64::from).into(),
                 self.is_stream.into(),

@@ -213,7 +213,7 @@ impl<'a> Builder<'a> {
             priority: row.priority,
             weight: row.weight.max(0),
             enabled: row.enabled,
-            credential: credential(row, account_row, token),
+            credential: credential(row, account_row, token).map(Into::into),
             live: self.live.channel(row.id, || row.stats.totals()),
         }
     }

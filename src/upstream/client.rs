@@ -101,8 +101,8 @@ impl Client {
                 },
             }
         }
-        let stream = self.dialer.dial(origin).await?;
-        let wire = Wire::new(stream).await.map_err(|error| SendError::of_exchange(&error))?;
+        // Boxed: connecting is rare, and its state would make every exchange's future several times as large.
+        let wire = Box::pin(self.connect(origin)).await?;
         match exchange(wire, request).await {
             Ok((response, wire)) => self.receive(origin, response, wire, bodiless),
             Err(Failure::Broken(error)) => Err(error),
@@ -111,6 +111,11 @@ impl Client {
                 "the upstream closed the connection before the request was sent",
             )),
         }
+    }
+
+    async fn connect(&self, origin: &Arc<Origin>) -> Result<Box<Wire>, SendError> {
+        let stream = self.dialer.dial(origin).await?;
+        Wire::new(stream).await.map_err(|error| SendError::of_exchange(&error))
     }
 
     fn receive(

@@ -70,7 +70,7 @@ async fn a_channel_presents_the_credential_its_kind_calls_for() {
         let id = channel(&store, account, token).await;
         let snapshot = load(&store, &LiveTable::default(), None, Weights::default()).await.unwrap();
         let channel = find(&snapshot, id);
-        assert_eq!(channel.credential.as_ref().map(Secret::expose), expected);
+        assert_eq!(channel.credential.as_ref().map(|credential| credential.secret().expose()), expected);
         assert_eq!(channel.token_name.is_some(), token.is_some());
         assert_eq!(channel.live.totals().success, 3);
         assert_eq!(channel.live.totals().cost_nano, 500_000_000);

@@ -154,6 +154,24 @@ fn the_same_channel_is_not_added_twice() {
 }
 
 #[test]
+fn of_equal_channels_added_at_once_one_is_taken() {
+    let (one, two) = (Upstream::start(&["model-t"]), Upstream::start(&["model-u"]));
+    let gateway = Gateway::start();
+    gateway.add("one", &one);
+    let (_, other) = gateway.add("two", &two);
+    let path = format!("/api/routes/{}/channels", route_id(&gateway, "model-t"));
+    let body = json!({"accountId": other["id"]});
+    let mut statuses: Vec<u16> = std::thread::scope(|scope| {
+        let add = || gateway.admin().post(&path, &body).status;
+        let adding: Vec<_> = (0..8).map(|_| scope.spawn(add)).collect();
+        adding.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 400, 400, 400, 400, 400, 400, 400]);
+    assert_eq!(gateway.channels("model-t").len(), 2);
+}
+
+#[test]
 fn what_cannot_be_a_channel_is_refused() {
     let upstream = Upstream::start(&["model-c"]);
     let gateway = Gateway::start();

@@ -31,8 +31,6 @@ use crate::store::{self, Secret};
 
 /// Members of `extraConfig` that are made from columns and never taken from a client.
 const DERIVED: [&str; 3] = ["runtimeHealth", "autoRelogin", "sub2apiAuth"];
-/// Members of `extraConfig.oauth` that are secrets and have columns of their own.
-const OAUTH_SECRETS: [&str; 3] = ["refreshToken", "idToken", "providerData"];
 
 /// What an update stores, and what has to follow.
 struct Change {
@@ -225,11 +223,7 @@ fn apply_extra_config(
     for derived in DERIVED {
         sent.remove(derived);
     }
-    if let Some(Value::Object(oauth)) = sent.get_mut("oauth") {
-        for secret in OAUTH_SECRETS {
-            oauth.remove(secret);
-        }
-    }
+    secrets::drop_credentials(&mut sent);
     let mut merged = parse_extra(before.extra.as_deref());
     for (name, value) in sent {
         if value.is_null() {

@@ -139,11 +139,7 @@ fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> 
 /// `extraConfig` put together again from its columns, without any secret.
 fn extra_config(account: &AccountRow) -> Option<Map<String, Value>> {
     let mut config = parse_extra(account.extra.as_deref());
-    if let Some(Value::Object(oauth)) = config.get_mut("oauth") {
-        for secret in ["refreshToken", "idToken", "providerData"] {
-            oauth.remove(secret);
-        }
-    }
+    secrets::drop_credentials(&mut config);
     if account.credential_mode != CredentialMode::Auto {
         config.insert("credentialMode".to_owned(), account.credential_mode.as_str().into());
     }

@@ -5,6 +5,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
+
 /// Nothing for nothing, `****` up to 8 characters, else the first 4, `****` and the last 4.
 pub fn mask(secret: &str) -> String {
     let count = secret.chars().count();
@@ -72,6 +74,29 @@ pub fn unmask_headers(sent: &str, stored: Option<&str>) -> String {
     write_headers(&headers)
 }
 
+/// Takes out, at any depth, what by its name is a credential: those have sealed columns of their own,
+/// and free JSON beside them is neither sealed nor masked.
+pub fn drop_credentials(object: &mut Map<String, Value>) {
+    object.retain(|name, _| !holds_credential(name));
+    object.values_mut().for_each(drop_credentials_within);
+}
+
+fn drop_credentials_within(value: &mut Value) {
+    match value {
+        Value::Object(object) => drop_credentials(object),
+        Value::Array(items) => items.iter_mut().for_each(drop_credentials_within),
+        _ => {}
+    }
+}
+
+/// `refreshToken`, `id_token` and their kin; not `tokenExpiresAt`.
+fn holds_credential(name: &str) -> bool {
+    let name: String = name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+    ["token", "secret", "password", "cipher", "cookie", "apikey", "authorization", "providerdata"]
+        .iter()
+        .any(|word| name.ends_with(word))
+}
+
 fn authenticates(name: &str) -> bool {
     ["auth", "cookie", "secret", "token", "key", "password", "credential"]
         .iter()
@@ -89,6 +114,7 @@ fn write_headers(headers: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_mask_keeps_four_characters_at_each_end() {
@@ -127,6 +153,19 @@ mod tests {
         assert!(is_proxy_echo("http://u:****@p.example", Some("http://u:secret@p.example")));
         assert!(is_proxy_echo("http://****@p.example", Some("http://an-api-key@p.example")));
         assert!(!is_proxy_echo("http://u:other@p.example", Some("http://u:secret@p.example")));
+    }
+
+    #[test]
+    fn credentials_are_taken_out_of_free_json() {
+        let mut object = json!({
+            "note": "n",
+            "Session-Cookie": "s",
+            "oauth": {"email": "e", "id_token": "s", "refreshToken": "s", "tokenExpiresAt": 7,
+                "providerData": {"a": "s"}, "quota": [{"api_key": "s", "left": 1}]},
+        });
+        drop_credentials(object.as_object_mut().expect("an object"));
+        let kept = json!({"note": "n", "oauth": {"email": "e", "tokenExpiresAt": 7, "quota": [{"left": 1}]}});
+        assert_eq!(object, kept);
     }
 
     #[test]

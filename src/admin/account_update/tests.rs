@@ -58,7 +58,8 @@ fn extra_config_is_merged_and_takes_no_secret() {
     let before = AccountRow { extra: Some(r#"{"keep":1,"drop":2}"#.into()), ..sample() };
     let sent = json!({
         "drop": null, "note": "n", "platformUserId": 7, "useSystemProxy": true, "runtimeHealth": {"state": "healthy"},
-        "autoRelogin": {"password": "x"}, "oauth": {"email": "e", "refreshToken": "secret"},
+        "autoRelogin": {"password": "x"}, "oauth": {"email": "e", "refreshToken": "secret", "access_token": "secret"},
+        "cookie": "secret",
     });
     let patch = patched(json!({ "extraConfig": sent }), &before);
     let extra = parse_extra(patch.extra.flatten().as_deref());

@@ -79,7 +79,7 @@ fn filter_of(query: &Query) -> LogFilter {
             Some("failed") => StatusFilter::Failed,
             _ => StatusFilter::All,
         },
-        search: query.get("search").map(|text| text.trim().to_lowercase()).filter(|text| !text.is_empty()),
+        search: query.get("search").map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()),
         client: query.get("client").and_then(|text| client_filter(&text)),
         site_id: query.get("siteId").and_then(|text| text.trim().parse().ok()).filter(|id| *id > 0),
         from: moment("from"),
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(filter.status, StatusFilter::Failed);
         assert_eq!(filter.client, Some(ClientFilter::App("cursor".to_owned())));
         assert_eq!((filter.site_id, filter.to), (Some(3), Some(1_777_622_400_000)));
-        assert_eq!(filter.search.as_deref(), Some("gpt"));
+        assert_eq!(filter.search.as_deref(), Some("GPT"));
         assert!(filter.from < filter.to);
     }
 

@@ -420,13 +420,14 @@ fn condition(filter: &LogFilter, by_status: bool, by_client: bool) -> (String, V
         _ => {}
     }
     if let Some(search) = filter.search.as_deref().filter(|text| !text.is_empty()) {
-        // `!` escapes: a backslash would itself need escaping on MySQL.
+        // `!` escapes: a backslash would itself need escaping on MySQL. Both sides are lowered by the
+        // database: SQLite leaves letters beyond ASCII as they are.
         parts.push(
-            "(LOWER(l.model_requested) LIKE ? ESCAPE '!' OR LOWER(l.model_actual) LIKE ? ESCAPE '!' \
-             OR LOWER(k.name) LIKE ? ESCAPE '!' OR LOWER(k.group_name) LIKE ? ESCAPE '!' \
-             OR LOWER(k.tags) LIKE ? ESCAPE '!')",
+            "(LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!' \
+             OR LOWER(l.model_actual) LIKE LOWER(?) ESCAPE '!' OR LOWER(k.name) LIKE LOWER(?) ESCAPE '!' \
+             OR LOWER(k.group_name) LIKE LOWER(?) ESCAPE '!' OR LOWER(k.tags) LIKE LOWER(?) ESCAPE '!')",
         );
-        let escaped = search.to_lowercase().replace('!', "!!").replace('%', "!%").replace('_', "!_");
+        let escaped = search.replace('!', "!!").replace('%', "!%").replace('_', "!_");
         args.extend(std::iter::repeat_n(Value::Text(format!("%{escaped}%")), 5));
     }
     (format!("WHERE {}", parts.join(" AND ")), args)

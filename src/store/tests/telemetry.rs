@@ -166,6 +166,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
         site_id: Some(7),
         account_id: None,
         model_requested: Some("100%_pure".into()),
+        model_actual: Some("MODÈLE-1".into()),
         client_family: Some("generic".into()),
         ..row(2000, LogStatus::Failed)
     };
@@ -182,6 +183,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
     let total = async |filter: &LogFilter| proxy_logs::list(&store, filter, 50, 0).await.unwrap().1;
     let search = |text: &str| LogFilter { search: Some(text.into()), ..LogFilter::default() };
     assert_eq!(total(&search("GPT")).await, 5);
+    assert_eq!(total(&search("MODÈLE")).await, 1, "letters beyond ASCII are found as they were written");
     assert_eq!(total(&search("%_p")).await, 1);
     assert_eq!(total(&search("g_t")).await, 0, "no wildcards for the caller");
     assert_eq!(total(&LogFilter { site_id: Some(7), ..LogFilter::default() }).await, 1);

@@ -3,7 +3,7 @@
 //! Lists may come as arrays or as text, numbers as text, objects as JSON text. Each reader gives
 //! `None` for an absent field, so that an update keeps what it does not name.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -200,9 +200,10 @@ fn texts(fields: &Fields, name: &str, separators: &[char]) -> Result<Option<Vec<
 fn tags(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
     let Some(sent) = texts(fields, "tags", &[',', '\u{ff0c}', '\n'])? else { return Ok(None) };
     let mut tags: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
     for tag in sent {
         let tag: String = tag.chars().take(MAX_TAG_CHARS).collect();
-        if !tags.iter().any(|known| known.to_lowercase() == tag.to_lowercase()) {
+        if seen.insert(tag.to_lowercase()) {
             tags.push(tag);
         }
     }
@@ -213,10 +214,11 @@ fn tags(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
 fn models(fields: &Fields) -> Result<Option<Vec<String>>, Invalid> {
     let Some(sent) = texts(fields, "supportedModels", &[',', '\n'])? else { return Ok(None) };
     let mut models: Vec<String> = Vec::new();
+    let mut seen = HashSet::new();
     for model in sent {
         let pattern = ModelPattern::parse(&model);
         pattern.map_err(|error| Invalid(format!("Invalid supportedModels. {model}: {error}.")))?;
-        if !models.contains(&model) {
+        if seen.insert(model.clone()) {
             models.push(model);
         }
     }
@@ -264,9 +266,10 @@ fn ids(fields: &Fields, name: &str) -> Result<Option<Vec<i64>>, Invalid> {
         Some(_) => return Err(invalid()),
     };
     let mut ids: Vec<i64> = Vec::new();
+    let mut seen = HashSet::new();
     for id in read {
         let id = id.filter(|id| *id > 0).ok_or_else(invalid)?;
-        if !ids.contains(&id) {
+        if seen.insert(id) {
             ids.push(id);
         }
     }
@@ -313,9 +316,10 @@ fn excluded_credentials(fields: &Fields) -> Result<Option<Vec<ExcludedCredential
         Some(_) => return Err(Invalid::field(name, expected)),
     };
     let mut credentials: Vec<ExcludedCredential> = Vec::new();
+    let mut seen = HashSet::new();
     for item in items {
         let credential = excluded_credential(&item).ok_or_else(|| Invalid::field(name, expected))?;
-        if !credentials.contains(&credential) {
+        if seen.insert(credential) {
             credentials.push(credential);
         }
     }

@@ -13,7 +13,7 @@ const SILENCE_MS: Millis = 60_000;
 
 /// Gives back what silent keys hold.
 pub async fn give_back_silent(app: &App, now: Millis) -> store::Result<()> {
-    give_back(app, |key| key.live.last_used().is_none_or(|at| now - at >= SILENCE_MS)).await
+    give_back(app, |key| is_silent(key.live.last_used(), now)).await
 }
 
 /// Gives back what all keys hold.
@@ -28,4 +28,20 @@ async fn give_back(app: &App, chosen: impl Fn(&Key) -> bool) -> store::Result<()
         quota::give_back(&app.store, &key.live).await?;
     }
     Ok(())
+}
+
+fn is_silent(last_used: Option<Millis>, now: Millis) -> bool {
+    last_used.is_none_or(|at| now - at >= SILENCE_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_silent_after_a_minute() {
+        for (last_used, silent) in [(None, true), (Some(40_000), true), (Some(40_001), false)] {
+            assert_eq!(is_silent(last_used, 100_000), silent, "{last_used:?}");
+        }
+    }
 }

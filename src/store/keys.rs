@@ -49,7 +49,7 @@ pub struct KeySettings {
 }
 
 /// A credential that a key must not use, as stored and as clients write it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum ExcludedCredential {
     AccountToken { site_id: i64, account_id: i64, token_id: i64 },

@@ -1,0 +1,102 @@
+//! Downstream keys: sealed, found by their HMAC, and counted so that a crash forgets nothing.
+
+use super::super::keys::{ExcludedCredential, KeySettings};
+use super::super::{keys, quota};
+use super::*;
+use crate::keys::{KeyLive, KeyTable};
+use crate::routing::CredentialRef;
+
+fn settings(max_requests: Option<i64>) -> KeySettings {
+    KeySettings { name: "team".into(), enabled: true, max_requests, ..KeySettings::default() }
+}
+
+async fn stored(store: &Store, max_requests: Option<i64>) -> (i64, KeyLive) {
+    let key = Secret::new(format!("sk-key-{max_requests:?}"));
+    let id = keys::insert(store, &key, &settings(max_requests)).await.unwrap();
+    (id, KeyLive::new(id, 0, 0.0, None))
+}
+
+async fn counted(store: &Store, id: i64) -> i64 {
+    keys::get(store, id).await.unwrap().expect("the key").used_requests
+}
+
+#[tokio::test]
+async fn a_key_is_sealed_and_found_by_what_a_client_presents() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let full = KeySettings {
+        tags: vec!["prod".into()],
+        supported_models: vec!["gpt-*".into()],
+        allowed_route_ids: vec![3],
+        site_weight_multipliers: [(2, 1.5)].into(),
+        excluded_credential_refs: vec![ExcludedCredential::DefaultApiKey { site_id: 2, account_id: 5 }],
+        ..settings(Some(7))
+    };
+    let id = keys::insert(&store, &Secret::new("sk-0123456789"), &full).await.unwrap();
+    assert_eq!(keys::get(&store, id).await.unwrap().expect("the key").settings, full);
+    let again = keys::insert(&store, &Secret::new("sk-0123456789"), &full).await;
+    assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
+    let table = keys::load_table(&store, &KeyTable::default()).await.unwrap();
+    let found = table.find(&store.sealer().digest(b" sk-0123456789 ")).expect("the key");
+    assert_eq!((found.id, found.max_requests), (id, Some(7)));
+    assert!(found.policy.managed && found.policy.supports("gpt-5"));
+    assert_eq!(found.policy.excluded_credentials, [CredentialRef::DefaultApiKey { account_id: 5 }]);
+    assert!(table.find(&store.sealer().digest(b"sk-other")).is_none());
+    store.close().await;
+    assert!(!dir.holds("sk-0123456789"));
+}
+
+#[tokio::test]
+async fn a_block_is_counted_before_it_is_spent_and_the_rest_goes_back() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let (id, live) = stored(&store, Some(500)).await;
+    assert!(quota::reserve(&store, &live, 500).await.unwrap());
+    assert_eq!((counted(&store, id).await, live.block(), live.used_requests()), (5, 5, 0));
+    assert!(live.take());
+    quota::give_back(&store, &live).await.unwrap();
+    assert_eq!((counted(&store, id).await, live.block(), live.used_requests()), (1, 0, 1));
+}
+
+#[tokio::test]
+async fn nothing_is_reserved_beyond_a_limit_that_others_share() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let (id, here) = stored(&store, Some(3)).await;
+    let there = KeyLive::new(id, 0, 0.0, None);
+    let mut passed = 0;
+    for live in [&here, &there].into_iter().cycle().take(10) {
+        if quota::reserve(&store, live, 3).await.unwrap() && live.take() {
+            passed += 1;
+        }
+    }
+    assert_eq!((passed, counted(&store, id).await), (3, 3));
+}
+
+#[tokio::test]
+async fn a_reset_forgets_what_was_used_and_what_was_reserved() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let (id, live) = stored(&store, Some(10)).await;
+    assert!(quota::reserve(&store, &live, 10).await.unwrap() && live.take());
+    live.charge(2.5, 1);
+    quota::reset(&store, &live).await.unwrap();
+    assert_eq!((counted(&store, id).await, live.used_requests(), live.block()), (0, 0, 0));
+    assert_eq!(live.used_cost(), 0.0);
+}
+
+#[tokio::test]
+async fn what_a_key_without_a_limit_uses_is_written_behind() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let (id, live) = stored(&store, None).await;
+    let live = Arc::new(live);
+    for _ in 0..3 {
+        live.count();
+    }
+    assert!(live.charge(0.25, 50));
+    store.telemetry().dirty_key(live.clone(), false);
+    store.flush().await;
+    let row = keys::get(&store, id).await.unwrap().expect("the key");
+    assert_eq!((row.used_requests, row.used_cost, row.last_used_at), (3, 0.25, Some(50)));
+}

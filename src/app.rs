@@ -20,7 +20,7 @@ use crate::jobs::model_refresh::ModelRefresh;
 use crate::jobs::quotas;
 use crate::jobs::tasks::{Notice, Tasks};
 use crate::keys::KeyTable;
-use crate::limits::{Guards, RateLimiter};
+use crate::limits::{Guards, RateLimiter, SiteLeases};
 use crate::metrics::Metrics;
 use crate::routing::{LiveTable, Snapshot};
 use crate::settings::Settings;
@@ -50,6 +50,8 @@ pub struct App {
     pub route_edits: Mutex<()>,
     pub guards: Guards,
     pub rates: RateLimiter,
+    /// Who is at which upstream site right now.
+    pub leases: SiteLeases,
     pub metrics: Metrics,
     /// The account list as last made.
     pub accounts_list: ListCache,
@@ -92,6 +94,8 @@ impl App {
                 .await
                 .map_err(unreadable)?;
         let keys = store::keys::load_table(&store, &KeyTable::default()).await.map_err(unreadable)?;
+        let leases = SiteLeases::new(config.proxy.site_leases);
+        leases.set_limits(snapshot.site_limits());
         let crew = Arc::new(Crew::default());
         Ok(Arc::new(Self {
             settings: ArcSwap::from_pointee(settings),
@@ -106,6 +110,7 @@ impl App {
             route_edits: Mutex::new(()),
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),
+            leases,
             metrics: Metrics::default(),
             accounts_list: ListCache::default(),
             started: now_ms(),
@@ -122,6 +127,7 @@ impl App {
         let settings = self.settings.load_full();
         let system_proxy = settings.system_proxy_url.as_deref();
         let snapshot = store::snapshot::load(&self.store, &self.live, system_proxy, settings.weights).await?;
+        self.leases.set_limits(snapshot.site_limits());
         self.snapshot.store(Arc::new(snapshot));
         Ok(())
     }

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use ipnet::IpNet;
 use jiff::tz::TimeZone;
 use log::LevelFilter;
 
-use crate::limits::RateLimits;
+use crate::limits::{LeaseRules, RateLimits};
 use crate::routing::OutboundProxy;
 
 /// The value of AUTH_TOKEN when nobody chose one. Works from loopback peers only (design §5).
@@ -107,6 +108,7 @@ pub struct ProxyConfig {
     pub first_byte_timeout: Duration,
     /// Longest silence between two chunks of an upstream answer.
     pub stream_idle_timeout: Duration,
+    pub site_leases: LeaseRules,
     pub failure_cooldown: Duration,
     pub failure_cooldown_max: Duration,
     pub error_keywords: Vec<String>,
@@ -218,6 +220,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             max_channel_attempts: vars.integer("PROXY_MAX_CHANNEL_ATTEMPTS", 3, 1, 1000) as u32,
             first_byte_timeout: vars.seconds("PROXY_FIRST_BYTE_TIMEOUT_SEC", 0, 0),
             stream_idle_timeout: vars.seconds("PROXY_STREAM_IDLE_TIMEOUT_SEC", 300, 1),
+            site_leases: vars.site_leases(),
             failure_cooldown: vars.seconds("CHANNEL_FAILURE_COOLDOWN_SEC", 600, 1),
             failure_cooldown_max: vars.cooldown_cap(),
             error_keywords: vars.list("PROXY_ERROR_KEYWORDS"),
@@ -300,6 +303,35 @@ impl Vars<'_> {
             return self.integer(name, default, min, u32::MAX.into());
         }
         self.warnings.push(format!("{name}: `{value}` is not a number, taken as {default}"));
+        default
+    }
+
+    /// Slots of upstream sites: what is not valid means the default (routing.md 14).
+    fn site_leases(&mut self) -> LeaseRules {
+        let ttl = self.valid("PROXY_SITE_CONCURRENCY_LEASE_TTL_MS", 90_000, 5_000..=2_147_483_647);
+        let keepalive = 15_000.min(ttl - 1);
+        let keepalive = self.valid("PROXY_SITE_CONCURRENCY_LEASE_KEEPALIVE_MS", keepalive, 1_000..=ttl - 1);
+        LeaseRules {
+            queue_limit: self.valid("PROXY_SITE_CONCURRENCY_QUEUE_LIMIT", 100, 0..=10_000) as usize,
+            queue_wait: Duration::from_millis(self.valid(
+                "PROXY_SITE_CONCURRENCY_QUEUE_WAIT_MS",
+                1_500,
+                0..=600_000,
+            )),
+            ttl: Duration::from_millis(ttl),
+            keepalive: Duration::from_millis(keepalive),
+        }
+    }
+
+    /// A whole number of the range, else the default.
+    fn valid(&mut self, name: &str, default: u64, range: RangeInclusive<u64>) -> u64 {
+        let Some(value) = self.optional(name) else { return default };
+        if let Some(number) = value.parse().ok().filter(|number| range.contains(number)) {
+            return number;
+        }
+        let (from, to) = (range.start(), range.end());
+        self.warnings
+            .push(format!("{name}: `{value}` is no whole number from {from} to {to}, taken as {default}"));
         default
     }
 
@@ -499,6 +531,33 @@ mod tests {
             assert_eq!(config.rate_limits.request_max, max, "{value}");
             assert_eq!(config.rate_limits.window, Duration::from_millis(window), "{value}");
             assert_eq!(config.rate_limits.authenticated_max, 1_200);
+        }
+    }
+
+    #[test]
+    fn an_invalid_lease_time_means_the_default() {
+        let read = |ttl, keepalive, wait, queue| {
+            let (config, _) = read_pairs(&[
+                ("PROXY_SITE_CONCURRENCY_LEASE_TTL_MS", ttl),
+                ("PROXY_SITE_CONCURRENCY_LEASE_KEEPALIVE_MS", keepalive),
+                ("PROXY_SITE_CONCURRENCY_QUEUE_WAIT_MS", wait),
+                ("PROXY_SITE_CONCURRENCY_QUEUE_LIMIT", queue),
+            ])
+            .ok()
+            .unwrap();
+            let rules = config.proxy.site_leases;
+            let times = [rules.ttl, rules.keepalive, rules.queue_wait].map(|time| time.as_millis());
+            (times, rules.queue_limit)
+        };
+        for (values, expected) in [
+            (["", "", "", ""], ([90_000, 15_000, 1_500], 100)),
+            (["5000", "1000", "0", "0"], ([5_000, 1_000, 0], 0)),
+            (["4999", "999", "600001", "10001"], ([90_000, 15_000, 1_500], 100)),
+            (["60000", "60000", "-1", "1.5"], ([60_000, 15_000, 1_500], 100)),
+            (["15000", "15000", "x", "x"], ([15_000, 14_999, 1_500], 100)),
+            (["5000", "", "", ""], ([5_000, 4_999, 1_500], 100)),
+        ] {
+            assert_eq!(read(values[0], values[1], values[2], values[3]), expected, "{values:?}");
         }
     }
 

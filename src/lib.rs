@@ -17,7 +17,7 @@
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
 //! dialect      the client dialects: envelopes, SSE, usage, the errors upstreams send
 //! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown
-//! limits       rate limits, route guards
+//! limits       rate limits, slots of sites, route guards
 //! keys         managed downstream keys in memory, and what they have used
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! config       the environment, read once

@@ -10,6 +10,7 @@ use std::time::Instant;
 use crate::app::App;
 use crate::dialect::usage::Usage;
 use crate::keys::Key;
+use crate::limits::Lease;
 use crate::metrics::Held;
 use crate::routing::{Channel, Credential, Secret, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
@@ -29,6 +30,8 @@ pub(super) struct Attempt {
     row: Option<Box<ProxyLogRow>>,
     /// Who pays for a success.
     key: Option<Arc<Key>>,
+    /// The slot at the channel's site; given back when the attempt is settled, or dropped with it.
+    lease: Lease,
     _in_flight: Held,
 }
 
@@ -40,6 +43,7 @@ impl Attempt {
         channel: &Arc<Channel>,
         model: &Arc<str>,
         number: u32,
+        lease: Lease,
     ) -> Self {
         let started_at = now_ms();
         if channel.live.record_selection(started_at) {
@@ -68,6 +72,7 @@ impl Attempt {
             started: Instant::now(),
             row: Some(Box::new(row)),
             key: call.caller.key.clone(),
+            lease,
             _in_flight: app.metrics.in_flight.enter(),
         }
     }
@@ -81,6 +86,11 @@ impl Attempt {
         self.channel.credential.as_ref().map(Credential::secret)
     }
 
+    /// The upstream has begun to stream, for as long as it takes.
+    pub(super) fn keep_lease(&mut self) {
+        self.lease.keep_alive();
+    }
+
     /// The first byte of the answer's body is here.
     pub(super) fn first_byte(&mut self) {
         let latency = self.elapsed_ms();
@@ -92,6 +102,7 @@ impl Attempt {
     /// The client has its answer, or will have had it.
     pub(super) fn succeed(&mut self, usage: Option<Usage>) {
         let Some(mut row) = self.row.take() else { return };
+        self.lease = Lease::default();
         let latency = self.elapsed_ms();
         row.status = LogStatus::Success;
         row.http_status = Some(200);
@@ -122,6 +133,7 @@ impl Attempt {
 
     fn end_failed(&mut self, status: u16, text: String, usage: Option<Usage>, book: impl FnOnce(&Self)) {
         let Some(mut row) = self.row.take() else { return };
+        self.lease = Lease::default();
         row.http_status = Some(status);
         row.latency_ms = Some(self.elapsed_ms());
         row.error_message = Some(text);

@@ -17,6 +17,7 @@ use crate::dialect::envelope::splice_model;
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
 use crate::http::{Response, ResponseBody};
+use crate::limits::Lease;
 use crate::routing::{Channel, Endpoint, pool};
 use crate::time::now_ms;
 use crate::upstream::{ErrorKind, RequestBody, UpstreamBody};
@@ -83,8 +84,9 @@ pub(super) async fn attempt(
     channel: &Arc<Channel>,
     model: &Arc<str>,
     number: u32,
+    lease: Lease,
 ) -> Result<Response, Failure> {
-    let attempt = Attempt::begin(app, call, channel, model, number);
+    let attempt = Attempt::begin(app, call, channel, model, number, lease);
     match answer(app, call, channel, model).await {
         Ok(accepted) => commit(app, call, accepted, attempt).await,
         Err(failure) => Err(give_up(attempt, failure)),
@@ -183,6 +185,9 @@ async fn commit(
     mut attempt: Attempt,
 ) -> Result<Response, Failure> {
     let Accepted { head, mut body } = accepted;
+    if call.envelope.stream {
+        attempt.keep_lease();
+    }
     let first = match next(&mut body, &patience).await {
         Ok(first) => first.unwrap_or_default(),
         Err(failure) => return Err(give_up(attempt, failure)),

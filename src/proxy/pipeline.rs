@@ -1,8 +1,8 @@
 //! One model call, from the parsed head to the answer (design §3):
 //!
 //! ```text
-//! read body ─ envelope ─ look up the route ─┬─ select channel ─ attempt ─┬─ answer
-//!                                           └────── next channel ◀───────┘
+//! read body ─ envelope ─ look up the route ─┬─ select channel ─ site slot ─ attempt ─┬─ answer
+//!                                           └──────────── next channel ◀────────────┘
 //! ```
 
 use std::cell::Cell;
@@ -13,6 +13,7 @@ use crate::dialect::{Dialect, envelope};
 use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::Barred;
+use crate::limits::Lease;
 use crate::routing::{Ask, Channel, Platform, Selection, Snapshot, select};
 use crate::time::now_ms;
 
@@ -22,6 +23,9 @@ use super::exchange;
 use super::failure::Failure;
 use super::quota::{self, NotCounted};
 use super::reply::Face;
+
+/// How often a request that sees a free slot and finds it taken looks again, before it queues.
+const FREE_SLOT_TRIES: usize = 16;
 
 /// Serves one call of a surface.
 pub(super) async fn serve(app: Arc<App>, dialect: Dialect, mut request: Request, caller: Caller) -> Response {
@@ -71,17 +75,18 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
     let mut tried = Vec::new();
     let mut last: Option<Failure> = None;
     for number in 0..app.config.proxy.max_channel_attempts {
-        let (channel, model) = match choose(&app.snapshot.load(), call, &tried) {
-            Chosen::Channel(channel, model) => (channel, model),
-            Chosen::Nothing(earliest_cooldown) => {
+        let (channel, model, lease) = match pick(app, call, &tried).await {
+            Picked::Channel(channel, model, lease) => (channel, model, lease),
+            Picked::Nothing(earliest_cooldown) => {
                 return match last {
                     Some(failure) => failure.into_response(call.face),
                     None => call.face.no_channels(earliest_cooldown.map(seconds_until)),
                 };
             }
+            Picked::Saturated => return call.face.site_saturated(app.leases.rules().retry_after_secs()),
         };
         tried.push(channel.id);
-        match exchange::attempt(app, call, &channel, &model, number).await {
+        match exchange::attempt(app, call, &channel, &model, number, lease).await {
             Ok(response) => return response,
             Err(failure) if failure.may_retry() => last = Some(failure),
             Err(failure) => return failure.into_response(call.face),
@@ -93,19 +98,72 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
     }
 }
 
-enum Chosen {
-    Channel(Arc<Channel>, Arc<str>),
+/// What a search for a channel gave.
+enum Picked {
+    /// With the model's name there, and the slot at its site.
+    Channel(Arc<Channel>, Arc<str>, Lease),
     /// With the time at which the first cooling channel recovers, when cooling is all that stands
     /// in the way.
     Nothing(Option<i64>),
+    /// Every eligible site is full, and the queue is too or did not move in time.
+    Saturated,
 }
 
-fn choose(snapshot: &Snapshot, call: &Call, tried: &[i64]) -> Chosen {
+/// Picks a channel and takes a slot at its site. Sites with a free slot come first; only when every
+/// eligible site is full does the request queue, at the picked one (design §5).
+async fn pick(app: &Arc<App>, call: &Call, tried: &[i64]) -> Picked {
+    for _ in 0..FREE_SLOT_TRIES {
+        let full = Cell::new(false);
+        let has_free_slot = |channel: &Channel| {
+            let free = is_unlimited(channel) || app.leases.has_free_slot(channel.account.site.id);
+            full.set(full.get() || !free);
+            free
+        };
+        match choose(&app.snapshot.load(), call, tried, &has_free_slot) {
+            // None: somebody else took the slot in between.
+            Chosen::Channel(channel, model) => {
+                if let Some(lease) = try_lease(app, &channel) {
+                    return Picked::Channel(channel, model, lease);
+                }
+            }
+            Chosen::Nothing(_) if full.get() => break,
+            Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
+        }
+    }
+    let chosen = choose(&app.snapshot.load(), call, tried, &|_| true);
+    match chosen {
+        Chosen::Nothing(earliest_cooldown) => Picked::Nothing(earliest_cooldown),
+        Chosen::Channel(channel, model) => match app.leases.lease(channel.account.site.id).await {
+            Ok(lease) => Picked::Channel(channel, model, lease),
+            Err(refused) => {
+                log::debug!("site {} is full: {refused:?}", channel.account.site.name);
+                Picked::Saturated
+            }
+        },
+    }
+}
+
+/// What most sites are: they cost a request neither a look-up nor a lock.
+fn is_unlimited(channel: &Channel) -> bool {
+    channel.account.site.max_concurrency.is_none()
+}
+
+fn try_lease(app: &App, channel: &Channel) -> Option<Lease> {
+    if is_unlimited(channel) { Some(Lease::default()) } else { app.leases.try_lease(channel.account.site.id) }
+}
+
+enum Chosen {
+    Channel(Arc<Channel>, Arc<str>),
+    Nothing(Option<i64>),
+}
+
+/// Selects among the eligible channels that `may_take` it.
+fn choose(snapshot: &Snapshot, call: &Call, tried: &[i64], may_take: &dyn Fn(&Channel) -> bool) -> Chosen {
     let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
         return Chosen::Nothing(None);
     };
     let dialect = call.face.dialect;
-    let offers = |channel: &Channel| offers(channel.account.site.platform, dialect);
+    let offers = |channel: &Channel| offers(channel.account.site.platform, dialect) && may_take(channel);
     let ask = Ask {
         model: &call.envelope.model,
         policy: call.caller.policy(),

@@ -70,6 +70,14 @@ impl Face {
         response
     }
 
+    /// 503 because every site that could serve is at its limit (routing.md 14).
+    pub fn site_saturated(self, retry_after_secs: i64) -> Response {
+        let kind = Some("site_concurrency_limit");
+        let mut response = self.write(503, kind, "Site concurrency limit reached", None, None);
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(retry_after_secs));
+        response
+    }
+
     /// What a body that could not be read answers.
     pub fn body_error(self, error: &BodyError) -> Response {
         self.refuse(error.status().as_u16(), &error.to_string(), None, None)

@@ -159,6 +159,11 @@ impl Snapshot {
         &self.sites
     }
 
+    /// How many requests each site takes at once; `None` is any number.
+    pub fn site_limits(&self) -> impl Iterator<Item = (i64, Option<u32>)> {
+        self.sites.iter().map(|site| (site.id, site.max_concurrency))
+    }
+
     pub fn route(&self, id: i64) -> Option<&Arc<Route>> {
         let found = self.routes.binary_search_by_key(&id, |route| route.id).ok()?;
         Some(&self.routes[found])

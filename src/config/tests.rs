@@ -1,0 +1,148 @@
+use super::*;
+
+fn read_pairs(pairs: &[(&str, &str)]) -> Reading {
+    read(&pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+}
+
+#[test]
+fn blank_means_default() {
+    let (config, warnings) =
+        read_pairs(&[("PORT", ""), ("PROXY_LOG_RETENTION_DAYS", "  "), ("DB_TYPE", "")]).ok().unwrap();
+    assert_eq!(config.port, 4000);
+    assert_eq!(config.proxy_log_retention_days, 30);
+    assert_eq!(config.time_zone_name, "Asia/Shanghai");
+    assert!(warnings.is_empty(), "{warnings:?}");
+}
+
+#[test]
+fn every_mistake_is_reported_at_once() {
+    let errors = read_pairs(&[
+        ("PORT", "70000"),
+        ("DB_TYPE", "oracle"),
+        ("ADMIN_IP_ALLOWLIST", "10.0.0.0/8, nonsense"),
+        ("PROXY_MAX_CHANNEL_ATTEMPTS", "three"),
+        ("TLS_CERT_FILE", "cert.pem"),
+    ])
+    .err()
+    .unwrap();
+    for name in ["PORT", "DB_TYPE", "ADMIN_IP_ALLOWLIST", "PROXY_MAX_CHANNEL_ATTEMPTS", "TLS_KEY_FILE"] {
+        assert!(errors.iter().any(|error| error.starts_with(name)), "{name} missing in {errors:?}");
+    }
+}
+
+#[test]
+fn numbers_outside_their_range_are_clamped_with_a_warning() {
+    let (config, warnings) =
+        read_pairs(&[("PROXY_MAX_CHANNEL_ATTEMPTS", "0"), ("SHUTDOWN_GRACE_SEC", "1.5e1")]).ok().unwrap();
+    assert_eq!(config.proxy.max_channel_attempts, 1);
+    assert_eq!(config.shutdown_grace, Duration::from_secs(15));
+    assert_eq!(warnings.len(), 1);
+}
+
+#[test]
+fn rate_limits_read_as_the_contract_says() {
+    for (value, max, window) in [
+        ("", 12_000, 60_000),
+        ("4.9", 4, 1_000),
+        ("999.9", 999, 1_000),
+        ("1500.9", 1_500, 1_500),
+        ("0", 1, 1_000),
+        ("-3", 1, 1_000),
+        ("many", 12_000, 60_000),
+        ("NaN", 12_000, 60_000),
+    ] {
+        let values = [("REQUEST_RATE_LIMIT_MAX", value), ("REQUEST_RATE_LIMIT_WINDOW_MS", value)];
+        let (config, _) = read_pairs(&values).ok().unwrap();
+        assert_eq!(config.rate_limits.request_max, max, "{value}");
+        assert_eq!(config.rate_limits.window, Duration::from_millis(window), "{value}");
+        assert_eq!(config.rate_limits.authenticated_max, 1_200);
+    }
+}
+
+#[test]
+fn an_invalid_lease_time_means_the_default() {
+    let read = |ttl, keepalive, wait, queue| {
+        let (config, _) = read_pairs(&[
+            ("PROXY_SITE_CONCURRENCY_LEASE_TTL_MS", ttl),
+            ("PROXY_SITE_CONCURRENCY_LEASE_KEEPALIVE_MS", keepalive),
+            ("PROXY_SITE_CONCURRENCY_QUEUE_WAIT_MS", wait),
+            ("PROXY_SITE_CONCURRENCY_QUEUE_LIMIT", queue),
+        ])
+        .ok()
+        .unwrap();
+        let rules = config.proxy.site_leases;
+        let times = [rules.ttl, rules.keepalive, rules.queue_wait].map(|time| time.as_millis());
+        (times, rules.queue_limit)
+    };
+    for (values, expected) in [
+        (["", "", "", ""], ([90_000, 15_000, 1_500], 100)),
+        (["5000", "1000", "0", "0"], ([5_000, 1_000, 0], 0)),
+        (["4999", "999", "600001", "10001"], ([90_000, 15_000, 1_500], 100)),
+        (["60000", "60000", "-1", "1.5"], ([60_000, 15_000, 1_500], 100)),
+        (["15000", "15000", "x", "x"], ([15_000, 14_999, 1_500], 100)),
+        (["5000", "", "", ""], ([5_000, 4_999, 1_500], 100)),
+    ] {
+        assert_eq!(read(values[0], values[1], values[2], values[3]), expected, "{values:?}");
+    }
+}
+
+#[test]
+fn the_credential_secret_falls_back_to_the_admin_token() {
+    let (config, _) = read_pairs(&[("AUTH_TOKEN", "an-admin-token")]).ok().unwrap();
+    assert_eq!(config.credential_secret, "an-admin-token");
+    assert!(config.credential_secret_weak);
+    let (config, _) = read_pairs(&[("ACCOUNT_CREDENTIAL_SECRET", "another")]).ok().unwrap();
+    assert!(!config.credential_secret_weak);
+}
+
+#[test]
+fn strong_tokens_can_be_demanded() {
+    let errors = read_pairs(&[("REQUIRE_STRONG_TOKENS", "yes"), ("AUTH_TOKEN", "mine")]).err().unwrap();
+    assert_eq!(errors.len(), 1);
+    assert!(errors[0].starts_with("PROXY_TOKEN"));
+}
+
+#[test]
+fn an_env_file_has_comments_quotes_and_exports() {
+    let values = parse_env_file("# a comment\nexport PORT=5000\nAUTH_TOKEN=\"with = inside\"\nbroken line\n");
+    assert_eq!(values["PORT"], "5000");
+    assert_eq!(values["AUTH_TOKEN"], "with = inside");
+    assert_eq!(values.len(), 2);
+}
+
+#[test]
+fn a_comment_may_follow_a_value_of_an_env_file() {
+    for (text, value) in [
+        ("4000 # the port", "4000"),
+        ("a#b", "a#b"),
+        ("a\t# b", "a"),
+        ("\"a # b\" # c", "a # b"),
+        ("'a' ", "a"),
+        ("\"a\"b\"", "\"a\"b\""),
+        ("\"", "\""),
+        ("", ""),
+    ] {
+        assert_eq!(env_file_value(text.trim()), value, "{text:?}");
+    }
+}
+
+#[test]
+fn an_address_that_cannot_be_used_is_a_mistake_and_is_not_repeated() {
+    for (name, value) in [
+        ("SYSTEM_PROXY_URL", "ftp://u:secret@p.example"),
+        ("SYSTEM_PROXY_URL", "u:secret@p.example"),
+        ("DB_URL", "postgres://u:secret@db.example/x"),
+    ] {
+        let errors = read_pairs(&[(name, value)]).err().unwrap();
+        assert!(errors.len() == 1 && errors[0].starts_with(name), "{value}: {errors:?}");
+        assert!(!errors[0].contains("secret"), "{errors:?}");
+    }
+    for (name, value) in [
+        ("SYSTEM_PROXY_URL", "socks5h://u:p@p.example:1080/"),
+        ("DB_URL", "sqlite:///tmp/x.db"),
+        ("DB_URL", "data/x.db"),
+        ("DB_URL", ":memory:"),
+    ] {
+        assert!(read_pairs(&[(name, value)]).is_ok(), "{value}");
+    }
+}

@@ -77,9 +77,11 @@ impl Failure {
         Self::of(Kind::Judged, 502, cause)
     }
 
-    /// What we ourselves could not do.
+    /// What we ourselves could not do. `cause` is for the log: it speaks of the configuration.
     pub(super) fn local(cause: String) -> Self {
-        Self::of(Kind::Local, 0, cause)
+        let mut failure = Self::of(Kind::Local, 0, "Upstream error: it is not set up to be used".to_owned());
+        failure.text = cause;
+        failure
     }
 
     /// A status outside 2xx, its body read.

@@ -63,10 +63,11 @@ impl Relay {
         idle: Duration,
     ) -> Self {
         let stream = attempt.app().metrics.streams.enter();
-        Self {
+        let failed = matches!(observer.phase(), Phase::Failed(_));
+        let mut relay = Self {
             dialect,
             upstream: Some(upstream),
-            ready: Some(held),
+            ready: None,
             observer,
             attempt,
             idle,
@@ -74,7 +75,15 @@ impl Relay {
             last_data: Instant::now(),
             lingering: false,
             _stream: stream,
+        };
+        if failed {
+            // The error came with the first output: found again, it ends the stream as any later one.
+            relay.observer = StreamObserver::new(dialect);
+            relay.take(held);
+        } else {
+            relay.ready = Some(held);
         }
+        relay
     }
 
     fn take(&mut self, bytes: Bytes) {

@@ -1,0 +1,110 @@
+//! Streams that break after the client has begun to read: it is too late for another channel, so the
+//! client is told in its own dialect and the log knows.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Ask, Caller, Gate, Gateway, Pair, Reply, Upstream, eventually, wire};
+
+const CHAT: &str = "/v1/chat/completions";
+
+#[test]
+fn a_stream_that_breaks_after_content_ends_with_an_error_of_its_dialect() {
+    let (chat, responses, messages) = (
+        wire::chat_events(Pair::MODEL),
+        wire::response_events(Pair::MODEL),
+        wire::message_events(Pair::MODEL),
+    );
+    let messages_list = json!([{"role": "user", "content": "x"}]);
+    for (path, body, events, kept) in [
+        (CHAT, json!({"messages": messages_list}), chat, 3),
+        ("/v1/responses", json!({"input": "x"}), responses, 6),
+        ("/v1/messages", json!({"max_tokens": 9, "messages": messages_list}), messages, 5),
+    ] {
+        let pair = Pair::on("new-api", &[]);
+        pair.first.answer(path, Reply::events(&events).cut_after(kept));
+        let mut body = body;
+        (body["model"], body["stream"]) = (json!(Pair::MODEL), json!(true));
+        let answer = pair.gateway.client().stream(Ask::post(path).json(&body)).whole();
+        let text = answer.text();
+        let sent = events[..kept].concat();
+        let last = text.strip_prefix(&sent).unwrap_or_else(|| panic!("{path}: {text}"));
+        let data = last.lines().find_map(|line| line.strip_prefix("data: ")).expect("one more event");
+        let error: Value = serde_json::from_str(data).expect("JSON");
+        let message = match path {
+            CHAT => &error["error"]["message"],
+            "/v1/responses" => {
+                assert!(last.starts_with("event: response.failed\n"), "{last}");
+                assert_eq!(error["type"], "response.failed");
+                assert_eq!(error["response"]["id"], "resp_stub", "the response that broke");
+                &error["response"]["error"]["message"]
+            }
+            _ => {
+                assert!(last.starts_with("event: error\n"), "{last}");
+                assert_eq!(error["type"], "error");
+                assert_eq!(error["error"]["type"], "api_error");
+                &error["error"]["message"]
+            }
+        };
+        assert!(message.is_string(), "{path}: {last}");
+        assert!(!text.contains("[DONE]") && !text.contains("message_stop"), "{path}: no invented end");
+        assert!(pair.second.asked_for(path).is_empty(), "{path}: too late for another upstream");
+        let row = &pair.gateway.wait_for_logs(1)[0];
+        assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(200)), "{row}");
+        assert!(pair.channel("first")["cooldownUntil"].is_string(), "{path}");
+    }
+}
+
+#[test]
+fn an_error_event_after_content_is_passed_on_and_counted() {
+    let pair = Pair::start();
+    let error =
+        wire::data(&json!({"error": {"message": "overloaded", "type": "server_error", "code": "busy"}}));
+    let mut events = wire::chat_events(Pair::MODEL)[..3].to_vec();
+    events.push(error.clone());
+    let gate = Gate::new();
+    pair.first.answer(CHAT, Reply::events(&events).waits_for(3, &gate));
+    let mut stream = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, true));
+    // Once the client has content, nothing may be tried again.
+    let begun: String =
+        (0..3).map(|_| stream.next_event().expect("no break").expect("not the end")).collect();
+    assert_eq!(begun, events[..3].concat());
+    gate.open();
+    let text = stream.whole().text();
+    let last = text.trim_end().rsplit("data: ").next().unwrap_or_default();
+    let told: Value = serde_json::from_str(last).expect("JSON");
+    assert_eq!(told["error"]["message"], "overloaded", "{text}");
+    assert!(!text.contains("[DONE]"), "{text}");
+    assert_eq!(pair.gateway.wait_for_logs(1)[0]["status"], "failed");
+    assert!(pair.channel("first")["cooldownUntil"].is_string());
+}
+
+#[test]
+fn an_event_that_breaks_in_the_middle_is_closed_before_the_error() {
+    let content = wire::chat_content(Pair::MODEL, "x");
+    let half = "data: {\"choices\":[{\"del".to_owned();
+    let error = "data: {\"error\":{\"message\":\"gone\",\"type\":\"server_error\"}}".to_owned();
+    for last in [half, error] {
+        let upstream = Upstream::start(&[Pair::MODEL]);
+        let gateway = Gateway::start();
+        gateway.add("alone", &upstream);
+        upstream.answer(CHAT, Reply::events([content.clone(), last.clone()]));
+        let text = gateway.client().chat_streamed(Pair::MODEL).text();
+        let rest = text.strip_prefix(&format!("{content}{last}\n\n")).unwrap_or_else(|| panic!("{text}"));
+        assert!(text.ends_with("\n\n"), "{text}");
+        assert_eq!(text.matches("\"error\"").count(), 1, "told once: {text}");
+        assert_eq!(rest.is_empty(), last.contains("gone"), "{text}");
+    }
+}
+
+#[test]
+fn a_stream_that_falls_silent_after_content_is_ended_with_an_error() {
+    let pair = Pair::with(&[("PROXY_STREAM_IDLE_TIMEOUT_SEC", "1")]);
+    let events = wire::chat_events(Pair::MODEL);
+    pair.first.answer(CHAT, Reply::events(&events).stalls_after(3));
+    let text = pair.gateway.client().chat_streamed(Pair::MODEL).text();
+    assert!(text.starts_with(&events[..3].concat()), "{text}");
+    assert!(text.contains("\"error\"") && !text.contains("[DONE]"), "{text}");
+    let asked = pair.first.last(CHAT);
+    eventually("the upstream is free again", || asked.hung_up().then_some(()));
+}

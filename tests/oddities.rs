@@ -1,0 +1,159 @@
+//! Odd but legal: names, headers and answers that nobody expects and everybody meets.
+
+mod support;
+
+use serde_json::json;
+use support::{Ask, Caller, Gateway, PROXY_TOKEN, Pair, Reply, Upstream, wire};
+
+const MODEL: &str = "model-odd";
+const CHAT: &str = "/v1/chat/completions";
+
+fn through() -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    (gateway, upstream)
+}
+
+// === requests ===
+
+#[test]
+fn a_model_may_have_any_name() {
+    let names = ["vendor/family/model:free", "modèle-été", "模型", "a b", "x{y}%25", "\"quoted\\"];
+    let upstream = Upstream::start(&names);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let mut listed = gateway.models();
+    listed.sort();
+    let mut wanted = names.map(str::to_owned);
+    wanted.sort();
+    assert_eq!(listed, wanted);
+    for name in names {
+        gateway.client().chat(name).expect(200);
+        assert_eq!(upstream.last(CHAT).json()["model"], name);
+        let encoded: String = name.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        assert_eq!(gateway.client().get(&format!("/v1/models/{encoded}")).expect(200)["id"], name);
+    }
+    let long = "x".repeat(600);
+    let error = gateway.client().send(Caller::chat_ask(&long, false)).expect(400);
+    assert_eq!(error["error"]["param"], "model", "{error}");
+}
+
+#[test]
+fn of_two_credentials_in_one_place_the_first_counts() {
+    let gateway = Gateway::start();
+    let status = |first: &str, second: &str| {
+        let ask =
+            Ask::new("GET", "/v1/models").header("authorization", first).header("authorization", second);
+        gateway.anyone().send(ask).status
+    };
+    let right = format!("Bearer {PROXY_TOKEN}");
+    assert_eq!(status(&right, "Bearer wrong"), 200);
+    assert_eq!(status("Bearer wrong", &right), 403);
+}
+
+#[test]
+fn a_header_that_is_no_text_is_no_trouble() {
+    let (gateway, upstream) = through();
+    let ask = Caller::chat_ask(MODEL, false).header("user-agent", "agént/1").header("x-odd", "ü");
+    gateway.client().send(ask).expect(200);
+    assert!(upstream.last(CHAT).header("user-agent").is_some());
+    let ask = Ask::new("GET", "/v1/models").header("authorization", "Bearer schlüssel");
+    assert_eq!(gateway.anyone().send(ask).status, 403);
+}
+
+#[test]
+fn a_key_in_the_query_is_in_no_log() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::with(&[("LOG_LEVEL", "trace")]);
+    gateway.add("site", &upstream);
+    let ask = Ask::post(&format!("{CHAT}?key={PROXY_TOKEN}"));
+    let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]});
+    gateway.anyone().send(ask.json(&body)).expect(200);
+    let wrong = Ask::new("GET", "/v1/nowhere?key=sk-mistyped-secret");
+    gateway.anyone().send(wrong).expect(404);
+    assert!(!json!(gateway.wait_for_logs(1)).to_string().contains(PROXY_TOKEN));
+    let output = gateway.output();
+    assert!(!output.contains(PROXY_TOKEN) && !output.contains("sk-mistyped-secret"), "{output}");
+}
+
+#[test]
+fn a_client_that_leaves_while_it_sends_leaves_nothing_behind() {
+    let (gateway, upstream) = through();
+    let mut connection = gateway.client().connect();
+    let head = format!(
+        "POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {PROXY_TOKEN}\r\ncontent-length: 100\r\n\r\n{{"
+    );
+    connection.write(head.as_bytes()).expect("sent");
+    drop(connection);
+    gateway.client().chat(MODEL).expect(200);
+    assert_eq!(upstream.asked_for(CHAT).len(), 1);
+    assert_eq!(gateway.wait_for_logs(1).len(), 1);
+}
+
+// === answers ===
+
+#[test]
+fn a_stream_is_one_whatever_its_upstream_calls_it() {
+    let (gateway, upstream) = through();
+    let whole = wire::chat_events(MODEL).concat();
+    for kind in ["text/plain", "application/json", "application/octet-stream"] {
+        upstream.answer(CHAT, Reply::bytes(200, kind, whole.as_str()));
+        let answer = gateway.client().chat_streamed(MODEL);
+        assert_eq!(answer.text(), whole, "{kind}");
+        let got = answer.header("content-type").unwrap_or_default();
+        assert!(got.starts_with("text/event-stream"), "{kind}: {got}");
+    }
+}
+
+#[test]
+fn a_stream_may_end_without_a_reason() {
+    let (gateway, upstream) = through();
+    let events = [wire::chat_content(MODEL, "x"), "data: [DONE]\n\n".to_owned()];
+    upstream.answer(CHAT, Reply::events(&events));
+    assert_eq!(gateway.client().chat_streamed(MODEL).text(), events.concat());
+    assert_eq!(gateway.wait_for_logs(1)[0]["status"], "success");
+}
+
+#[test]
+fn a_good_status_with_nothing_behind_it_is_no_answer() {
+    for (status, streamed) in [(200, false), (204, false), (200, true), (204, true)] {
+        let pair = Pair::start();
+        pair.first.answer(CHAT, Reply::bytes(status, "application/json", ""));
+        let answer = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, streamed)).whole();
+        assert_eq!(answer.status, 200, "{status} {streamed}: {}", answer.text());
+        assert_eq!(pair.second.asked_for(CHAT).len(), 1, "{status} {streamed}");
+    }
+}
+
+#[test]
+fn json_is_json_whatever_its_upstream_calls_it() {
+    let (gateway, upstream) = through();
+    for (given, wanted) in [
+        ("text/plain", "application/json"),
+        ("text/html; charset=utf-8", "application/json"),
+        ("application/json; charset=utf-8", "application/json; charset=utf-8"),
+    ] {
+        let answer = wire::chat(MODEL).to_string();
+        upstream.answer(CHAT, Reply::bytes(200, given, answer.as_str()));
+        let got = gateway.client().chat(MODEL);
+        assert_eq!(got.header("content-type"), Some(wanted), "{given}");
+        assert_eq!(got.text(), answer);
+    }
+}
+
+#[test]
+fn a_long_answer_passes_with_its_usage_and_a_long_page_does_not() {
+    let (gateway, upstream) = through();
+    let mut long = wire::chat(MODEL);
+    long["choices"][0]["message"]["content"] = json!("x".repeat(3 << 20));
+    upstream.answer(CHAT, Reply::json(200, &long));
+    assert_eq!(gateway.client().chat(MODEL).expect(200), long);
+    let row = &gateway.wait_for_logs(1)[0];
+    assert_eq!(row["status"], "success", "{row}");
+    assert_eq!(row["promptTokens"], wire::PROMPT_TOKENS, "{row}");
+    let page = format!("<html><title>Sign in</title>{}</html>", " ".repeat(3 << 20));
+    upstream.answer(CHAT, Reply::html(200, &page));
+    let error = gateway.client().chat(MODEL).expect(502);
+    assert_eq!(error["error"]["message"], "Upstream returned an HTML page: Sign in");
+}

@@ -168,65 +168,6 @@ pub fn keepalive(dialect: Dialect, message_started: bool) -> &'static [u8] {
     }
 }
 
-// === the caller's key ===
-
-/// Why a caller's key is refused, in the order of the checks (proxy.md 2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyRefusal {
-    Missing,
-    Disabled,
-    Expired,
-    OverCost,
-    OverRequests,
-    Invalid,
-}
-
-impl KeyRefusal {
-    pub const fn status(self) -> u16 {
-        match self {
-            Self::Missing => 401,
-            _ => 403,
-        }
-    }
-
-    /// `error.code`, for programs.
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::Missing => "missing_api_key",
-            Self::Disabled => "key_disabled",
-            Self::Expired => "key_expired",
-            Self::OverCost => "key_over_cost",
-            Self::OverRequests => "key_over_requests",
-            Self::Invalid => "invalid_api_key",
-        }
-    }
-
-    /// `error.message`, for people.
-    pub const fn message(self) -> &'static str {
-        match self {
-            Self::Missing => "Missing API key: send Authorization, x-api-key, x-goog-api-key or ?key=",
-            Self::Disabled => "This API key is disabled",
-            Self::Expired => "This API key has expired",
-            Self::OverCost => "This API key has used up its cost limit",
-            Self::OverRequests => "This API key has used up its request limit",
-            Self::Invalid => "Invalid API key",
-        }
-    }
-
-    /// The answer, for [`body`]. Its type is that of an authentication failure on every surface,
-    /// also where the status is 403.
-    pub fn reply(self, request_id: &str) -> ErrorReply<'_> {
-        ErrorReply {
-            status: self.status(),
-            kind: Some("authentication_error"),
-            message: self.message(),
-            code: Some(self.code()),
-            param: None,
-            request_id,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,16 +239,5 @@ mod tests {
         assert_eq!(failed["sequence_number"], 7);
         assert_eq!(failed["response"]["id"], "resp_1");
         assert_eq!(failed["response"]["error"], json!({"code":"c","message":"gone"}));
-    }
-
-    #[test]
-    fn a_refused_key_says_why() {
-        let refused = parsed(&body(Dialect::Chat, &KeyRefusal::Missing.reply("r")));
-        assert_eq!(refused["error"]["code"], "missing_api_key");
-        assert_eq!(refused["error"]["type"], "authentication_error");
-        assert_eq!(KeyRefusal::Missing.status(), 401);
-        let refused = parsed(&body(Dialect::Messages, &KeyRefusal::Expired.reply("r")));
-        assert_eq!(refused["error"]["type"], "authentication_error");
-        assert_eq!(KeyRefusal::Expired.status(), 403);
     }
 }

@@ -108,3 +108,24 @@ fn a_stream_that_falls_silent_after_content_is_ended_with_an_error() {
     let asked = pair.first.last(CHAT);
     eventually("the upstream is free again", || asked.hung_up().then_some(()));
 }
+
+#[test]
+fn a_last_error_without_its_blank_line_leaves_no_credential_in_the_log() {
+    const KEY: &str = "site-key-of-no-usual-form";
+    let told = wire::data(&json!({"error": {"message": format!("user {KEY} may not"), "type": "denied"}}));
+    let upstream = Upstream::start(&[Pair::MODEL]);
+    let gateway = Gateway::start();
+    let site = json!({"name": "talkative", "url": upstream.url(), "platform": "openai"});
+    let account = gateway.create_account(&gateway.create_site(&site), KEY);
+    gateway.wait_for_task(&account);
+    let gate = Gate::new();
+    let events = [wire::chat_content(Pair::MODEL, "x"), told.trim_end().to_owned()];
+    upstream.answer(CHAT, Reply::events(events).waits_for(1, &gate));
+    let mut stream = gateway.client().stream(Caller::chat_ask(Pair::MODEL, true));
+    stream.next_event().expect("no break").expect("content");
+    gate.open();
+    stream.whole();
+    let log = json!(gateway.wait_for_logs(1)).to_string();
+    assert!(log.contains("may not") && !log.contains(KEY), "{log}");
+    assert!(!gateway.output().contains(KEY), "{}", gateway.output());
+}

@@ -63,11 +63,10 @@ impl Relay {
         idle: Duration,
     ) -> Self {
         let stream = attempt.app().metrics.streams.enter();
-        let failed = matches!(observer.phase(), Phase::Failed(_));
-        let mut relay = Self {
+        Self {
             dialect,
             upstream: Some(upstream),
-            ready: None,
+            ready: Some(held),
             observer,
             attempt,
             idle,
@@ -75,15 +74,7 @@ impl Relay {
             last_data: Instant::now(),
             lingering: false,
             _stream: stream,
-        };
-        if failed {
-            // The error came with the first output: found again, it ends the stream as any later one.
-            relay.observer = StreamObserver::new(dialect);
-            relay.take(held);
-        } else {
-            relay.ready = Some(held);
         }
-        relay
     }
 
     fn take(&mut self, bytes: Bytes) {
@@ -93,10 +84,7 @@ impl Relay {
             return;
         };
         // What came before the error event is the client's; the event itself is told in our words.
-        let mut error = error.clone();
-        if let Some(credential) = self.attempt.credential() {
-            error.hide(&[credential.expose()]);
-        }
+        let error = without_credential(error, &self.attempt);
         let (keep, told) = self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.told));
         self.end_with(
             bytes.slice(..keep),
@@ -113,6 +101,7 @@ impl Relay {
             Phase::Ended => self.attempt.succeed(self.observer.usage()),
             Phase::Failed(error) => {
                 // The client has the event but for the blank line that makes it count.
+                let error = without_credential(error, &self.attempt);
                 let cause = format!("stream error: {}", error.message);
                 self.end_with(Bytes::from_static(b"\n\n"), None, &cause);
             }
@@ -230,6 +219,15 @@ impl Body for Relay {
     fn is_end_stream(&self) -> bool {
         self.ready.is_none() && self.upstream.is_none()
     }
+}
+
+/// What an upstream said, less our own credential, which some repeat.
+fn without_credential(error: &UpstreamError, attempt: &Attempt) -> UpstreamError {
+    let mut error = error.clone();
+    if let Some(credential) = attempt.credential() {
+        error.hide(&[credential.expose()]);
+    }
+    error
 }
 
 /// A complete answer too long to be held: what was read of it, then the rest as it comes.

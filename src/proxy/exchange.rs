@@ -2,6 +2,7 @@
 //! hold it until it is known to be good (design §3, the commit point).
 
 use std::future::poll_fn;
+use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -109,7 +110,7 @@ async fn answer(
     else {
         return Err(Failure::local("the channel has no credential that can stand in a header".to_owned()));
     };
-    let headers = headers::upstream(call.face.dialect, call.envelope.stream, site, values, &call.headers);
+    let mut headers = headers::upstream(call.face.dialect, call.envelope.stream, site, values, &call.headers);
     let first_byte = app.settings.load().first_byte_timeout;
     let patience = Patience {
         first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
@@ -117,7 +118,10 @@ async fn answer(
     };
     let pieces = splice_model(&call.body, &call.envelope, model);
     let mut last = None;
-    for endpoint in pool::order(&site.endpoints, now_ms()) {
+    let mut order = pool::order(&site.endpoints, now_ms()).peekable();
+    while let Some(endpoint) = order.next() {
+        // Most sites have one address, and its request needs no copy of the headers.
+        let headers = if order.peek().is_some() { headers.clone() } else { mem::take(&mut headers) };
         let live = &endpoint.live;
         let note = |dirty: bool| {
             if dirty {
@@ -125,7 +129,7 @@ async fn answer(
             }
         };
         note(live.record_selection(now_ms()));
-        let tried = exchange(app, call, endpoint, headers.clone(), pieces.clone(), &patience).await;
+        let tried = exchange(app, call, endpoint, headers, pieces.clone(), &patience).await;
         match tried.map_err(|failure| failure.without(Some(credential.secret()))) {
             Ok(accepted) => {
                 note(live.record_success());

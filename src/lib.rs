@@ -4,7 +4,9 @@
 //!
 //! ```text
 //! main.rs      the life of the process
-//! cli          switchyard [serve] | health | demo
+//! cli, demo    switchyard [serve] | health | demo
+//! greeting     what the log says once the service serves
+//! service      one request through the layers, in order
 //! app          the parts, built in order, handed to handlers, stopped in reverse
 //! ── faces ──────────────────────────────────────────────────────────────────────
 //! http         the edge; knows no business: accept loop, limits, router, bodies, CORS, TLS

@@ -3,6 +3,7 @@
 //! The rows wait up to a quarter of a second for their transaction; every read here waits for what
 //! was handed over before it, so that an operator sees the request just made.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -17,7 +18,7 @@ use crate::store::proxy_logs::{
     self, ClientFilter, ClientOption, LogFilter, LogItem, LogSummary, StatusFilter,
 };
 use crate::store::sites::{self, SiteRow};
-use crate::time::{self, Millis};
+use crate::time::{self, Millis, now_ms};
 
 /// `GET /api/stats/proxy-logs`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
@@ -56,11 +57,12 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &Detail { item: row.into(), billing_details }))
 }
 
-/// `DELETE /api/stats/proxy-logs`: forgets every row.
+/// `DELETE /api/stats/proxy-logs`: forgets every row there is now. The usage tables keep their sums.
 pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
     app.store.flush().await;
-    let deleted = proxy_logs::prune(&app.store, Millis::MAX).await?;
-    Ok(http::json(StatusCode::OK, &json!({ "success": true, "deleted": deleted })))
+    // What comes meanwhile stays: under load a moving end would never be reached.
+    let deleted = proxy_logs::prune(&app.store, now_ms() + 1).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "deletedProxyLogs": deleted })))
 }
 
 async fn site_options(app: &App) -> Result<Value> {
@@ -113,7 +115,11 @@ fn client_options(clients: Vec<ClientOption>) -> Value {
     }
     apps.sort();
     families.sort();
-    apps.into_iter().chain(families).map(|(label, value)| json!({ "value": value, "label": label })).collect()
+    // Two spellings of one id filter alike, so they are one option.
+    let mut seen = HashSet::new();
+    let mut options: Vec<_> = apps.into_iter().chain(families).collect();
+    options.retain(|(_, value)| seen.insert(value.clone()));
+    options.into_iter().map(|(label, value)| json!({ "value": value, "label": label })).collect()
 }
 
 fn family_name(id: &str) -> &str {
@@ -355,8 +361,13 @@ mod tests {
     fn client_options_list_applications_before_protocols() {
         let app = |id: &str, name: &str| ClientOption::App { id: id.to_owned(), name: name.to_owned() };
         let family = |id: &str| ClientOption::Family(id.to_owned());
-        let options =
-            client_options(vec![family("zed"), app("b", "Beta"), family("codex"), app("A", "Alpha")]);
+        let options = client_options(vec![
+            family("zed"),
+            app("b", "Beta"),
+            family("codex"),
+            app("A", "Alpha"),
+            app("a", "alpha"),
+        ]);
         assert_eq!(
             options,
             json!([

@@ -35,7 +35,7 @@ pub struct Member<'a> {
 /// Calls `each` for every member of the object that `text` is, in order, duplicates included, and
 /// gives the offset of the opening brace. Members may have been handed out before an error is found.
 pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<usize, SyntaxError> {
-    let mut scan = Scan { text, bytes: text.as_bytes(), at: 0 };
+    let mut scan = Scan::new(text);
     scan.blanks();
     let open = scan.at;
     if scan.peek() != Some(b'{') {
@@ -70,7 +70,7 @@ pub fn string(value: &str) -> Option<String> {
 }
 
 /// A key is compared as what it means: `"mod\u0065l"` names the model as well.
-fn decode_key(literal: &str) -> Cow<'_, str> {
+pub(super) fn decode_key(literal: &str) -> Cow<'_, str> {
     let inside = &literal[1..literal.len() - 1];
     if !inside.contains('\\') {
         return Cow::Borrowed(inside);
@@ -78,28 +78,50 @@ fn decode_key(literal: &str) -> Cow<'_, str> {
     serde_json::from_str(literal).map_or(Cow::Borrowed(inside), Cow::Owned)
 }
 
-struct Scan<'a> {
+/// The walk through a text: everything is checked, nothing is built.
+pub(super) struct Scan<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Scan<'a> {
-    fn error(&self, what: &'static str) -> SyntaxError {
+    pub(super) fn new(text: &'a str) -> Self {
+        Self { text, bytes: text.as_bytes(), at: 0 }
+    }
+
+    /// The byte offset of what comes next.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The text from `start`, an earlier offset, to here.
+    pub(super) fn since(&self, start: usize) -> &'a str {
+        &self.text[start..self.at]
+    }
+
+    /// Walks over `byte` when it comes next.
+    pub(super) fn skip(&mut self, byte: u8) -> bool {
+        let here = self.peek() == Some(byte);
+        self.at += usize::from(here);
+        here
+    }
+
+    pub(super) fn error(&self, what: &'static str) -> SyntaxError {
         SyntaxError { at: self.at, what }
     }
 
-    fn peek(&self) -> Option<u8> {
+    pub(super) fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
 
-    fn blanks(&mut self) {
+    pub(super) fn blanks(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
             self.at += 1;
         }
     }
 
-    fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
+    pub(super) fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match self.peek() {
             Some(b'"') => self.string(),
             Some(b'{') => self.object(depth + 1, |_, _, _| {}),
@@ -118,23 +140,11 @@ impl<'a> Scan<'a> {
         mut each: impl FnMut(&'a str, &'a str, usize),
     ) -> Result<(), SyntaxError> {
         self.open(depth)?;
-        if self.peek() == Some(b'}') {
-            self.at += 1;
+        if self.skip(b'}') {
             return Ok(());
         }
         loop {
-            let key = self.at;
-            if self.peek() != Some(b'"') {
-                return Err(self.error("expected a key"));
-            }
-            self.string()?;
-            let key = &self.text[key..self.at];
-            self.blanks();
-            if self.peek() != Some(b':') {
-                return Err(self.error("expected ':'"));
-            }
-            self.at += 1;
-            self.blanks();
+            let key = self.key()?;
             let value = self.at;
             self.value(depth)?;
             each(key, &self.text[value..self.at], value);
@@ -144,10 +154,25 @@ impl<'a> Scan<'a> {
         }
     }
 
+    /// A key with its colon, and the blanks up to its value; gives the literal with its quotes.
+    pub(super) fn key(&mut self) -> Result<&'a str, SyntaxError> {
+        let start = self.at;
+        if self.peek() != Some(b'"') {
+            return Err(self.error("expected a key"));
+        }
+        self.string()?;
+        let key = self.since(start);
+        self.blanks();
+        if !self.skip(b':') {
+            return Err(self.error("expected ':'"));
+        }
+        self.blanks();
+        Ok(key)
+    }
+
     fn array(&mut self, depth: usize) -> Result<(), SyntaxError> {
         self.open(depth)?;
-        if self.peek() == Some(b']') {
-            self.at += 1;
+        if self.skip(b']') {
             return Ok(());
         }
         loop {
@@ -158,7 +183,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn open(&mut self, depth: usize) -> Result<(), SyntaxError> {
+    pub(super) fn open(&mut self, depth: usize) -> Result<(), SyntaxError> {
         if depth > MAX_DEPTH {
             return Err(self.error("nested deeper than 128 levels"));
         }
@@ -168,7 +193,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Behind a value: true when `close` follows, false when a comma and another value do.
-    fn close_or_next(&mut self, close: u8) -> Result<bool, SyntaxError> {
+    pub(super) fn close_or_next(&mut self, close: u8) -> Result<bool, SyntaxError> {
         self.blanks();
         match self.peek() {
             Some(byte) if byte == close => {

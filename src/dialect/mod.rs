@@ -1,4 +1,4 @@
-//! The client dialects, as far as they must be understood to pass them through.
+//! The client dialects: read as far as passing them through needs it, and converted.
 //!
 //! | module | reads | gives |
 //! |---|---|---|
@@ -6,20 +6,34 @@
 //! | [`observe`] | the chunks of a streamed answer | its phase (nothing yet, output, ended, failed) and its usage |
 //! | [`judge`] | a complete answer with a 2xx status | its usage, or why it is a failure all the same |
 //! | [`errors`] | an upstream's error body | what it says, fit for a client; and our own error bodies and events |
-//! | [`sse`], [`json`], [`usage`] | | the ground the others stand on |
+//! | [`convert`] | a request, an answer or a stream of one dialect | the same in another |
+//! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
+//! | [`signature`], [`names`] | | what must survive a client of another dialect |
+//! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the ground the others stand on |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
 //! channel is tried next, and what a failure costs it, is decided elsewhere.
 
+pub mod canonical;
+pub mod chat;
+pub mod convert;
 pub mod envelope;
 pub mod errors;
 mod events;
+pub mod gemini;
 pub mod json;
 pub mod judge;
+pub mod literal;
+pub mod messages;
+pub mod names;
 pub mod observe;
+pub mod responses;
+pub mod signature;
 pub mod sse;
+pub mod tree;
 mod upstream_error;
 pub mod usage;
+pub mod writer;
 
 /// A form of request and answer that clients speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

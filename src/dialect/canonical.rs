@@ -1,0 +1,415 @@
+//! The one form between the dialects (design §4, proxy-conversion.md 2).
+//!
+//! ```text
+//! chat ┐          ┌ Request ┐          ┌ chat
+//! responses ├─read─▶┤ Reply   ├─write─▶┤ responses        N dialects, 2N halves
+//! messages ┤          └ Event   ┘          ├ messages
+//! gemini ┘                                └ gemini
+//! ```
+//!
+//! Everything borrows from the text it was read from; strings are [`Text`], never decoded on the
+//! way. What a dialect cannot say is either left out, when it is advice (a seed, a cache hint), or
+//! makes that dialect unusable for the request ([`Unfit`]), when the answer would have another shape.
+
+use super::Dialect;
+use super::literal::{Json, Text};
+use super::signature::Signature;
+use super::upstream_error::UpstreamError;
+use super::usage::Usage;
+
+// === requests ===
+
+/// A request in the form of no dialect.
+#[derive(Clone, Debug, Default)]
+pub struct Request<'a> {
+    /// System and developer messages, `instructions`, `system` blocks: one text each, in order.
+    pub system: Vec<Text<'a>>,
+    pub turns: Vec<Turn<'a>>,
+    pub tools: Vec<Tool<'a>>,
+    pub tool_choice: Option<ToolChoice<'a>>,
+    /// Whether the model may call several tools at once; `None` leaves the dialect's default.
+    pub parallel: Option<bool>,
+    /// Greater than zero.
+    pub max_output: Option<u64>,
+    pub temperature: Option<Json<'a>>,
+    pub top_p: Option<Json<'a>>,
+    pub top_k: Option<Json<'a>>,
+    /// None of them blank.
+    pub stop: Vec<Text<'a>>,
+    pub reasoning: Reasoning<'a>,
+    pub format: Option<Format<'a>>,
+    pub verbosity: Option<Text<'a>>,
+    /// `user`, `metadata.user_id`.
+    pub user: Option<Text<'a>>,
+    pub safety_identifier: Option<Text<'a>>,
+    /// The metadata of chat and responses; on messages it names the user alone.
+    pub metadata: Option<Json<'a>>,
+    pub cache_key: Option<Text<'a>>,
+    pub service_tier: Option<Text<'a>>,
+    pub store: Option<bool>,
+    pub seed: Option<Json<'a>>,
+    pub frequency_penalty: Option<Json<'a>>,
+    pub presence_penalty: Option<Json<'a>>,
+    pub logit_bias: Option<Json<'a>>,
+    /// How many answers are wanted, when more than one.
+    pub n: Option<u64>,
+    /// Log probabilities were asked for.
+    pub logprobs: bool,
+    pub top_logprobs: Option<Json<'a>>,
+    /// Members of chat and responses with the same name and meaning on both, copied from one to the
+    /// other (`prompt_cache_retention`, `truncation`, `include`, …); no other dialect has them.
+    pub openai: Vec<(&'static str, Json<'a>)>,
+    /// Members that change what comes back and that only their own dialect understands
+    /// (`modalities`, `mcp_servers`, `container`, …), by name.
+    pub native: Vec<&'static str>,
+    /// Chat clients that asked for the trailing usage chunk (`stream_options.include_usage`).
+    pub usage_chunk: bool,
+}
+
+/// Who spoke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    User,
+    Assistant,
+}
+
+/// What one side said, in order.
+///
+/// Readers keep turns as they came; a writer whose dialect wants the sides to alternate merges them.
+/// A tool result is a part of a turn of the user. Where a dialect has items instead of messages
+/// (responses), thinking, a message and the calls that follow are one turn, and a second message
+/// begins the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn<'a> {
+    pub role: Role,
+    pub parts: Vec<Part<'a>>,
+}
+
+/// A piece of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part<'a> {
+    Text(Text<'a>),
+    Image(Image<'a>),
+    /// Base64 data and its format (`wav`, `mp3`).
+    Audio {
+        data: Text<'a>,
+        format: Text<'a>,
+    },
+    File(File<'a>),
+    Thinking(Thinking<'a>),
+    Refusal(Text<'a>),
+    Call(Call<'a>),
+    Result(ToolResult<'a>),
+    /// Something only its own dialect understands (`computer_call`, `item_reference`, …), by its type.
+    Foreign(Text<'a>),
+}
+
+/// Where the bytes of an image or a file are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source<'a> {
+    /// A media type and base64 text.
+    Inline {
+        mime: Text<'a>,
+        data: Text<'a>,
+    },
+    Url(Text<'a>),
+    /// An id at the upstream; ids of our own have been resolved before.
+    Id(Text<'a>),
+    /// Text as it is, without base64.
+    Plain(Text<'a>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image<'a> {
+    pub source: Source<'a>,
+    /// `low`, `high`, `auto`.
+    pub detail: Option<Text<'a>>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File<'a> {
+    pub source: Source<'a>,
+    pub name: Option<Text<'a>>,
+}
+
+/// What the model thought, and the proof that it did.
+///
+/// `text` is what may be shown (a summary on responses, all of it on messages), and may be empty:
+/// redacted thinking is a signature alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Thinking<'a> {
+    pub text: Text<'a>,
+    pub signature: Option<Signature<'a>>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call<'a> {
+    pub id: Text<'a>,
+    pub name: Text<'a>,
+    pub kind: CallKind,
+    /// As the model wrote it: for a function the JSON text of its arguments, for a custom tool any text.
+    pub input: Text<'a>,
+    /// Gemini signs calls.
+    pub signature: Option<Signature<'a>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CallKind {
+    #[default]
+    Function,
+    /// Free text instead of JSON arguments.
+    Custom,
+}
+
+/// What a tool gave back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResult<'a> {
+    pub call_id: Text<'a>,
+    pub kind: CallKind,
+    /// Text, images and files; empty for an empty result.
+    pub parts: Vec<Part<'a>>,
+    pub is_error: bool,
+}
+
+/// A tool the model may call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Tool<'a> {
+    Function {
+        name: Text<'a>,
+        description: Option<Text<'a>>,
+        /// Its JSON schema.
+        parameters: Option<Json<'a>>,
+        strict: Option<bool>,
+    },
+    Custom {
+        name: Text<'a>,
+        description: Option<Text<'a>>,
+        format: Option<CustomFormat<'a>>,
+    },
+    WebSearch(WebSearch<'a>),
+    /// Run by an upstream of its own dialect, by its type (`code_interpreter`, `mcp`, …).
+    Hosted(Text<'a>),
+}
+
+/// What a custom tool takes. Without it any text; `syntax` and `definition` for a grammar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CustomFormat<'a> {
+    pub syntax: Option<Text<'a>>,
+    pub definition: Option<Text<'a>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WebSearch<'a> {
+    /// `low`, `medium`, `high`.
+    pub context_size: Option<Text<'a>>,
+    /// Flat: `{"type":"approximate","city":…}`.
+    pub user_location: Option<Json<'a>>,
+    pub max_uses: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolChoice<'a> {
+    Auto,
+    None,
+    /// Some tool must be called.
+    Required,
+    Named {
+        name: Text<'a>,
+        kind: CallKind,
+    },
+    /// Only these of the tools; one must be called when `required`.
+    Allowed {
+        names: Vec<(Text<'a>, CallKind)>,
+        required: bool,
+    },
+    /// A tool that is run upstream, by its type.
+    Hosted(Text<'a>),
+}
+
+/// How much thinking is wanted (proxy-conversion.md 2.3).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reasoning<'a> {
+    pub effort: Option<Effort>,
+    /// Tokens.
+    pub budget: Option<u64>,
+    pub summary: Option<Text<'a>>,
+    /// Expressly switched off.
+    pub off: bool,
+    /// The client takes reasoning back in encrypted form, so that it can be sent along next time.
+    pub encrypted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    XHigh,
+    Max,
+}
+
+/// What form the answer's text must have.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Format<'a> {
+    Text,
+    JsonObject,
+    JsonSchema {
+        name: Option<Text<'a>>,
+        description: Option<Text<'a>>,
+        schema: Option<Json<'a>>,
+        strict: Option<bool>,
+    },
+}
+
+/// Towards whom a request is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'t> {
+    /// The model's name there.
+    pub model: &'t str,
+    pub stream: bool,
+    pub vendor: Vendor,
+}
+
+/// Whose API it is, where that makes a difference within a dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vendor {
+    OpenAi,
+    Anthropic,
+    Gemini,
+    /// Aggregators and everyone who speaks another's dialect.
+    Other,
+}
+
+/// Why a request cannot be had in a dialect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// The client's mistake in whatever dialect: 400, with the field for `error.param`.
+    Invalid { field: String, message: String },
+    /// This dialect cannot say it; another may (proxy-conversion.md 1.6). Names the client's field.
+    Unsupported { field: String },
+}
+
+impl Unfit {
+    /// `field` has `problem` ("must be a list").
+    pub fn invalid(field: impl Into<String>, problem: &str) -> Self {
+        let field = field.into();
+        Self::Invalid { message: format!("{field} {problem}"), field }
+    }
+
+    pub fn unsupported(field: impl Into<String>) -> Self {
+        Self::Unsupported { field: field.into() }
+    }
+}
+
+// === answers ===
+
+/// A complete answer.
+#[derive(Clone, Debug, Default)]
+pub struct Reply<'a> {
+    pub id: Text<'a>,
+    pub model: Text<'a>,
+    /// Seconds since 1970.
+    pub created: Option<u64>,
+    /// Usually one; several when the client asked for them.
+    pub candidates: Vec<Candidate<'a>>,
+    /// Its `prompt` counts all input, what was read from caches and written to them included.
+    pub usage: Option<Usage>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Candidate<'a> {
+    pub parts: Vec<Part<'a>>,
+    pub stop: Stop<'a>,
+}
+
+/// Why the model stopped (proxy-conversion.md 7.2).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Stop<'a> {
+    #[default]
+    End,
+    /// With the sequence, when it is known.
+    Sequence(Option<Text<'a>>),
+    ToolCall,
+    OutputLimit,
+    ContextFull,
+    Filtered,
+    /// A server-side tool loop paused; the client sends the same again.
+    Paused,
+}
+
+/// A step of a streamed answer (proxy-conversion.md 9).
+///
+/// Readers keep the grammar: every `PartStart` has a `PartStop`, deltas name a part that is open,
+/// nothing but `Usage` and `End` follows `Finish`, nothing follows `Fail` and `End`. Keys count
+/// parts from 0 in the order of their start.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event<'a> {
+    Start {
+        id: Text<'a>,
+        model: Text<'a>,
+        created: Option<u64>,
+    },
+    PartStart {
+        key: u32,
+        part: PartKind<'a>,
+    },
+    /// More text, thinking, refusal or input of the part.
+    Delta {
+        key: u32,
+        text: Text<'a>,
+    },
+    /// The proof of a part of thinking, or of a call.
+    Signature {
+        key: u32,
+        signature: Signature<'a>,
+    },
+    PartStop {
+        key: u32,
+    },
+    /// What has been consumed so far, counted as in [`Reply::usage`]; later ones are merged field by field.
+    Usage(Usage),
+    Finish(Stop<'a>),
+    Fail(UpstreamError),
+    /// The upstream's own end of stream was seen. Without it the connection broke.
+    End,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum PartKind<'a> {
+    Text,
+    Thinking,
+    Refusal,
+    /// Its name is known; a reader holds a call back until it is.
+    Call {
+        id: Text<'a>,
+        name: Text<'a>,
+        kind: CallKind,
+    },
+}
+
+/// What the writer of an answer must know of the request it answers.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// The client wants a trailing usage chunk (chat).
+    pub usage_chunk: bool,
+    /// Names that were shortened for the upstream, with the client's own (proxy-conversion.md 3.3).
+    pub names: super::names::Names,
+    /// Tools the client knows as custom ones, sent upstream as functions with one `input` string.
+    pub custom_tools: Vec<String>,
+    /// What an answer in the responses dialect repeats of its request: member name and JSON value.
+    pub echo: Vec<(&'static str, String)>,
+    /// Seconds since 1970, for answers that must have a time and whose upstream gave none.
+    pub now: u64,
+    /// For ids where the upstream gave none: the request's id.
+    pub fallback_id: String,
+}
+
+impl Dialect {
+    /// Whether it can be converted from and to.
+    pub fn is_convertible(self) -> bool {
+        matches!(self, Self::Chat | Self::Responses | Self::Messages | Self::Gemini)
+    }
+}

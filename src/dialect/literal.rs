@@ -1,0 +1,219 @@
+//! Text and values as JSON writes them.
+//!
+//! Most of what a conversion moves is text that nobody needs to understand: a message, a piece of a
+//! stream, a picture in base64. [`Text`] is such a string as it stands between its quotes, escapes
+//! and all, so that it is copied and never decoded. That is fast, and it is exact: half of a
+//! surrogate pair, which clients and upstreams send when they cut a text, is no Unicode text and
+//! would be lost in a `String`, but its escape passes. [`Json`] is the same for any other value:
+//! a schema keeps the order of its keys, a number its spelling.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer as _, Visitor};
+
+/// What stands between the quotes of a JSON string, as written.
+///
+/// Two literals may be joined, but not cut: a cut could fall into an escape.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Text<'a>(Cow<'a, str>);
+
+impl<'a> Text<'a> {
+    pub const EMPTY: Text<'static> = Text(Cow::Borrowed(""));
+
+    /// The literal of a plain text.
+    pub fn of(plain: &str) -> Text<'static> {
+        let quoted = serde_json::Value::from(plain).to_string();
+        Text(Cow::Owned(quoted[1..quoted.len() - 1].to_owned()))
+    }
+
+    /// A literal whose letters are plain: nothing in it needs an escape. For names of our own.
+    pub const fn plain(word: &'static str) -> Text<'static> {
+        Text(Cow::Borrowed(word))
+    }
+
+    /// The inside of a string literal that a scanner has checked.
+    pub(super) fn inside(literal: &'a str) -> Self {
+        Self(Cow::Borrowed(literal))
+    }
+
+    /// As written, without the quotes.
+    pub fn literal(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Nothing in it but white space.
+    pub fn is_blank(&self) -> bool {
+        self.decode().trim().is_empty()
+    }
+
+    /// What it says. Halves of surrogate pairs become U+FFFD: who decodes wants to look, not to pass on.
+    pub fn decode(&self) -> Cow<'_, str> {
+        if !self.0.contains('\\') {
+            return Cow::Borrowed(&self.0);
+        }
+        let quoted = format!("\"{}\"", self.0);
+        match serde_json::from_str::<String>(&quoted) {
+            Ok(text) => Cow::Owned(text),
+            Err(_) => Cow::Owned(decode_lossy(&quoted)),
+        }
+    }
+
+    /// Whether it says exactly this.
+    pub fn is(&self, plain: &str) -> bool {
+        self.decode() == plain
+    }
+
+    pub fn push(&mut self, more: &Text<'_>) {
+        if !more.is_empty() {
+            self.0.to_mut().push_str(&more.0);
+        }
+    }
+
+    /// All of them, with `separator` (plain letters or an escape, as it stands in a literal) between.
+    pub fn join<'t>(texts: impl IntoIterator<Item = &'t Text<'t>>, separator: &str) -> Text<'static> {
+        let mut joined = String::new();
+        for (index, text) in texts.into_iter().enumerate() {
+            if index > 0 {
+                joined.push_str(separator);
+            }
+            joined.push_str(&text.0);
+        }
+        Text(Cow::Owned(joined))
+    }
+
+    pub fn into_owned(self) -> Text<'static> {
+        Text(Cow::Owned(self.0.into_owned()))
+    }
+
+    /// Without a copy where it may.
+    pub fn borrowed(&self) -> Text<'_> {
+        Text(Cow::Borrowed(&self.0))
+    }
+}
+
+/// For tests and logs: what it says, with the quotes.
+impl fmt::Debug for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "\"{}\"", self.0)
+    }
+}
+
+fn decode_lossy(quoted: &str) -> String {
+    struct Lossy;
+    impl Visitor<'_> for Lossy {
+        type Value = String;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+        fn visit_bytes<E>(self, bytes: &[u8]) -> Result<String, E> {
+            Ok(String::from_utf8_lossy(bytes).into_owned())
+        }
+    }
+    // Read as bytes, halves of surrogate pairs are let through.
+    serde_json::Deserializer::from_str(quoted).deserialize_bytes(Lossy).unwrap_or_default()
+}
+
+/// Any JSON value, as written.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Json<'a>(Cow<'a, str>);
+
+impl<'a> Json<'a> {
+    /// A value that a scanner has checked.
+    pub(super) fn checked(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+
+    pub fn of(value: &serde_json::Value) -> Json<'static> {
+        Json(Cow::Owned(value.to_string()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn f64(&self) -> Option<f64> {
+        self.0.parse().ok()
+    }
+
+    /// Without the blanks between its tokens.
+    pub fn compact(&self) -> Cow<'_, str> {
+        compact(&self.0)
+    }
+
+    pub fn into_owned(self) -> Json<'static> {
+        Json(Cow::Owned(self.0.into_owned()))
+    }
+}
+
+impl fmt::Debug for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Valid JSON without the blanks between its tokens; nothing else changes.
+pub fn compact(json: &str) -> Cow<'_, str> {
+    let is_blank = |byte: u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
+    if !json.bytes().any(is_blank) {
+        return Cow::Borrowed(json);
+    }
+    let bytes = json.as_bytes();
+    let mut out = String::with_capacity(json.len());
+    let (mut from, mut at, mut inside) = (0, 0, false);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => inside = !inside,
+            b'\\' => at += 1,
+            _ if !inside && is_blank(byte) => {
+                out.push_str(&json[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    out.push_str(&json[from..]);
+    Cow::Owned(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_says_what_it_says() {
+        for (literal, plain) in [
+            ("", ""),
+            ("plain", "plain"),
+            ("a\\\"b\\n\\u00e9\\ud83d\\ude00", "a\"b\né😀"),
+            ("half \\ud83d", "half \u{fffd}\u{fffd}\u{fffd}"),
+        ] {
+            assert_eq!(Text::inside(literal).decode(), plain);
+        }
+        assert_eq!(Text::of("a\"b\n").literal(), "a\\\"b\\n");
+    }
+
+    #[test]
+    fn halves_of_a_pair_meet_again() {
+        let mut text = Text::inside("\\ud83d");
+        text.push(&Text::inside("\\ude00"));
+        assert_eq!(text.decode(), "😀");
+        assert_eq!(Text::join([&Text::of("a"), &Text::of("b")], "\\n\\n").decode(), "a\n\nb");
+    }
+
+    #[test]
+    fn compacting_leaves_strings_alone() {
+        for (json, wanted) in [
+            ("{}", "{}"),
+            ("{ \"a b\" : [ 1 ,\n2 ] }", "{\"a b\":[1,2]}"),
+            ("\" \\\" \\\\\" ", "\" \\\" \\\\\""),
+        ] {
+            assert_eq!(compact(json), wanted);
+        }
+    }
+}

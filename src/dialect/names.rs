@@ -1,0 +1,140 @@
+//! Tool names that an upstream would refuse, and the way back (proxy-conversion.md 3.3, 4.1).
+//!
+//! OpenAI endpoints take at most 64 characters, and messages takes letters, digits, `_` and `-`. A
+//! client's longer or odder name is shortened the same way wherever it occurs in a request, and
+//! every answer gets the client's own name back.
+
+use std::borrow::Cow;
+
+use super::literal::Text;
+
+/// The limit of OpenAI's endpoints.
+pub const MAX_CHARS: usize = 64;
+
+/// The names of one request that had to change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Names {
+    /// What the upstream knows, what the client knows. Few, mostly none: searched from the front.
+    changed: Vec<(String, String)>,
+}
+
+impl Names {
+    /// Makes the names fit: `all` are the names of every tool of the request, in order.
+    pub fn fit<'t>(all: impl IntoIterator<Item = Cow<'t, str>>, fits: impl Fn(&str) -> String) -> Self {
+        let all: Vec<_> = all.into_iter().collect();
+        let mut taken: Vec<String> =
+            all.iter().filter(|name| fits(name) == ***name).map(|n| n.to_string()).collect();
+        let mut changed: Vec<(String, String)> = Vec::new();
+        for name in &all {
+            let short = fits(name);
+            if short == **name || changed.iter().any(|(_, original)| original == name) {
+                continue;
+            }
+            let mut free = short.clone();
+            let mut number = 0;
+            while taken.contains(&free) {
+                number += 1;
+                let suffix = format!("_{number}");
+                let kept = MAX_CHARS.saturating_sub(suffix.len());
+                free = short.chars().take(kept).collect::<String>() + &suffix;
+            }
+            taken.push(free.clone());
+            changed.push((free, name.to_string()));
+        }
+        Self { changed }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.changed.is_empty()
+    }
+
+    /// The upstream's name for the client's.
+    pub fn upstream<'t>(&self, client: &'t Text<'_>) -> Text<'t> {
+        self.find(client, |(_, original)| original, |(short, _)| short)
+    }
+
+    /// The client's name for the upstream's.
+    pub fn client<'t>(&self, upstream: &'t Text<'_>) -> Text<'t> {
+        self.find(upstream, |(short, _)| short, |(_, original)| original)
+    }
+
+    fn find<'t>(
+        &self,
+        name: &'t Text<'_>,
+        key: impl Fn(&(String, String)) -> &String,
+        value: impl Fn(&(String, String)) -> &String,
+    ) -> Text<'t> {
+        if self.changed.is_empty() {
+            return name.borrowed();
+        }
+        let plain = name.decode();
+        match self.changed.iter().find(|pair| *key(pair) == plain) {
+            Some(pair) => Text::of(value(pair)),
+            None => name.borrowed(),
+        }
+    }
+}
+
+/// A name for an OpenAI endpoint: at most 64 characters. `mcp__` and the last segment where that
+/// fits, else the last 64 characters.
+pub fn short(name: &str) -> String {
+    if name.chars().count() <= MAX_CHARS {
+        return name.to_owned();
+    }
+    if name.starts_with("mcp__")
+        && let Some((_, segment)) = name.rsplit_once("__")
+        && !segment.is_empty()
+    {
+        let short = format!("mcp__{segment}");
+        if short.chars().count() <= MAX_CHARS {
+            return short;
+        }
+    }
+    let skipped = name.chars().count() - MAX_CHARS;
+    name.chars().skip(skipped).collect()
+}
+
+/// A name for a messages endpoint: `[A-Za-z0-9_-]{1,128}`.
+pub fn plain(name: &str) -> String {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
+    name.chars().map(|letter| if fits(letter) { letter } else { '_' }).take(128).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fit(names: &[&str]) -> Names {
+        Names::fit(names.iter().map(|name| Cow::Borrowed(*name)), short)
+    }
+
+    #[test]
+    fn long_names_come_back_whole() {
+        let long = format!("mcp__{}__search", "server".repeat(13));
+        let names = fit(&["add", &long]);
+        assert_eq!(names.upstream(&Text::of(&long)).decode(), "mcp__search");
+        assert_eq!(names.client(&Text::plain("mcp__search")).decode(), long);
+        assert_eq!(names.upstream(&Text::plain("add")).decode(), "add");
+        let tail = "x".repeat(30) + &"y".repeat(64);
+        assert_eq!(fit(&[&tail]).upstream(&Text::of(&tail)).decode(), "y".repeat(64));
+    }
+
+    #[test]
+    fn two_names_never_become_one() {
+        let one = format!("{}{}", "a".repeat(40), "z".repeat(64));
+        let two = format!("{}{}", "b".repeat(40), "z".repeat(64));
+        let mine = format!("{}_1", "z".repeat(62));
+        let names = fit(&[&one, &two, &mine, &one]);
+        let shorts: Vec<_> =
+            [&one, &two].map(|name| names.upstream(&Text::of(name)).decode().into_owned()).into();
+        assert_eq!(shorts[0], "z".repeat(64));
+        assert_eq!(shorts[1], "z".repeat(62) + "_2");
+        assert_eq!(names.client(&Text::of(&shorts[1])).decode(), two);
+    }
+
+    #[test]
+    fn odd_letters_become_plain() {
+        let names = Names::fit([Cow::Borrowed("ns.do it")], plain);
+        assert_eq!(names.upstream(&Text::plain("ns.do it")).decode(), "ns_do_it");
+    }
+}

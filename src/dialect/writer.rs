@@ -1,0 +1,250 @@
+//! Writes JSON from left to right.
+//!
+//! ```
+//! use switchyard::dialect::writer::Writer;
+//!
+//! let mut json = Writer::new();
+//! json.object(|o| {
+//!     o.field("model", "m");
+//!     o.array("stop", |a| a.item("\n"));
+//! });
+//! assert_eq!(json.into_string(), r#"{"model":"m","stop":["\n"]}"#);
+//! ```
+
+use bytes::Bytes;
+
+use super::literal::{Json, Text};
+
+/// A JSON text in the making. Commas come by themselves.
+#[derive(Debug, Default)]
+pub struct Writer {
+    out: String,
+    /// A value stands before: another needs a comma.
+    comma: bool,
+}
+
+impl Writer {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// With room for about `capacity` bytes.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { out: String::with_capacity(capacity), comma: false }
+    }
+
+    /// An object as the next value: the whole text, or an element of the array being written.
+    pub fn object(&mut self, inside: impl FnOnce(&mut Self)) {
+        self.separate();
+        self.enclosed('{', inside, '}');
+    }
+
+    /// A value as the next value.
+    pub fn item(&mut self, value: impl Put) {
+        self.separate();
+        value.put(&mut self.out);
+        self.comma = true;
+    }
+
+    /// A member of the object being written.
+    pub fn field(&mut self, key: &str, value: impl Put) {
+        self.key(key);
+        value.put(&mut self.out);
+        self.comma = true;
+    }
+
+    /// A member, when there is a value for it.
+    pub fn field_if(&mut self, key: &str, value: Option<impl Put>) {
+        if let Some(value) = value {
+            self.field(key, value);
+        }
+    }
+
+    /// A member that is an object.
+    pub fn object_at(&mut self, key: &str, inside: impl FnOnce(&mut Self)) {
+        self.key(key);
+        self.enclosed('{', inside, '}');
+    }
+
+    /// A member that is an array.
+    pub fn array(&mut self, key: &str, inside: impl FnOnce(&mut Self)) {
+        self.key(key);
+        self.enclosed('[', inside, ']');
+    }
+
+    /// An array as the next value.
+    pub fn list(&mut self, inside: impl FnOnce(&mut Self)) {
+        self.separate();
+        self.enclosed('[', inside, ']');
+    }
+
+    /// A member that is a string put together from pieces of literals.
+    pub fn joined(&mut self, key: &str, pieces: &[&str]) {
+        self.key(key);
+        self.out.push('"');
+        for piece in pieces {
+            self.out.push_str(piece);
+        }
+        self.out.push('"');
+        self.comma = true;
+    }
+
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.out
+    }
+
+    pub fn into_string(self) -> String {
+        self.out
+    }
+
+    pub fn into_bytes(self) -> Bytes {
+        Bytes::from(self.out)
+    }
+
+    fn separate(&mut self) {
+        if self.comma {
+            self.out.push(',');
+        }
+    }
+
+    fn key(&mut self, key: &str) {
+        self.separate();
+        key.put(&mut self.out);
+        self.out.push(':');
+    }
+
+    fn enclosed(&mut self, open: char, inside: impl FnOnce(&mut Self), close: char) {
+        self.out.push(open);
+        self.comma = false;
+        inside(self);
+        self.out.push(close);
+        self.comma = true;
+    }
+}
+
+/// What can stand as a JSON value.
+pub trait Put {
+    fn put(&self, out: &mut String);
+}
+
+impl<T: Put + ?Sized> Put for &T {
+    fn put(&self, out: &mut String) {
+        (**self).put(out);
+    }
+}
+
+/// A plain string: escaped where it must be.
+impl Put for str {
+    fn put(&self, out: &mut String) {
+        let plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
+        out.push('"');
+        if self.bytes().all(plain) {
+            out.push_str(self);
+        } else {
+            out.push_str(Text::of(self).literal());
+        }
+        out.push('"');
+    }
+}
+
+impl Put for String {
+    fn put(&self, out: &mut String) {
+        self.as_str().put(out);
+    }
+}
+
+impl Put for std::borrow::Cow<'_, str> {
+    fn put(&self, out: &mut String) {
+        (**self).put(out);
+    }
+}
+
+impl Put for Text<'_> {
+    fn put(&self, out: &mut String) {
+        out.push('"');
+        out.push_str(self.literal());
+        out.push('"');
+    }
+}
+
+impl Put for Json<'_> {
+    fn put(&self, out: &mut String) {
+        out.push_str(self.as_str());
+    }
+}
+
+impl Put for serde_json::Value {
+    fn put(&self, out: &mut String) {
+        out.push_str(&self.to_string());
+    }
+}
+
+impl Put for bool {
+    fn put(&self, out: &mut String) {
+        out.push_str(if *self { "true" } else { "false" });
+    }
+}
+
+impl Put for u64 {
+    fn put(&self, out: &mut String) {
+        out.push_str(&self.to_string());
+    }
+}
+
+impl Put for i64 {
+    fn put(&self, out: &mut String) {
+        out.push_str(&self.to_string());
+    }
+}
+
+/// `null`.
+impl Put for () {
+    fn put(&self, out: &mut String) {
+        out.push_str("null");
+    }
+}
+
+/// The value, or `null`.
+impl<T: Put> Put for Option<T> {
+    fn put(&self, out: &mut String) {
+        match self {
+            Some(value) => value.put(out),
+            None => ().put(out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_value_is_written() {
+        let mut json = Writer::new();
+        json.object(|o| {
+            o.field("s", "a\"\u{1}é");
+            o.field("t", Text::of("\n"));
+            o.field("n", 5u64);
+            o.field("none", None::<bool>);
+            o.field_if("left out", None::<bool>);
+            o.object_at("o", |o| o.field("b", true));
+            o.array("a", |a| {
+                a.item(());
+                a.object(|_| {});
+                a.list(|a| a.item(-1i64));
+            });
+            o.joined("j", &["data:", "x"]);
+        });
+        let wanted =
+            r#"{"s":"a\"\u0001é","t":"\n","n":5,"none":null,"o":{"b":true},"a":[null,{},[-1]],"j":"data:x"}"#;
+        assert_eq!(json.as_str(), wanted);
+    }
+}

@@ -340,6 +340,20 @@ pub enum Stop<'a> {
     Paused,
 }
 
+impl Stop<'_> {
+    pub fn into_owned(self) -> Stop<'static> {
+        match self {
+            Self::Sequence(sequence) => Stop::Sequence(sequence.map(Text::into_owned)),
+            Self::End => Stop::End,
+            Self::ToolCall => Stop::ToolCall,
+            Self::OutputLimit => Stop::OutputLimit,
+            Self::ContextFull => Stop::ContextFull,
+            Self::Filtered => Stop::Filtered,
+            Self::Paused => Stop::Paused,
+        }
+    }
+}
+
 /// A step of a streamed answer (proxy-conversion.md 9).
 ///
 /// Readers keep the grammar: every `PartStart` has a `PartStop`, deltas name a part that is open,

@@ -1,0 +1,210 @@
+//! Makes a request fit what its target takes, before it is written: names of tools, ids of calls,
+//! custom tools. What is changed here is changed back in the answer ([`restore`](super::restore)).
+
+use std::borrow::Cow;
+
+use ring::digest::{SHA256, digest};
+
+use crate::dialect::Dialect;
+use crate::dialect::canonical::{Call, CallKind, Part, Request, Tool, ToolChoice, Vendor};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::names::{self, Names};
+
+/// The schema of a custom tool where only functions are known (proxy-conversion.md 3.2).
+const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
+/// OpenAI endpoints take no longer id of a call.
+const MAX_ID: usize = 64;
+
+/// What was changed and must be changed back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Fitted {
+    pub names: Names,
+    /// The client's names of tools that went upstream as functions.
+    pub custom_tools: Vec<String>,
+}
+
+/// Fits a request to a dialect of a vendor.
+pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
+    let names =
+        Names::fit(tool_names(request), if to == Dialect::Messages { names::plain } else { names::short });
+    let takes_custom = to == Dialect::Responses || (to == Dialect::Chat && vendor == Vendor::OpenAi);
+    let mut custom_tools = Vec::new();
+    for tool in &mut request.tools {
+        if !takes_custom && let Tool::Custom { name, description, .. } = tool {
+            custom_tools.push(name.decode().into_owned());
+            let (name, description) = (std::mem::take(name), description.take());
+            let parameters = Some(Json::checked(ONE_INPUT));
+            *tool = Tool::Function { name, description, parameters, strict: None };
+        }
+        if let Tool::Function { name, .. } | Tool::Custom { name, .. } = tool {
+            rename(name, &names);
+        }
+    }
+    let as_functions = |kind: &mut CallKind| {
+        if !takes_custom {
+            *kind = CallKind::Function;
+        }
+    };
+    match &mut request.tool_choice {
+        Some(ToolChoice::Named { name, kind }) => {
+            rename(name, &names);
+            as_functions(kind);
+        }
+        Some(ToolChoice::Allowed { names: allowed, .. }) => {
+            for (name, kind) in allowed {
+                rename(name, &names);
+                as_functions(kind);
+            }
+        }
+        _ => {}
+    }
+    for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
+        match part {
+            Part::Call(call) => {
+                if call.kind == CallKind::Custom && !takes_custom {
+                    wrap(call);
+                }
+                rename(&mut call.name, &names);
+                fit_id(&mut call.id, to);
+            }
+            Part::Result(result) => {
+                as_functions(&mut result.kind);
+                fit_id(&mut result.call_id, to);
+            }
+            _ => {}
+        }
+    }
+    Fitted { names, custom_tools }
+}
+
+/// Every name of a tool that occurs, those that are offered first.
+fn tool_names<'t>(request: &'t Request<'_>) -> Vec<Cow<'t, str>> {
+    let offered = request.tools.iter().filter_map(|tool| match tool {
+        Tool::Function { name, .. } | Tool::Custom { name, .. } => Some(name.decode()),
+        _ => None,
+    });
+    let called = request.turns.iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
+        Part::Call(call) => Some(call.name.decode()),
+        _ => None,
+    });
+    let mut all: Vec<_> = offered.collect();
+    for name in called {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    all
+}
+
+fn rename(name: &mut Text<'_>, names: &Names) {
+    if !names.is_empty() {
+        *name = names.upstream(name).into_owned();
+    }
+}
+
+/// The free text of a custom call as the arguments of a function.
+fn wrap(call: &mut Call<'_>) {
+    call.kind = CallKind::Function;
+    call.input = Text::of(&format!("{{\"input\":\"{}\"}}", call.input.literal()));
+}
+
+/// The free text in the arguments of a function that stands for a custom tool; they themselves when
+/// the model did not keep to the schema.
+pub(super) fn unwrap(arguments: &Text<'_>) -> Text<'static> {
+    let json = arguments.decode();
+    let input = crate::dialect::tree::Node::parse(&json)
+        .ok()
+        .and_then(|node| Some(node.text_at("input")?.into_owned()));
+    input.unwrap_or_else(|| arguments.clone().into_owned())
+}
+
+/// Ids stay as they are, so that the next request finds its call; where the target forbids one, it
+/// becomes another, the same wherever it occurs (proxy-conversion.md 1.4).
+fn fit_id(id: &mut Text<'_>, to: Dialect) {
+    let plain = id.decode();
+    let fits = match to {
+        Dialect::Messages => {
+            !plain.is_empty()
+                && plain.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+        }
+        Dialect::Chat | Dialect::Responses => plain.chars().count() <= MAX_ID,
+        _ => true,
+    };
+    if !fits {
+        let hash = digest(&SHA256, plain.as_bytes());
+        let hex: String = hash.as_ref().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+        *id = Text::of(&format!("call_{hex}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::canonical::{Role, ToolResult, Turn};
+
+    fn custom_round() -> Request<'static> {
+        let long = "mcp__".to_owned() + &"x".repeat(70) + "__run";
+        let call = Call {
+            id: Text::of("call:1"),
+            name: Text::of(&long),
+            kind: CallKind::Custom,
+            input: Text::of("*** \"patch\"\n"),
+            signature: None,
+        };
+        let result = ToolResult {
+            call_id: Text::of("call:1"),
+            kind: CallKind::Custom,
+            parts: Vec::new(),
+            is_error: false,
+        };
+        Request {
+            tools: vec![Tool::Custom { name: Text::of(&long), description: None, format: None }],
+            tool_choice: Some(ToolChoice::Named { name: Text::of(&long), kind: CallKind::Custom }),
+            turns: vec![
+                Turn { role: Role::Assistant, parts: vec![Part::Call(call)] },
+                Turn { role: Role::User, parts: vec![Part::Result(result)] },
+            ],
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn a_custom_tool_becomes_a_function_where_it_must() {
+        let mut request = custom_round();
+        let fitted = fit(&mut request, Dialect::Chat, Vendor::Other);
+        assert_eq!(fitted.custom_tools.len(), 1);
+        let Part::Call(call) = &request.turns[0].parts[0] else { panic!("a call") };
+        assert_eq!(call.name.literal(), "mcp__run");
+        assert_eq!(call.input.decode(), "{\"input\":\"*** \\\"patch\\\"\\n\"}");
+        assert_eq!(unwrap(&call.input).decode(), "*** \"patch\"\n");
+        let named = ToolChoice::Named { name: Text::plain("mcp__run"), kind: CallKind::Function };
+        assert_eq!(request.tool_choice, Some(named));
+
+        let mut request = custom_round();
+        assert!(fit(&mut request, Dialect::Responses, Vendor::Other).custom_tools.is_empty());
+        assert!(matches!(request.tools[0], Tool::Custom { .. }));
+    }
+
+    #[test]
+    fn a_call_and_its_result_keep_one_id() {
+        for (to, kept) in [(Dialect::Messages, false), (Dialect::Chat, true)] {
+            let mut request = custom_round();
+            fit(&mut request, to, Vendor::Other);
+            let (Part::Call(call), Part::Result(result)) =
+                (&request.turns[0].parts[0], &request.turns[1].parts[0])
+            else {
+                panic!("a call and its result")
+            };
+            assert_eq!(call.id, result.call_id);
+            assert_eq!(call.id.literal() == "call:1", kept, "{to:?}");
+            assert!(kept || (call.id.literal().starts_with("call_") && call.id.literal().len() == 29));
+        }
+    }
+
+    #[test]
+    fn arguments_outside_the_schema_pass_as_they_are() {
+        for arguments in ["", "{", "{\"other\":1}", "{\"input\":1}"] {
+            assert_eq!(unwrap(&Text::of(arguments)).decode(), arguments);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! From one dialect to another: the two halves put together, and what all pairs share.
+//!
+//! ```text
+//! request   read ─▶ names, ids and custom tools fitted to the target ─▶ write
+//! answer    read ─▶ names and custom tools of the client restored     ─▶ write
+//! ```
+
+mod fit;
+mod restore;
+mod stream;
+mod whole;
+
+use bytes::Bytes;
+
+use super::canonical::{Asked, Event, Reply, Request, Target, Unfit};
+use super::sse::Scanner;
+use super::tree::Node;
+use super::upstream_error::UpstreamError;
+use super::usage::Usage;
+use super::{Dialect, chat, gemini, messages, responses};
+
+pub use stream::StreamConverter;
+
+/// A request in the upstream's dialect.
+#[derive(Debug)]
+pub struct Converted {
+    pub body: Bytes,
+    /// What the answer's writer must know.
+    pub asked: Asked,
+}
+
+/// A complete answer in the client's dialect.
+#[derive(Debug)]
+pub struct Answer {
+    pub body: Bytes,
+    pub usage: Option<Usage>,
+}
+
+/// Converts a request body, valid JSON.
+pub fn request(from: Dialect, to: Dialect, body: &str, target: &Target<'_>) -> Result<Converted, Unfit> {
+    let node = Node::parse(body).map_err(|_| Unfit::invalid("body", "is not valid JSON"))?;
+    let mut request = read_request(from, &node)?;
+    let fitted = fit::fit(&mut request, to, target.vendor);
+    let body = write_request(to, &request, target)?;
+    let mut asked = asked(from, &node);
+    asked.names = fitted.names;
+    asked.custom_tools = fitted.custom_tools;
+    Ok(Converted { body, asked })
+}
+
+/// What an answer must know of a request that needed no conversion.
+pub fn asked_of(dialect: Dialect, body: &str) -> Asked {
+    Node::parse(body).map(|node| asked(dialect, &node)).unwrap_or_default()
+}
+
+fn asked(dialect: Dialect, body: &Node<'_>) -> Asked {
+    let usage_chunk = dialect == Dialect::Chat
+        && body.path(&["stream_options", "include_usage"]).and_then(Node::bool) == Some(true);
+    Asked { usage_chunk, ..Asked::default() }
+}
+
+/// Converts a complete answer.
+pub fn reply(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Answer, UpstreamError> {
+    let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
+    write(to, read_reply(from, &node)?, asked)
+}
+
+/// A streamed answer, read to its end, as a complete one.
+pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Result<Answer, UpstreamError> {
+    let mut reader = Reader::new(from);
+    let mut gathered = whole::Gathered::default();
+    let mut scanner = Scanner::new(body.len());
+    let mut read = |name: &[u8], data: &[u8]| {
+        reader.read(name, &String::from_utf8_lossy(data), &mut |event| gathered.take(event));
+    };
+    scanner.feed(body, |event| read(event.name, event.data));
+    scanner.finish(|event| read(event.name, event.data));
+    reader.close(&mut |event| gathered.take(event));
+    write(to, gathered.finish()?, asked)
+}
+
+/// A complete answer told as a stream.
+pub fn told(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Answer, UpstreamError> {
+    let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
+    let mut reply = read_reply(from, &node)?;
+    restore::reply(&mut reply, asked);
+    let mut writer = Writer::new(to, asked);
+    let mut out = String::new();
+    whole::tell(&reply, &mut |event| writer.write(&event, asked, &mut out));
+    Ok(Answer { body: Bytes::from(out), usage: reply.usage })
+}
+
+fn write(to: Dialect, mut reply: Reply<'_>, asked: &Asked) -> Result<Answer, UpstreamError> {
+    restore::reply(&mut reply, asked);
+    Ok(Answer { body: write_reply(to, &reply, asked), usage: reply.usage })
+}
+
+/// Reads a request.
+fn read_request<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+    match dialect {
+        Dialect::Chat => chat::read_request(body),
+        Dialect::Responses => responses::read_request(body),
+        Dialect::Messages => messages::read_request(body),
+        Dialect::Gemini => gemini::read_request(body),
+        _ => Err(Unfit::unsupported("model")),
+    }
+}
+
+/// Writes a request.
+fn write_request(dialect: Dialect, request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
+    match dialect {
+        Dialect::Chat => chat::write_request(request, target),
+        Dialect::Responses => responses::write_request(request, target),
+        Dialect::Messages => messages::write_request(request, target),
+        Dialect::Gemini => gemini::write_request(request, target),
+        _ => Err(Unfit::unsupported("model")),
+    }
+}
+
+/// Reads a complete answer.
+fn read_reply<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
+    match dialect {
+        Dialect::Chat => chat::read_reply(body),
+        Dialect::Responses => responses::read_reply(body),
+        Dialect::Messages => messages::read_reply(body),
+        Dialect::Gemini => gemini::read_reply(body),
+        _ => Err(UpstreamError::default()),
+    }
+}
+
+/// Writes a complete answer.
+fn write_reply(dialect: Dialect, reply: &Reply<'_>, asked: &Asked) -> Bytes {
+    match dialect {
+        Dialect::Responses => responses::write_reply(reply, asked),
+        Dialect::Messages => messages::write_reply(reply, asked),
+        Dialect::Gemini => gemini::write_reply(reply, asked),
+        _ => chat::write_reply(reply, asked),
+    }
+}
+
+/// Reads a stream.
+#[derive(Debug)]
+enum Reader {
+    Chat(chat::StreamReader),
+    Responses(responses::StreamReader),
+    Messages(messages::StreamReader),
+    Gemini(gemini::StreamReader),
+}
+
+impl Reader {
+    fn new(dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Responses => Self::Responses(Default::default()),
+            Dialect::Messages => Self::Messages(Default::default()),
+            Dialect::Gemini => Self::Gemini(Default::default()),
+            _ => Self::Chat(Default::default()),
+        }
+    }
+
+    fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
+        match self {
+            Self::Chat(reader) => reader.read(name, data, each),
+            Self::Responses(reader) => reader.read(name, data, each),
+            Self::Messages(reader) => reader.read(name, data, each),
+            Self::Gemini(reader) => reader.read(name, data, each),
+        }
+    }
+
+    fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        match self {
+            Self::Chat(reader) => reader.close(each),
+            Self::Responses(reader) => reader.close(each),
+            Self::Messages(reader) => reader.close(each),
+            Self::Gemini(reader) => reader.close(each),
+        }
+    }
+}
+
+/// Writes a stream.
+#[derive(Debug)]
+enum Writer {
+    Chat(chat::StreamWriter),
+    Responses(Box<responses::StreamWriter>),
+    Messages(messages::StreamWriter),
+    Gemini(gemini::StreamWriter),
+}
+
+impl Writer {
+    fn new(dialect: Dialect, asked: &Asked) -> Self {
+        match dialect {
+            Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(asked))),
+            Dialect::Messages => Self::Messages(messages::StreamWriter::new(asked)),
+            Dialect::Gemini => Self::Gemini(gemini::StreamWriter::new(asked)),
+            _ => Self::Chat(chat::StreamWriter::new(asked)),
+        }
+    }
+
+    fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+        match self {
+            Self::Chat(writer) => writer.write(event, asked, out),
+            Self::Responses(writer) => writer.write(event, asked, out),
+            Self::Messages(writer) => writer.write(event, asked, out),
+            Self::Gemini(writer) => writer.write(event, asked, out),
+        }
+    }
+}

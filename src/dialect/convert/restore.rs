@@ -1,0 +1,117 @@
+//! Gives an answer back the names and the kinds of tools that its client knows.
+
+use std::collections::HashMap;
+
+use super::fit::unwrap;
+use crate::dialect::canonical::{Asked, CallKind, Event, Part, PartKind, Reply};
+use crate::dialect::literal::Text;
+
+/// Restores a complete answer.
+pub(super) fn reply(reply: &mut Reply<'_>, asked: &Asked) {
+    if is_idle(asked) {
+        return;
+    }
+    for part in reply.candidates.iter_mut().flat_map(|candidate| &mut candidate.parts) {
+        if let Part::Call(call) = part {
+            call.name = asked.names.client(&call.name).into_owned();
+            if is_custom(&call.name, call.kind, asked) {
+                call.kind = CallKind::Custom;
+                call.input = unwrap(&call.input);
+            }
+        }
+    }
+}
+
+/// Restores the events of a stream. The input of a custom tool is held until it is whole: only then
+/// can the text in it be told from the JSON around it.
+#[derive(Debug, Default)]
+pub(super) struct Restorer {
+    held: HashMap<u32, Text<'static>>,
+}
+
+impl Restorer {
+    pub(super) fn event(&mut self, event: Event<'_>, asked: &Asked, each: &mut dyn FnMut(Event<'_>)) {
+        if is_idle(asked) {
+            return each(event);
+        }
+        match event {
+            Event::PartStart { key, part: PartKind::Call { id, name, kind } } => {
+                let name = asked.names.client(&name);
+                let custom = is_custom(&name, kind, asked);
+                if custom {
+                    self.held.insert(key, Text::EMPTY);
+                }
+                let kind = if custom { CallKind::Custom } else { kind };
+                each(Event::PartStart { key, part: PartKind::Call { id, name, kind } });
+            }
+            Event::Delta { key, text } => match self.held.get_mut(&key) {
+                Some(held) => held.push(&text),
+                None => each(Event::Delta { key, text }),
+            },
+            Event::PartStop { key } => {
+                if let Some(held) = self.held.remove(&key) {
+                    each(Event::Delta { key, text: unwrap(&held) });
+                }
+                each(Event::PartStop { key });
+            }
+            other => each(other),
+        }
+    }
+}
+
+fn is_idle(asked: &Asked) -> bool {
+    asked.names.is_empty() && asked.custom_tools.is_empty()
+}
+
+fn is_custom(name: &Text<'_>, kind: CallKind, asked: &Asked) -> bool {
+    kind == CallKind::Function && asked.custom_tools.iter().any(|custom| name.is(custom))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::canonical::{Call, Candidate};
+
+    fn asked() -> Asked {
+        Asked { custom_tools: vec!["apply_patch".to_owned()], ..Asked::default() }
+    }
+
+    fn call(name: &'static str) -> PartKind<'static> {
+        PartKind::Call { id: Text::plain("c"), name: Text::plain(name), kind: CallKind::Function }
+    }
+
+    #[test]
+    fn a_custom_call_comes_back_as_its_text() {
+        let mut restorer = Restorer::default();
+        let mut seen = Vec::new();
+        for event in [
+            Event::PartStart { key: 0, part: call("apply_patch") },
+            Event::Delta { key: 0, text: Text::of("{\"inp") },
+            Event::Delta { key: 0, text: Text::of("ut\":\"a\\nb\"}") },
+            Event::PartStop { key: 0 },
+            Event::PartStart { key: 1, part: call("add") },
+            Event::Delta { key: 1, text: Text::of("{}") },
+        ] {
+            restorer.event(event, &asked(), &mut |event| seen.push(format!("{event:?}")));
+        }
+        assert!(seen[0].contains("Custom") && seen[3].contains("Function"), "{seen:?}");
+        assert_eq!(seen[1], r#"Delta { key: 0, text: "a\nb" }"#);
+        assert_eq!(seen[4], r#"Delta { key: 1, text: "{}" }"#);
+    }
+
+    #[test]
+    fn a_complete_answer_is_restored_alike() {
+        let part = Part::Call(Call {
+            id: Text::plain("c"),
+            name: Text::plain("apply_patch"),
+            kind: CallKind::Function,
+            input: Text::of("{\"input\":\"x\"}"),
+            signature: None,
+        });
+        let candidates = vec![Candidate { parts: vec![part], ..Candidate::default() }];
+        let mut answer = Reply { candidates, ..Reply::default() };
+        reply(&mut answer, &asked());
+        let Part::Call(call) = &answer.candidates[0].parts[0] else { panic!("a call") };
+        assert_eq!((call.kind, call.input.literal()), (CallKind::Custom, "x"));
+    }
+}

@@ -1,0 +1,164 @@
+//! A stream gathered into a complete answer, and a complete answer told as a stream
+//! (proxy-conversion.md 7.1).
+
+use crate::dialect::canonical::{Call, Candidate, Event, Part, PartKind, Reply, Stop, Thinking};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+use crate::dialect::upstream_error::UpstreamError;
+
+/// Gathers events.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    reply: Reply<'static>,
+    parts: Vec<(u32, Part<'static>)>,
+    stop: Option<Stop<'static>>,
+    failure: Option<UpstreamError>,
+}
+
+impl Gathered {
+    pub(super) fn take(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start { id, model, created } => {
+                self.reply.id = id.into_owned();
+                self.reply.model = model.into_owned();
+                self.reply.created = created;
+            }
+            Event::PartStart { key, part } => self.parts.push((key, empty(part))),
+            Event::Delta { key, text } => {
+                if let Some(part) = self.part(key) {
+                    match part {
+                        Part::Text(so_far) | Part::Refusal(so_far) => so_far.push(&text),
+                        Part::Thinking(thinking) => thinking.text.push(&text),
+                        Part::Call(call) => call.input.push(&text),
+                        _ => {}
+                    }
+                }
+            }
+            Event::Signature { key, signature } => match self.part(key) {
+                Some(Part::Thinking(thinking)) => thinking.signature = Some(signature.into_owned()),
+                Some(Part::Call(call)) => call.signature = Some(signature.into_owned()),
+                _ => {}
+            },
+            Event::PartStop { .. } | Event::End => {}
+            Event::Usage(usage) => match &mut self.reply.usage {
+                Some(so_far) => so_far.merge(usage),
+                None => self.reply.usage = Some(usage),
+            },
+            Event::Finish(stop) => {
+                self.stop.get_or_insert(stop.into_owned());
+            }
+            Event::Fail(error) => {
+                self.failure.get_or_insert(error);
+            }
+        }
+    }
+
+    fn part(&mut self, key: u32) -> Option<&mut Part<'static>> {
+        self.parts.iter_mut().rev().find(|(own, _)| *own == key).map(|(_, part)| part)
+    }
+
+    /// The answer; an error when the stream failed or never finished.
+    pub(super) fn finish(self) -> Result<Reply<'static>, UpstreamError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let Some(stop) = self.stop else {
+            return Err(UpstreamError::new("Upstream closed the stream before its end"));
+        };
+        let mut reply = self.reply;
+        let parts = self.parts.into_iter().map(|(_, part)| part).collect();
+        reply.candidates = vec![Candidate { parts, stop }];
+        Ok(reply)
+    }
+}
+
+fn empty(part: PartKind<'_>) -> Part<'static> {
+    match part {
+        PartKind::Text => Part::Text(Text::EMPTY),
+        PartKind::Thinking => Part::Thinking(Thinking::default()),
+        PartKind::Refusal => Part::Refusal(Text::EMPTY),
+        PartKind::Call { id, name, kind } => Part::Call(Call {
+            id: id.into_owned(),
+            name: name.into_owned(),
+            kind,
+            input: Text::EMPTY,
+            signature: None,
+        }),
+    }
+}
+
+/// Tells a complete answer as a stream: one delta per part. Of several candidates the first.
+pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
+    each(Event::Start { id: reply.id.borrowed(), model: reply.model.borrowed(), created: reply.created });
+    let none = Candidate::default();
+    let candidate = reply.candidates.first().unwrap_or(&none);
+    let mut key = 0;
+    for part in &candidate.parts {
+        let (kind, text, signature): (_, _, Option<&Signature<'_>>) = match part {
+            Part::Text(text) => (PartKind::Text, text, None),
+            Part::Refusal(text) => (PartKind::Refusal, text, None),
+            Part::Thinking(thinking) => (PartKind::Thinking, &thinking.text, thinking.signature.as_ref()),
+            Part::Call(call) => {
+                let (id, name) = (call.id.borrowed(), call.name.borrowed());
+                (PartKind::Call { id, name, kind: call.kind }, &call.input, call.signature.as_ref())
+            }
+            _ => continue,
+        };
+        each(Event::PartStart { key, part: kind });
+        if !text.is_empty() {
+            each(Event::Delta { key, text: text.borrowed() });
+        }
+        if let Some(signature) = signature {
+            each(Event::Signature { key, signature: signature.clone() });
+        }
+        each(Event::PartStop { key });
+        key += 1;
+    }
+    if let Some(usage) = reply.usage {
+        each(Event::Usage(usage));
+    }
+    each(Event::Finish(candidate.stop.clone()));
+    each(Event::End);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::canonical::CallKind;
+    use crate::dialect::usage::Usage;
+
+    #[test]
+    fn an_answer_told_and_gathered_is_the_same() {
+        let thinking =
+            Thinking { text: Text::of("Now.\n"), signature: Some(Signature::Anthropic(Text::of("SIG"))) };
+        let call = Call {
+            id: Text::of("call_2"),
+            name: Text::of("add"),
+            kind: CallKind::Function,
+            input: Text::of("{\"a\":5}"),
+            signature: None,
+        };
+        let reply = Reply {
+            id: Text::of("msg_01"),
+            model: Text::of("m"),
+            created: Some(7),
+            candidates: vec![Candidate {
+                parts: vec![Part::Thinking(thinking), Part::Text(Text::of("5")), Part::Call(call)],
+                stop: Stop::ToolCall,
+            }],
+            usage: Some(Usage { prompt: Some(1), ..Usage::default() }),
+        };
+        let mut gathered = Gathered::default();
+        tell(&reply, &mut |event| gathered.take(event));
+        assert_eq!(format!("{:?}", gathered.finish().unwrap()), format!("{reply:?}"));
+    }
+
+    #[test]
+    fn a_stream_without_an_end_is_no_answer() {
+        assert!(Gathered::default().finish().is_err());
+        let mut failed = Gathered::default();
+        failed.take(Event::Finish(Stop::End));
+        failed.take(Event::Fail(UpstreamError::new("no")));
+        assert_eq!(failed.finish().unwrap_err().message, "no");
+    }
+}

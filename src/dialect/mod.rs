@@ -9,6 +9,7 @@
 //! | [`convert`] | a request, an answer or a stream of one dialect | the same in another |
 //! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
+//! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the ground the others stand on |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
@@ -17,6 +18,7 @@
 pub mod canonical;
 pub mod chat;
 pub mod convert;
+pub mod effort;
 pub mod envelope;
 pub mod errors;
 mod events;

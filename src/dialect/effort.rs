@@ -1,0 +1,324 @@
+//! How much a model is to think, in the words of each dialect (proxy-conversion.md 2.3).
+//!
+//! | effort | messages, adaptive | budget | gemini-3 level | from a budget |
+//! |---|---|---|---|---|
+//! | none | `disabled` | 0 | lowest | 0 |
+//! | minimal | low | 1024 | minimal, or low | |
+//! | low | low | 1024 | low | ≤ 1024 |
+//! | medium | medium | 8192 | medium | ≤ 8192 |
+//! | high | high | 32768 | high | ≤ 32768 |
+//! | xhigh, max | the same where known, else high | 65536 | high | more: xhigh, on messages max |
+//!
+//! Chat and responses say an effort, gemini a budget or a level, messages one or the other, by
+//! model. What a model takes is told by its name alone ([`Claude`]): the vendors publish it by name,
+//! and there is nothing else to ask between a client and its upstream.
+
+use super::canonical::{Effort, Reasoning};
+
+#[cfg(test)]
+mod tests;
+
+/// The messages API takes no smaller budget.
+pub const MIN_BUDGET: u64 = 1024;
+
+impl Effort {
+    /// Reads the word of `reasoning_effort`, `reasoning.effort`, `output_config.effort`; `None` for
+    /// a word nobody knows.
+    pub fn parse(word: &str) -> Option<Self> {
+        let all = [Self::None, Self::Minimal, Self::Low, Self::Medium, Self::High, Self::XHigh, Self::Max];
+        all.into_iter().find(|effort| effort.word().eq_ignore_ascii_case(word.trim()))
+    }
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+
+    /// The word on chat and responses, where nothing is above `xhigh`.
+    pub fn openai_word(self) -> &'static str {
+        self.min(Self::XHigh).word()
+    }
+
+    /// Tokens to think with.
+    pub fn budget(self) -> u64 {
+        match self {
+            Self::None => 0,
+            Self::Minimal | Self::Low => 1024,
+            Self::Medium => 8192,
+            Self::High => 32768,
+            Self::XHigh | Self::Max => 65536,
+        }
+    }
+
+    /// The effort that comes closest to a budget.
+    pub fn of_budget(tokens: u64) -> Self {
+        match tokens {
+            0 => Self::None,
+            1..=1024 => Self::Low,
+            1025..=8192 => Self::Medium,
+            8193..=32768 => Self::High,
+            _ => Self::XHigh,
+        }
+    }
+}
+
+impl Reasoning<'_> {
+    /// The effort that is wanted, in whatever words that was said; an effort that was named counts
+    /// before a budget. `None` when the client left it to the model.
+    pub fn wanted_effort(&self) -> Option<Effort> {
+        if self.off {
+            return Some(Effort::None);
+        }
+        self.effort.or_else(|| self.budget.map(Effort::of_budget))
+    }
+
+    /// The same as a budget: here a budget that was named counts first.
+    pub fn wanted_budget(&self) -> Option<u64> {
+        if self.off {
+            return Some(0);
+        }
+        self.budget.or_else(|| self.effort.map(Effort::budget))
+    }
+}
+
+// === messages ===
+
+/// The `thinking` of a request in the messages dialect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaudeThinking {
+    Disabled,
+    /// With the word for `output_config.effort`.
+    Adaptive {
+        effort: &'static str,
+    },
+    Enabled {
+        budget: u64,
+    },
+}
+
+/// What to send as `thinking`; `None` sends nothing.
+pub fn claude_thinking(reasoning: &Reasoning<'_>, model: Claude, max_tokens: u64) -> Option<ClaudeThinking> {
+    let effort = reasoning.wanted_effort().filter(|_| model.thinks())?;
+    if effort == Effort::None {
+        return Some(if model.always_thinks() {
+            ClaudeThinking::Adaptive { effort: Effort::Low.word() }
+        } else {
+            ClaudeThinking::Disabled
+        });
+    }
+    if model.is_adaptive() {
+        // A budget beyond every other effort is the largest there is.
+        let unbounded = reasoning.effort.is_none() && effort == Effort::XHigh;
+        return Some(ClaudeThinking::Adaptive {
+            effort: model.effort_word(if unbounded { Effort::Max } else { effort }),
+        });
+    }
+    let budget = budget_within(reasoning.wanted_budget()?, max_tokens)?;
+    Some(ClaudeThinking::Enabled { budget })
+}
+
+/// A budget as the messages API takes it: at least 1024, and less than `max_tokens`, of which it
+/// then gets 80 %. `None` when that leaves too little to think with.
+pub fn budget_within(budget: u64, max_tokens: u64) -> Option<u64> {
+    let budget = budget.max(MIN_BUDGET);
+    if budget < max_tokens {
+        return Some(budget);
+    }
+    // In this order nothing overflows; what the division loses is less than a token.
+    Some(max_tokens / 5 * 4 + max_tokens % 5 * 4 / 5).filter(|budget| *budget >= MIN_BUDGET)
+}
+
+/// What a model at a messages endpoint takes, as far as its name tells.
+///
+/// After Anthropic's public documentation ("Models overview", "Adaptive thinking", "Effort",
+/// "Structured outputs", "Migration guide"):
+///
+/// | from | |
+/// |---|---|
+/// | 3.7 | thinks, with a budget |
+/// | 4.5 | answers in the form of a JSON schema |
+/// | 4.6 | thinks adaptively; knows the effort `max` |
+/// | 4.7 | refuses budgets, and any temperature, top_p and top_k; shows its thinking only when asked; knows `xhigh` |
+/// | Fable, Mythos | the same, and cannot be kept from thinking |
+///
+/// A name of another vendor's family is taken for a model that thinks with a budget, as those
+/// vendors' messages endpoints document it. A name that tells nothing is an alias, most likely of a
+/// current model: it thinks adaptively, and is spared everything that not all current models take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claude {
+    family: Family,
+    /// Major times 100, plus minor; 0 where the name has none.
+    version: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Opus,
+    Sonnet,
+    Haiku,
+    Fable,
+    Mythos,
+    /// Claude before it had families.
+    Early,
+    Unknown,
+    /// Another vendor's.
+    Foreign,
+}
+
+/// How names of models begin that are not Claude's.
+const FOREIGN: [&str; 21] = [
+    "glm", "kimi", "moonshot", "minimax", "deepseek", "qwen", "qwq", "mimo", "doubao", "longcat", "step",
+    "ernie", "hunyuan", "gpt", "codex", "gemini", "gemma", "grok", "llama", "mistral", "devstral",
+];
+
+impl Claude {
+    /// Reads a model's name, with whatever a reseller put before and behind it
+    /// (`us.anthropic.claude-opus-4-6-v1:0`, `anthropic/claude-4.7-opus`).
+    pub fn of(model: &str) -> Self {
+        let name = model.to_ascii_lowercase();
+        let mut words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        if !words.clone().any(|word| word == "claude") {
+            let foreign = words.any(|word| FOREIGN.iter().any(|family| word.starts_with(family)));
+            return Self { family: if foreign { Family::Foreign } else { Family::Unknown }, version: 0 };
+        }
+        let words: Vec<&str> = words.skip_while(|word| *word != "claude").skip(1).collect();
+        let number = |word: &&str| word.parse::<u32>().ok().filter(|_| word.len() <= 2);
+        let at = words.iter().position(|word| number(word).is_some());
+        let major = at.and_then(|at| number(&words[at]));
+        let minor = at.and_then(|at| words.get(at + 1)).and_then(number);
+        let version = major.map_or(0, |major| major * 100 + minor.unwrap_or(0));
+        let family = words.iter().find_map(|word| match *word {
+            "opus" => Some(Family::Opus),
+            "sonnet" => Some(Family::Sonnet),
+            "haiku" => Some(Family::Haiku),
+            "fable" => Some(Family::Fable),
+            "mythos" => Some(Family::Mythos),
+            "instant" | "v1" | "v2" => Some(Family::Early),
+            _ => None,
+        });
+        let early = || if (1..300).contains(&version) { Family::Early } else { Family::Unknown };
+        Self { family: family.unwrap_or_else(early), version }
+    }
+
+    /// Whether the name says a version of at least this; families without versions are newer than all.
+    fn is_since(self, version: u32) -> bool {
+        match self.family {
+            Family::Fable | Family::Mythos => true,
+            Family::Opus | Family::Sonnet | Family::Haiku => self.version >= version,
+            Family::Early | Family::Unknown | Family::Foreign => false,
+        }
+    }
+
+    /// The name does not tell which model it is.
+    fn is_alias(self) -> bool {
+        match self.family {
+            Family::Unknown => true,
+            Family::Opus | Family::Sonnet | Family::Haiku => self.version == 0,
+            Family::Fable | Family::Mythos | Family::Early | Family::Foreign => false,
+        }
+    }
+
+    pub fn thinks(self) -> bool {
+        self.is_since(307) || self.is_alias() || self.family == Family::Foreign
+    }
+
+    /// `thinking: {"type":"adaptive"}` with `output_config.effort`, instead of a budget.
+    pub fn is_adaptive(self) -> bool {
+        self.is_since(406) || self.is_alias()
+    }
+
+    /// `thinking: {"type":"disabled"}` is refused.
+    pub fn always_thinks(self) -> bool {
+        matches!(self.family, Family::Fable | Family::Mythos)
+    }
+
+    /// Thinking comes without its text unless `thinking.display` asks for it.
+    pub fn hides_thinking(self) -> bool {
+        self.is_since(407)
+    }
+
+    /// Any temperature, top_p and top_k is refused.
+    pub fn refuses_sampling(self) -> bool {
+        self.is_since(407)
+    }
+
+    /// `output_config.format` with a schema, and `strict` tools.
+    pub fn knows_schemas(self) -> bool {
+        self.is_since(405)
+    }
+
+    fn effort_word(self, effort: Effort) -> &'static str {
+        let knows_xhigh = self.is_since(407)
+            && self.family != Family::Haiku
+            && (self.family, self.version) != (Family::Mythos, 0);
+        match effort {
+            Effort::None | Effort::Minimal | Effort::Low => "low",
+            Effort::XHigh if knows_xhigh => "xhigh",
+            Effort::Max if self.is_since(406) => "max",
+            Effort::Medium => "medium",
+            Effort::High | Effort::XHigh | Effort::Max => "high",
+        }
+    }
+
+    /// The most tokens it may answer with, for requests that do not say: the API wants a number.
+    pub fn max_tokens(self) -> u64 {
+        match (self.family, self.version) {
+            (Family::Fable | Family::Mythos, _) => 128_000,
+            (Family::Opus, 406..) => 128_000,
+            (Family::Opus | Family::Sonnet | Family::Haiku, 405..) => 64_000,
+            (Family::Opus, 400..) => 32_000,
+            (Family::Sonnet, 307..) => 64_000,
+            (Family::Opus | Family::Sonnet | Family::Haiku, 300..305) | (Family::Early, _) => 4_096,
+            _ => 8_192,
+        }
+    }
+}
+
+// === gemini ===
+
+/// What stands in gemini's `thinkingConfig` beside `includeThoughts`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GeminiThinking {
+    /// `thinkingLevel`
+    Level(&'static str),
+    /// `thinkingBudget`
+    Budget(u64),
+}
+
+/// What to ask of a gemini model; `None` leaves it to the model.
+///
+/// Ranges and levels after Google's public documentation ("Thinking"): 2.5 Pro takes 128 to 32768
+/// and cannot be switched off, 2.5 Flash 0 to 24576, 2.5 Flash-Lite 0 or 512 to 24576; from 3 on
+/// there are levels, of which only Flash models have `minimal`.
+pub fn gemini_thinking(reasoning: &Reasoning<'_>, model: &str) -> Option<GeminiThinking> {
+    let name = model.to_ascii_lowercase();
+    let generation = name.split_once("gemini-").map(|(_, rest)| rest);
+    let major = generation.and_then(|rest| rest.split(['.', '-']).next()?.parse::<u32>().ok());
+    if major.is_some_and(|major| major >= 3) {
+        let least = if name.contains("flash") { "minimal" } else { "low" };
+        return Some(GeminiThinking::Level(match reasoning.wanted_effort()? {
+            Effort::None | Effort::Minimal => least,
+            Effort::Low => "low",
+            Effort::Medium => "medium",
+            Effort::High | Effort::XHigh | Effort::Max => "high",
+        }));
+    }
+    let budget = reasoning.wanted_budget()?;
+    let is = |family: &str| generation.is_some_and(|rest| rest.starts_with(family));
+    Some(GeminiThinking::Budget(if is("2.5-pro") {
+        budget.clamp(128, 32768)
+    } else if is("2.5-flash-lite") && budget > 0 {
+        budget.clamp(512, 24576)
+    } else if is("2.5-flash") {
+        budget.min(24576)
+    } else {
+        budget
+    }))
+}

@@ -11,6 +11,7 @@
 //! policy       what the calling key may use
 //! eligibility  why a channel may not be picked now
 //! score        how good a channel is among its equals
+//! pricing      what models cost at a site, and what a request amounts to
 //! select       one channel out of those that may be picked
 //! pool         in which order the addresses of a site are tried
 //! failure      what an upstream's failure means: try another channel? cool this one, until when?
@@ -31,6 +32,7 @@ pub mod pattern;
 pub mod platform;
 pub mod policy;
 pub mod pool;
+pub mod pricing;
 pub mod rebuild;
 pub mod route;
 pub mod score;

@@ -1,0 +1,183 @@
+//! From tokens and prices to USD, with the parts that explain the sum (routing-accounting.md 16.2).
+
+use serde::Serialize;
+
+use super::catalog::{Billing, ModelPrice, Ratios};
+use super::round6;
+use crate::routing::Platform;
+
+/// What a million tokens cost at a ratio of 1.
+const USD_PER_MILLION: f64 = 2.0;
+
+/// What a request used. 0 is also unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tokens {
+    pub prompt: u64,
+    pub completion: u64,
+    pub total: u64,
+    pub cache_read: u64,
+    pub cache_creation: u64,
+    /// Whether `prompt` counts the cached tokens too; unknown counts as yes.
+    pub prompt_includes_cache: Option<bool>,
+}
+
+/// What a request costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bill {
+    pub usd: f64,
+    /// Whether the site's own prices said so; else it is the flat estimate.
+    pub is_priced: bool,
+    /// How the sum came about; only where tokens have a price.
+    pub details: Option<BillingDetails>,
+}
+
+/// The `billingDetails` of a log row.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BillingDetails {
+    /// 0: by tokens. There are none for calls.
+    pub quota_type: u8,
+    pub usage: BilledUsage,
+    pub pricing: BilledRatios,
+    pub breakdown: Breakdown,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BilledUsage {
+    pub prompt_tokens: u64,
+    pub completion_tokens: u64,
+    pub total_tokens: u64,
+    pub cache_read_tokens: u64,
+    pub cache_creation_tokens: u64,
+    /// The prompt without what was cached.
+    pub billable_prompt_tokens: u64,
+    pub prompt_tokens_include_cache: Option<bool>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BilledRatios {
+    pub model_ratio: f64,
+    pub completion_ratio: f64,
+    pub cache_ratio: f64,
+    pub cache_creation_ratio: f64,
+    pub group_ratio: f64,
+}
+
+/// USD per million tokens, and the parts of the sum.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Breakdown {
+    pub input_per_million: f64,
+    pub output_per_million: f64,
+    pub cache_read_per_million: f64,
+    pub cache_creation_per_million: f64,
+    pub input_cost: f64,
+    pub output_cost: f64,
+    pub cache_read_cost: f64,
+    pub cache_creation_cost: f64,
+    pub total_cost: f64,
+}
+
+/// What a request costs at this price; without one, what such tokens cost at the average site.
+pub fn bill(price: Option<&ModelPrice>, platform: Option<Platform>, tokens: Tokens) -> Bill {
+    match price.map(|price| (price.billing, price.group_ratio)) {
+        Some((Billing::PerToken(ratios), group)) => {
+            let details = itemised(&ratios, group, tokens);
+            Bill { usd: details.breakdown.total_cost, is_priced: true, details: Some(details) }
+        }
+        Some((Billing::PerCall(Some(price)), group)) => {
+            Bill { usd: price.usd(group), is_priced: true, details: None }
+        }
+        Some((Billing::PerCall(None), _)) | None => {
+            Bill { usd: flat_estimate(platform, tokens.settled().total), is_priced: false, details: None }
+        }
+    }
+}
+
+/// What tokens cost where no price is known: a dollar for half a million of them, for a million on Veloera.
+pub fn flat_estimate(platform: Option<Platform>, tokens: u64) -> f64 {
+    let per_usd = if platform == Some(Platform::Veloera) { 1e6 } else { 5e5 };
+    round6(tokens as f64 / per_usd)
+}
+
+/// The sum under these ratios, part by part.
+pub fn itemised(ratios: &Ratios, group: f64, tokens: Tokens) -> BillingDetails {
+    let tokens = tokens.settled();
+    let per_million = |factor: f64| round6(USD_PER_MILLION * ratios.model * factor * group);
+    let cost = |count: u64, per_million: f64| round6(count as f64 / 1e6 * per_million);
+    let input_per_million = per_million(1.0);
+    let output_per_million = per_million(ratios.completion);
+    let cache_read_per_million = per_million(ratios.cache_read);
+    let cache_creation_per_million = per_million(ratios.cache_creation);
+    let billable = tokens.billable_prompt();
+    let input_cost = cost(billable, input_per_million);
+    let output_cost = cost(tokens.completion, output_per_million);
+    let cache_read_cost = cost(tokens.cache_read, cache_read_per_million);
+    let cache_creation_cost = cost(tokens.cache_creation, cache_creation_per_million);
+    BillingDetails {
+        quota_type: 0,
+        usage: BilledUsage {
+            prompt_tokens: tokens.prompt,
+            completion_tokens: tokens.completion,
+            total_tokens: tokens.total,
+            cache_read_tokens: tokens.cache_read,
+            cache_creation_tokens: tokens.cache_creation,
+            billable_prompt_tokens: billable,
+            prompt_tokens_include_cache: tokens.prompt_includes_cache,
+        },
+        pricing: BilledRatios {
+            model_ratio: ratios.model,
+            completion_ratio: ratios.completion,
+            cache_ratio: ratios.cache_read,
+            cache_creation_ratio: ratios.cache_creation,
+            group_ratio: group,
+        },
+        breakdown: Breakdown {
+            input_per_million,
+            output_per_million,
+            cache_read_per_million,
+            cache_creation_per_million,
+            input_cost,
+            output_cost,
+            cache_read_cost,
+            cache_creation_cost,
+            total_cost: round6(input_cost + output_cost + cache_read_cost + cache_creation_cost),
+        },
+    }
+}
+
+/// USD per million tokens in and out under a group's multiplier.
+pub fn per_million(ratios: &Ratios, group: f64) -> (f64, f64) {
+    let breakdown = itemised(ratios, group, Tokens::default()).breakdown;
+    (breakdown.input_per_million, breakdown.output_per_million)
+}
+
+/// What half a million tokens each way cost (routing-accounting.md 16.4).
+pub(super) fn reference(ratios: &Ratios, group: f64) -> f64 {
+    let half_each = Tokens { prompt: 500_000, completion: 500_000, ..Tokens::default() };
+    itemised(ratios, group, half_each).breakdown.total_cost
+}
+
+// === impl Tokens ===
+
+impl Tokens {
+    /// With a total that covers both sides.
+    fn settled(self) -> Self {
+        Self { total: self.total.max(self.prompt.saturating_add(self.completion)), ..self }
+    }
+
+    /// The prompt at its full price: all there is when the sides are unknown, less what was cached.
+    fn billable_prompt(self) -> u64 {
+        let prompt = if self.prompt == 0 && self.completion == 0 { self.total } else { self.prompt };
+        match self.prompt_includes_cache {
+            Some(false) => prompt,
+            _ => prompt.saturating_sub(self.cache_read).saturating_sub(self.cache_creation),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "bill_tests.rs"]
+mod tests;

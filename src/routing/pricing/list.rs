@@ -1,0 +1,30 @@
+//! The price list an account has now.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+
+use super::catalog::Catalog;
+
+/// The price list of one account, shared by every snapshot that knows the account. Requests read it
+/// without a lock; a refresh replaces it. Empty until the site has told its prices.
+#[derive(Debug, Default)]
+pub struct PriceList(ArcSwapOption<Catalog>);
+
+impl PriceList {
+    pub fn load(&self) -> Option<Arc<Catalog>> {
+        self.0.load_full()
+    }
+
+    pub fn replace(&self, catalog: Arc<Catalog>) {
+        self.0.store(Some(catalog));
+    }
+
+    /// What a model costs at this site, to compare channels by (routing-accounting.md 16.4); `None`
+    /// when the site has not told.
+    pub fn reference_cost(&self, model: &str) -> Option<f64> {
+        let catalog = self.0.load();
+        let price = catalog.as_ref()?.price(model)?;
+        Some(price.reference_cost).filter(|cost| *cost > 0.0)
+    }
+}

@@ -1,0 +1,25 @@
+//! What models cost: the prices that sites publish, and what a request amounts to under them
+//! (routing-accounting.md 16).
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `catalog` | the price list of one site as one account sees it; look-up by model |
+//! | `read` | that list out of the answers of each kind of site |
+//! | `bill` | tokens and prices to USD, with the parts that explain the sum |
+//! | `list` | the list an account has now, for requests to read while a refresh replaces it |
+//!
+//! Amounts are USD, and estimates.
+
+pub mod bill;
+pub mod catalog;
+pub mod list;
+pub mod read;
+
+pub use bill::{Bill, BillingDetails, Tokens, bill, flat_estimate};
+pub use catalog::{Billing, CallPrice, Catalog, Labels, ModelPrice, Ratios};
+pub use list::PriceList;
+
+/// Rounded to millionths of a dollar, and never below nothing.
+pub fn round6(usd: f64) -> f64 {
+    (usd.max(0.0) * 1e6 + 0.5).floor() / 1e6
+}

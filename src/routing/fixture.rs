@@ -27,6 +27,7 @@ pub fn account(id: i64, site: Site) -> Account {
         status: AccountStatus::Active,
         balance: 0.0,
         unit_cost: None,
+        prices: Arc::default(),
         oauth: false,
     }
 }

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::pricing::PriceList;
 use crate::time::Millis;
 
 /// Counters and cooldown of one channel.
@@ -347,6 +348,8 @@ impl EndpointLive {
 pub struct LiveTable {
     channels: Mutex<HashMap<i64, Arc<ChannelLive>>>,
     endpoints: Mutex<HashMap<i64, Arc<EndpointLive>>>,
+    /// By account.
+    prices: Mutex<HashMap<i64, Arc<PriceList>>>,
 }
 
 // === impl LiveTable ===
@@ -362,6 +365,16 @@ impl LiveTable {
     pub fn endpoint(&self, id: i64, stored: impl FnOnce() -> EndpointState) -> Arc<EndpointLive> {
         let mut endpoints = locked(&self.endpoints);
         endpoints.entry(id).or_insert_with(|| Arc::new(EndpointLive::new(Some(id), stored()))).clone()
+    }
+
+    /// The account's price list; empty until its site was asked.
+    pub fn prices(&self, account: i64) -> Arc<PriceList> {
+        locked(&self.prices).entry(account).or_default().clone()
+    }
+
+    /// Forgets the prices of accounts that are gone.
+    pub fn retain_prices(&self, accounts: &HashSet<i64>) {
+        locked(&self.prices).retain(|account, _| accounts.contains(account));
     }
 
     /// Forgets what has no row any more, so that memory does not grow and a reused id starts afresh.

@@ -34,6 +34,8 @@ pub enum CostTier {
     Observed,
     /// The account's configured unit cost.
     Configured,
+    /// What the site's price list says.
+    Catalog,
     Fallback,
 }
 
@@ -77,11 +79,12 @@ impl Default for Weights {
 }
 
 /// Scores the candidates of one layer. `conditions` multiplies a channel's share by what changes from
-/// minute to minute (health, load); 1 where nothing is known.
-pub fn scores(
-    candidates: &[&Arc<Channel>],
+/// minute to minute (health, load); 1 where nothing is known. `model` is what a channel's upstream calls the model.
+pub fn scores<'m>(
+    candidates: &[&'m Arc<Channel>],
     weights: &Weights,
     policy: &Policy,
+    model: impl Fn(&'m Channel) -> &'m str,
     conditions: impl Fn(&Channel) -> f64,
 ) -> Vec<Score> {
     let mut sites: HashMap<i64, SiteRecord> = HashMap::new();
@@ -95,7 +98,7 @@ pub fn scores(
         site.success += totals.success;
         site.fail += totals.fail;
         site.latency_ms += totals.latency_ms;
-        let (cost, tier) = cost(channel, totals.success, totals.cost_nano, weights);
+        let (cost, tier) = cost(channel, || model(channel), totals.success, totals.cost_nano, weights);
         let uses = (totals.success + totals.fail).max(1);
         let value = weights.cost_weight / cost
             + weights.balance_weight * channel.account.balance
@@ -137,11 +140,19 @@ pub fn scores(
     scores
 }
 
-fn cost(channel: &Channel, success: u64, cost_nano: u64, weights: &Weights) -> (f64, CostTier) {
+fn cost<'m>(
+    channel: &Channel,
+    model: impl FnOnce() -> &'m str,
+    success: u64,
+    cost_nano: u64,
+    weights: &Weights,
+) -> (f64, CostTier) {
     let (cost, tier) = if success > 0 && cost_nano > 0 {
         (cost_nano as f64 / 1e9 / success as f64, CostTier::Observed)
     } else if let Some(configured) = channel.account.unit_cost.filter(|cost| *cost > 0.0) {
         (configured, CostTier::Configured)
+    } else if let Some(listed) = channel.account.prices.reference_cost(model()) {
+        (listed, CostTier::Catalog)
     } else {
         (weights.fallback_unit_cost, CostTier::Fallback)
     };

@@ -49,7 +49,13 @@ pub fn select<'r>(found: &Match<'r>, ask: &Ask<'r>, random: &mut dyn FnMut() -> 
             Candidates::None => None,
             Candidates::One(channel) => Some(channel),
             Candidates::Several(channels) => {
-                let scores = scores(&channels, found.weights, ask.policy, |_| 1.0);
+                let scores = scores(
+                    &channels,
+                    found.weights,
+                    ask.policy,
+                    |channel| upstream_model(channel, &asked),
+                    |_| 1.0,
+                );
                 Some(channels[drawn(&scores, random())])
             }
         },

@@ -5,6 +5,8 @@ use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 use super::*;
 use crate::routing::eligibility::Obstacle;
 use crate::routing::fixture::*;
+use crate::routing::pricing::{Billing, CallPrice, Catalog, Labels, ModelPrice};
+use crate::routing::score::CostTier;
 use crate::routing::{
     Account, AccountStatus, ChannelLive, ChannelTotals, CredentialRef, Policy, Route, Site, Weights,
 };
@@ -35,7 +37,7 @@ fn scored(
     conditions: impl Fn(&Channel) -> f64,
 ) -> Vec<Score> {
     let channels: Vec<_> = channels.iter().cloned().map(Arc::new).collect();
-    scores(&channels.iter().collect::<Vec<_>>(), weights, policy, conditions)
+    scores(&channels.iter().collect::<Vec<_>>(), weights, policy, |_| "m", conditions)
 }
 
 /// Shares in percent with two decimals.
@@ -136,6 +138,36 @@ fn an_unknown_price_with_a_high_fallback_hardly_counts() {
         with(channel(2), used(10, 0, 0, 10_000_000_000)),
     ];
     assert_eq!(percents(&scored(&channels, &weights, &Policy::default(), |_| 1.0)), [0.28, 99.72]);
+}
+
+#[test]
+fn a_cost_is_observed_else_configured_else_listed_else_assumed() {
+    let listed = |unit_cost| Account { unit_cost, ..account(1, site(1)) };
+    let channels = [
+        with(channel_of(1, listed(Some(0.5))), used(10, 0, 0, 2_000_000_000)),
+        channel_of(2, listed(Some(0.5))),
+        channel_of(3, listed(None)),
+        channel_of(4, listed(Some(0.0))),
+        channel_of(5, account(5, site(1))),
+    ];
+    let price =
+        ModelPrice::new("M", Billing::PerCall(Some(CallPrice::Flat(0.45))), vec![], Labels::default());
+    let catalog = Arc::new(Catalog::new(vec![price], vec![]));
+    for channel in &channels[..4] {
+        channel.account.prices.replace(catalog.clone());
+    }
+    let scores = scored(&channels, &Weights::default(), &Policy::default(), |_| 1.0);
+    let costs: Vec<_> = scores.iter().map(|score| (score.cost, score.tier)).collect();
+    assert_eq!(
+        costs,
+        [
+            (0.2, CostTier::Observed),
+            (0.5, CostTier::Configured),
+            (0.45, CostTier::Catalog),
+            (0.45, CostTier::Catalog),
+            (1.0, CostTier::Fallback)
+        ]
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ use hyper::http::{HeaderName, HeaderValue};
 use super::live::EndpointLive;
 use super::origin::BaseUrl;
 use super::platform::Platform;
+use super::pricing::PriceList;
 
 /// One address of a site.
 #[derive(Debug)]
@@ -55,6 +56,8 @@ pub struct Account {
     pub status: AccountStatus,
     pub balance: f64,
     pub unit_cost: Option<f64>,
+    /// What the site charges this account, as far as it has told.
+    pub prices: Arc<PriceList>,
     pub oauth: bool,
 }
 

@@ -39,6 +39,7 @@ pub async fn load(
         &channel_rows.iter().map(|row| row.id).collect(),
         &site_rows.iter().flat_map(|site| &site.endpoints).map(|row| row.id).collect::<HashSet<_>>(),
     );
+    live.retain_prices(&account_rows.iter().map(|row| row.id).collect());
     let builder = Builder::new(live, system_proxy_url);
     let sites: HashMap<i64, (&SiteRow, Arc<Site>)> = site_rows
         .iter()
@@ -192,6 +193,7 @@ impl<'a> Builder<'a> {
             },
             balance: row.balance,
             unit_cost: row.unit_cost,
+            prices: self.live.prices(row.id),
             oauth: row.oauth_provider.is_some(),
         }
     }

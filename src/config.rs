@@ -5,6 +5,9 @@
 //! so that one start shows every mistake. A `.env` file in the working directory is read first and
 //! never overrides the real environment. Names and defaults are the README's table.
 
+pub mod rule;
+pub mod runtime;
+
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -66,6 +69,8 @@ pub struct Config {
     pub proxy: ProxyConfig,
     pub proxy_log_retention_days: u32,
     pub proxy_log_prune_interval: Duration,
+    /// What the environment says of the settings an operator may save.
+    pub runtime: runtime::Values,
 }
 
 /// Which database keeps the state.
@@ -236,6 +241,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
         proxy_log_prune_interval: Duration::from_secs(
             60 * vars.integer("PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES", 30, 1, 100_000),
         ),
+        runtime: runtime::from_variables(values, &mut vars.errors, &mut vars.warnings),
     };
     vars.check_database(&config.database);
     if vars.errors.is_empty() { Ok((config, vars.warnings)) } else { Err(vars.errors) }

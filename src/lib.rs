@@ -24,7 +24,7 @@
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says
-//! time, logging, metrics
+//! time, cron, logging, metrics
 //! ```
 #![forbid(unsafe_code)]
 
@@ -32,6 +32,7 @@ pub mod admin;
 pub mod app;
 pub mod cli;
 pub mod config;
+pub mod cron;
 pub mod demo;
 pub mod dialect;
 pub mod greeting;

@@ -11,14 +11,26 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde_json::Value;
 
+use crate::config::runtime::Values;
 use crate::config::{self, Config, PLACEHOLDER_AUTH_TOKEN, PLACEHOLDER_PROXY_TOKEN};
+use crate::cron::Cron;
 use crate::dialect::judge;
 use crate::routing::Weights;
 use crate::routing::failure::Cooldown;
 use crate::time::Millis;
 
+/// The settings that, once one of them is saved, replace the retention of the configuration.
+pub const LOG_CLEANUP_KEYS: [&str; 4] = [
+    "log_cleanup_cron",
+    "log_cleanup_usage_logs_enabled",
+    "log_cleanup_program_logs_enabled",
+    "log_cleanup_retention_days",
+];
+
 /// Settings in force. Carries secrets, so it has no `Debug`.
 pub struct Settings {
+    /// Every runtime setting as it holds; the fields below are what requests read of them.
+    pub values: Values,
     pub auth_token: String,
     pub proxy_token: String,
     pub admin_ip_allowlist: AllowList,
@@ -31,6 +43,16 @@ pub struct Settings {
     pub judge: judge::Rules,
     /// `globalAllowedModels`; empty allows all.
     pub allowed_models: Vec<String>,
+    pub log_cleanup: LogCleanup,
+}
+
+/// What becomes of old logs (data.md C, log cleanup switch-over).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogCleanup {
+    /// Nothing was ever saved: the log of requests is pruned now and then.
+    Retention { days: u32 },
+    /// As an operator saved it, at the times of a schedule.
+    Scheduled { cron: Cron, usage: bool, program: bool, days: u32 },
 }
 
 /// Who may use the admin interface. A list whose entries are all unreadable admits nobody.
@@ -45,6 +67,12 @@ impl AllowList {
         Self { active: !networks.is_empty(), networks }
     }
 
+    /// Entries as saved. One that cannot be read admits nobody.
+    pub fn of(entries: &[String]) -> Self {
+        let networks = entries.iter().filter_map(|entry| config::parse_network(entry)).collect();
+        Self { active: !entries.is_empty(), networks }
+    }
+
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let holds = |address| crate::http::address::is_in(address, &self.networks);
@@ -54,56 +82,70 @@ impl AllowList {
     }
 }
 
+impl LogCleanup {
+    /// The settings of the schedule. While none of them is saved, `values` shows the retention in
+    /// their place.
+    fn of(config: &Config, saved: &HashMap<String, String>, values: &mut Values) -> Self {
+        let is_saved = LOG_CLEANUP_KEYS.iter().any(|key| saved.contains_key(*key));
+        let days = config.proxy_log_retention_days;
+        if !is_saved {
+            if days > 0 {
+                values.set("log_cleanup_usage_logs_enabled", true.into());
+                values.set("log_cleanup_program_logs_enabled", false.into());
+                values.set("log_cleanup_retention_days", days.into());
+            }
+            return Self::Retention { days };
+        }
+        match Cron::parse(values.text("log_cleanup_cron")) {
+            Ok(cron) => Self::Scheduled {
+                cron,
+                usage: values.flag("log_cleanup_usage_logs_enabled"),
+                program: values.flag("log_cleanup_program_logs_enabled"),
+                days: u32::try_from(values.count("log_cleanup_retention_days")).unwrap_or(u32::MAX),
+            },
+            // Stored and sent schedules are checked, so this one is the environment's.
+            Err(_) => Self::Retention { days },
+        }
+    }
+}
+
 impl Settings {
     /// Saved rows (name to JSON text, secrets opened) over the configuration.
     pub fn new(config: &Config, saved: &HashMap<String, String>) -> Self {
-        let saved = Saved(saved);
-        let defaults = &config.proxy;
-        let cap = saved
-            .number("token_router_failure_cooldown_max_sec")
-            .filter(|seconds| *seconds >= 1.0)
-            .map_or(defaults.failure_cooldown_max, Duration::from_secs_f64)
-            .min(Duration::from_secs(2_592_000));
-        let keywords = saved.texts("proxy_error_keywords").unwrap_or_else(|| defaults.error_keywords.clone());
+        let mut values = Values::new(config, saved);
+        let log_cleanup = LogCleanup::of(config, saved, &mut values);
+        let secret = |name: &str, default: &str| -> String {
+            let saved = saved.get(name).and_then(|text| serde_json::from_str::<String>(text).ok());
+            saved.filter(|text| !text.is_empty()).unwrap_or_else(|| default.to_owned())
+        };
+        let keywords = values.texts("proxy_error_keywords");
+        let weight =
+            |name: &str| values.get("routing_weights").get(name).and_then(Value::as_f64).unwrap_or(0.0);
         Self {
-            auth_token: saved.secret("auth_token").unwrap_or_else(|| config.auth_token.clone()),
-            proxy_token: saved.secret("proxy_token").unwrap_or_else(|| config.proxy_token.clone()),
-            admin_ip_allowlist: match saved.texts("admin_ip_allowlist") {
-                None => AllowList::new(config.admin_ip_allowlist.clone()),
-                Some(entries) => AllowList {
-                    active: !entries.is_empty(),
-                    networks: entries.iter().filter_map(|entry| config::parse_network(entry)).collect(),
-                },
-            },
-            system_proxy_url: match saved.value("system_proxy_url") {
-                Some(Value::String(url)) => Some(url).filter(|url| !url.trim().is_empty()),
-                _ => config.system_proxy_url.clone(),
-            },
+            auth_token: secret("auth_token", &config.auth_token),
+            proxy_token: secret("proxy_token", &config.proxy_token),
+            admin_ip_allowlist: AllowList::of(&values.texts("admin_ip_allowlist")),
+            system_proxy_url: Some(values.text("system_proxy_url").to_owned()).filter(|url| !url.is_empty()),
             weights: Weights {
-                base_weight_factor: saved.weight("baseWeightFactor", defaults.base_weight_factor),
-                value_score_factor: saved.weight("valueScoreFactor", defaults.value_score_factor),
-                cost_weight: saved.weight("costWeight", defaults.cost_weight),
-                balance_weight: saved.weight("balanceWeight", defaults.balance_weight),
-                usage_weight: saved.weight("usageWeight", defaults.usage_weight),
-                fallback_unit_cost: saved
-                    .number("routing_fallback_unit_cost")
-                    .filter(|cost| *cost > 0.0)
-                    .unwrap_or(defaults.fallback_unit_cost)
-                    .max(1e-6),
+                base_weight_factor: weight("baseWeightFactor"),
+                value_score_factor: weight("valueScoreFactor"),
+                cost_weight: weight("costWeight"),
+                balance_weight: weight("balanceWeight"),
+                usage_weight: weight("usageWeight"),
+                fallback_unit_cost: values.number("routing_fallback_unit_cost"),
             },
-            cooldown: Cooldown { base_ms: millis(defaults.failure_cooldown), max_ms: millis(cap) },
-            first_byte_timeout: saved
-                .number("proxy_first_byte_timeout_sec")
-                .filter(|seconds| *seconds >= 0.0)
-                .map_or(defaults.first_byte_timeout, |seconds| Duration::from_secs(seconds as u64)),
+            cooldown: Cooldown {
+                base_ms: millis(config.proxy.failure_cooldown),
+                max_ms: millis(Duration::from_secs(values.count("token_router_failure_cooldown_max_sec"))),
+            },
+            first_byte_timeout: Duration::from_secs(values.count("proxy_first_byte_timeout_sec")),
             judge: judge::Rules::new(
                 keywords.iter().map(String::as_str),
-                match saved.value("proxy_empty_content_fail_enabled") {
-                    Some(Value::Bool(enabled)) => enabled,
-                    _ => defaults.empty_content_fail,
-                },
+                values.flag("proxy_empty_content_fail_enabled"),
             ),
-            allowed_models: saved.texts("global_allowed_models").unwrap_or_default(),
+            allowed_models: values.texts("global_allowed_models"),
+            log_cleanup,
+            values,
         }
     }
 
@@ -118,38 +160,4 @@ impl Settings {
 
 fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
-}
-
-/// Saved rows, read tolerantly.
-struct Saved<'a>(&'a HashMap<String, String>);
-
-impl Saved<'_> {
-    fn value(&self, name: &str) -> Option<Value> {
-        serde_json::from_str(self.0.get(name)?).ok()
-    }
-
-    fn number(&self, name: &str) -> Option<f64> {
-        self.value(name)?.as_f64().filter(|number| number.is_finite() && number.abs() < 1e15)
-    }
-
-    fn secret(&self, name: &str) -> Option<String> {
-        self.value(name)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
-    }
-
-    /// A list of texts: a JSON array, or one text split at commas and line ends.
-    fn texts(&self, name: &str) -> Option<Vec<String>> {
-        let entries: Vec<String> = match self.value(name)? {
-            Value::Array(items) => items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect(),
-            Value::String(text) => text.split([',', '\n']).map(str::to_owned).collect(),
-            _ => return None,
-        };
-        Some(entries.iter().map(|entry| entry.trim().to_owned()).filter(|entry| !entry.is_empty()).collect())
-    }
-
-    fn weight(&self, member: &str, default: f64) -> f64 {
-        self.value("routing_weights")
-            .and_then(|weights| weights.get(member)?.as_f64())
-            .filter(|weight| *weight >= 0.0)
-            .unwrap_or(default)
-    }
 }

@@ -3,6 +3,7 @@
 //! | file | resource |
 //! |---|---|
 //! | `auth` | who may come in; the change of the admin token |
+//! | `runtime_settings`, `runtime_input` | what an operator changes while the service runs, and the reading of it |
 //! | `sites`, `site_batch`, `site_models`, `site_input` | sites: their routes, batch, models, the reading of their fields |
 //! | `site_url`, `presets`, `detect` | addresses, vendors' addresses, what an address tells |
 //! | `accounts`, `account_create`, `account_update`, `account_models` | accounts by what is done with them |
@@ -43,6 +44,8 @@ mod route_fill;
 mod route_input;
 mod route_view;
 mod routes;
+mod runtime_input;
+mod runtime_settings;
 mod secrets;
 mod site_batch;
 mod site_input;
@@ -75,6 +78,8 @@ pub fn routes() -> Vec<Route> {
         public(Method::GET, "/api/desktop/health", health),
         admin(Method::GET, "/api/settings/auth/info", auth::info),
         admin(Method::POST, "/api/settings/auth/change", auth::change),
+        admin(Method::GET, "/api/settings/runtime", runtime_settings::get),
+        admin(Method::PUT, "/api/settings/runtime", runtime_settings::put),
         admin(Method::GET, "/api/sites", sites::list),
         admin(Method::POST, "/api/sites", sites::create),
         admin(Method::GET, "/api/sites/presets", sites::list_presets),

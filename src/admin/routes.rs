@@ -15,7 +15,7 @@ use super::tasks::queued;
 use super::{guard, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
-use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
+use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::jobs::{model_refresh, rebuild};
 use crate::limits::bucket;
 use crate::store::route_edits::{self, Along};
@@ -152,13 +152,18 @@ pub async fn rebuild(app: Arc<App>, mut request: Request) -> Result<Response> {
         let answer = json!({ "success": true, "refresh": refresh, "rebuild": counts });
         return Ok(http::json(StatusCode::OK, &answer));
     }
+    Ok(queued(&start_refresh(&app, "route")))
+}
+
+/// Asks all accounts for their models and rebuilds, as a task of this type.
+pub fn start_refresh(app: &Arc<App>, kind: &'static str) -> Started {
     let spec = Spec {
-        kind: "route",
+        kind,
         title: "Refresh models and rebuild routes".to_owned(),
         dedupe_key: Some(REFRESH_KEY.to_owned()),
     };
     let work = app.clone();
-    Ok(queued(&app.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })))
+    app.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })
 }
 
 async fn refresh_task(app: &Arc<App>, progress: &Progress) -> Outcome {

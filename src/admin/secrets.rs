@@ -48,6 +48,27 @@ pub fn is_proxy_echo(sent: &str, stored: Option<&str>) -> bool {
     stored.is_some_and(|stored| sent != stored && sent == mask_proxy_url(stored))
 }
 
+/// Where a message goes, less what may be a key: who knows the path of a webhook may use it.
+pub fn mask_target(url: &str) -> Cow<'_, str> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Cow::Owned(mask(url)) };
+    let host_end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, target) = rest.split_at(host_end);
+    let (user, host) = match authority.rsplit_once('@') {
+        Some((_, host)) => ("****@", host),
+        None => ("", authority),
+    };
+    match target {
+        "" | "/" if user.is_empty() => Cow::Borrowed(url),
+        "" | "/" => Cow::Owned(format!("{scheme}://{user}{host}{target}")),
+        _ => Cow::Owned(format!("{scheme}://{user}{host}/****")),
+    }
+}
+
+/// Whether `sent` is what [`mask_target`] shows of the stored address.
+pub fn is_target_echo(sent: &str, stored: &str) -> bool {
+    !stored.is_empty() && sent != stored && sent == mask_target(stored)
+}
+
 /// Custom headers as shown: a value is masked when its header's name says that it authenticates.
 pub fn mask_headers(canonical: &str) -> String {
     let Some(mut headers) = parse_headers(canonical) else { return String::new() };
@@ -153,6 +174,24 @@ mod tests {
         assert!(is_proxy_echo("http://u:****@p.example", Some("http://u:secret@p.example")));
         assert!(is_proxy_echo("http://****@p.example", Some("http://an-api-key@p.example")));
         assert!(!is_proxy_echo("http://u:other@p.example", Some("http://u:secret@p.example")));
+    }
+
+    #[test]
+    fn where_messages_go_hides_the_path() {
+        for (url, shown) in [
+            ("https://hooks.example/services/T0/B0/secret", "https://hooks.example/****"),
+            ("https://hooks.example?key=secret", "https://hooks.example/****"),
+            ("https://user:pass@hooks.example:8443/x", "https://****@hooks.example:8443/****"),
+            ("https://user:pass@hooks.example", "https://****@hooks.example"),
+            ("https://hooks.example/", "https://hooks.example/"),
+            ("not-an-address", "not-****ress"),
+            ("", ""),
+        ] {
+            assert_eq!(mask_target(url), shown);
+        }
+        assert!(is_target_echo("https://h.example/****", "https://h.example/secret"));
+        assert!(!is_target_echo("https://h.example/", "https://h.example/"));
+        assert!(!is_target_echo("", ""));
     }
 
     #[test]

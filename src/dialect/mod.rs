@@ -10,6 +10,7 @@
 //! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
+//! | [`payload_rules`] | an operator's rules for request bodies | the same in one form, or what is wrong |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the ground the others stand on |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
@@ -29,6 +30,7 @@ pub mod literal;
 pub mod messages;
 pub mod names;
 pub mod observe;
+pub mod payload_rules;
 pub mod responses;
 pub mod signature;
 pub mod sse;

@@ -21,7 +21,9 @@ pub mod retention;
 pub mod schedule;
 pub mod tasks;
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::app::App;
@@ -30,6 +32,8 @@ use schedule::{Job, Pass, When};
 
 /// How often all accounts are asked for their models.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(3600);
+/// How often the schedule of the log cleanup is looked at.
+const CLEANUP_LOOK: Duration = Duration::from_secs(5);
 
 /// Everything the service does by itself.
 pub fn all(app: &Arc<App>) -> Vec<Job> {
@@ -38,6 +42,7 @@ pub fn all(app: &Arc<App>) -> Vec<Job> {
         job(app, "route rebuild", When::AtStart, rebuild_routes),
         job(app, "model refresh", When::Every(REFRESH_INTERVAL), refresh_models),
         job(app, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
+        log_cleanup(app),
         job(app, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ]
 }
@@ -51,6 +56,26 @@ where
     Job { name, when, droppable: true, run: Box::new(move || Box::pin(run(app.clone()))) }
 }
 
+/// Looks often whether a time of the operator's schedule has passed since the last look: a schedule may
+/// change at any moment, and then the next look goes by the new one.
+fn log_cleanup(app: &Arc<App>) -> Job {
+    let app = app.clone();
+    let looked = AtomicI64::new(now_ms());
+    let run = move || -> Pin<Box<dyn Future<Output = Pass> + Send>> {
+        let (app, now) = (app.clone(), now_ms());
+        let since = looked.swap(now, Ordering::Relaxed);
+        Box::pin(async move {
+            let settings = app.settings.load_full();
+            let zone = &app.config.time_zone;
+            let cleaned =
+                retention::clean_when_due(&app.store, &settings.log_cleanup, zone, since, now).await;
+            let cleaned = cleaned.map_err(|error| error.to_string())?;
+            Ok(cleaned.map(|(usage, program)| format!("{usage} log row(s), {program} event(s) deleted")))
+        })
+    };
+    Job { name: "log cleanup", when: When::Every(CLEANUP_LOOK), droppable: true, run: Box::new(run) }
+}
+
 async fn rebuild_routes(app: Arc<App>) -> Pass {
     let counts = rebuild::rebuild(&app).await.map_err(|error| error.to_string())?;
     Ok(counts.changed().then(|| format!("{counts:?}")))
@@ -62,8 +87,8 @@ async fn refresh_models(app: Arc<App>) -> Pass {
 }
 
 async fn prune_proxy_logs(app: Arc<App>) -> Pass {
-    let days = app.config.proxy_log_retention_days;
-    let pruned = retention::prune_proxy_logs(&app.store, days, now_ms()).await;
+    let settings = app.settings.load_full();
+    let pruned = retention::prune_proxy_logs(&app.store, &settings.log_cleanup, now_ms()).await;
     let pruned = pruned.map_err(|error| error.to_string())?;
     Ok((pruned > 0).then(|| format!("{pruned} row(s) deleted")))
 }

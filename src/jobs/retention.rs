@@ -1,23 +1,54 @@
-//! Forgetting old proxy log rows (routing-accounting.md 18.2).
+//! Forgetting old rows (routing-accounting.md 18.2, data.md C).
 //!
-//! At start and at each PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES, rows older than
-//! PROXY_LOG_RETENTION_DAYS go, a chunk per transaction, so that the writer is never held up.
+//! Either or: while no setting of the log cleanup is saved, log rows older than
+//! PROXY_LOG_RETENTION_DAYS go at start and at each PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES. Once
+//! one is, the schedule an operator saved takes over: then usage is the log of requests, program the
+//! events and check-ins. A chunk per transaction, so that the writer is never held up.
 
-use crate::store::{self, Store, proxy_logs};
+use crate::settings::LogCleanup;
+use crate::store::{self, Store, events, proxy_logs};
 use crate::time::Millis;
 
 const DAY_MS: Millis = 86_400_000;
 
-/// Deletes the rows that are older than `days` days of 24 hours before `now`; 0 days keeps all.
-/// Gives how many went.
-pub async fn prune_proxy_logs(store: &Store, days: u32, now: Millis) -> store::Result<u64> {
+/// Deletes the log rows that are older than the retention, unless a schedule has taken over. Gives how
+/// many went.
+pub async fn prune_proxy_logs(store: &Store, cleanup: &LogCleanup, now: Millis) -> store::Result<u64> {
+    match cleanup {
+        LogCleanup::Retention { days } => prune(store, *days, now).await,
+        LogCleanup::Scheduled { .. } => Ok(0),
+    }
+}
+
+/// Does what the schedule says when a time of it lies after `since` and not after `now`. Gives how many
+/// rows of the log and of the program's own went.
+pub async fn clean_when_due(
+    store: &Store,
+    cleanup: &LogCleanup,
+    zone: &jiff::tz::TimeZone,
+    since: Millis,
+    now: Millis,
+) -> store::Result<Option<(u64, u64)>> {
+    let LogCleanup::Scheduled { cron, usage, program, days } = cleanup else { return Ok(None) };
+    if cron.next_after(since, zone).is_none_or(|at| at > now) {
+        return Ok(None);
+    }
+    let of_usage = if *usage { prune(store, *days, now).await? } else { 0 };
+    let of_program = match cutoff(*days, now) {
+        Some(cutoff) if *program => events::prune(store, cutoff).await?,
+        _ => 0,
+    };
+    Ok(Some((of_usage, of_program)))
+}
+
+async fn prune(store: &Store, days: u32, now: Millis) -> store::Result<u64> {
     match cutoff(days, now) {
         Some(cutoff) => proxy_logs::prune(store, cutoff).await,
         None => Ok(0),
     }
 }
 
-/// Rows strictly older than this go.
+/// Rows strictly older than this go; 0 days keep all.
 fn cutoff(days: u32, now: Millis) -> Option<Millis> {
     (days > 0).then(|| now - Millis::from(days) * DAY_MS)
 }

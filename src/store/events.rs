@@ -157,3 +157,12 @@ pub async fn mark_all_read(store: &Store) -> Result<()> {
 pub async fn delete_all(store: &Store) -> Result<()> {
     store.batch(vec![Statement::new("DELETE FROM events", Vec::new())]).await.map(drop)
 }
+
+/// Deletes events and check-ins older than the cutoff; returns how many went.
+pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
+    let old = |table: &str| {
+        Statement::new(format!("DELETE FROM {table} WHERE created_at < ?"), vec![cutoff.into()])
+    };
+    let outcomes = store.batch(vec![old("events"), old("checkin_logs")]).await?;
+    Ok(outcomes.iter().map(|outcome| outcome.rows).sum())
+}

@@ -1,0 +1,125 @@
+//! `/api/settings/runtime`: what an operator may change while the service runs (admin-ops.md 3).
+//!
+//! A change is read whole before anything of it holds; then one transaction stores it with its event,
+//! and the answer comes when it is in force.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value};
+
+use super::errors::Result;
+use super::input::Fields;
+use super::runtime_input::{self, Change};
+use super::{routes, secrets};
+use crate::app::App;
+use crate::config::rule::Rule;
+use crate::config::runtime::SETTINGS;
+use crate::http::{self, Request, Response};
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::settings;
+use crate::time::now_ms;
+
+/// The longest value an event repeats.
+const MAX_EVENT_VALUE: usize = 120;
+
+/// `GET /api/settings/runtime`
+pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &shown(&app, &request)))
+}
+
+/// `PUT /api/settings/runtime`
+pub async fn put(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let change = runtime_input::read(&fields, &app.settings.load().values, request.client_ip)?;
+    if !change.is_empty() {
+        save(&app, &change).await?;
+    }
+    let mut answer = shown(&app, &request);
+    answer.insert("success".to_owned(), true.into());
+    answer.insert("message".to_owned(), message(&change).into());
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+async fn save(app: &Arc<App>, change: &Change) -> Result<()> {
+    let now = now_ms();
+    let mut statements = Vec::new();
+    for (key, value) in change.stored() {
+        statements.push(settings::put_statement(&app.store, key, &value.to_string(), now)?);
+    }
+    if let Some(event) = event(change) {
+        statements.push(event.insert(now));
+    }
+    app.store.batch(statements).await?;
+    app.reload_settings().await?;
+    if change.touches(&["system_proxy_url", "routing_weights", "routing_fallback_unit_cost"]) {
+        app.publish().await?;
+    }
+    if change.touches(&["global_allowed_models", "global_blocked_brands"]) {
+        routes::start_refresh(app, "maintenance");
+    }
+    Ok(())
+}
+
+/// Every setting as it holds, secrets masked.
+fn shown(app: &App, request: &Request) -> Map<String, Value> {
+    let settings = app.settings.load();
+    let mut shown = Map::new();
+    for setting in SETTINGS {
+        let value = settings.values.get(setting.key);
+        let text = value.as_str().unwrap_or_default();
+        let (field, value) = match setting.rule {
+            Rule::Secret | Rule::ProxyToken => {
+                (format!("{}Masked", setting.field), secrets::mask(text).into())
+            }
+            Rule::Proxy => (setting.field.to_owned(), secrets::mask_proxy_url(text).into()),
+            Rule::Target => (setting.field.to_owned(), secrets::mask_target(text).into()),
+            _ => (setting.field.to_owned(), value.clone()),
+        };
+        shown.insert(field, value);
+    }
+    shown.insert("currentAdminIp".to_owned(), request.client_ip.to_string().into());
+    shown.insert("serverTimeZone".to_owned(), app.config.time_zone_name.as_str().into());
+    shown.insert("credentialSecretWeak".to_owned(), app.config.credential_secret_weak.into());
+    shown
+}
+
+fn message(change: &Change) -> &'static str {
+    if change.changed().next().is_none() {
+        "Nothing changed"
+    } else if change.turns_on("proxy_debug_capture_bodies") {
+        "Settings saved. Debug traces now keep request and answer bodies, which hold your users' data."
+    } else {
+        "Settings saved"
+    }
+}
+
+/// What the operators' list says of a change: its items, secrets by name only.
+fn event(change: &Change) -> Option<NewEvent> {
+    let items: Vec<String> =
+        change.changed().map(|(setting, value)| item(setting.field, setting.rule, value)).collect();
+    let mut keys = change.changed().map(|(setting, _)| setting.key);
+    let kind = match (keys.next()?, keys.next()) {
+        ("checkin_cron", None) => "checkin",
+        ("balance_refresh_cron", None) => "balance",
+        ("proxy_token", None) => "proxy",
+        _ => "status",
+    };
+    Some(NewEvent {
+        kind,
+        title: "Settings changed".to_owned(),
+        message: Some(items.join("; ")),
+        level: EventLevel::Info,
+        related_id: None,
+        related_type: Some("settings"),
+    })
+}
+
+fn item(field: &str, rule: Rule, value: &Value) -> String {
+    let is_secret = matches!(rule, Rule::Secret | Rule::ProxyToken | Rule::Proxy | Rule::Target);
+    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if is_secret || text.chars().count() > MAX_EVENT_VALUE {
+        return field.to_owned();
+    }
+    format!("{field}: {}", if text.is_empty() { "(empty)" } else { &text })
+}

@@ -1,0 +1,259 @@
+//! What a runtime setting may be: read strictly as an operator sends it, tolerantly as it is stored,
+//! and as text from the environment (admin-ops.md 3, data.md C).
+
+use serde_json::{Map, Value, json};
+
+use super::parse_network;
+use crate::cron::Cron;
+use crate::dialect::payload_rules;
+use crate::routing::OutboundProxy;
+
+/// 30 days: no cooldown is longer.
+const MAX_COOLDOWN_SEC: f64 = 2_592_000.0;
+/// The cheapest a unit may be assumed to be.
+const MIN_UNIT_COST: f64 = 1e-6;
+/// The public address of the chat-bot API.
+pub const BOT_API: &str = "https://api.telegram.org";
+/// The members of the routing weights.
+pub const WEIGHTS: [&str; 5] =
+    ["baseWeightFactor", "valueScoreFactor", "costWeight", "balanceWeight", "usageWeight"];
+
+/// The kind of a setting's value. Every reader gives the value in one form: trimmed, whole numbers as
+/// integers, lists as arrays of texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    Flag,
+    /// A whole number of this range; fractions are dropped first.
+    Integer(i64, i64),
+    /// Seconds above zero; more than 30 days counts as 30 days.
+    CooldownCap,
+    /// A number above zero.
+    UnitCost,
+    Text,
+    /// Text that is shown masked.
+    Secret,
+    Schedule,
+    Choice(&'static [&'static str]),
+    /// Texts in an array or in one text, split at commas and line ends; order and repetitions stay.
+    Words,
+    /// Texts in an array, each once.
+    List,
+    /// Addresses and networks, in an array or in one text.
+    Networks,
+    /// The address of an outbound proxy; blank for none.
+    Proxy,
+    /// What clients authenticate with.
+    ProxyToken,
+    /// Where notifications go; checked when its channel is on. May hold a key in its path.
+    Target,
+    /// The address of a bot API; blank for the public one.
+    BotApi,
+    /// The id of a topic: digits in a text, or blank.
+    Topic,
+    Weights,
+    /// How bodies are rewritten on their way to an upstream (admin-ops.md 4); null for not at all.
+    PayloadRules,
+}
+
+impl Rule {
+    /// Reads what an operator sent; the error is what was expected instead. `current` is what holds.
+    pub fn sent(self, value: &Value, current: &Value) -> Result<Value, String> {
+        let text = || value.as_str().map(str::trim).ok_or_else(|| "string".to_owned());
+        match self {
+            Self::Flag => value.as_bool().map(Value::from).ok_or_else(|| "boolean".to_owned()),
+            Self::Integer(min, max) => {
+                let whole = number(value).map(f64::trunc);
+                let fits = whole.filter(|number| (min as f64..=max as f64).contains(number));
+                fits.map(|number| (number as i64).into()).ok_or_else(|| integer_of(min, max))
+            }
+            Self::CooldownCap => number(value)
+                .filter(|seconds| *seconds > 0.0)
+                .map(|seconds| (seconds.trunc().clamp(1.0, MAX_COOLDOWN_SEC) as i64).into())
+                .ok_or_else(|| "number above 0".to_owned()),
+            Self::UnitCost => number(value)
+                .filter(|cost| *cost > 0.0)
+                .map(|cost| shortest(cost.max(MIN_UNIT_COST)))
+                .ok_or_else(|| "number above 0".to_owned()),
+            Self::Text | Self::Secret | Self::Target => {
+                // A line end in what becomes a header or a mail would begin another one.
+                let text = text()?;
+                let is_plain = !text.contains(char::is_control);
+                is_plain.then(|| text.into()).ok_or_else(|| "string without control characters".to_owned())
+            }
+            Self::Schedule => {
+                let schedule = text()?;
+                let read = Cron::parse(schedule);
+                read.map(|_| schedule.into()).map_err(|why| format!("cron expression: {why}"))
+            }
+            Self::Choice(choices) => {
+                let chosen = text()?;
+                let known = choices.contains(&chosen);
+                known.then(|| chosen.into()).ok_or_else(|| format!("one of {}", choices.join(", ")))
+            }
+            Self::Words => {
+                words(value).map(Value::from).ok_or_else(|| "string or array of strings".to_owned())
+            }
+            Self::List => match value {
+                Value::Array(_) => list(value).ok_or_else(|| "array of strings".to_owned()),
+                _ => Err("array of strings".to_owned()),
+            },
+            Self::Networks => {
+                let entries = words(value).ok_or("array of addresses and networks, or a text of them")?;
+                match entries.iter().find(|entry| parse_network(entry).is_none()) {
+                    Some(bad) => Err(format!("addresses and CIDR networks; {bad} is neither")),
+                    None => Ok(entries.into()),
+                }
+            }
+            Self::Proxy => {
+                let url = text()?.trim_end_matches('/');
+                if !url.is_empty() {
+                    OutboundProxy::parse(url).map_err(|why| format!("the address of a proxy: {why}"))?;
+                }
+                Ok(url.into())
+            }
+            Self::ProxyToken => {
+                let token = text()?;
+                let fits = token.starts_with("sk-")
+                    && (6..=512).contains(&token.len())
+                    && token.bytes().all(|byte| byte.is_ascii_graphic());
+                fits.then(|| token.into()).ok_or_else(|| {
+                    "string that begins with sk-, of 6 to 512 visible ASCII characters without blanks"
+                        .to_owned()
+                })
+            }
+            Self::BotApi => match text()?.trim_end_matches('/') {
+                "" => Ok(BOT_API.into()),
+                url if is_web_address(url) => Ok(url.into()),
+                _ => Err("http or https address, or an empty string".to_owned()),
+            },
+            Self::Topic => {
+                let topic = text()?;
+                let digits = topic.bytes().all(|byte| byte.is_ascii_digit());
+                let fits = topic.is_empty() || (digits && !topic.starts_with('0') && topic.len() < 20);
+                fits.then(|| topic.into())
+                    .ok_or_else(|| "positive whole number in a string, or an empty one".to_owned())
+            }
+            Self::Weights => match value {
+                Value::Object(given) => Ok(weights(given, current)),
+                _ => Err("object of numbers".to_owned()),
+            },
+            Self::PayloadRules => payload_rules::normal(value).map_err(|why| format!("usable rules: {why}")),
+        }
+    }
+
+    /// Reads a stored value; what it cannot be is ignored. `default` is what holds without it.
+    pub fn stored(self, value: &Value, default: &Value) -> Option<Value> {
+        match self {
+            // Older versions stored some lists as the text of one.
+            Self::Words | Self::List => match value.as_str().map(serde_json::from_str) {
+                Some(Ok(inner @ Value::Array(_))) => list_or_words(self, &inner),
+                _ => list_or_words(self, value),
+            },
+            // An entry that cannot be read must not open the list to everyone: it stays, and admits nobody.
+            Self::Networks => words(value).map(Value::from),
+            Self::Secret | Self::ProxyToken | Self::Target | Self::Proxy => {
+                value.as_str().map(|text| text.trim().into())
+            }
+            _ => self.sent(value, default).ok(),
+        }
+    }
+
+    /// Reads a variable of the environment, with a remark when it had to be moved into its range.
+    pub fn variable(self, text: &str) -> Result<(Value, Option<String>), String> {
+        let value = match self {
+            Self::Flag => match text.to_ascii_lowercase().as_str() {
+                "1" | "true" | "yes" | "on" => Value::Bool(true),
+                "0" | "false" | "no" | "off" => Value::Bool(false),
+                _ => {
+                    let remark = format!("`{text}` is neither true nor false, taken as false");
+                    return Ok((Value::Bool(false), Some(remark)));
+                }
+            },
+            Self::Integer(min, max) => {
+                let number = number(&text.into()).ok_or_else(|| format!("`{text}` is not a number"))?.trunc();
+                let moved = number.clamp(min as f64, max as f64);
+                let remark =
+                    (moved != number).then(|| format!("{text} is outside {min}..{max}, taken as {moved}"));
+                return Ok(((moved as i64).into(), remark));
+            }
+            Self::PayloadRules => {
+                serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?
+            }
+            _ => text.into(),
+        };
+        let read = self.sent(&value, &Value::Null);
+        // What a variable holds may be a secret, so it is not repeated.
+        read.map(|value| (value, None)).map_err(|expected| format!("expected {expected}"))
+    }
+}
+
+/// Whether an address is one that HTTP reaches.
+pub fn is_web_address(url: &str) -> bool {
+    let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    rest.is_some_and(|rest| {
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+        !host.is_empty()
+            && !host.starts_with(':')
+            && !url.contains(|c: char| c.is_whitespace() || c.is_control())
+    })
+}
+
+/// A number, or a text of one.
+fn number(value: &Value) -> Option<f64> {
+    let number = match value {
+        Value::String(text) => text.trim().parse().ok(),
+        other => other.as_f64(),
+    };
+    number.filter(|number: &f64| number.is_finite())
+}
+
+fn integer_of(min: i64, max: i64) -> String {
+    match max {
+        i64::MAX.. => format!("integer of at least {min}"),
+        _ => format!("integer from {min} to {max}"),
+    }
+}
+
+/// `1`, not `1.0`.
+fn shortest(number: f64) -> Value {
+    if number.fract() == 0.0 && number.abs() < 1e15 { (number as i64).into() } else { number.into() }
+}
+
+fn words(value: &Value) -> Option<Vec<String>> {
+    let texts: Vec<&str> = match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().map(Value::as_str).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let parts = texts.iter().flat_map(|text| text.split([',', '\n'])).map(str::trim);
+    Some(parts.filter(|part| !part.is_empty()).map(str::to_owned).collect())
+}
+
+fn list(value: &Value) -> Option<Value> {
+    let mut texts: Vec<&str> = Vec::new();
+    for item in value.as_array()? {
+        let text = item.as_str()?.trim();
+        if !text.is_empty() && !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    Some(json!(texts))
+}
+
+fn list_or_words(rule: Rule, value: &Value) -> Option<Value> {
+    if rule == Rule::Words { words(value).map(Value::from) } else { list(value) }
+}
+
+/// What holds, with every usable given weight in its place.
+fn weights(given: &Map<String, Value>, current: &Value) -> Value {
+    let weight = |name: &str| {
+        let new = given.get(name).and_then(Value::as_f64).filter(|weight| *weight >= 0.0);
+        new.map_or_else(|| current.get(name).cloned().unwrap_or(Value::Null), shortest)
+    };
+    Value::Object(WEIGHTS.iter().map(|name| ((*name).to_owned(), weight(name))).collect())
+}
+
+#[cfg(test)]
+#[path = "rule_tests.rs"]
+mod tests;

@@ -1,0 +1,256 @@
+//! The runtime settings: what the environment proposes and an operator may save over it
+//! (admin-ops.md 3, data.md B and C).
+//!
+//! One table says for each its name on the wire, its name in the store, where its default comes from
+//! and what it may be. Everything else follows from the table: the reading of variables, of stored
+//! rows and of requests, and what `GET /api/settings/runtime` shows.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+
+use super::Config;
+use super::rule::{BOT_API, Rule, WEIGHTS};
+
+/// One setting.
+pub struct Setting {
+    /// Its field in requests and answers.
+    pub field: &'static str,
+    /// Another name clients may send it under.
+    pub alias: Option<&'static str>,
+    /// Its row in the store; backups carry these names.
+    pub key: &'static str,
+    pub rule: Rule,
+    default: Default,
+}
+
+/// What holds while nothing is saved.
+enum Default {
+    /// The first of these variables that is set, else this.
+    Variables(&'static [&'static str], fn() -> Value),
+    /// What the configuration has read already.
+    Config(fn(&Config) -> Value),
+}
+
+/// What holds, by the settings' names in the store. Carries secrets, so it has no `Debug`.
+#[derive(Clone)]
+pub struct Values(HashMap<&'static str, Value>);
+
+const fn setting(
+    field: &'static str,
+    key: &'static str,
+    rule: Rule,
+    variables: &'static [&'static str],
+    default: fn() -> Value,
+) -> Setting {
+    Setting { field, alias: None, key, rule, default: Default::Variables(variables, default) }
+}
+
+const fn configured(
+    field: &'static str,
+    key: &'static str,
+    rule: Rule,
+    default: fn(&Config) -> Value,
+) -> Setting {
+    Setting { field, alias: None, key, rule, default: Default::Config(default) }
+}
+
+impl Setting {
+    const fn or(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+}
+
+const NONE: fn() -> Value = || json!("");
+const OFF: fn() -> Value = || json!(false);
+const ON: fn() -> Value = || json!(true);
+const COUNT: i64 = i64::MAX;
+
+/// Every runtime setting, in the order of admin-ops.md 3.
+#[rustfmt::skip]
+pub static SETTINGS: &[Setting] = &[
+    setting("checkinCron", "checkin_cron", Rule::Schedule, &["CHECKIN_CRON"], || json!("0 8 * * *")),
+    setting("checkinScheduleMode", "checkin_schedule_mode", Rule::Choice(&["cron", "interval"]), &["CHECKIN_SCHEDULE_MODE"], || json!("cron")),
+    setting("checkinIntervalHours", "checkin_interval_hours", Rule::Integer(1, 24), &["CHECKIN_INTERVAL_HOURS"], || json!(6)),
+    setting("balanceRefreshCron", "balance_refresh_cron", Rule::Schedule, &["BALANCE_REFRESH_CRON"], || json!("0 * * * *")),
+    setting("logCleanupCron", "log_cleanup_cron", Rule::Schedule, &["LOG_CLEANUP_CRON"], || json!("0 6 * * *")),
+    setting("logCleanupUsageLogsEnabled", "log_cleanup_usage_logs_enabled", Rule::Flag, &["LOG_CLEANUP_USAGE_LOGS_ENABLED"], OFF),
+    setting("logCleanupProgramLogsEnabled", "log_cleanup_program_logs_enabled", Rule::Flag, &["LOG_CLEANUP_PROGRAM_LOGS_ENABLED"], OFF),
+    setting("logCleanupRetentionDays", "log_cleanup_retention_days", Rule::Integer(1, 100_000), &["LOG_CLEANUP_RETENTION_DAYS"], || json!(30)),
+    setting("modelAvailabilityProbeEnabled", "model_availability_probe_enabled", Rule::Flag, &["MODEL_AVAILABILITY_PROBE_ENABLED"], OFF),
+    setting("codexUpstreamWebsocketEnabled", "codex_upstream_websocket_enabled", Rule::Flag, &["CODEX_UPSTREAM_WEBSOCKET_ENABLED"], OFF),
+    setting("responsesCompactFallbackToResponsesEnabled", "responses_compact_fallback_to_responses_enabled", Rule::Flag, &["RESPONSES_COMPACT_FALLBACK_TO_RESPONSES_ENABLED"], OFF),
+    setting("disableCrossProtocolFallback", "disable_cross_protocol_fallback", Rule::Flag, &["DISABLE_CROSS_PROTOCOL_FALLBACK"], OFF),
+    setting("proxySessionChannelConcurrencyLimit", "proxy_session_channel_concurrency_limit", Rule::Integer(0, COUNT), &["PROXY_SESSION_CHANNEL_CONCURRENCY_LIMIT"], || json!(2)),
+    setting("proxySessionChannelQueueWaitMs", "proxy_session_channel_queue_wait_ms", Rule::Integer(0, COUNT), &["PROXY_SESSION_CHANNEL_QUEUE_WAIT_MS"], || json!(1500)),
+    setting("proxyDebugTraceEnabled", "proxy_debug_trace_enabled", Rule::Flag, &["PROXY_DEBUG_TRACE_ENABLED"], OFF),
+    setting("proxyDebugCaptureHeaders", "proxy_debug_capture_headers", Rule::Flag, &["PROXY_DEBUG_CAPTURE_HEADERS"], ON),
+    setting("proxyDebugCaptureBodies", "proxy_debug_capture_bodies", Rule::Flag, &["PROXY_DEBUG_CAPTURE_BODIES"], OFF),
+    setting("proxyDebugCaptureStreamChunks", "proxy_debug_capture_stream_chunks", Rule::Flag, &["PROXY_DEBUG_CAPTURE_STREAM_CHUNKS"], OFF),
+    setting("proxyDebugTargetSessionId", "proxy_debug_target_session_id", Rule::Text, &["PROXY_DEBUG_TARGET_SESSION_ID"], NONE),
+    setting("proxyDebugTargetClientKind", "proxy_debug_target_client_kind", Rule::Text, &["PROXY_DEBUG_TARGET_CLIENT_KIND"], NONE),
+    setting("proxyDebugTargetModel", "proxy_debug_target_model", Rule::Text, &["PROXY_DEBUG_TARGET_MODEL"], NONE),
+    setting("proxyDebugRetentionHours", "proxy_debug_retention_hours", Rule::Integer(1, 1_000_000), &["PROXY_DEBUG_RETENTION_HOURS"], || json!(24)),
+    setting("proxyDebugMaxBodyBytes", "proxy_debug_max_body_bytes", Rule::Integer(1024, 1 << 30), &["PROXY_DEBUG_MAX_BODY_BYTES"], || json!(262_144)),
+    configured("routingFallbackUnitCost", "routing_fallback_unit_cost", Rule::UnitCost, |config| json!(config.proxy.fallback_unit_cost)),
+    configured("proxyFirstByteTimeoutSec", "proxy_first_byte_timeout_sec", Rule::Integer(0, 31_536_000), |config| json!(config.proxy.first_byte_timeout.as_secs())),
+    configured("tokenRouterFailureCooldownMaxSec", "token_router_failure_cooldown_max_sec", Rule::CooldownCap, |config| json!(config.proxy.failure_cooldown_max.as_secs())),
+    configured("routingWeights", "routing_weights", Rule::Weights, routing_weights),
+    configured("proxyErrorKeywords", "proxy_error_keywords", Rule::Words, |config| json!(config.proxy.error_keywords)),
+    configured("proxyEmptyContentFailEnabled", "proxy_empty_content_fail_enabled", Rule::Flag, |config| json!(config.proxy.empty_content_fail)),
+    setting("globalBlockedBrands", "global_blocked_brands", Rule::List, &[], || json!([])),
+    setting("globalAllowedModels", "global_allowed_models", Rule::List, &[], || json!([])),
+    configured("systemProxyUrl", "system_proxy_url", Rule::Proxy, |config| json!(config.system_proxy_url.as_deref().unwrap_or_default())),
+    setting("payloadRules", "payload_rules", Rule::PayloadRules, &["PAYLOAD_RULES_JSON", "PAYLOAD_RULES"], || json!({"default": [], "defaultRaw": [], "override": [], "overrideRaw": [], "filter": []})),
+    configured("adminIpAllowlist", "admin_ip_allowlist", Rule::Networks, admin_ip_allowlist),
+    configured("proxyToken", "proxy_token", Rule::ProxyToken, |config| json!(config.proxy_token)),
+    setting("webhookEnabled", "webhook_enabled", Rule::Flag, &["WEBHOOK_ENABLED"], ON),
+    setting("webhookUrl", "webhook_url", Rule::Target, &["WEBHOOK_URL"], NONE),
+    setting("barkEnabled", "bark_enabled", Rule::Flag, &["PUSH_APP_ENABLED", "BARK_ENABLED"], ON).or("pushAppEnabled"),
+    setting("barkUrl", "bark_url", Rule::Target, &["PUSH_APP_URL", "BARK_URL"], NONE).or("pushAppUrl"),
+    setting("serverChanEnabled", "serverchan_enabled", Rule::Flag, &["PUSH_SERVICE_ENABLED", "SERVERCHAN_ENABLED"], ON).or("pushServiceEnabled"),
+    setting("serverChanKey", "serverchan_key", Rule::Secret, &["PUSH_SERVICE_KEY", "SERVERCHAN_KEY"], NONE).or("pushServiceKey"),
+    setting("telegramEnabled", "telegram_enabled", Rule::Flag, &["CHATBOT_ENABLED", "TELEGRAM_ENABLED"], OFF).or("chatbotEnabled"),
+    setting("telegramApiBaseUrl", "telegram_api_base_url", Rule::BotApi, &["CHATBOT_API_BASE_URL", "TELEGRAM_API_BASE_URL"], || json!(BOT_API)).or("chatbotApiBaseUrl"),
+    setting("telegramBotToken", "telegram_bot_token", Rule::Secret, &["CHATBOT_BOT_TOKEN", "TELEGRAM_BOT_TOKEN"], NONE).or("chatbotBotToken"),
+    setting("telegramChatId", "telegram_chat_id", Rule::Text, &["CHATBOT_CHAT_ID", "TELEGRAM_CHAT_ID"], NONE).or("chatbotChatId"),
+    setting("telegramUseSystemProxy", "telegram_use_system_proxy", Rule::Flag, &["CHATBOT_USE_SYSTEM_PROXY", "TELEGRAM_USE_SYSTEM_PROXY"], OFF).or("chatbotUseSystemProxy"),
+    setting("telegramMessageThreadId", "telegram_message_thread_id", Rule::Topic, &["CHATBOT_MESSAGE_THREAD_ID", "TELEGRAM_MESSAGE_THREAD_ID"], NONE).or("chatbotMessageThreadId"),
+    setting("smtpEnabled", "smtp_enabled", Rule::Flag, &["SMTP_ENABLED"], OFF),
+    setting("smtpHost", "smtp_host", Rule::Text, &["SMTP_HOST"], NONE),
+    setting("smtpPort", "smtp_port", Rule::Integer(1, 65_535), &["SMTP_PORT"], || json!(587)),
+    setting("smtpSecure", "smtp_secure", Rule::Flag, &["SMTP_SECURE"], OFF),
+    setting("smtpUser", "smtp_user", Rule::Text, &["SMTP_USER"], NONE),
+    setting("smtpPass", "smtp_pass", Rule::Secret, &["SMTP_PASS"], NONE),
+    setting("smtpFrom", "smtp_from", Rule::Text, &["SMTP_FROM"], NONE),
+    setting("smtpTo", "smtp_to", Rule::Text, &["SMTP_TO"], NONE),
+    setting("notifyCooldownSec", "notify_cooldown_sec", Rule::Integer(0, COUNT), &["NOTIFY_COOLDOWN_SEC"], || json!(300)),
+];
+
+fn routing_weights(config: &Config) -> Value {
+    let proxy = &config.proxy;
+    let weights = [
+        proxy.base_weight_factor,
+        proxy.value_score_factor,
+        proxy.cost_weight,
+        proxy.balance_weight,
+        proxy.usage_weight,
+    ];
+    WEIGHTS.iter().zip(weights).map(|(name, weight)| ((*name).to_owned(), json!(weight))).collect()
+}
+
+fn admin_ip_allowlist(config: &Config) -> Value {
+    let shown = |network: &ipnet::IpNet| {
+        let is_one_address = network.prefix_len() == network.max_prefix_len();
+        if is_one_address { network.addr().to_string() } else { network.to_string() }
+    };
+    config.admin_ip_allowlist.iter().map(shown).collect()
+}
+
+/// Reads the variables of the table; mistakes and remarks name the variable, and never a value.
+pub fn from_variables(
+    variables: &HashMap<String, String>,
+    errors: &mut Vec<String>,
+    warnings: &mut Vec<String>,
+) -> Values {
+    let mut values = HashMap::new();
+    for setting in SETTINGS {
+        let Default::Variables(names, default) = &setting.default else { continue };
+        let set = names.iter().find_map(|name| {
+            let text = variables.get(*name)?.trim();
+            (!text.is_empty()).then_some((*name, text))
+        });
+        let Some((name, text)) = set else {
+            values.insert(setting.key, default());
+            continue;
+        };
+        match setting.rule.variable(text) {
+            Ok((value, remark)) => {
+                warnings.extend(remark.map(|remark| format!("{name}: {remark}")));
+                values.insert(setting.key, value);
+            }
+            Err(why) => errors.push(format!("{name}: {why}")),
+        }
+    }
+    Values(values)
+}
+
+impl Values {
+    /// Saved rows (name to JSON text, secrets opened) over what the environment says.
+    pub fn new(config: &Config, saved: &HashMap<String, String>) -> Self {
+        let mut values = HashMap::new();
+        for setting in SETTINGS {
+            let default = match &setting.default {
+                Default::Variables(..) => config.runtime.get(setting.key).clone(),
+                Default::Config(read) => {
+                    let value = read(config);
+                    setting.rule.sent(&value, &value).unwrap_or(value)
+                }
+            };
+            let stored = saved.get(setting.key).and_then(|text| serde_json::from_str(text).ok());
+            let held = stored.and_then(|value: Value| setting.rule.stored(&value, &default));
+            values.insert(setting.key, held.unwrap_or(default));
+        }
+        Self(values)
+    }
+
+    /// What holds; null for a name that is no setting's.
+    pub fn get(&self, key: &str) -> &Value {
+        self.0.get(key).unwrap_or(&Value::Null)
+    }
+
+    /// Puts another value in its place.
+    pub fn set(&mut self, key: &'static str, value: Value) {
+        self.0.insert(key, value);
+    }
+
+    pub fn flag(&self, key: &str) -> bool {
+        self.get(key).as_bool().unwrap_or(false)
+    }
+
+    pub fn number(&self, key: &str) -> f64 {
+        self.get(key).as_f64().unwrap_or(0.0)
+    }
+
+    /// A count or a duration; never negative.
+    pub fn count(&self, key: &str) -> u64 {
+        self.get(key).as_u64().unwrap_or(0)
+    }
+
+    pub fn text(&self, key: &str) -> &str {
+        self.get(key).as_str().unwrap_or_default()
+    }
+
+    pub fn texts(&self, key: &str) -> Vec<String> {
+        let items = self.get(key).as_array().into_iter().flatten();
+        items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_setting_has_names_of_its_own() {
+        let mut seen = HashSet::new();
+        for setting in SETTINGS {
+            assert!(seen.insert(setting.field), "{}", setting.field);
+            assert!(seen.insert(setting.key), "{}", setting.key);
+            assert!(setting.alias.is_none_or(|alias| seen.insert(alias)), "{:?}", setting.alias);
+        }
+    }
+
+    #[test]
+    fn every_default_obeys_its_own_rule() {
+        let (config, _) = crate::config::read(&HashMap::new()).expect("defaults");
+        let values = Values::new(&config, &HashMap::new());
+        for setting in SETTINGS.iter().filter(|setting| setting.rule != Rule::ProxyToken) {
+            let value = values.get(setting.key);
+            assert!(setting.rule.sent(value, value).is_ok(), "{}: {value}", setting.field);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Schedules as operators write them: five fields, or six with the seconds first.
+//!
+//! ```text
+//! [second] minute hour day-of-month month day-of-week       * a a-b a,b */n a/n a-b/n
+//! ```
+//!
+//! Months and week days may be named (`JAN`, `MON`); Sunday is 0 and 7. When both day fields are
+//! restricted, a day that meets either is meant, as in every cron since Vixie's. Times are those of
+//! a zone's local clock: one that a change of the clocks skips runs as much later, one that it
+//! repeats runs once.
+
+use jiff::Timestamp;
+use jiff::civil::{Date, Time};
+use jiff::tz::TimeZone;
+
+use crate::time::Millis;
+
+const MONTHS: [&str; 12] =
+    ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+const WEEK_DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+/// The longest wait for a day that exists: 29 February on a given week day across 2100.
+const MAX_DAYS: usize = 366 * 41;
+
+/// A schedule. Each field is the set of its values, one bit each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cron {
+    seconds: u64,
+    minutes: u64,
+    hours: u64,
+    days: u64,
+    months: u64,
+    week_days: u64,
+    /// Whether a day field allows any day, so that the other one alone decides.
+    any_day: bool,
+    any_week_day: bool,
+}
+
+impl Cron {
+    /// Reads a schedule; the error says what is wrong with which field.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let (second, rest) = match fields.len() {
+            5 => ("0", &fields[..]),
+            6 => (fields[0], &fields[1..]),
+            count => return Err(format!("{count} fields instead of 5 or 6")),
+        };
+        let week_days = field("day of week", rest[4], 0, 7, &WEEK_DAYS)?;
+        Ok(Self {
+            seconds: field("second", second, 0, 59, &[])?,
+            minutes: field("minute", rest[0], 0, 59, &[])?,
+            hours: field("hour", rest[1], 0, 23, &[])?,
+            days: field("day of month", rest[2], 1, 31, &[])?,
+            months: field("month", rest[3], 1, 12, &MONTHS)?,
+            // 7 is 0.
+            week_days: (week_days | week_days >> 7) & 0x7f,
+            any_day: is_any(rest[2]),
+            any_week_day: is_any(rest[4]),
+        })
+    }
+
+    /// The first time after `at`; `None` when there is none, as for 30 February.
+    pub fn next_after(&self, at: Millis, zone: &TimeZone) -> Option<Millis> {
+        let now = Timestamp::from_millisecond(at).ok()?.to_zoned(zone.clone());
+        let (mut date, mut from) = (now.date(), now.time());
+        for _ in 0..MAX_DAYS {
+            if self.holds_day(date)
+                && let Some(found) = self.first_on(date, from, at, zone)
+            {
+                return Some(found);
+            }
+            date = date.tomorrow().ok()?;
+            from = Time::midnight();
+        }
+        None
+    }
+
+    fn first_on(&self, date: Date, from: Time, at: Millis, zone: &TimeZone) -> Option<Millis> {
+        for hour in (from.hour()..24).filter(|hour| has(self.hours, *hour)) {
+            for minute in (0..60).filter(|minute| has(self.minutes, *minute)) {
+                if (hour, minute) < (from.hour(), from.minute()) {
+                    continue;
+                }
+                for second in (0..60).filter(|second| has(self.seconds, *second)) {
+                    let local = date.at(hour, minute, second, 0).to_zoned(zone.clone()).ok()?;
+                    let found = local.timestamp().as_millisecond();
+                    if found > at {
+                        return Some(found);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn holds_day(&self, date: Date) -> bool {
+        let day = has(self.days, date.day());
+        let week_day = has(self.week_days, date.weekday().to_sunday_zero_offset());
+        let is_day = match (self.any_day, self.any_week_day) {
+            (false, false) => day || week_day,
+            _ => day && week_day,
+        };
+        is_day && has(self.months, date.month())
+    }
+}
+
+fn has(set: u64, value: i8) -> bool {
+    set >> value & 1 == 1
+}
+
+fn is_any(field: &str) -> bool {
+    field.starts_with(['*', '?'])
+}
+
+/// The set of one field's values. `names` stand for the values from the field's first on.
+fn field(what: &str, text: &str, min: u32, max: u32, names: &[&str]) -> Result<u64, String> {
+    let bad = || format!("the {what} `{text}` cannot be read; it is from {min} to {max}");
+    let number = |part: &str| -> Option<u32> {
+        let named = names.iter().position(|name| name.eq_ignore_ascii_case(part));
+        let value = match named {
+            Some(index) => u32::try_from(index).ok()? + min,
+            None if part.bytes().all(|byte| byte.is_ascii_digit()) => part.parse().ok()?,
+            None => return None,
+        };
+        (min..=max).contains(&value).then_some(value)
+    };
+    let mut set = 0;
+    for item in text.split(',') {
+        let (range, step) = match item.split_once('/') {
+            Some((range, step)) => {
+                (range, Some(step.parse::<u32>().ok().filter(|step| *step > 0).ok_or_else(bad)?))
+            }
+            None => (item, None),
+        };
+        let (first, last) = match (range, range.split_once('-')) {
+            ("*" | "?", _) => (min, max),
+            (_, Some((first, last))) => (number(first).ok_or_else(bad)?, number(last).ok_or_else(bad)?),
+            _ => {
+                let first = number(range).ok_or_else(bad)?;
+                (first, if step.is_some() { max } else { first })
+            }
+        };
+        if first > last {
+            return Err(bad());
+        }
+        for value in (first..=last).step_by(step.unwrap_or(1) as usize) {
+            set |= 1 << value;
+        }
+    }
+    Ok(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::{iso, parse};
+
+    fn next(cron: &str, after: &str, zone: &str) -> Option<String> {
+        let cron = Cron::parse(cron).unwrap_or_else(|error| panic!("{cron}: {error}"));
+        let zone = TimeZone::get(zone).expect("a zone");
+        cron.next_after(parse(after).expect("a time"), &zone).map(iso)
+    }
+
+    #[test]
+    fn the_next_time_is_that_of_the_local_clock() {
+        for (cron, after, zone, expected) in [
+            ("0 8 * * *", "2026-05-01T00:00:00Z", "Asia/Shanghai", "2026-05-02T00:00:00.000Z"),
+            ("0 8 * * *", "2026-04-30T23:59:59Z", "Asia/Shanghai", "2026-05-01T00:00:00.000Z"),
+            ("*/15 * * * *", "2026-05-01T08:01:02Z", "UTC", "2026-05-01T08:15:00.000Z"),
+            ("*/10 * * * * *", "2026-05-01T08:01:02Z", "UTC", "2026-05-01T08:01:10.000Z"),
+            ("5/20 9-10 * * *", "2026-05-01T10:45:00Z", "UTC", "2026-05-02T09:05:00.000Z"),
+            ("0 0 29 2 *", "2026-05-01T00:00:00Z", "UTC", "2028-02-29T00:00:00.000Z"),
+            ("0 0 1 JAN ?", "2026-05-01T00:00:00Z", "UTC", "2027-01-01T00:00:00.000Z"),
+            ("0 0 * * 7", "2026-05-01T00:00:00Z", "UTC", "2026-05-03T00:00:00.000Z"),
+            ("0 0 * * mon-wed", "2026-05-01T00:00:00Z", "UTC", "2026-05-04T00:00:00.000Z"),
+            // Either of two restricted day fields will do.
+            ("0 0 13 * FRI", "2026-05-01T00:00:00Z", "UTC", "2026-05-08T00:00:00.000Z"),
+            // 02:30 does not exist that night: as much later.
+            ("30 2 * * *", "2026-03-08T06:00:00Z", "America/New_York", "2026-03-08T07:30:00.000Z"),
+            // 01:30 comes twice that night: the first one.
+            ("30 1 * * *", "2026-11-01T05:30:00Z", "America/New_York", "2026-11-02T06:30:00.000Z"),
+        ] {
+            assert_eq!(next(cron, after, zone).as_deref(), Some(expected), "{cron}");
+        }
+        assert_eq!(next("0 0 30 2 *", "2026-05-01T00:00:00Z", "UTC"), None);
+    }
+
+    #[test]
+    fn what_is_no_schedule_is_refused_by_field() {
+        for (cron, named) in [
+            ("", "0 fields"),
+            ("* * * *", "4 fields"),
+            ("* * * * * * *", "7 fields"),
+            ("60 * * * *", "minute"),
+            ("* 24 * * *", "hour"),
+            ("* * 0 * *", "day of month"),
+            ("* * * 13 *", "month"),
+            ("* * * * 8", "day of week"),
+            ("60 * * * * *", "second"),
+            ("*/0 * * * *", "minute"),
+            ("5-1 * * * *", "minute"),
+            ("1,,2 * * * *", "minute"),
+            ("+1 * * * *", "minute"),
+            ("-1 * * * *", "minute"),
+            ("a * * * *", "minute"),
+            ("@daily", "1 fields"),
+        ] {
+            let error = Cron::parse(cron).expect_err(cron);
+            assert!(error.contains(named), "{cron}: {error}");
+        }
+    }
+}

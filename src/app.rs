@@ -16,12 +16,14 @@ use tokio::sync::Mutex;
 use crate::admin::accounts::ListCache;
 use crate::config::{Config, DatabaseKind};
 use crate::jobs::crew::Crew;
+use crate::jobs::health;
 use crate::jobs::model_refresh::ModelRefresh;
 use crate::jobs::quotas;
 use crate::jobs::tasks::{Notice, Tasks};
 use crate::keys::KeyTable;
 use crate::limits::{Guards, RateLimiter, SiteLeases};
 use crate::metrics::Metrics;
+use crate::routing::health::saved;
 use crate::routing::{LiveTable, Snapshot};
 use crate::settings::Settings;
 use crate::store::events::{EventLevel, NewEvent};
@@ -40,6 +42,8 @@ pub struct App {
     pub keys: ArcSwap<KeyTable>,
     /// Counters and cooldowns, which outlive snapshots.
     pub live: LiveTable,
+    /// Keeps the health of sites over a restart.
+    pub health_saver: health::Saver,
     pub store: Store,
     pub client: Client,
     pub tasks: Tasks,
@@ -89,6 +93,8 @@ impl App {
         let unreadable = |error: store::Error| fail(format!("reading the store: {error}"));
         let settings = load_settings(&config, &store).await.map_err(unreadable)?;
         let live = LiveTable::default();
+        let saved_health = store::settings::get(&store, saved::SETTING).await.map_err(unreadable)?;
+        live.restore_health(saved_health.as_deref().unwrap_or_default());
         let snapshot =
             store::snapshot::load(&store, &live, settings.system_proxy_url.as_deref(), settings.weights)
                 .await
@@ -102,6 +108,7 @@ impl App {
             snapshot: ArcSwap::from_pointee(snapshot),
             keys: ArcSwap::from_pointee(keys),
             live,
+            health_saver: health::Saver::default(),
             client: Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }),
             tasks: Tasks::new(crew.clone(), task_events(store.clone())),
             crew,
@@ -163,6 +170,9 @@ impl App {
         self.crew.stop().await;
         if let Err(error) = quotas::give_back_all(self).await {
             log::warn!("reserved requests of downstream keys stay counted: {error}");
+        }
+        if let Err(error) = health::save(self).await {
+            log::warn!("the health of sites is not kept: {error}");
         }
         self.store.flush().await;
         self.store.close().await;

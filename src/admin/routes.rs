@@ -120,7 +120,8 @@ async fn shown(app: &App, id: i64) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &ListedRoute::new(app, &book, route)))
 }
 
-/// `POST /api/routes/{id}/cooldown/clear`: the channels of the route are as if they had never failed.
+/// `POST /api/routes/{id}/cooldown/clear`: the channels of the route are as if they had never failed,
+/// and their sites and models as if nothing had happened to them.
 pub async fn clear_cooldown(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let book = RouteBook::read(&app).await?;
@@ -132,7 +133,11 @@ pub async fn clear_cooldown(app: Arc<App>, request: Request) -> Result<Response>
     routes::clear_failures(&app.store, &ids).await?;
     for channel in channels {
         live(&app, channel).clear_cooldown();
+        if let Some(account) = book.account(channel.account_id) {
+            app.live.site(account.site_id).forget(book.source_model(channel));
+        }
     }
+    app.health_saver.nudge();
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "clearedChannels": ids.len() })))
 }
 

@@ -8,11 +8,13 @@
 //!
 //! model_refresh   which models the accounts can reach          outcome   what its askers are told
 //! rebuild         which routes and channels follow from that   retention forgets old log rows
+//! health          keeps the health of sites over a restart
 //! quotas          gives back what was reserved for keys that fell silent
 //! ```
 
 pub mod crew;
 pub mod flight;
+pub mod health;
 pub mod model_refresh;
 pub mod outcome;
 pub mod quotas;
@@ -43,6 +45,7 @@ pub fn all(app: &Arc<App>) -> Vec<Job> {
         job(app, "model refresh", When::Every(REFRESH_INTERVAL), refresh_models),
         job(app, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
         log_cleanup(app),
+        job(app, "health of sites", When::Every(Duration::ZERO), health::save_changes),
         job(app, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ]
 }

@@ -12,7 +12,7 @@ use crate::dialect::usage::Usage;
 use crate::keys::Key;
 use crate::limits::Lease;
 use crate::metrics::Held;
-use crate::routing::{Channel, Credential, Secret, failure};
+use crate::routing::{Blow, Channel, Credential, Secret, Why, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::now_ms;
 
@@ -25,6 +25,8 @@ const CLIENT_CLOSED: u16 = 499;
 pub(super) struct Attempt {
     app: Arc<App>,
     channel: Arc<Channel>,
+    /// The model's name at the upstream.
+    model: Arc<str>,
     started: Instant,
     /// Taken when settled.
     row: Option<Box<ProxyLogRow>>,
@@ -42,6 +44,7 @@ impl Attempt {
         call: &Call,
         channel: &Arc<Channel>,
         model: &Arc<str>,
+        why: Why,
         number: u32,
         lease: Lease,
     ) -> Self {
@@ -69,6 +72,7 @@ impl Attempt {
         Self {
             app: app.clone(),
             channel: channel.clone(),
+            model: model.clone(),
             started: Instant::now(),
             row: Some(Box::new(row)),
             key: call.caller.key.clone(),
@@ -110,7 +114,9 @@ impl Attempt {
         self.note_usage(&mut row, usage);
         row.settle_cost();
         self.charge(row.estimated_cost);
-        if self.channel.live.record_success(now_ms(), latency.unsigned_abs(), 0) {
+        let (now, latency) = (now_ms(), latency.unsigned_abs());
+        self.channel.account.site.health.succeed(&self.model, latency, now);
+        if self.channel.live.record_success(now, latency, 0) {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }
         self.app.store.telemetry().log(*row);
@@ -144,10 +150,13 @@ impl Attempt {
     }
 
     /// Leaves the channel alone for a while; when a quota is used up, also those that share its
-    /// credential (routing.md 9.1).
+    /// credential (routing.md 9.1). Site and model are the less well for it (9.3).
     fn cool(&self, failure: &Failure) {
         let settings = self.app.settings.load();
         let now = now_ms();
+        let blow = Blow::of(failure.status, &failure.words());
+        self.channel.account.site.health.fail(&self.model, blow, now);
+        self.app.health_saver.nudge();
         let until = failure::cooldown_until(now, settings.cooldown, failure.recovers_at);
         if self.channel.live.record_failure(now, until) {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());

@@ -19,7 +19,7 @@ use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
 use crate::http::{Response, ResponseBody};
 use crate::limits::Lease;
-use crate::routing::{Channel, Endpoint, pool};
+use crate::routing::{Channel, Endpoint, Why, pool};
 use crate::time::now_ms;
 use crate::upstream::{ErrorKind, RequestBody, UpstreamBody};
 
@@ -84,10 +84,11 @@ pub(super) async fn attempt(
     call: &Call,
     channel: &Arc<Channel>,
     model: &Arc<str>,
+    why: Why,
     number: u32,
     lease: Lease,
 ) -> Result<Response, Failure> {
-    let attempt = Attempt::begin(app, call, channel, model, number, lease);
+    let attempt = Attempt::begin(app, call, channel, model, why, number, lease);
     match answer(app, call, channel, model).await {
         Ok(accepted) => commit(app, call, accepted, attempt).await,
         Err(failure) => Err(give_up(attempt, failure)),

@@ -26,7 +26,7 @@ use super::reply::Face;
 /// How an attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    Network,
+    Network(ErrorKind),
     FirstByte,
     Status,
     Judged,
@@ -62,7 +62,7 @@ impl Failure {
             ErrorKind::Closed => "it closed the connection before the answer was whole",
             ErrorKind::Protocol => "its answer is not valid HTTP",
         };
-        let mut failure = Self::of(Kind::Network, 0, format!("Upstream error: {shown}"));
+        let mut failure = Self::of(Kind::Network(kind), 0, format!("Upstream error: {shown}"));
         failure.text = format!("Upstream error: {cause}");
         failure
     }
@@ -135,7 +135,7 @@ impl Failure {
     /// Whether the channel is to blame, so that it cools down (routing.md 9.1).
     pub(super) fn is_channel_fault(&self) -> bool {
         match self.kind {
-            Kind::Network | Kind::FirstByte | Kind::Judged => true,
+            Kind::Network(_) | Kind::FirstByte | Kind::Judged => true,
             Kind::Status => failure::is_channel_fault(self.status, &self.words()),
             Kind::Local => false,
         }
@@ -144,7 +144,7 @@ impl Failure {
     /// Whether another channel may do better (routing.md 10.2).
     pub(super) fn may_retry(&self) -> bool {
         match self.kind {
-            Kind::Network | Kind::FirstByte | Kind::Judged | Kind::Local => true,
+            Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::Local => true,
             Kind::Status => failure::should_retry(self.status, &self.words()),
         }
     }
@@ -152,7 +152,7 @@ impl Failure {
     /// Whether another address of the same site may do better (routing.md 10.4).
     pub(super) fn rotates_address(&self) -> bool {
         match self.kind {
-            Kind::Network | Kind::FirstByte => true,
+            Kind::Network(_) | Kind::FirstByte => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
             Kind::Judged | Kind::Local => false,
         }
@@ -163,12 +163,18 @@ impl Failure {
         self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.words())
     }
 
-    /// Everything the upstream said, for the rules that read texts: some say in a code what others
-    /// say in words.
-    fn words(&self) -> String {
-        let words =
+    /// Everything that was said, for the rules that read texts: some say in a code what others say in
+    /// words, and a network says nothing itself.
+    pub(super) fn words(&self) -> String {
+        let network = match self.kind {
+            Kind::Network(ErrorKind::Timeout) => Some("timed out"),
+            Kind::Network(ErrorKind::Connect) => Some("connection refused"),
+            Kind::Network(ErrorKind::Closed) => Some("connection reset"),
+            _ => None,
+        };
+        let said =
             [Some(self.error.message.as_str()), self.error.kind.as_deref(), self.error.code.as_deref()];
-        words.into_iter().flatten().collect::<Vec<_>>().join(" ")
+        said.into_iter().chain([network]).flatten().collect::<Vec<_>>().join(" ")
     }
 
     /// The answer when no further attempt is made.

@@ -14,7 +14,7 @@ use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::Barred;
 use crate::limits::Lease;
-use crate::routing::{Ask, Channel, Platform, Selection, Snapshot, select};
+use crate::routing::{Ask, Channel, Platform, Selection, Why, select};
 use crate::time::now_ms;
 
 use super::auth::{Caller, Refused};
@@ -75,8 +75,8 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
     let mut tried = Vec::new();
     let mut last: Option<Failure> = None;
     for number in 0..app.config.proxy.max_channel_attempts {
-        let (channel, model, lease) = match pick(app, call, &tried).await {
-            Picked::Channel(channel, model, lease) => (channel, model, lease),
+        let (channel, model, why, lease) = match pick(app, call, &tried).await {
+            Picked::Channel(channel, model, why, lease) => (channel, model, why, lease),
             Picked::Nothing(earliest_cooldown) => {
                 return match last {
                     Some(failure) => failure.into_response(call.face),
@@ -86,7 +86,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
             Picked::Saturated => return call.face.site_saturated(app.leases.rules().retry_after_secs()),
         };
         tried.push(channel.id);
-        match exchange::attempt(app, call, &channel, &model, number, lease).await {
+        match exchange::attempt(app, call, &channel, &model, why, number, lease).await {
             Ok(response) => return response,
             Err(failure) if failure.may_retry() => last = Some(failure),
             Err(failure) => return failure.into_response(call.face),
@@ -100,8 +100,8 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
 
 /// What a search for a channel gave.
 enum Picked {
-    /// With the model's name there, and the slot at its site.
-    Channel(Arc<Channel>, Arc<str>, Lease),
+    /// With the model's name there, what it was picked by, and the slot at its site.
+    Channel(Arc<Channel>, Arc<str>, Why, Lease),
     /// With the time at which the first cooling channel recovers, when cooling is all that stands
     /// in the way.
     Nothing(Option<i64>),
@@ -119,22 +119,21 @@ async fn pick(app: &Arc<App>, call: &Call, tried: &[i64]) -> Picked {
             full.set(full.get() || !free);
             free
         };
-        match choose(&app.snapshot.load(), call, tried, &has_free_slot) {
+        match choose(app, call, tried, &has_free_slot) {
             // None: somebody else took the slot in between.
-            Chosen::Channel(channel, model) => {
+            Chosen::Channel(channel, model, why) => {
                 if let Some(lease) = try_lease(app, &channel) {
-                    return Picked::Channel(channel, model, lease);
+                    return Picked::Channel(channel, model, why, lease);
                 }
             }
             Chosen::Nothing(_) if full.get() => break,
             Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
         }
     }
-    let chosen = choose(&app.snapshot.load(), call, tried, &|_| true);
-    match chosen {
+    match choose(app, call, tried, &|_| true) {
         Chosen::Nothing(earliest_cooldown) => Picked::Nothing(earliest_cooldown),
-        Chosen::Channel(channel, model) => match app.leases.lease(channel.account.site.id).await {
-            Ok(lease) => Picked::Channel(channel, model, lease),
+        Chosen::Channel(channel, model, why) => match app.leases.lease(channel.account.site.id).await {
+            Ok(lease) => Picked::Channel(channel, model, why, lease),
             Err(refused) => {
                 log::debug!("site {} is full: {refused:?}", channel.account.site.name);
                 Picked::Saturated
@@ -153,12 +152,13 @@ fn try_lease(app: &App, channel: &Channel) -> Option<Lease> {
 }
 
 enum Chosen {
-    Channel(Arc<Channel>, Arc<str>),
+    Channel(Arc<Channel>, Arc<str>, Why),
     Nothing(Option<i64>),
 }
 
 /// Selects among the eligible channels that `may_take` it.
-fn choose(snapshot: &Snapshot, call: &Call, tried: &[i64], may_take: &dyn Fn(&Channel) -> bool) -> Chosen {
+fn choose(app: &App, call: &Call, tried: &[i64], may_take: &dyn Fn(&Channel) -> bool) -> Chosen {
+    let snapshot = app.snapshot.load();
     let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
         return Chosen::Nothing(None);
     };
@@ -170,10 +170,12 @@ fn choose(snapshot: &Snapshot, call: &Call, tried: &[i64], may_take: &dyn Fn(&Ch
         tried,
         now: now_ms(),
         surface: &offers,
+        load: &|_| 1.0,
+        max_avoidance: app.settings.load().cooldown.max_ms,
     };
     match select(&matched, &ask, &mut random) {
-        Selection::Channel { channel, upstream_model } => {
-            Chosen::Channel(channel.clone(), Arc::from(upstream_model))
+        Selection::Channel { channel, upstream_model, why } => {
+            Chosen::Channel(channel.clone(), Arc::from(upstream_model), why)
         }
         Selection::NoneEligible { earliest_cooldown } => Chosen::Nothing(earliest_cooldown),
     }

@@ -4,9 +4,11 @@
 //! has the cheap and the frequent first and the cooldown last, so that a channel whose first obstacle is
 //! its cooldown has no other.
 
+use super::failure;
 use super::pattern::alias_equal;
 use super::policy::Policy;
 use super::route::{Channel, Route};
+use super::score::Conditions;
 use super::site::AccountStatus;
 use crate::time::Millis;
 
@@ -21,6 +23,10 @@ pub struct Ask<'a> {
     pub now: Millis,
     /// Whether a channel's upstream can answer on the surface of this request.
     pub surface: &'a dyn Fn(&Channel) -> bool,
+    /// What the requests under way on a channel leave of its share: 1 when it is idle (routing.md 7).
+    pub load: &'a dyn Fn(&Channel) -> f64,
+    /// The operator's cap on how long failures keep a channel back.
+    pub max_avoidance: Millis,
 }
 
 /// One reason that keeps a channel from being picked.
@@ -78,7 +84,8 @@ const CHECKS: [Check; 10] = [
 impl<'a> Ask<'a> {
     /// A first attempt on any surface.
     pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
-        Self { model, policy, tried: &[], now, surface: &|_| true }
+        let max_avoidance = failure::LONGEST_REST_MS;
+        Self { model, policy, tried: &[], now, surface: &|_| true, load: &|_| 1.0, max_avoidance }
     }
 }
 
@@ -97,6 +104,35 @@ impl<'a> Asked<'a> {
     /// Everything that keeps the channel from being picked.
     pub fn obstacles<'c>(&'c self, channel: &'c Channel) -> impl Iterator<Item = Obstacle> + 'c {
         CHECKS.iter().filter_map(|check| check(self, channel))
+    }
+
+    /// The model that a channel's cost and health are about: behind an alias the one it serves, else the
+    /// mapped one.
+    pub fn model_of<'c>(&'c self, channel: &'c Channel) -> &'c str {
+        match &channel.source_model {
+            Some(source) if self.by_display_name => source.as_str(),
+            _ => self.mapped,
+        }
+    }
+
+    /// The site, or the model on it, has failed so much of late that others go first.
+    pub fn is_behind_breaker(&self, channel: &Channel) -> bool {
+        channel.account.site.health.is_open(self.model_of(channel), self.ask.now)
+    }
+
+    /// The channel itself has failed so lately that others go first.
+    pub fn failed_lately(&self, channel: &Channel) -> bool {
+        let totals = channel.live.totals();
+        let Ask { now, max_avoidance, .. } = self.ask;
+        failure::is_recent(totals.consecutive_fail, totals.last_fail, now, max_avoidance)
+    }
+
+    /// What changes a channel's share from minute to minute.
+    pub fn conditions(&self, channel: &Channel) -> Conditions {
+        Conditions {
+            health: channel.account.site.health.multiplier(self.model_of(channel), self.ask.now),
+            load: (self.ask.load)(channel),
+        }
     }
 
     /// Does the channel serve the requested or the mapped model? An alias stands for whatever its route has.

@@ -2,14 +2,16 @@
 //!
 //! One rule for both (routing.md 9.1, 10.2): a failure that another channel might not have is the
 //! channel's fault. It is retried there and cools here; anything else is the client's own and does neither,
-//! so that no bad request can switch off channels.
+//! so that no bad request can switch off channels. When the rest is over, a channel that failed often
+//! in a row still stands behind the others for a while.
 
 use serde_json::Value;
 
+use super::error_text::ErrorText;
 use crate::time::Millis;
 
-/// No hint of a provider holds longer than this.
-const LONGEST_HINT_MS: Millis = 30 * 24 * 60 * 60 * 1000;
+/// No hint of a provider and no cap of an operator keeps a channel back for longer.
+pub const LONGEST_REST_MS: Millis = 30 * 24 * 60 * 60 * 1000;
 
 /// How long a failed channel rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,67 +21,6 @@ pub struct Cooldown {
     pub max_ms: Millis,
 }
 
-/// Kinds of error text (routing.md 9.5), by what they say about a retry elsewhere.
-const MODEL: &[&str] = &[
-    "unsupported model",
-    "model not supported",
-    "model is not supported",
-    "does not support the model",
-    "does not support model",
-    "no such model",
-    "unknown model",
-    "invalid model",
-    "unknown provider for model",
-    "model_not_found",
-    "do not have access to the model",
-    "不支持所选模型",
-];
-/// A start and, somewhere behind it, an end.
-const MODEL_AROUND_NAME: &[(&str, &str)] =
-    &[("model", "does not exist"), ("不支持", "模型"), ("模型", "不支持")];
-const VALIDATION: &[&str] = &[
-    "invalid request body",
-    "validation",
-    "missing required",
-    "required parameter",
-    "unknown parameter",
-    "unrecognized field",
-    "unrecognized key",
-    "unrecognized parameter",
-    "malformed",
-    "invalid json",
-    "cannot parse",
-    "unsupported media type",
-];
-const PROTOCOL: &[&str] = &[
-    "unsupported legacy protocol",
-    "please use /v1/responses",
-    "please use /v1/messages",
-    "please use /v1/chat/completions",
-    "unsupported endpoint",
-    "unsupported path",
-    "unknown endpoint",
-    "unrecognized request url",
-    "no route matched",
-];
-const PROTOCOL_AROUND_PATH: &[(&str, &str)] = &[("does not allow /v1/", "dispatch")];
-const CREDENTIAL: &[&str] = &["invalid api key", "invalid_api_key", "invalid access token", "forbidden"];
-const LIMIT: &[&str] = &["rate limit", "rate_limit", "too many requests", "quota"];
-const TIMEOUT: &[&str] =
-    &["request timed out", "connection timed out", "read timeout", "first byte timeout", "timed out"];
-const TRANSIENT: &[&str] = &[
-    "bad gateway",
-    "gateway time-out",
-    "gateway timeout",
-    "service unavailable",
-    "temporarily unavailable",
-    "overloaded",
-    "connection reset",
-    "connection refused",
-    "econnreset",
-    "econnrefused",
-];
-
 /// Might another channel answer what this one refused with `status` and `text`? 402 joins the rule's
 /// list: it speaks of our account's balance there, never of the client.
 pub fn should_retry(status: u16, text: &str) -> bool {
@@ -87,19 +28,15 @@ pub fn should_retry(status: u16, text: &str) -> bool {
     if !(400..500).contains(&status) || matches!(status, 401..=403 | 408 | 409 | 425 | 429) {
         return true;
     }
-    let text = text.to_lowercase();
-    let says = |phrases: &[&str]| phrases.iter().any(|phrase| text.contains(phrase));
-    let says_around =
-        |pairs: &[(&str, &str)]| pairs.iter().any(|(start, end)| contains_around(&text, start, end));
-    if says(MODEL) || says_around(MODEL_AROUND_NAME) {
+    let text = ErrorText::new(text);
+    if text.sends_model_elsewhere() {
         return true;
     }
-    if says(VALIDATION) {
-        return false;
-    }
-    says(PROTOCOL)
-        || says_around(PROTOCOL_AROUND_PATH)
-        || [CREDENTIAL, LIMIT, TIMEOUT, TRANSIENT].into_iter().any(says)
+    !text.is_about_validation()
+        && (text.is_about_protocol()
+            || text.is_about_credential()
+            || text.is_about_limit()
+            || text.is_transient())
 }
 
 /// Does this failure speak against the channel, so that it is counted and cools?
@@ -110,16 +47,13 @@ pub fn is_channel_fault(status: u16, text: &str) -> bool {
 
 /// Has the credential used up what its provider grants, so that every channel with it is to cool?
 pub fn is_usage_limit(status: u16, text: &str) -> bool {
-    let text = text.to_lowercase();
-    status == 429
-        && (["usage_limit_reached", "quota exceeded"].iter().any(|phrase| text.contains(phrase))
-            || has_word(&text, "limit"))
+    status == 429 && ErrorText::new(text).is_used_up()
 }
 
 /// When a channel that failed at `now` may be picked again. A provider's hint only lengthens the rest.
 pub fn cooldown_until(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> Millis {
     let computed = now.saturating_add(cooldown.base_ms.min(cooldown.max_ms));
-    let hinted = hint.map_or(computed, |hint| hint.min(now.saturating_add(LONGEST_HINT_MS)));
+    let hinted = hint.map_or(computed, |hint| hint.min(now.saturating_add(LONGEST_REST_MS)));
     computed.max(hinted)
 }
 
@@ -151,12 +85,20 @@ fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {
     Some(date.as_millisecond())
 }
 
-fn contains_around(text: &str, start: &str, end: &str) -> bool {
-    text.find(start).is_some_and(|at| text[at + start.len()..].contains(end))
+/// Has this channel failed so lately, for how often it failed in a row, that others go first
+/// (routing.md 9.2)? The pause grows by Fibonacci from 15 s up to the operator's cap.
+pub fn is_recent(consecutive_fail: u64, last_fail: Option<Millis>, now: Millis, max_ms: Millis) -> bool {
+    let Some(last_fail) = last_fail.filter(|_| consecutive_fail > 0) else { return false };
+    now - last_fail < avoidance_ms(consecutive_fail).min(max_ms)
 }
 
-fn has_word(text: &str, word: &str) -> bool {
-    text.split(|c: char| !c.is_alphanumeric()).any(|each| each == word)
+/// 15, 15, 30, 45, 75, 120 … seconds for the first, second, … failure in a row.
+fn avoidance_ms(consecutive_fail: u64) -> Millis {
+    let (mut current, mut next): (Millis, Millis) = (15_000, 15_000);
+    for _ in 1..consecutive_fail.min(60) {
+        (current, next) = (next, current + next);
+    }
+    current
 }
 
 #[cfg(test)]
@@ -245,6 +187,34 @@ mod tests {
         ] {
             assert_eq!(cooldown_until(now, cooldown, hint), now + rest, "{cooldown:?} {hint:?}");
         }
+    }
+
+    #[test]
+    fn a_channel_that_failed_in_a_row_is_avoided_the_longer_the_oftener() {
+        let month = TEN_MINUTES.max_ms;
+        for (fails, ago, expected) in [
+            (0, 0, false),
+            (1, 14_999, true),
+            (1, 20_000, false),
+            (2, 15_000, false),
+            (3, 29_999, true),
+            (4, 40_000, true),
+            (4, 50_000, false),
+            (5, 74_999, true),
+            (6, 120_000, false),
+            (10, 600_000, true),
+            (u64::MAX, 2_591_999_999, true),
+            (u64::MAX, 2_592_000_000, false),
+        ] {
+            let now = 9_000_000_000;
+            assert_eq!(
+                is_recent(fails, Some(now - ago), now, month),
+                expected,
+                "{fails} fails, {ago} ms ago"
+            );
+        }
+        assert!(!is_recent(4, Some(0), 20_000, 20_000), "the operator's cap holds here too");
+        assert!(!is_recent(4, None, 20_000, month));
     }
 
     #[test]

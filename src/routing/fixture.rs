@@ -16,6 +16,7 @@ pub fn site(id: i64) -> Site {
         custom_headers: Vec::new(),
         endpoints: Vec::new(),
         misconfigured: None,
+        health: Arc::default(),
     }
 }
 

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::health::{SiteHealth, saved};
 use super::pricing::PriceList;
 use crate::time::Millis;
 
@@ -350,6 +351,7 @@ pub struct LiveTable {
     endpoints: Mutex<HashMap<i64, Arc<EndpointLive>>>,
     /// By account.
     prices: Mutex<HashMap<i64, Arc<PriceList>>>,
+    sites: Mutex<HashMap<i64, Arc<SiteHealth>>>,
 }
 
 // === impl LiveTable ===
@@ -377,8 +379,30 @@ impl LiveTable {
         locked(&self.prices).retain(|account, _| accounts.contains(account));
     }
 
+    /// The site's health, shared by every form a site has (an account's own way out makes another).
+    pub fn site(&self, id: i64) -> Arc<SiteHealth> {
+        locked(&self.sites).entry(id).or_default().clone()
+    }
+
+    /// The health of all sites as text for the store.
+    pub fn saved_health(&self, now: Millis) -> String {
+        let sites: Vec<_> = locked(&self.sites).iter().map(|(id, site)| (*id, site.clone())).collect();
+        saved::write(&sites, now)
+    }
+
+    /// The moment of the last attempt whose outcome is known, on any site.
+    pub fn last_health_event(&self) -> Millis {
+        locked(&self.sites).values().map(|site| site.last_event()).max().unwrap_or(0)
+    }
+
+    /// Takes over what [`Self::saved_health`] gave.
+    pub fn restore_health(&self, text: &str) {
+        saved::read(text, |id| self.site(id));
+    }
+
     /// Forgets what has no row any more, so that memory does not grow and a reused id starts afresh.
-    pub fn retain(&self, channels: &HashSet<i64>, endpoints: &HashSet<i64>) {
+    pub fn retain(&self, channels: &HashSet<i64>, endpoints: &HashSet<i64>, sites: &HashSet<i64>) {
+        locked(&self.sites).retain(|id, _| sites.contains(id));
         locked(&self.channels).retain(|id, _| channels.contains(id));
         locked(&self.endpoints).retain(|id, _| endpoints.contains(id));
     }
@@ -478,7 +502,7 @@ mod tests {
         table.channel(1, ChannelTotals::default).record_success(5, 5, 5);
         let again = table.channel(1, || unreachable!("it is known already"));
         assert_eq!(again.totals().success, 1);
-        table.retain(&HashSet::new(), &HashSet::new());
+        table.retain(&HashSet::new(), &HashSet::new(), &HashSet::new());
         assert_eq!(table.channel(1, ChannelTotals::default).totals().success, 0);
     }
 }

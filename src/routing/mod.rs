@@ -8,12 +8,15 @@
 //!   ├─ platform  the kinds of upstream
 //!   └─ origin    where connections go: addresses, outbound proxies
 //! live         what requests change: counters, cooldowns; atomics beside the snapshot
+//! health       how well sites and models have worked of late; breakers
 //! policy       what the calling key may use
 //! eligibility  why a channel may not be picked now
 //! score        how good a channel is among its equals
 //! pricing      what models cost at a site, and what a request amounts to
-//! select       one channel out of those that may be picked
+//! shortlist    between whom the choice is; who had better stand back
+//! select       one channel out of those that may be picked; why: what it went by
 //! pool         in which order the addresses of a site are tried
+//! error_text   what the words of an upstream's error say
 //! failure      what an upstream's failure means: try another channel? cool this one, until when?
 //! rebuild      which routes and channels should exist, given what accounts offer
 //! ```
@@ -23,9 +26,11 @@
 //! throws dice: time and randomness are arguments, so that every number of routing.md can be a test.
 
 pub mod eligibility;
+pub mod error_text;
 pub mod failure;
 #[cfg(test)]
 mod fixture;
+pub mod health;
 pub mod live;
 pub mod origin;
 pub mod pattern;
@@ -37,17 +42,21 @@ pub mod rebuild;
 pub mod route;
 pub mod score;
 pub mod select;
+pub mod shortlist;
 pub mod site;
 pub mod snapshot;
+mod why;
 
 pub use eligibility::Ask;
+pub use health::{Blow, SiteHealth};
 pub use live::{ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme};
 pub use pattern::ModelPattern;
 pub use platform::Platform;
 pub use policy::{CredentialRef, Policy};
 pub use route::{Channel, Route, RouteMode, Strategy};
-pub use score::Weights;
+pub use score::{Conditions, Weights};
 pub use select::{Selection, select};
 pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site};
 pub use snapshot::{Match, Snapshot};
+pub use why::Why;

@@ -52,8 +52,18 @@ pub struct Score {
     pub site_channels: u32,
     pub site_weight: f64,
     pub history: f64,
+    pub conditions: Conditions,
     /// Its share of the requests is this over the sum.
     pub contribution: f64,
+}
+
+/// What multiplies a share from minute to minute; 1 where nothing is known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// How well site and model have worked of late (routing.md 9.3).
+    pub health: f64,
+    /// What the requests under way leave (routing.md 7).
+    pub load: f64,
 }
 
 /// What the candidates of one site have done together.
@@ -78,14 +88,13 @@ impl Default for Weights {
     }
 }
 
-/// Scores the candidates of one layer. `conditions` multiplies a channel's share by what changes from
-/// minute to minute (health, load); 1 where nothing is known. `model` is what a channel's upstream calls the model.
+/// Scores the candidates of one layer. `model` is what a channel's upstream calls the model.
 pub fn scores<'m>(
     candidates: &[&'m Arc<Channel>],
     weights: &Weights,
     policy: &Policy,
     model: impl Fn(&'m Channel) -> &'m str,
-    conditions: impl Fn(&Channel) -> f64,
+    conditions: impl Fn(&Channel) -> Conditions,
 ) -> Vec<Score> {
     let mut sites: HashMap<i64, SiteRecord> = HashMap::new();
     let mut highest = 0.001_f64;
@@ -114,6 +123,7 @@ pub fn scores<'m>(
             site_channels: 0,
             site_weight: 1.0,
             history: 1.0,
+            conditions: Conditions::default(),
             contribution: 0.0,
         });
     }
@@ -127,8 +137,11 @@ pub fn scores<'m>(
         score.site_channels = record.channels;
         score.site_weight = positive_or_one(site.global_weight) * policy.site_multiplier(site.id);
         score.history = record.history();
-        score.contribution =
-            score.base / f64::from(record.channels) * score.site_weight * score.history * conditions(channel);
+        score.conditions = conditions(channel);
+        score.contribution = score.base / f64::from(record.channels)
+            * score.site_weight
+            * score.history
+            * score.conditions.product();
         if score.tier == CostTier::Fallback {
             score.contribution /= score.cost.max(1.0);
         }
@@ -157,6 +170,20 @@ fn cost<'m>(
         (weights.fallback_unit_cost, CostTier::Fallback)
     };
     (cost.max(LEAST_COST), tier)
+}
+
+// === impl Conditions ===
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self { health: 1.0, load: 1.0 }
+    }
+}
+
+impl Conditions {
+    pub fn product(self) -> f64 {
+        self.health * self.load
+    }
 }
 
 // === impl SiteRecord ===

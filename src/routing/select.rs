@@ -12,8 +12,10 @@ use std::sync::Arc;
 use super::eligibility::{Ask, Asked, Obstacle};
 use super::pattern::alias_equal;
 use super::route::{Channel, Strategy};
-use super::score::{Score, scores};
+use super::score::{Score, Weights, scores};
+use super::shortlist::{Layer, Shortlist};
 use super::snapshot::Match;
+use super::why::Why;
 use crate::time::Millis;
 
 /// What a selection gives.
@@ -23,6 +25,7 @@ pub enum Selection<'r> {
         channel: &'r Arc<Channel>,
         /// The model's name for this upstream.
         upstream_model: &'r str,
+        why: Why,
     },
     NoneEligible {
         /// When the first of those that only cool comes back; None when waiting would not help.
@@ -44,56 +47,72 @@ pub fn select<'r>(found: &Match<'r>, ask: &Ask<'r>, random: &mut dyn FnMut() -> 
         Some(_) => false,
     });
     let picked = match found.route.strategy {
-        Strategy::RoundRobin => eligible.min_by_key(|channel| turn(channel)),
-        Strategy::Weighted | Strategy::StableFirst => match preferred(eligible) {
-            Candidates::None => None,
-            Candidates::One(channel) => Some(channel),
-            Candidates::Several(channels) => {
-                let scores = scores(
-                    &channels,
-                    found.weights,
-                    ask.policy,
-                    |channel| upstream_model(channel, &asked),
-                    |_| 1.0,
-                );
-                Some(channels[drawn(&scores, random())])
-            }
+        Strategy::RoundRobin => next_in_turn(eligible, &asked),
+        Strategy::Weighted | Strategy::StableFirst => match Layer::preferred(eligible) {
+            Layer::Empty => None,
+            Layer::One(channel) => Some((channel, weighted(channel, 1, 0, 1.0))),
+            Layer::Several(channels) => Some(draw(channels, &asked, found.weights, random)),
         },
     };
     match picked {
-        Some(channel) => Selection::Channel { channel, upstream_model: upstream_model(channel, &asked) },
+        Some((channel, why)) => {
+            Selection::Channel { channel, upstream_model: upstream_model(channel, &asked), why }
+        }
         None => Selection::NoneEligible { earliest_cooldown },
     }
 }
 
-/// The channels of one priority.
-enum Candidates<'r> {
-    None,
-    One(&'r Arc<Channel>),
-    Several(Vec<&'r Arc<Channel>>),
+/// Draws one of several of the same priority, after those that had better stand back.
+fn draw<'r>(
+    channels: Vec<&'r Arc<Channel>>,
+    asked: &Asked<'_>,
+    weights: &Weights,
+    random: &mut dyn FnMut() -> f64,
+) -> (&'r Arc<Channel>, Why) {
+    let list = Shortlist::new(channels, asked);
+    let count = list.candidates.len();
+    if let [only] = list.candidates[..] {
+        return (only, weighted(only, 1, list.stood_back(), 1.0));
+    }
+    let scores = scores(
+        &list.candidates,
+        weights,
+        asked.ask.policy,
+        |channel| upstream_model(channel, asked),
+        |channel| asked.conditions(channel),
+    );
+    let position = drawn(&scores, random());
+    let channel = list.candidates[position];
+    (channel, weighted(channel, count, list.stood_back(), share(&scores[position], &scores)))
 }
 
-/// Those of the lowest priority number, in their order.
-fn preferred<'r>(eligible: impl Iterator<Item = &'r Arc<Channel>>) -> Candidates<'r> {
-    let mut candidates = Candidates::None;
-    let mut priority = i64::MAX;
-    for channel in eligible {
-        if channel.priority > priority {
-            continue;
-        }
-        candidates = match candidates {
-            Candidates::One(first) if channel.priority == priority => {
-                Candidates::Several(vec![first, channel])
-            }
-            Candidates::Several(mut channels) if channel.priority == priority => {
-                channels.push(channel);
-                Candidates::Several(channels)
-            }
-            _ => Candidates::One(channel),
-        };
-        priority = channel.priority;
-    }
-    candidates
+fn weighted(channel: &Channel, candidates: usize, stood_back: usize, share: f64) -> Why {
+    let (candidates, stood_back) = (candidates as u32, stood_back as u32);
+    Why::Weighted { priority: channel.priority, candidates, stood_back, share }
+}
+
+/// Whoever waited longest; behind an open breaker only when all are.
+fn next_in_turn<'r>(
+    eligible: impl Iterator<Item = &'r Arc<Channel>>,
+    asked: &Asked<'_>,
+) -> Option<(&'r Arc<Channel>, Why)> {
+    let (mut all, mut open) = (0, 0);
+    let ranked = eligible.map(|channel| {
+        let is_open = asked.is_behind_breaker(channel);
+        all += 1;
+        open += u32::from(is_open);
+        ((is_open, turn(channel)), channel)
+    });
+    let (_, channel) = ranked.min_by_key(|(rank, _)| *rank)?;
+    // When all are open none has to stand back for another.
+    let stood_back = if open < all { open } else { 0 };
+    Some((channel, Why::RoundRobin { candidates: all - stood_back, stood_back }))
+}
+
+/// What of all requests a candidate gets; the same as the others where nobody has a share of its own.
+pub(super) fn share(score: &Score, all: &[Score]) -> f64 {
+    let sum: f64 = all.iter().map(|score| score.contribution).sum();
+    if sum > 0.0 { score.contribution / sum } else { 1.0 / all.len() as f64 }
 }
 
 /// Walks the shares until `u` of their sum is used up. Where nobody has a share, all have the same.

@@ -8,7 +8,8 @@ use crate::routing::fixture::*;
 use crate::routing::pricing::{Billing, CallPrice, Catalog, Labels, ModelPrice};
 use crate::routing::score::CostTier;
 use crate::routing::{
-    Account, AccountStatus, ChannelLive, ChannelTotals, CredentialRef, Policy, Route, Site, Weights,
+    Account, AccountStatus, Blow, ChannelLive, ChannelTotals, Conditions, CredentialRef, Policy, Route, Site,
+    Weights,
 };
 
 fn with(channel: Channel, totals: ChannelTotals) -> Channel {
@@ -34,9 +35,10 @@ fn scored(
     channels: &[Channel],
     weights: &Weights,
     policy: &Policy,
-    conditions: impl Fn(&Channel) -> f64,
+    health: impl Fn(&Channel) -> f64,
 ) -> Vec<Score> {
     let channels: Vec<_> = channels.iter().cloned().map(Arc::new).collect();
+    let conditions = |channel: &Channel| Conditions { health: health(channel), load: 1.0 };
     scores(&channels.iter().collect::<Vec<_>>(), weights, policy, |_| "m", conditions)
 }
 
@@ -325,6 +327,110 @@ fn every_obstacle_is_named_and_the_first_suffices() {
             "an alias stands for what its route has"
         );
     }
+}
+
+fn sick(channel: &Channel, times: usize, model: &str) {
+    for _ in 0..times {
+        channel.account.site.health.fail(model, Blow::of(502, "Bad Gateway"), 1_000);
+    }
+}
+
+#[test]
+fn an_ailing_site_gets_the_printed_shares() {
+    let (channels, policy) = worked_example();
+    // One 5xx of another model: the site's state alone, as the example has it.
+    sick(&channels[0], 1, "other");
+    let route = route(1, "m", channels);
+    let snapshot = snapshot(vec![route]);
+    let found = snapshot.lookup("m", &policy).unwrap();
+    for (u, id, share) in [(0.0, 11, 16.50), (0.17, 21, 39.80), (0.99, 22, 43.70)] {
+        let Selection::Channel { channel, why, .. } =
+            select(&found, &Ask::new("m", &policy, 1_000), &mut || u)
+        else {
+            panic!("nothing eligible");
+        };
+        let Why::Weighted { priority: 0, candidates: 3, stood_back: 0, share: of_one } = why else {
+            panic!("{why:?}");
+        };
+        assert_eq!((channel.id, (of_one * 10_000.0).round() / 100.0), (id, share));
+    }
+}
+
+#[test]
+fn the_load_of_a_channel_lowers_its_share() {
+    let snapshot = snapshot(vec![route(1, "m", vec![channel(1), channel(2)])]);
+    let policy = Policy::default();
+    let found = snapshot.lookup("m", &policy).unwrap();
+    let ask = Ask { load: &|channel| if channel.id == 1 { 0.28 } else { 1.0 }, ..Ask::new("m", &policy, 0) };
+    for (u, id) in [(0.21, 1), (0.22, 2)] {
+        let selection = select(&found, &ask, &mut || u);
+        assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == id), "u = {u}");
+    }
+}
+
+#[test]
+fn whoever_is_behind_an_open_breaker_stands_back_while_others_remain() {
+    for strategy in [Strategy::Weighted, Strategy::RoundRobin, Strategy::StableFirst] {
+        let channels = vec![channel(1), channel(2), Channel { priority: 1, ..channel(3) }];
+        sick(&channels[0], 3, "m");
+        let route = Route { strategy, ..route(1, "m", channels) };
+        let policy = Policy::default();
+        assert_eq!(picked(&route, &policy, &[], 1_000, 0.0), Some(2), "{strategy:?}");
+        assert_eq!(picked(&route, &policy, &[2, 3], 1_000, 0.0), Some(1), "alone it serves: {strategy:?}");
+        if strategy != Strategy::StableFirst {
+            assert_eq!(picked(&route, &policy, &[3], 61_000, 0.0), Some(1), "after a minute: {strategy:?}");
+        }
+    }
+}
+
+#[test]
+fn a_breaker_never_empties_a_priority() {
+    let channels = vec![channel(1), channel(2), Channel { priority: 1, ..channel(3) }];
+    sick(&channels[0], 3, "m");
+    sick(&channels[1], 3, "m");
+    let route = route(1, "m", channels);
+    assert_eq!(picked(&route, &Policy::default(), &[], 1_000, 0.0), Some(1));
+    assert_eq!(
+        picked(&route, &Policy::default(), &[1], 1_000, 0.99),
+        Some(2),
+        "a layer of one is not filtered"
+    );
+}
+
+#[test]
+fn a_breaker_of_one_model_keeps_only_that_model_back() {
+    let one = channel(1);
+    for _ in 0..3 {
+        sick(&one, 1, "bad");
+        one.account.site.health.succeed("good", 100, 1_000);
+    }
+    let route = route(1, "*", vec![one, channel(2)]);
+    let snapshot = snapshot(vec![route]);
+    let policy = Policy::default();
+    for (model, id) in [("vendor/BAD", 2), ("good", 1)] {
+        let found = snapshot.lookup(model, &policy).unwrap();
+        let selection = select(&found, &Ask::new(model, &policy, 1_000), &mut || 0.0);
+        assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == id), "{model}");
+    }
+}
+
+#[test]
+fn who_failed_lately_stands_back_when_its_cooldown_is_over() {
+    let failed = |id, times, at| {
+        let totals =
+            ChannelTotals { consecutive_fail: times, last_fail: Some(at), ..ChannelTotals::default() };
+        with(channel(id), totals)
+    };
+    let policy = Policy::default();
+    for (times, ago, expected) in [(10, 800_000, 2), (10, 826_000, 1), (1, 14_000, 2), (1, 16_000, 1)] {
+        let route = route(1, "m", vec![failed(1, times, 1_000), channel(2)]);
+        assert_eq!(picked(&route, &policy, &[], 1_000 + ago, 0.0), Some(expected), "{times} {ago}");
+    }
+    let all = route(1, "m", vec![failed(1, 10, 1_000), failed(2, 10, 1_000)]);
+    assert_eq!(picked(&all, &policy, &[], 2_000, 0.0), Some(1));
+    let turns =
+        Route { strategy: Strategy::RoundRobin, ..route(1, "m", vec![failed(1, 10, 1_000), channel(2)]) };
+    assert_eq!(picked(&turns, &policy, &[], 2_000, 0.0), Some(1), "turns go round all the same");
 }
 
 proptest! {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use hyper::http::{HeaderName, HeaderValue};
 
+use super::health::SiteHealth;
 use super::live::EndpointLive;
 use super::origin::BaseUrl;
 use super::platform::Platform;
@@ -37,6 +38,8 @@ pub struct Site {
     /// Why no request may leave for this site, for instance an outbound proxy that cannot be read:
     /// its channels stay selectable and their attempts fail, rather than go another way than configured.
     pub misconfigured: Option<String>,
+    /// How well it has worked of late.
+    pub health: Arc<SiteHealth>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

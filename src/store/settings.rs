@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use super::sql::{OnConflict, Statement, upsert};
 use super::{Result, Secret, Store};
+use crate::routing::health;
 use crate::time::{Millis, now_ms};
 
 /// The settings that are secrets (data.md C, the padlock).
@@ -22,7 +23,7 @@ pub const SEALED: &[&str] = &[
 ];
 
 /// The settings the store keeps for itself.
-const INTERNAL: &[&str] = &["crypto_kdf_v1"];
+const INTERNAL: &[&str] = &["crypto_kdf_v1", health::saved::SETTING];
 
 /// Every saved setting by name, as JSON text; a text may be a secret. One that cannot be opened is left out.
 pub async fn all(store: &Store) -> Result<HashMap<String, Secret>> {
@@ -43,6 +44,12 @@ pub async fn all(store: &Store) -> Result<HashMap<String, Secret>> {
         }
     }
     Ok(settings)
+}
+
+/// One saved setting that is no secret, as JSON text.
+pub async fn get(store: &Store, name: &str) -> Result<Option<String>> {
+    let rows = store.query("SELECT value FROM settings WHERE name = ?", vec![name.into()]).await?;
+    rows.first().map_or(Ok(None), |row| row.fields().opt_text())
 }
 
 /// Saves these settings (name, JSON text) in one transaction.

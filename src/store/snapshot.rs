@@ -38,6 +38,7 @@ pub async fn load(
     live.retain(
         &channel_rows.iter().map(|row| row.id).collect(),
         &site_rows.iter().flat_map(|site| &site.endpoints).map(|row| row.id).collect::<HashSet<_>>(),
+        &site_rows.iter().map(|row| row.id).collect(),
     );
     live.retain_prices(&account_rows.iter().map(|row| row.id).collect());
     let builder = Builder::new(live, system_proxy_url);
@@ -141,6 +142,7 @@ impl<'a> Builder<'a> {
             custom_headers: row.custom_headers.as_ref().map(|text| headers(row.id, text)).unwrap_or_default(),
             endpoints,
             misconfigured,
+            health: self.live.site(row.id),
         }
     }
 

@@ -1,0 +1,55 @@
+//! Keeps what is known of the health of sites over a restart (routing.md 9.3): half a second after a
+//! failure it is in the store, with all that happened meanwhile; mere successes follow within a minute.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+use super::schedule::Pass;
+use crate::app::App;
+use crate::routing::health::saved;
+use crate::store::{self, settings};
+use crate::time::now_ms;
+
+/// From a change to its transaction: what changes meanwhile goes along.
+const DEBOUNCE: Duration = Duration::from_millis(500);
+/// The longest that successes alone wait.
+const AT_LEAST: Duration = Duration::from_secs(60);
+
+/// Who waits for changes that matter.
+#[derive(Debug, Default)]
+pub struct Saver {
+    changed: Notify,
+    saved_at: AtomicI64,
+}
+
+impl Saver {
+    /// Something changed that a restart should not forget.
+    pub fn nudge(&self) {
+        self.changed.notify_one();
+    }
+}
+
+/// Waits for a change, then saves.
+pub async fn save_changes(app: Arc<App>) -> Pass {
+    let saver = &app.health_saver;
+    if timeout(AT_LEAST, saver.changed.notified()).await.is_ok() {
+        sleep(DEBOUNCE).await;
+    } else if app.live.last_health_event() <= saver.saved_at.load(Relaxed) {
+        return Ok(None);
+    }
+    save(&app).await.map_err(|error| error.to_string())?;
+    Ok(None)
+}
+
+/// Saves the health of all sites.
+pub async fn save(app: &App) -> store::Result<()> {
+    let now = now_ms();
+    let text = app.live.saved_health(now);
+    settings::put(&app.store, vec![(saved::SETTING.to_owned(), text)]).await?;
+    app.health_saver.saved_at.store(now, Relaxed);
+    Ok(())
+}

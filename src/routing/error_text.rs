@@ -1,0 +1,236 @@
+//! What an upstream's words say about its failure (routing.md 9.5), whatever their case.
+//!
+//! | class | says |
+//! |---|---|
+//! | model | this channel does not have the model |
+//! | protocol | this channel does not take this kind of request |
+//! | validation | the request itself is wrong |
+//! | timeout, transient | the upstream is unwell right now |
+//! | credential, limit | what we come with does not do, or not any more |
+//!
+//! A text may be of several classes; who asks decides which comes first.
+
+const MODEL: &[&str] = &[
+    "unsupported model",
+    "model not supported",
+    "model is not supported",
+    "does not support the model",
+    "does not support model",
+    "no such model",
+    "unknown model",
+    "invalid model",
+    "unknown provider for model",
+    "不支持所选模型",
+];
+/// Speak of the model as well, but say nothing of how well the upstream works.
+const MODEL_ELSEWHERE: &[&str] = &["model_not_found", "do not have access to the model"];
+/// A start and, somewhere behind it, an end.
+const MODEL_AROUND_NAME: &[(&str, &str)] =
+    &[("model", "does not exist"), ("不支持", "模型"), ("模型", "不支持")];
+const PROTOCOL: &[&str] = &[
+    "unsupported legacy protocol",
+    "please use /v1/responses",
+    "please use /v1/messages",
+    "please use /v1/chat/completions",
+    "unsupported endpoint",
+    "unsupported path",
+    "unknown endpoint",
+    "unrecognized request url",
+    "no route matched",
+];
+const PROTOCOL_AROUND_PATH: &[(&str, &str)] = &[("does not allow /v1/", "dispatch")];
+const VALIDATION: &[&str] = &[
+    "invalid request body",
+    "validation",
+    "missing required",
+    "required parameter",
+    "unknown parameter",
+    "unrecognized field",
+    "unrecognized key",
+    "unrecognized parameter",
+    "malformed",
+    "invalid json",
+    "cannot parse",
+    "unsupported media type",
+];
+/// The bare word timeout does not count: it may be a parameter.
+const TIMEOUT: &[&str] =
+    &["request timed out", "connection timed out", "read timeout", "first byte timeout", "timed out"];
+const TRANSIENT: &[&str] = &[
+    "bad gateway",
+    "gateway time-out",
+    "gateway timeout",
+    "service unavailable",
+    "temporarily unavailable",
+    "overloaded",
+    "connection reset",
+    "connection refused",
+    "econnreset",
+    "econnrefused",
+];
+const CREDENTIAL: &[&str] = &["invalid api key", "invalid_api_key", "invalid access token", "forbidden"];
+const LIMIT: &[&str] = &["rate limit", "rate_limit", "too many requests", "quota"];
+const USED_UP: &[&str] = &["usage_limit_reached", "quota exceeded"];
+
+/// The words of a failure, ready to be asked.
+pub struct ErrorText(String);
+
+impl ErrorText {
+    pub fn new(text: &str) -> Self {
+        Self(text.to_lowercase())
+    }
+
+    /// The channel does not have the model.
+    pub fn is_about_model(&self) -> bool {
+        self.says(MODEL) || self.says_around(MODEL_AROUND_NAME)
+    }
+
+    /// Another channel may have the model.
+    pub fn sends_model_elsewhere(&self) -> bool {
+        self.is_about_model() || self.says(MODEL_ELSEWHERE)
+    }
+
+    pub fn is_about_protocol(&self) -> bool {
+        self.says(PROTOCOL) || self.says_around(PROTOCOL_AROUND_PATH)
+    }
+
+    pub fn is_about_validation(&self) -> bool {
+        self.says(VALIDATION)
+    }
+
+    pub fn is_timeout(&self) -> bool {
+        self.says(TIMEOUT)
+    }
+
+    pub fn is_transient(&self) -> bool {
+        self.says(TRANSIENT) || self.is_timeout()
+    }
+
+    pub fn is_about_credential(&self) -> bool {
+        self.says(CREDENTIAL)
+    }
+
+    pub fn is_about_limit(&self) -> bool {
+        self.says(LIMIT)
+    }
+
+    /// Of a 429: not too fast, but used up.
+    pub fn is_used_up(&self) -> bool {
+        self.says(USED_UP) || self.0.split(|c: char| !c.is_alphanumeric()).any(|word| word == "limit")
+    }
+
+    fn says(&self, phrases: &[&str]) -> bool {
+        phrases.iter().any(|phrase| self.0.contains(phrase))
+    }
+
+    fn says_around(&self, pairs: &[(&str, &str)]) -> bool {
+        pairs
+            .iter()
+            .any(|(start, end)| self.0.find(start).is_some_and(|at| self.0[at + start.len()..].contains(end)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The classes of a text, by their first letters: Model, (model) Elsewhere, Protocol, Validation,
+    /// tImeout, Transient, Credential, Limit.
+    fn classes(text: &str) -> String {
+        let text = ErrorText::new(text);
+        [
+            (text.is_about_model(), 'M'),
+            (text.sends_model_elsewhere(), 'E'),
+            (text.is_about_protocol(), 'P'),
+            (text.is_about_validation(), 'V'),
+            (text.is_timeout(), 'I'),
+            (text.is_transient(), 'T'),
+            (text.is_about_credential(), 'C'),
+            (text.is_about_limit(), 'L'),
+        ]
+        .into_iter()
+        .filter_map(|(is, letter)| is.then_some(letter))
+        .collect()
+    }
+
+    #[test]
+    fn every_phrase_is_of_its_class_whatever_its_case() {
+        for (texts, expected) in [
+            (
+                vec![
+                    "Unsupported model: x",
+                    "model not supported",
+                    "This group does not support the model x",
+                    "it does not support model x",
+                    "no such model",
+                    "UNKNOWN MODEL",
+                    "invalid model",
+                    "unknown provider for model x",
+                    "The model `x` does not exist",
+                    "不支持所选模型",
+                    "当前分组不支持 gpt-9 模型",
+                    "模型 gpt-9 暂不支持",
+                ],
+                "ME",
+            ),
+            (vec!["model_not_found", "You do not have access to the model x"], "E"),
+            (
+                vec![
+                    "Unsupported legacy protocol",
+                    "please use /v1/responses",
+                    "please use /v1/messages",
+                    "Please use /v1/chat/completions",
+                    "this group does not allow /v1/messages dispatch",
+                    "unsupported endpoint",
+                    "unsupported path",
+                    "unknown endpoint",
+                    "Unrecognized request URL (POST /v1/foo)",
+                    "no Route matched with those values",
+                ],
+                "P",
+            ),
+            (
+                vec![
+                    "Invalid request body",
+                    "validation failed",
+                    "missing required field",
+                    "required parameter: messages",
+                    "unknown parameter",
+                    "unrecognized field",
+                    "unrecognized key",
+                    "unrecognized parameter",
+                    "malformed",
+                    "invalid JSON",
+                    "cannot parse",
+                    "Unsupported Media Type",
+                ],
+                "V",
+            ),
+            (
+                vec!["Request timed out", "connection timed out", "read timeout", "First byte timeout (3s)"],
+                "IT",
+            ),
+            (
+                vec![
+                    "502 Bad Gateway",
+                    "Gateway Time-out",
+                    "Service Unavailable",
+                    "temporarily unavailable",
+                    "system cpu overloaded",
+                    "connection reset by peer",
+                    "Connection refused (os error 111)",
+                    "ECONNRESET",
+                    "econnrefused",
+                ],
+                "T",
+            ),
+            (vec!["Invalid API key", "invalid access token", "Forbidden"], "C"),
+            (vec!["Rate limit reached", "Too Many Requests", "insufficient quota"], "L"),
+            (vec!["timeout must be <= 60", "invalid timeout parameter", "not found", ""], ""),
+        ] {
+            for text in texts {
+                assert_eq!(classes(text), expected, "{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! How well a site, and a model on it, has worked of late (routing.md 9.3 and 9.4).
+//!
+//! ```text
+//! failure ─▶ penalty, halved every 10 min ─┐
+//! success ─▶ latency, smoothed            ─┼─▶ multiplier of the channel's share
+//! transient failures in a row ─▶ breaker  ─┘        └─▶ while open: others go first
+//! outcomes, halved every 30 min ─▶ success rate of late (stable_first)
+//! ```
+//!
+//! [`Health`] is one such record, a value that its events change; [`SiteHealth`] holds those of a site
+//! and its models for many requests at once; [`saved`] is how they outlive the process. Health only
+//! demotes: nothing here keeps a channel from being picked when it is the only one.
+
+pub mod saved;
+mod site;
+
+use super::error_text::ErrorText;
+use super::failure;
+use crate::time::Millis;
+
+pub use site::SiteHealth;
+
+const MINUTE: Millis = 60 * 1000;
+const PENALTY_HALF_LIFE: Millis = 10 * MINUTE;
+const RECENT_HALF_LIFE: Millis = 30 * MINUTE;
+/// Transient failures further apart than this are not in a row.
+const STREAK_WINDOW: Millis = 5 * MINUTE;
+/// So many in a row open the breaker.
+const STREAK: u32 = 3;
+/// How long it stays open, the first, second and any further time.
+const BREAKER_MS: [Millis; 3] = [MINUTE, 5 * MINUTE, 30 * MINUTE];
+/// The least that is left of a share.
+const LEAST: f64 = 0.08;
+/// A penalty below this is nothing: it would take hours to halve away altogether.
+const NO_PENALTY: f64 = 1e-3;
+
+/// The record of one site, or of one model on one site.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Health {
+    /// When penalty and counts were last brought up to date; every event does.
+    at: Millis,
+    penalty: f64,
+    latency_ema: Option<f64>,
+    streak: u32,
+    last_transient: Option<Millis>,
+    successes: f64,
+    failures: f64,
+    breaker_level: usize,
+    breaker_until: Option<Millis>,
+    last_success: Option<Millis>,
+    last_failure: Option<Millis>,
+}
+
+/// What a failure weighs, and whether it counts towards the breaker.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Blow {
+    pub penalty: f64,
+    pub transient: bool,
+}
+
+/// Outcomes of late, each worth half after half an hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Recent {
+    pub successes: f64,
+    pub failures: f64,
+}
+
+// === impl Blow ===
+
+impl Blow {
+    /// Of a failure with this status (0 without one) and these words of the upstream.
+    pub fn of(status: u16, words: &str) -> Self {
+        let text = ErrorText::new(words);
+        let lasting = |penalty| Self { penalty, transient: false };
+        if failure::is_usage_limit(status, words) {
+            lasting(0.4)
+        } else if text.is_about_model() {
+            lasting(0.9)
+        } else if text.is_about_protocol() {
+            lasting(0.6)
+        } else if text.is_about_validation() {
+            lasting(0.25)
+        } else if status >= 500 || text.is_transient() {
+            Self { penalty: 2.5, transient: true }
+        } else if status == 429 {
+            Self { penalty: 2.2, transient: true }
+        } else if matches!(status, 401 | 403) {
+            lasting(1.8)
+        } else if (400..500).contains(&status) {
+            lasting(0.9)
+        } else {
+            lasting(1.2)
+        }
+    }
+}
+
+// === impl Health ===
+
+impl Health {
+    pub fn succeed(&mut self, latency_ms: u64, now: Millis) {
+        self.age(now);
+        self.penalty = (self.penalty * 0.2 - 0.3).max(0.0);
+        (self.streak, self.breaker_level, self.breaker_until) = (0, 0, None);
+        let latency = latency_ms as f64;
+        self.latency_ema = Some(self.latency_ema.map_or(latency, |ema| 0.7 * ema + 0.3 * latency));
+        self.successes += 1.0;
+        self.last_success = Some(now);
+    }
+
+    pub fn fail(&mut self, blow: Blow, now: Millis) {
+        self.age(now);
+        self.penalty += blow.penalty;
+        self.failures += 1.0;
+        self.last_failure = Some(now);
+        if !blow.transient {
+            self.streak = 0;
+            return;
+        }
+        let in_a_row = self.last_transient.is_some_and(|last| now - last <= STREAK_WINDOW);
+        self.streak = if in_a_row { self.streak + 1 } else { 1 };
+        self.last_transient = Some(now);
+        if self.streak >= STREAK {
+            self.streak = 0;
+            self.breaker_level = (self.breaker_level + 1).min(BREAKER_MS.len());
+            self.breaker_until = Some(now + BREAKER_MS[self.breaker_level - 1]);
+        }
+    }
+
+    /// What is left of a share: 1 when all is well, [`LEAST`] at the worst and behind an open breaker.
+    pub fn multiplier(&self, now: Millis) -> f64 {
+        if self.is_open(now) {
+            return LEAST;
+        }
+        let slowness = self.latency_ema.map_or(0.0, |ema| ((ema - 2_500.0) / 30_000.0).clamp(0.0, 1.0));
+        ((1.0 - 0.35 * slowness) / (1.0 + self.penalty_at(now))).clamp(LEAST, 1.0)
+    }
+
+    /// Behind an open breaker others go first.
+    pub fn is_open(&self, now: Millis) -> bool {
+        self.breaker_until.is_some_and(|until| now < until)
+    }
+
+    pub fn recent(&self, now: Millis) -> Recent {
+        let left = halved(now - self.at, RECENT_HALF_LIFE);
+        Recent { successes: self.successes * left, failures: self.failures * left }
+    }
+
+    /// Whether a selection can tell it from a record without anything in it. What is notable may
+    /// stop being so with time; the next event notices.
+    fn is_notable(&self) -> bool {
+        self.penalty > 0.0
+            || self.breaker_until.is_some()
+            || self.latency_ema.is_some_and(|ema| ema > 2_500.0)
+    }
+
+    /// The moment of the last event.
+    fn last_event(&self) -> Millis {
+        self.at
+    }
+
+    fn penalty_at(&self, now: Millis) -> f64 {
+        self.penalty * halved(now - self.at, PENALTY_HALF_LIFE)
+    }
+
+    /// Brings what fades up to date. A clock that stepped back changes nothing.
+    fn age(&mut self, now: Millis) {
+        self.penalty = self.penalty_at(now);
+        if self.penalty < NO_PENALTY {
+            self.penalty = 0.0;
+        }
+        let recent = self.recent(now);
+        (self.successes, self.failures) = (recent.successes, recent.failures);
+        self.at = self.at.max(now);
+    }
+}
+
+/// What `elapsed` leaves of one.
+fn halved(elapsed: Millis, half_life: Millis) -> f64 {
+    0.5_f64.powf(elapsed.max(0) as f64 / half_life as f64)
+}
+
+// === impl Recent ===
+
+impl Recent {
+    /// Of a site and a model on it, which counts more once anything is known of it.
+    pub fn blended(site: Self, model: Self) -> Self {
+        if model.samples() <= 0.0 {
+            return site;
+        }
+        Self {
+            successes: 0.35 * site.successes + 0.65 * model.successes,
+            failures: 0.35 * site.failures + 0.65 * model.failures,
+        }
+    }
+
+    pub fn samples(self) -> f64 {
+        self.successes + self.failures
+    }
+
+    /// The share of successes, as if one of two more had been one.
+    pub fn rate(self) -> f64 {
+        (self.successes + 1.0) / (self.samples() + 2.0)
+    }
+
+    /// How much the rate is to be believed: all from twelve outcomes on.
+    pub fn confidence(self) -> f64 {
+        (self.samples() / 12.0).min(1.0)
+    }
+}
+
+#[cfg(test)]
+#[path = "health/tests.rs"]
+mod tests;

@@ -1,0 +1,61 @@
+//! What a selection went by, short enough to travel with every request and to be told in its log row.
+//!
+//! It holds numbers only; whoever shows it makes the words, off the request's path.
+
+use std::fmt;
+
+/// Why this channel was picked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// Drawn by its share among the candidates of the most preferred priority.
+    Weighted {
+        priority: i64,
+        candidates: u32,
+        stood_back: u32,
+        /// Of 1.
+        share: f64,
+    },
+    /// It waited longest.
+    RoundRobin { candidates: u32, stood_back: u32 },
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stood_back = match *self {
+            Self::Weighted { priority, candidates, stood_back, share } => {
+                write!(f, "weighted: P{priority}, {candidates} available, p={:.1}%", share * 100.0)?;
+                stood_back
+            }
+            Self::RoundRobin { candidates, stood_back } => {
+                write!(f, "round_robin: {candidates} available")?;
+                stood_back
+            }
+        };
+        match stood_back {
+            0 => Ok(()),
+            some => write!(f, ", {some} avoided"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_fits_on_a_line() {
+        for (why, text) in [
+            (
+                Why::Weighted { priority: 0, candidates: 3, stood_back: 0, share: 0.408914 },
+                "weighted: P0, 3 available, p=40.9%",
+            ),
+            (
+                Why::Weighted { priority: 2, candidates: 1, stood_back: 4, share: 1.0 },
+                "weighted: P2, 1 available, p=100.0%, 4 avoided",
+            ),
+            (Why::RoundRobin { candidates: 5, stood_back: 0 }, "round_robin: 5 available"),
+        ] {
+            assert_eq!(why.to_string(), text);
+        }
+    }
+}

@@ -67,6 +67,7 @@ impl Attempt {
             downstream_path: Some(call.face.dialect.path()),
             upstream_path: Some(call.face.dialect.path()),
             retry_count: number,
+            decision: Some(why),
             ..ProxyLogRow::new(started_at, LogStatus::Failed)
         };
         Self {

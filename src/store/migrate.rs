@@ -48,6 +48,7 @@ pub(super) const STEPS: &[Step] = &[
     step!(12, "0012_crypto_keys"),
     step!(13, "0013_coordination"),
     step!(29, "0029_site_max_concurrency"),
+    step!(30, "0030_proxy_log_decision"),
 ];
 
 impl Step {

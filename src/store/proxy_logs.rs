@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::sql::{Row, Statement, Value};
 use super::{Result, Store};
-use crate::routing::Platform;
+use crate::routing::{Platform, Why};
 use crate::time::Millis;
 
 /// How an attempt ended.
@@ -86,6 +86,8 @@ pub struct ProxyLogRow {
     pub error_message: Option<String>,
     /// 0 for the first attempt of a request.
     pub retry_count: u32,
+    /// What the channel was picked by.
+    pub decision: Option<Why>,
 }
 
 impl ProxyLogRow {
@@ -122,6 +124,7 @@ impl ProxyLogRow {
             upstream_path: None,
             error_message: None,
             retry_count: 0,
+            decision: None,
         }
     }
 
@@ -148,8 +151,8 @@ impl ProxyLogRow {
              first_byte_latency_ms, latency_ms, prompt_tokens, completion_tokens, total_tokens, usage_source, \
              estimated_cost, billing_details, client_family, client_app_id, client_app_name, \
              client_confidence, session_id, downstream_path, upstream_path, error_message, retry_count, \
-             created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
-             ?, ?, ?)",
+             decision_reason, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
+             ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             vec![
                 self.request_id.into(),
                 self.route_id.into(),
@@ -179,6 +182,7 @@ impl ProxyLogRow {
                 self.upstream_path.into(),
                 self.error_message.into(),
                 i64::from(self.retry_count).into(),
+                self.decision.map(|why| why.to_string()).into(),
                 self.created_at.into(),
             ],
         )
@@ -219,6 +223,7 @@ pub struct LogItem {
     pub upstream_path: Option<String>,
     pub error_message: Option<String>,
     pub retry_count: i64,
+    pub decision_reason: Option<String>,
     pub username: Option<String>,
     pub site_name: Option<String>,
     pub site_url: Option<String>,
@@ -386,7 +391,7 @@ const ITEM: &str = "l.id, l.created_at, l.request_id, l.route_id, l.channel_id, 
      l.http_status, l.is_stream, l.first_byte_latency_ms, l.latency_ms, l.prompt_tokens, \
      l.completion_tokens, l.total_tokens, l.usage_source, l.estimated_cost, l.client_family, \
      l.client_app_id, l.client_app_name, l.client_confidence, l.session_id, l.downstream_path, \
-     l.upstream_path, l.error_message, l.retry_count, a.username, s.name, s.url, k.name, k.group_name, k.tags";
+     l.upstream_path, l.error_message, l.retry_count, l.decision_reason, a.username, s.name, s.url, k.name, k.group_name, k.tags";
 
 fn condition(filter: &LogFilter, by_status: bool, by_client: bool) -> (String, Vec<Value>) {
     let mut parts: Vec<&str> = vec!["1 = 1"];
@@ -465,6 +470,7 @@ fn read(row: &Row) -> Result<LogItem> {
         upstream_path: row.opt_text()?,
         error_message: row.opt_text()?,
         retry_count: row.int()?,
+        decision_reason: row.opt_text()?,
         username: row.opt_text()?,
         site_name: row.opt_text()?,
         site_url: row.opt_text()?,

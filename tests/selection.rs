@@ -1,0 +1,45 @@
+//! Which channel a request goes to, and how that can be told afterwards.
+
+mod support;
+
+use serde_json::json;
+use support::{Gateway, Pair, Reply};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// What the log says of each attempt, oldest first.
+fn reasons(gateway: &Gateway, rows: usize) -> Vec<String> {
+    let rows = gateway.wait_for_logs(rows);
+    rows.iter().map(|row| row["decisionReason"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[test]
+fn the_log_says_why_a_request_went_where_it_went() {
+    let pair = Pair::start();
+    pair.first.answer(CHAT, Reply::error(500, "boom"));
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    let reasons = reasons(&pair.gateway, 2);
+    // 100 against 0.01 of the same base.
+    assert_eq!(
+        reasons,
+        ["weighted: P0, 2 available, p=100.0%", "weighted: P0, 1 available, p=100.0%"],
+        "first the draw, then whoever was left"
+    );
+    let row = &pair.gateway.logs()[0];
+    let one = pair.gateway.admin().get(&format!("/api/stats/proxy-logs/{}", row["id"])).expect(200);
+    assert_eq!(one["decisionReason"], row["decisionReason"]);
+}
+
+#[test]
+fn turns_go_round_whatever_weights_say() {
+    let pair = Pair::start();
+    let routes = pair.gateway.routes();
+    let route = &routes[0];
+    let body = json!({"routingStrategy": "round_robin"});
+    pair.gateway.admin().put(&format!("/api/routes/{}", route["id"]), &body).expect(200);
+    for _ in 0..6 {
+        pair.gateway.client().chat(Pair::MODEL).expect(200);
+    }
+    assert_eq!((pair.first.asked_for(CHAT).len(), pair.second.asked_for(CHAT).len()), (3, 3));
+    assert_eq!(reasons(&pair.gateway, 6), vec!["round_robin: 2 available"; 6]);
+}

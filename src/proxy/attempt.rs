@@ -52,6 +52,7 @@ impl Attempt {
         if channel.live.record_selection(started_at) {
             app.store.telemetry().dirty_channel(channel.live.clone());
         }
+        app.live.rotations.record(&why, &call.envelope.model, channel.account.site.id, started_at);
         app.metrics.attempts.add(1);
         let row = ProxyLogRow {
             request_id: Some(call.face.id.as_str().to_owned()),

@@ -172,6 +172,7 @@ fn choose(app: &App, call: &Call, tried: &[i64], may_take: &dyn Fn(&Channel) -> 
         surface: &offers,
         load: &|_| 1.0,
         max_avoidance: app.settings.load().cooldown.max_ms,
+        rotations: Some(&app.live.rotations),
     };
     match select(&matched, &ask, &mut random) {
         Selection::Channel { channel, upstream_model, why } => {

@@ -7,6 +7,7 @@
 use super::failure;
 use super::pattern::alias_equal;
 use super::policy::Policy;
+use super::rotation::Rotations;
 use super::route::{Channel, Route};
 use super::score::Conditions;
 use super::site::AccountStatus;
@@ -27,6 +28,8 @@ pub struct Ask<'a> {
     pub load: &'a dyn Fn(&Channel) -> f64,
     /// The operator's cap on how long failures keep a channel back.
     pub max_avoidance: Millis,
+    /// Whose turn it is, for `stable_first`; None for a question without a past.
+    pub rotations: Option<&'a Rotations>,
 }
 
 /// One reason that keeps a channel from being picked.
@@ -85,7 +88,8 @@ impl<'a> Ask<'a> {
     /// A first attempt on any surface.
     pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
         let max_avoidance = failure::LONGEST_REST_MS;
-        Self { model, policy, tried: &[], now, surface: &|_| true, load: &|_| 1.0, max_avoidance }
+        let (surface, load) = (&|_: &Channel| true, &|_: &Channel| 1.0);
+        Self { model, policy, tried: &[], now, surface, load, max_avoidance, rotations: None }
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::health::{SiteHealth, saved};
 use super::pricing::PriceList;
+use super::rotation::Rotations;
 use crate::time::Millis;
 
 /// Counters and cooldown of one channel.
@@ -344,7 +345,7 @@ impl EndpointLive {
     }
 }
 
-/// All live values by id. Locked only while a snapshot is built.
+/// All live values by id. Locked only while a snapshot is built, but for `rotations`.
 #[derive(Debug, Default)]
 pub struct LiveTable {
     channels: Mutex<HashMap<i64, Arc<ChannelLive>>>,
@@ -352,6 +353,8 @@ pub struct LiveTable {
     /// By account.
     prices: Mutex<HashMap<i64, Arc<PriceList>>>,
     sites: Mutex<HashMap<i64, Arc<SiteHealth>>>,
+    /// Whose turn it is on routes that go round the stable sites.
+    pub rotations: Rotations,
 }
 
 // === impl LiveTable ===

@@ -13,6 +13,7 @@
 //! eligibility  why a channel may not be picked now
 //! score        how good a channel is among its equals
 //! pricing      what models cost at a site, and what a request amounts to
+//! stable       whose turn it is among the sites that work best; rotation: what it remembers
 //! shortlist    between whom the choice is; who had better stand back
 //! select       one channel out of those that may be picked; why: what it went by
 //! pool         in which order the addresses of a site are tried
@@ -39,12 +40,14 @@ pub mod policy;
 pub mod pool;
 pub mod pricing;
 pub mod rebuild;
+pub mod rotation;
 pub mod route;
 pub mod score;
 pub mod select;
 pub mod shortlist;
 pub mod site;
 pub mod snapshot;
+pub mod stable;
 mod why;
 
 pub use eligibility::Ask;
@@ -54,6 +57,7 @@ pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme};
 pub use pattern::ModelPattern;
 pub use platform::Platform;
 pub use policy::{CredentialRef, Policy};
+pub use rotation::{Pool, Rotations};
 pub use route::{Channel, Route, RouteMode, Strategy};
 pub use score::{Conditions, Weights};
 pub use select::{Selection, select};

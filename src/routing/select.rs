@@ -5,7 +5,7 @@
 //! one route once, and allocates only when there is a choice to weigh.
 //!
 //! `weighted` draws among the candidates of the most preferred priority that has any; `round_robin` takes
-//! whoever waited longest, whatever its priority; `stable_first` draws as `weighted` does for now.
+//! whoever waited longest, whatever its priority; `stable_first` goes round those that work best.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use super::route::{Channel, Strategy};
 use super::score::{Score, Weights, scores};
 use super::shortlist::{Layer, Shortlist};
 use super::snapshot::Match;
+use super::stable;
 use super::why::Why;
 use crate::time::Millis;
 
@@ -48,7 +49,8 @@ pub fn select<'r>(found: &Match<'r>, ask: &Ask<'r>, random: &mut dyn FnMut() -> 
     });
     let picked = match found.route.strategy {
         Strategy::RoundRobin => next_in_turn(eligible, &asked),
-        Strategy::Weighted | Strategy::StableFirst => match Layer::preferred(eligible) {
+        Strategy::StableFirst => next_stable(eligible.collect(), &asked, found.route.id),
+        Strategy::Weighted => match Layer::preferred(eligible) {
             Layer::Empty => None,
             Layer::One(channel) => Some((channel, weighted(channel, 1, 0, 1.0))),
             Layer::Several(channels) => Some(draw(channels, &asked, found.weights, random)),
@@ -109,6 +111,25 @@ fn next_in_turn<'r>(
     Some((channel, Why::RoundRobin { candidates: all - stood_back, stood_back }))
 }
 
+/// The next of the sites that work best, or one of the others that is due to be looked at.
+fn next_stable<'r>(
+    eligible: Vec<&'r Arc<Channel>>,
+    asked: &Asked<'_>,
+    route_id: i64,
+) -> Option<(&'r Arc<Channel>, Why)> {
+    let list = Shortlist::new(eligible, asked);
+    let turns = asked.ask.rotations.map(|rotations| rotations.turns(route_id, asked.ask.model));
+    let turn = stable::next_turn(&list, asked, &turns.unwrap_or_default(), true)?;
+    let why = Why::StableFirst {
+        route_id,
+        pool: turn.pool,
+        leaders: turn.leaders.len() as u32,
+        candidates: list.candidates.len() as u32,
+        stood_back: list.stood_back() as u32,
+    };
+    Some((turn.leaders[turn.next], why))
+}
+
 /// What of all requests a candidate gets; the same as the others where nobody has a share of its own.
 pub(super) fn share(score: &Score, all: &[Score]) -> f64 {
     let sum: f64 = all.iter().map(|score| score.contribution).sum();
@@ -132,7 +153,7 @@ fn drawn(scores: &[Score], u: f64) -> usize {
 
 /// Whose turn comes first: never or longest ago selected. The selection number orders what falls into
 /// one millisecond.
-fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, i64) {
+pub(super) fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, i64) {
     let totals = channel.live.totals();
     (totals.last_selected.or(totals.last_used), channel.live.selection_number(), totals.last_used, channel.id)
 }

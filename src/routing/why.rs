@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use super::rotation::Pool;
+
 /// Why this channel was picked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Why {
@@ -17,6 +19,16 @@ pub enum Why {
     },
     /// It waited longest.
     RoundRobin { candidates: u32, stood_back: u32 },
+    /// It was its site's turn.
+    StableFirst {
+        /// The route that was asked, of a group the group: its turns are remembered.
+        route_id: i64,
+        pool: Pool,
+        /// How many sites take turns.
+        leaders: u32,
+        candidates: u32,
+        stood_back: u32,
+    },
 }
 
 impl fmt::Display for Why {
@@ -28,6 +40,14 @@ impl fmt::Display for Why {
             }
             Self::RoundRobin { candidates, stood_back } => {
                 write!(f, "round_robin: {candidates} available")?;
+                stood_back
+            }
+            Self::StableFirst { pool, leaders, candidates, stood_back, .. } => {
+                let pool = match pool {
+                    Pool::Primary => "primary",
+                    Pool::Observation => "observation",
+                };
+                write!(f, "stable_first: {pool} pool, {candidates} available, {leaders} in turn")?;
                 stood_back
             }
         };
@@ -54,6 +74,16 @@ mod tests {
                 "weighted: P2, 1 available, p=100.0%, 4 avoided",
             ),
             (Why::RoundRobin { candidates: 5, stood_back: 0 }, "round_robin: 5 available"),
+            (
+                Why::StableFirst {
+                    route_id: 1,
+                    pool: Pool::Observation,
+                    leaders: 2,
+                    candidates: 5,
+                    stood_back: 1,
+                },
+                "stable_first: observation pool, 5 available, 2 in turn, 1 avoided",
+            ),
         ] {
             assert_eq!(why.to_string(), text);
         }

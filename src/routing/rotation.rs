@@ -1,0 +1,167 @@
+//! What `stable_first` remembers of each route and model (routing.md 6.3): which site of each pool was
+//! used last, how many requests the primary pool has had since one went to look how the others do, and
+//! when each of those was last looked at.
+//!
+//! In memory only, and of bounded size whatever model names clients make up: what was used longest ago
+//! is forgotten, and then that route begins its turns anew.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::pattern::norm;
+use super::why::Why;
+use crate::time::Millis;
+
+/// One request in so many goes to the observation pool, when somebody there is due.
+pub const OBSERVE_EVERY: u32 = 24;
+/// A site that was observed is not due again for so long.
+pub const OBSERVED_FOR: Millis = 30 * 60 * 1000;
+/// Routes and models remembered.
+const MAX_KEYS: usize = 1024;
+/// Observed sites remembered, of all keys together.
+const MAX_STAMPS: usize = 4096;
+
+/// The two kinds of sites behind a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Those that work best: they have all but one of [`OBSERVE_EVERY`] requests.
+    Primary,
+    /// The others, which get a request now and then so that they can show themselves.
+    Observation,
+}
+
+/// The memory of all routes.
+#[derive(Debug, Default)]
+pub struct Rotations {
+    keys: Mutex<HashMap<String, Turns>>,
+}
+
+/// The memory of one route and model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Turns {
+    last_primary: Option<i64>,
+    last_observation: Option<i64>,
+    since_observation: u32,
+    observed: Vec<(i64, Millis)>,
+    touched: Millis,
+}
+
+// === impl Turns ===
+
+impl Turns {
+    /// The site of this pool that was used last.
+    pub fn last(&self, pool: Pool) -> Option<i64> {
+        match pool {
+            Pool::Primary => self.last_primary,
+            Pool::Observation => self.last_observation,
+        }
+    }
+
+    /// Has the primary pool had its share of requests?
+    pub fn may_observe(&self) -> bool {
+        self.since_observation.saturating_add(1) >= OBSERVE_EVERY
+    }
+
+    /// Was the site not observed of late?
+    pub fn is_due(&self, site: i64, now: Millis) -> bool {
+        !self.observed.iter().any(|(observed, at)| *observed == site && now - at < OBSERVED_FOR)
+    }
+}
+
+// === impl Rotations ===
+
+impl Rotations {
+    /// What is remembered of a route and model.
+    pub fn turns(&self, route_id: i64, model: &str) -> Turns {
+        self.keys().get(&key(route_id, model)).cloned().unwrap_or_default()
+    }
+
+    /// A selection is dispatched. Only those of `stable_first` are remembered.
+    pub fn record(&self, why: &Why, model: &str, site: i64, now: Millis) {
+        let Why::StableFirst { route_id, pool, .. } = *why else { return };
+        let mut keys = self.keys();
+        let turns = keys.entry(key(route_id, model)).or_default();
+        turns.touched = now;
+        match pool {
+            Pool::Primary => {
+                turns.last_primary = Some(site);
+                turns.since_observation = turns.since_observation.saturating_add(1);
+            }
+            Pool::Observation => {
+                turns.last_observation = Some(site);
+                turns.since_observation = 0;
+                turns.observed.retain(|(other, at)| *other != site && now - at < OBSERVED_FOR);
+                turns.observed.push((site, now));
+                limit_stamps(&mut keys);
+            }
+        }
+        if keys.len() > MAX_KEYS {
+            let oldest = keys.iter().min_by_key(|(_, turns)| turns.touched).map(|(key, _)| key.clone());
+            oldest.map(|oldest| keys.remove(&oldest));
+        }
+    }
+
+    fn keys(&self) -> MutexGuard<'_, HashMap<String, Turns>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Forgets the oldest observation when there is one too many. Observations are rare, so that looking
+/// through all of them is cheap enough.
+fn limit_stamps(keys: &mut HashMap<String, Turns>) {
+    if keys.values().map(|turns| turns.observed.len()).sum::<usize>() <= MAX_STAMPS {
+        return;
+    }
+    // Each key's are in the order of their times.
+    let oldest = keys.values_mut().filter(|turns| !turns.observed.is_empty());
+    if let Some(turns) = oldest.min_by_key(|turns| turns.observed[0].1) {
+        turns.observed.remove(0);
+    }
+}
+
+fn key(route_id: i64, model: &str) -> String {
+    format!("{route_id}:{}", norm(model))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picked(route_id: i64, pool: Pool) -> Why {
+        Why::StableFirst { route_id, pool, leaders: 1, candidates: 1, stood_back: 0 }
+    }
+
+    #[test]
+    fn the_oldest_memories_go_first() {
+        let rotations = Rotations::default();
+        for number in 0..2_000 {
+            rotations.record(&picked(1, Pool::Primary), &format!("m{number}"), 7, number);
+        }
+        assert_eq!(rotations.keys().len(), 1024);
+        assert_eq!(rotations.turns(1, "m975").last(Pool::Primary), None);
+        assert_eq!(rotations.turns(1, "vendor/M976").last(Pool::Primary), Some(7));
+        for site in 0..5_000 {
+            rotations.record(&picked(1, Pool::Observation), "m1999", site, 10_000 + site);
+        }
+        assert_eq!(rotations.turns(1, "m1999").observed.len(), 4096);
+        assert!(rotations.turns(1, "m1999").is_due(903, 15_000));
+        assert!(!rotations.turns(1, "m1999").is_due(904, 15_000));
+    }
+
+    #[test]
+    fn an_observed_site_is_due_again_after_half_an_hour() {
+        let rotations = Rotations::default();
+        rotations.record(&picked(1, Pool::Observation), "m", 7, 1_000);
+        let turns = rotations.turns(1, "m");
+        assert!(!turns.is_due(7, 1_000 + 1_799_999) && turns.is_due(7, 1_000 + 1_800_000));
+        assert!(turns.is_due(8, 1_000));
+        assert!(rotations.turns(2, "m").is_due(7, 1_000), "another route has other turns");
+    }
+
+    #[test]
+    fn other_strategies_leave_no_memory() {
+        let rotations = Rotations::default();
+        rotations.record(&Why::RoundRobin { candidates: 1, stood_back: 0 }, "m", 7, 1);
+        assert!(rotations.keys().is_empty());
+    }
+}

@@ -1,0 +1,148 @@
+//! `stable_first`: the sites that work best take turns, the others are looked at now and then
+//! (routing.md 6.3). Cost, balance and weights play no part.
+//!
+//! ```text
+//! candidates ─▶ sites, each with how well it does (of late, and ever)
+//!    primary      known well enough, and at least 0.92 of the best      23 of 24 requests
+//!    observation  the others                                            1 of 24, if one is due
+//! the pool's sites ─▶ the best channel of each ─▶ those of at least 0.92 of the best ─▶ in turn
+//! ```
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::eligibility::Asked;
+use super::rotation::{Pool, Turns};
+use super::route::Channel;
+use super::select::turn;
+use super::shortlist::Shortlist;
+
+/// How much of the best still counts as good.
+const NEAR_BEST: f64 = 0.92;
+/// Confidence in the outcomes of late, or outcomes ever, from which a site is known well enough.
+const TRUSTED_CONFIDENCE: f64 = 0.5;
+const TRUSTED_OUTCOMES: u64 = 8;
+/// Somebody who always fails is still compared with others.
+const LEAST_SCORE: f64 = 1e-4;
+
+/// One site behind a route.
+#[derive(Debug)]
+pub struct Standing<'r> {
+    pub site: i64,
+    /// Its candidates, by ascending id.
+    pub channels: Vec<&'r Arc<Channel>>,
+    /// Its expected rate of success.
+    pub effective: f64,
+    /// Enough is known of it to trust that.
+    pub trusted: bool,
+}
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub struct Turn<'r> {
+    pub pool: Pool,
+    /// Those who take turns, in their order.
+    pub leaders: Vec<&'r Arc<Channel>>,
+    /// Which of them is next.
+    pub next: usize,
+}
+
+/// Whose turn it is among the candidates; `None` when there are none. Only a real request
+/// `may_observe`; a preview shows the primary pool.
+pub fn next_turn<'r>(
+    list: &Shortlist<'r>,
+    asked: &Asked<'_>,
+    turns: &Turns,
+    may_observe: bool,
+) -> Option<Turn<'r>> {
+    let (primary, observation) = pools(standings(&list.candidates, asked));
+    if may_observe && turns.may_observe() {
+        let is_due = |standing: &Standing| turns.is_due(standing.site, asked.ask.now);
+        let due: Vec<_> = observation.into_iter().filter(is_due).collect();
+        if let Some(turn) = turn_of(Pool::Observation, &due, asked, turns) {
+            return Some(turn);
+        }
+    }
+    turn_of(Pool::Primary, &primary, asked, turns)
+}
+
+/// The sites behind the candidates, in the order of their first channels.
+fn standings<'r>(candidates: &[&'r Arc<Channel>], asked: &Asked<'_>) -> Vec<Standing<'r>> {
+    let mut places: HashMap<i64, usize> = HashMap::new();
+    let mut channels: Vec<Vec<&'r Arc<Channel>>> = Vec::new();
+    for channel in candidates {
+        let place = *places.entry(channel.account.site.id).or_insert(channels.len());
+        match channels.get_mut(place) {
+            Some(known) => known.push(channel),
+            None => channels.push(vec![channel]),
+        }
+    }
+    channels.into_iter().filter_map(|channels| Standing::new(channels, asked)).collect()
+}
+
+/// The primary and the observation pool. The primary has at least the best of those it may be made of.
+fn pools(standings: Vec<Standing<'_>>) -> (Vec<Standing<'_>>, Vec<Standing<'_>>) {
+    let any_trusted = standings.iter().any(|standing| standing.trusted);
+    let may_lead = |standing: &Standing| standing.trusted || !any_trusted;
+    let leading = standings.iter().filter(|standing| may_lead(standing));
+    let best = leading.map(|standing| standing.effective).fold(0.0, f64::max);
+    standings.into_iter().partition(|standing| may_lead(standing) && standing.effective >= NEAR_BEST * best)
+}
+
+/// The best channel of each site, those near the best of all in the order of the sites' priorities, and
+/// the one behind the site that was used last.
+fn turn_of<'r>(pool: Pool, standings: &[Standing<'r>], asked: &Asked<'_>, turns: &Turns) -> Option<Turn<'r>> {
+    let mut leaders: Vec<(f64, i64, &'r Arc<Channel>)> = standings
+        .iter()
+        .filter_map(|standing| {
+            let (score, channel) = standing.leader(asked)?;
+            let priority = standing.channels.iter().map(|channel| channel.priority).min()?;
+            Some((score, priority, channel))
+        })
+        .collect();
+    let best = leaders.iter().map(|(score, _, _)| *score).fold(0.0, f64::max);
+    leaders.retain(|(score, _, _)| *score >= NEAR_BEST * best);
+    leaders.sort_unstable_by_key(|(_, priority, channel)| (*priority, channel.id));
+    let leaders: Vec<_> = leaders.into_iter().map(|(_, _, channel)| channel).collect();
+    let last = turns.last(pool);
+    let used = leaders.iter().position(|channel| Some(channel.account.site.id) == last);
+    let next = used.map_or(0, |used| (used + 1) % leaders.len());
+    (!leaders.is_empty()).then_some(Turn { pool, leaders, next })
+}
+
+// === impl Standing ===
+
+impl<'r> Standing<'r> {
+    fn new(channels: Vec<&'r Arc<Channel>>, asked: &Asked<'_>) -> Option<Self> {
+        let first = *channels.first()?;
+        let site = &first.account.site;
+        let recent = site.health.recent(asked.model_of(first), asked.ask.now);
+        let (mut success, mut outcomes) = (0, 0);
+        for totals in channels.iter().map(|channel| channel.live.totals()) {
+            success += totals.success;
+            outcomes += totals.success + totals.fail;
+        }
+        let ever = if outcomes == 0 { 0.5 } else { success as f64 / outcomes as f64 };
+        let confidence = recent.confidence();
+        Some(Self {
+            site: site.id,
+            effective: recent.rate() * confidence + ever * (1.0 - confidence),
+            trusted: confidence >= TRUSTED_CONFIDENCE || outcomes >= TRUSTED_OUTCOMES,
+            channels,
+        })
+    }
+
+    /// Its best channel with the score; of equals the one that waited longest.
+    fn leader(&self, asked: &Asked<'_>) -> Option<(f64, &'r Arc<Channel>)> {
+        let worth = LEAST_SCORE.max(self.effective * self.effective) / self.channels.len() as f64;
+        let scored =
+            self.channels.iter().map(|channel| (worth * asked.conditions(channel).product(), *channel));
+        scored.min_by(|(one, first), (other, second)| {
+            other.total_cmp(one).then_with(|| turn(first).cmp(&turn(second)))
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "stable_tests.rs"]
+mod tests;

@@ -1,22 +1,27 @@
 //! Messages (proxy-conversion.md 4, 5, 7, 8), to and from the canonical form.
+//!
+//! | | request | answer | stream |
+//! |---|---|---|---|
+//! | read | [`request_read`], [`blocks`] | [`reply`] | [`stream_read`] |
+//! | write | [`request_write`], [`turns`], [`blocks_write`] | [`reply`] | [`stream_write`] |
+
+mod blocks;
+mod blocks_write;
+mod request_read;
+mod request_write;
+mod turns;
+
+#[cfg(test)]
+mod tests;
 
 use bytes::Bytes;
 
-use super::canonical::{Asked, Event, Reply, Request, Target, Unfit};
+use super::canonical::{Asked, Event, Reply};
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
 
-/// Reads a request body.
-pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
-    let _ = body;
-    Err(Unfit::unsupported("dialect"))
-}
-
-/// Writes a request body.
-pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
-    let _ = (request, target);
-    Err(Unfit::unsupported("dialect"))
-}
+pub use request_read::read_request;
+pub use request_write::write_request;
 
 /// Reads a complete answer; an answer that reports a failure is an error.
 pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {

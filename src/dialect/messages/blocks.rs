@@ -1,0 +1,186 @@
+//! Reads content blocks, which requests and answers have in common.
+
+use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Source, Thinking, ToolResult, Unfit};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::{self, Signature};
+use crate::dialect::tree::Node;
+
+/// Reads the content of a message, a tool result or a document: a string, or a list of blocks.
+/// `field` is its path, for errors.
+pub(super) fn read_content<'a>(
+    content: &Node<'a>,
+    field: &str,
+    parts: &mut Vec<Part<'a>>,
+) -> Result<(), Unfit> {
+    if let Some(text) = content.text() {
+        parts.push(Part::Text(text));
+        return Ok(());
+    }
+    if !content.is_array() {
+        return Err(Unfit::invalid(field, "must be a string or a list of blocks"));
+    }
+    for (index, block) in content.items().iter().enumerate() {
+        read_block(block, &|| format!("{field}[{index}]"), parts)?;
+    }
+    Ok(())
+}
+
+fn read_block<'a>(
+    block: &Node<'a>,
+    field: &dyn Fn() -> String,
+    parts: &mut Vec<Part<'a>>,
+) -> Result<(), Unfit> {
+    if let Some(text) = block.text() {
+        parts.push(Part::Text(text));
+        return Ok(());
+    }
+    if !block.is_object() {
+        return Err(Unfit::invalid(field(), "must be a block"));
+    }
+    match block.str_at("type").as_ref() {
+        "text" => parts.extend(block.text_at("text").map(Part::Text)),
+        "thinking" | "redacted_thinking" => read_thinking(block, parts),
+        "tool_use" => parts.push(Part::Call(read_call(block))),
+        "tool_result" => {
+            let mut inner = Vec::new();
+            if let Some(content) = block.get("content") {
+                read_content(content, &format!("{}.content", field()), &mut inner)?;
+            }
+            parts.push(Part::Result(ToolResult {
+                call_id: block.text_at("tool_use_id").unwrap_or_default(),
+                kind: CallKind::Function,
+                parts: inner,
+                is_error: block.bool_at("is_error").unwrap_or(false),
+            }));
+        }
+        "image" => {
+            let source = block.get("source").and_then(read_source);
+            let source = source.ok_or_else(|| Unfit::invalid(field(), "must have a source"))?;
+            parts.push(Part::Image(Image { source, detail: None }));
+        }
+        "document" => read_document(block, field, parts)?,
+        "search_result" => {
+            let mut lines: Vec<_> = ["title", "source"].iter().filter_map(|key| block.text_at(key)).collect();
+            lines.extend(block.items_at("content").iter().filter_map(|text| text.text_at("text")));
+            parts.push(Part::Text(Text::join(&lines, "\\n")));
+        }
+        // What a server ran is over: its results are words of the conversation now.
+        "server_tool_use" | "mcp_tool_use" => {}
+        kind if kind.ends_with("_tool_result") => {
+            let mut lines = Vec::new();
+            collect_lines(block, &mut lines);
+            if !lines.is_empty() {
+                parts.push(Part::Text(Text::join(
+                    [Text::EMPTY, Text::join(&lines, "\\n"), Text::EMPTY].iter(),
+                    "\\n",
+                )));
+            }
+        }
+        _ => parts.push(Part::Foreign(block.text_at("type").unwrap_or(Text::plain("block")))),
+    }
+    Ok(())
+}
+
+/// The strings among the results of a server's tool that a reader can make sense of.
+fn collect_lines<'a>(node: &Node<'a>, lines: &mut Vec<Text<'a>>) {
+    for item in node.items() {
+        collect_lines(item, lines);
+    }
+    for (key, value) in node.members() {
+        match (key.as_ref(), value.text()) {
+            ("title" | "url" | "text" | "stdout" | "stderr" | "error_code", Some(text)) => {
+                lines.extend(Some(text).filter(|text| !text.is_empty()));
+            }
+            (_, None) => collect_lines(value, lines),
+            _ => {}
+        }
+    }
+}
+
+/// Reads a call. Its input is an object here and text everywhere else.
+pub(super) fn read_call<'a>(block: &Node<'a>) -> Call<'a> {
+    let input = match block.get("input") {
+        None => Text::plain("{}"),
+        Some(input) => input.text().unwrap_or_else(|| Text::of(&input.json().compact())),
+    };
+    Call {
+        id: block.text_at("id").unwrap_or_default(),
+        name: block.text_at("name").unwrap_or_default(),
+        kind: CallKind::Function,
+        input,
+        signature: None,
+    }
+}
+
+/// Reads a thinking or redacted_thinking block. What another provider signed stands in it as a tag
+/// (proxy-conversion.md 2.2) and may be several pieces.
+pub(super) fn read_thinking<'a>(block: &Node<'a>, parts: &mut Vec<Part<'a>>) {
+    let text = block.text_at("thinking").unwrap_or_default();
+    let proof = block.text_at("signature").or_else(|| block.text_at("data"));
+    let Some(proof) = proof.filter(|proof| !proof.is_empty()) else {
+        parts.push(Part::Thinking(Thinking { text, signature: None }));
+        return;
+    };
+    match signature::untag(&proof) {
+        None if block.get("data").is_some() => {
+            let signature = Some(Signature::AnthropicRedacted(proof));
+            parts.push(Part::Thinking(Thinking { text: Text::EMPTY, signature }));
+        }
+        None => parts.push(Part::Thinking(Thinking { text, signature: Some(Signature::Anthropic(proof)) })),
+        Some(pieces) if pieces.is_empty() => {
+            parts.push(Part::Thinking(Thinking { text, signature: None }));
+        }
+        Some(pieces) => {
+            let alone = pieces.len() == 1;
+            parts.extend(pieces.into_iter().map(|(said, signature)| {
+                // Only some tags repeat the text; it is the block's then.
+                let text = if said.is_empty() && alone { text.clone() } else { said };
+                Part::Thinking(Thinking { text, signature: Some(signature) })
+            }));
+        }
+    }
+}
+
+fn read_document<'a>(
+    block: &Node<'a>,
+    field: &dyn Fn() -> String,
+    parts: &mut Vec<Part<'a>>,
+) -> Result<(), Unfit> {
+    let missing = || Unfit::invalid(field(), "must have a source");
+    let source = block.get("source").ok_or_else(missing)?;
+    let name = block.text_at("title");
+    if source.str_at("type") != "content" {
+        let source = read_source(source).ok_or_else(missing)?;
+        parts.push(Part::File(File { source, name }));
+        return Ok(());
+    }
+    let mut inner = Vec::new();
+    let content = source.get("content").ok_or_else(missing)?;
+    read_content(content, &format!("{}.source.content", field()), &mut inner)?;
+    let texts: Vec<_> = inner
+        .iter()
+        .filter_map(|part| match part {
+            Part::Text(text) => Some(text),
+            _ => None,
+        })
+        .collect();
+    if !texts.is_empty() {
+        let source = Source::Plain(Text::join(texts, "\\n"));
+        parts.push(Part::File(File { source, name }));
+    }
+    parts.extend(inner.into_iter().filter(|part| !matches!(part, Part::Text(_))));
+    Ok(())
+}
+
+fn read_source<'a>(source: &Node<'a>) -> Option<Source<'a>> {
+    match source.str_at("type").as_ref() {
+        "base64" => Some(Source::Inline {
+            mime: source.text_at("media_type").unwrap_or_default(),
+            data: source.text_at("data")?,
+        }),
+        "url" => Some(Source::Url(source.text_at("url")?)),
+        "file" => Some(Source::Id(source.text_at("file_id")?)),
+        "text" => Some(Source::Plain(source.text_at("data")?)),
+        _ => None,
+    }
+}

@@ -1,0 +1,230 @@
+//! Writes content blocks of requests.
+
+use base64::Engine;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
+use base64::{alphabet, engine::DecodePaddingMode};
+
+use super::turns::says_something;
+use crate::dialect::canonical::{Call, File, Part, Source, Thinking, ToolResult, Unfit};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::signature::Signature;
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+const TOLERANT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+const PDF: &str = "application/pdf";
+/// How base64 of a PDF begins (`%PDF-`).
+const PDF_START: &str = "JVBERi0";
+/// Media types of text beside `text/…`, `…+json` and `…+xml`.
+const TEXT_TYPES: [&str; 8] = [
+    "application/json",
+    "application/xml",
+    "application/yaml",
+    "application/x-yaml",
+    "application/toml",
+    "application/javascript",
+    "application/typescript",
+    "application/x-sh",
+];
+
+/// A block that the API takes.
+pub(super) enum Block<'r, 'a> {
+    Text(&'r Text<'a>),
+    Image(&'r Source<'a>),
+    Document { source: Document<'r>, title: Option<&'r Text<'a>> },
+    Thinking(&'r Thinking<'a>),
+    Call(&'r Call<'a>),
+    Result { result: &'r ToolResult<'a>, blocks: Vec<Block<'r, 'a>> },
+}
+
+pub(super) enum Document<'r> {
+    Pdf(&'r Text<'r>),
+    Url(&'r Text<'r>),
+    Plain(Text<'r>),
+}
+
+impl<'r, 'a> Block<'r, 'a> {
+    /// The block of a part. Fails for what the API has no block for, by the name its kind has in
+    /// most dialects.
+    pub(super) fn of(part: &'r Part<'a>) -> Result<Self, Unfit> {
+        Ok(match part {
+            Part::Text(text) | Part::Refusal(text) => Self::Text(text),
+            Part::Image(image) => match &image.source {
+                Source::Inline { .. } | Source::Url(_) => Self::Image(&image.source),
+                Source::Id(_) => return Err(Unfit::unsupported("file_id")),
+                Source::Plain(_) => return Err(Unfit::unsupported("image_url")),
+            },
+            Part::File(file) => Self::of_file(file)?,
+            Part::Thinking(thinking) => Self::Thinking(thinking),
+            Part::Call(call) => Self::Call(call),
+            Part::Result(result) => {
+                let said = result.parts.iter().filter(|part| match part {
+                    Part::Text(text) => says_something(text),
+                    _ => true,
+                });
+                Self::Result { result, blocks: said.map(Block::of).collect::<Result<_, _>>()? }
+            }
+            Part::Audio { .. } => return Err(Unfit::unsupported("input_audio")),
+            Part::Foreign(kind) => return Err(Unfit::unsupported(kind.decode())),
+        })
+    }
+
+    fn of_file(file: &'r File<'a>) -> Result<Self, Unfit> {
+        let source = match &file.source {
+            Source::Url(url) => Document::Url(url),
+            Source::Plain(text) => Document::Plain(text.borrowed()),
+            Source::Id(_) => return Err(Unfit::unsupported("file_id")),
+            Source::Inline { mime, data } => {
+                let mime = mime.decode().to_ascii_lowercase();
+                let name = file.name.as_ref().map(|name| name.decode().to_ascii_lowercase());
+                let is_unknown = matches!(mime.as_str(), "" | "application/octet-stream");
+                if mime.starts_with("image/") {
+                    return Ok(Self::Image(&file.source));
+                } else if mime == PDF || (is_unknown && data.literal().starts_with(PDF_START)) {
+                    Document::Pdf(data)
+                } else if is_text(&mime) || (is_unknown && name.is_some_and(|name| is_text_name(&name))) {
+                    let bytes = TOLERANT.decode(data.decode().as_bytes()).ok();
+                    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+                    Document::Plain(Text::of(&text.ok_or_else(|| Unfit::unsupported("file"))?))
+                } else {
+                    return Err(Unfit::unsupported("file"));
+                }
+            }
+        };
+        Ok(Self::Document { source, title: file.name.as_ref() })
+    }
+
+    /// Whether a cache breakpoint may stand on it.
+    pub(super) fn is_cacheable(&self) -> bool {
+        !matches!(self, Self::Thinking(_))
+    }
+
+    pub(super) fn put(&self, list: &mut Writer, breakpoint: bool) {
+        list.object(|o| {
+            match self {
+                Self::Text(text) => {
+                    o.field("type", "text");
+                    o.field("text", text);
+                }
+                Self::Image(source) => {
+                    o.field("type", "image");
+                    o.object_at("source", |o| put_image(o, source));
+                }
+                Self::Document { source, title } => {
+                    o.field("type", "document");
+                    o.object_at("source", |o| put_document(o, source));
+                    o.field_if("title", *title);
+                }
+                Self::Thinking(thinking) => put_thinking(o, thinking),
+                Self::Call(call) => put_call(o, &call.id, call),
+                Self::Result { result, blocks } => put_result(o, result, blocks),
+            }
+            if breakpoint {
+                put_breakpoint(o);
+            }
+        });
+    }
+}
+
+fn is_text(mime: &str) -> bool {
+    let essence = mime.split(';').next().unwrap_or_default().trim();
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || TEXT_TYPES.contains(&essence)
+}
+
+fn is_text_name(name: &str) -> bool {
+    let kinds = ["txt", "md", "csv", "json", "xml", "yaml", "yml", "toml", "html", "log"];
+    name.rsplit_once('.').is_some_and(|(_, kind)| kinds.contains(&kind))
+}
+
+/// The prompt is cached up to here (proxy-conversion.md 4.3).
+pub(super) fn put_breakpoint(o: &mut Writer) {
+    o.object_at("cache_control", |o| o.field("type", "ephemeral"));
+}
+
+fn put_image(o: &mut Writer, source: &Source<'_>) {
+    match source {
+        Source::Inline { mime, data } => {
+            o.field("type", "base64");
+            o.field(
+                "media_type",
+                if mime.is("image/jpg") { Text::plain("image/jpeg") } else { mime.borrowed() },
+            );
+            o.field("data", data);
+        }
+        Source::Url(text) | Source::Id(text) | Source::Plain(text) => {
+            o.field("type", "url");
+            o.field("url", text);
+        }
+    }
+}
+
+fn put_document(o: &mut Writer, source: &Document<'_>) {
+    match source {
+        Document::Pdf(data) => {
+            o.field("type", "base64");
+            o.field("media_type", PDF);
+            o.field("data", data);
+        }
+        Document::Url(url) => {
+            o.field("type", "url");
+            o.field("url", url);
+        }
+        Document::Plain(text) => {
+            o.field("type", "text");
+            o.field("media_type", "text/plain");
+            o.field("data", text);
+        }
+    }
+}
+
+fn put_thinking(o: &mut Writer, thinking: &Thinking<'_>) {
+    match &thinking.signature {
+        Some(Signature::AnthropicRedacted(data)) => {
+            o.field("type", "redacted_thinking");
+            o.field("data", data);
+        }
+        Some(Signature::Anthropic(proof) | Signature::Unknown(proof)) => {
+            o.field("type", "thinking");
+            o.field("thinking", &thinking.text);
+            o.field("signature", proof);
+        }
+        // Left out before it comes here.
+        _ => o.field("type", "thinking"),
+    }
+}
+
+pub(super) fn put_call(o: &mut Writer, id: &Text<'_>, call: &Call<'_>) {
+    o.field("type", "tool_use");
+    o.field("id", id);
+    o.field("name", &call.name);
+    put_input(o, &call.input);
+}
+
+/// Arguments are an object here. Others write any text, mostly JSON.
+fn put_input(o: &mut Writer, input: &Text<'_>) {
+    let json = input.decode();
+    match Node::parse(&json) {
+        Ok(node) if node.is_object() => o.field("input", node.json()),
+        _ if json.trim().is_empty() => o.field("input", Json::checked("{}")),
+        _ => o.object_at("input", |o| o.field("_raw", input)),
+    }
+}
+
+fn put_result(o: &mut Writer, result: &ToolResult<'_>, blocks: &[Block<'_, '_>]) {
+    o.field("type", "tool_result");
+    o.field("tool_use_id", &result.call_id);
+    match blocks {
+        [] => o.field("content", ""),
+        [Block::Text(text)] => o.field("content", text),
+        blocks => o.array("content", |list| blocks.iter().for_each(|block| block.put(list, false))),
+    }
+    if result.is_error {
+        o.field("is_error", true);
+    }
+}

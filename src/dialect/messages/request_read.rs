@@ -1,0 +1,195 @@
+//! Reads a request body (proxy-conversion.md 4.2, 5; what is refused: proxy.md 4).
+
+use super::blocks::read_content;
+use crate::dialect::canonical::{
+    CallKind, Effort, Format, Part, Reasoning, Request, Role, Tool, ToolChoice, Turn, Unfit, WebSearch,
+};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+
+/// Members that only a messages upstream understands and that change the answer.
+const NATIVE: [&str; 2] = ["mcp_servers", "container"];
+/// What some bridges add for the responses upstream behind us (proxy.md 5.1).
+const CONTINUATION: [&str; 1] = ["previous_response_id"];
+/// The name of a schema where one is needed: here it has none.
+const SCHEMA_NAME: &str = "output";
+
+/// Reads a request body.
+pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+    let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
+    let max_output = body.u64_at("max_tokens").filter(|count| *count > 0);
+    let mut request = Request {
+        max_output: Some(
+            max_output.ok_or_else(|| Unfit::invalid("max_tokens", "must be a positive integer"))?,
+        ),
+        temperature: number("temperature"),
+        top_p: number("top_p"),
+        top_k: number("top_k"),
+        stop: read_stop(body),
+        reasoning: read_reasoning(body)?,
+        format: read_format(body),
+        user: body.path(&["metadata", "user_id"]).and_then(Node::text).filter(|id| !id.is_empty()),
+        cache_key: body.text_at("prompt_cache_key"),
+        native: NATIVE.into_iter().filter(|key| is_asked(body, key)).collect(),
+        openai: CONTINUATION.into_iter().filter_map(|key| Some((key, body.json_at(key)?))).collect(),
+        tools: body.items_at("tools").iter().filter_map(read_tool).collect(),
+        ..Request::default()
+    };
+    read_tool_choice(body, &mut request)?;
+    read_system(body, &mut request)?;
+    read_turns(body, &mut request)?;
+    Ok(request)
+}
+
+/// Whether a member is there and not empty.
+fn is_asked(body: &Node<'_>, key: &str) -> bool {
+    body.get(key).is_some_and(|node| !node.is_array() || !node.items().is_empty())
+}
+
+fn read_stop<'a>(body: &Node<'a>) -> Vec<Text<'a>> {
+    let texts = body.items_at("stop_sequences").iter().filter_map(Node::text);
+    texts.filter(|text| !text.is_blank()).collect()
+}
+
+fn read_system<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfit> {
+    let Some(system) = body.get("system") else { return Ok(()) };
+    if let Some(text) = system.text() {
+        request.system.extend(Some(text).filter(|text| !text.is_empty()));
+        return Ok(());
+    }
+    if !system.is_array() {
+        return Err(Unfit::invalid("system", "must be a string or a list of text blocks"));
+    }
+    for (index, block) in system.items().iter().enumerate() {
+        let text = block.text().or_else(|| block.text_at("text").filter(|_| block.str_at("type") == "text"));
+        let text = text.ok_or_else(|| Unfit::invalid(format!("system[{index}]"), "must be a text block"))?;
+        request.system.extend(Some(text).filter(|text| !text.is_empty()));
+    }
+    Ok(())
+}
+
+fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfit> {
+    let messages = body.get("messages").filter(|node| !node.items().is_empty());
+    let messages = messages.ok_or_else(|| Unfit::invalid("messages", "must be a list of messages"))?;
+    for (index, message) in messages.items().iter().enumerate() {
+        let role = match message.str_at("role").as_ref() {
+            "user" => Some(Role::User),
+            "assistant" => Some(Role::Assistant),
+            "system" => None,
+            _ => {
+                let field = format!("messages[{index}].role");
+                return Err(Unfit::invalid(field, "must be \"user\" or \"assistant\""));
+            }
+        };
+        let field = format!("messages[{index}].content");
+        let Some(content) = message.get("content") else {
+            return Err(Unfit::invalid(field, "must be a string or a list of blocks"));
+        };
+        let mut parts = Vec::new();
+        read_content(content, &field, &mut parts)?;
+        match role {
+            Some(role) => request.turns.push(Turn { role, parts }),
+            None => request.system.extend(parts.into_iter().filter_map(|part| match part {
+                Part::Text(text) => Some(text),
+                _ => None,
+            })),
+        }
+    }
+    Ok(())
+}
+
+fn read_reasoning<'a>(body: &Node<'a>) -> Result<Reasoning<'a>, Unfit> {
+    let effort = body.path(&["output_config", "effort"]).and_then(Node::str);
+    let mut reasoning =
+        Reasoning { effort: effort.and_then(|word| Effort::parse(&word)), ..Reasoning::default() };
+    let Some(thinking) = body.get("thinking") else { return Ok(reasoning) };
+    match thinking.str_at("type").as_ref() {
+        "disabled" => return Ok(Reasoning { off: true, ..Reasoning::default() }),
+        // Adaptive thinking without a word is at high effort.
+        "adaptive" => reasoning.effort = reasoning.effort.or(Some(Effort::High)),
+        "enabled" => {
+            let budget = thinking.u64_at("budget_tokens").filter(|budget| *budget > 0);
+            reasoning.budget = Some(
+                budget
+                    .ok_or_else(|| Unfit::invalid("thinking.budget_tokens", "must be a positive integer"))?,
+            );
+        }
+        _ => {
+            let problem = "must be \"enabled\", \"adaptive\" or \"disabled\"";
+            return Err(Unfit::invalid("thinking.type", problem));
+        }
+    }
+    // Thinking blocks carry what any provider wants back.
+    reasoning.encrypted = true;
+    let shown = thinking.str_at("display") != "omitted";
+    reasoning.summary = shown.then(|| Text::plain("auto"));
+    Ok(reasoning)
+}
+
+fn read_format<'a>(body: &Node<'a>) -> Option<Format<'a>> {
+    let format = body.path(&["output_config", "format"]).or_else(|| body.get("output_format"))?;
+    (format.str_at("type") == "json_schema").then(|| Format::JsonSchema {
+        name: Some(Text::plain(SCHEMA_NAME)),
+        description: None,
+        schema: format.json_at("schema"),
+        strict: None,
+    })
+}
+
+// === tools ===
+
+fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
+    let kind = tool.str_at("type");
+    if kind.starts_with("web_search_") {
+        return Some(Tool::WebSearch(WebSearch {
+            context_size: None,
+            user_location: tool.json_at("user_location"),
+            max_uses: tool.u64_at("max_uses"),
+        }));
+    }
+    if !matches!(kind.as_ref(), "" | "custom") {
+        return Some(Tool::Hosted(tool.text_at("type")?));
+    }
+    Some(Tool::Function {
+        name: tool.text_at("name").filter(|name| !name.is_blank())?,
+        description: tool.text_at("description"),
+        parameters: tool.json_at("input_schema"),
+        strict: tool.bool_at("strict"),
+    })
+}
+
+fn read_tool_choice<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfit> {
+    let Some(choice) = body.get("tool_choice") else { return Ok(()) };
+    request.tool_choice = Some(match choice.str_at("type").as_ref() {
+        "auto" => ToolChoice::Auto,
+        "none" => ToolChoice::None,
+        "any" => ToolChoice::Required,
+        "tool" => {
+            let name = choice.text_at("name").filter(|name| !name.is_blank());
+            let name = name.ok_or_else(|| Unfit::invalid("tool_choice.name", "must name a tool"))?;
+            match hosted_kind(body, &name) {
+                Some(kind) => ToolChoice::Hosted(kind),
+                None => ToolChoice::Named { name, kind: CallKind::Function },
+            }
+        }
+        _ => {
+            let problem = "must be \"auto\", \"any\", \"tool\" or \"none\"";
+            return Err(Unfit::invalid("tool_choice.type", problem));
+        }
+    });
+    if choice.bool_at("disable_parallel_tool_use") == Some(true) {
+        request.parallel = Some(false);
+    }
+    Ok(())
+}
+
+/// The type of the server tool of that name: it is not chosen by its name elsewhere.
+fn hosted_kind<'a>(body: &Node<'a>, name: &Text<'_>) -> Option<Text<'a>> {
+    let tools = body.items_at("tools");
+    let tool = tools.iter().find(|tool| tool.text_at("name").is_some_and(|named| named == *name))?;
+    match read_tool(tool)? {
+        Tool::WebSearch(_) => Some(Text::plain("web_search")),
+        Tool::Hosted(kind) => Some(kind),
+        _ => None,
+    }
+}

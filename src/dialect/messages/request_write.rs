@@ -1,0 +1,347 @@
+//! Writes a request body (proxy-conversion.md 4.1, 4.3, 5).
+
+use bytes::Bytes;
+
+use super::blocks_write::{Block, put_breakpoint};
+use super::turns;
+use crate::dialect::canonical::{Format, Part, Request, Role, Target, Tool, ToolChoice, Unfit, WebSearch};
+use crate::dialect::effort::{Claude, ClaudeThinking, claude_thinking};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+const WEB_SEARCH: &str = "web_search";
+/// The version of the web search tool that every model which searches knows.
+const WEB_SEARCH_TYPE: &str = "web_search_20250305";
+/// The API refuses a longer user id.
+const MAX_USER_ID: usize = 256;
+/// A lookup of the prompt cache goes back this many blocks from a breakpoint.
+const LOOKBACK: usize = 20;
+/// The schema of a tool that takes nothing.
+const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
+
+/// Writes a request body.
+pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
+    refuse_what_cannot_be_said(request)?;
+    let model = Claude::of(target.model);
+    let arranged = turns::arrange(&request.turns);
+    let messages = blocks_of(&arranged)?;
+    let tools = offered(request);
+    let max_tokens = request.max_output.unwrap_or_else(|| model.max_tokens());
+    let wanted = claude_thinking(&request.reasoning, model, max_tokens);
+    let thinking = wanted.filter(|thinking| match thinking {
+        ClaudeThinking::Disabled => true,
+        _ if is_forced(request) && !tools.is_empty() => false,
+        ClaudeThinking::Adaptive { .. } => true,
+        ClaudeThinking::Enabled { .. } => !turns::lacks_thinking(&arranged),
+    });
+
+    let mut json = Writer::with_capacity(4096);
+    json.object(|o| {
+        o.field("model", target.model);
+        o.field("max_tokens", max_tokens);
+        if target.stream {
+            o.field("stream", true);
+        }
+        if let Some(thinking) = thinking {
+            put_thinking(o, thinking, model);
+        }
+        let effort = match wanted {
+            Some(ClaudeThinking::Adaptive { effort }) => Some(effort),
+            _ => None,
+        };
+        put_output_config(o, effort, request, model);
+        put_sampling(o, request, model, thinking.is_some_and(|on| on != ClaudeThinking::Disabled));
+        if !request.stop.is_empty() {
+            o.array("stop_sequences", |list| request.stop.iter().for_each(|text| list.item(text)));
+        }
+        if let Some(user) = user_id(request) {
+            o.object_at("metadata", |o| o.field("user_id", user));
+        }
+        o.field_if("service_tier", service_tier(request));
+        put_system(o, request, model);
+        if !tools.is_empty() {
+            put_tool_choice(o, request);
+            put_tools(o, &tools, model);
+        }
+        put_messages(o, &messages);
+    });
+    Ok(json.into_bytes())
+}
+
+/// What would change the shape of the answer (proxy-conversion.md 1.6).
+fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), Unfit> {
+    if request.n.is_some_and(|n| n > 1) {
+        return Err(Unfit::unsupported("n"));
+    }
+    if request.logprobs {
+        return Err(Unfit::unsupported("logprobs"));
+    }
+    if let Some(member) = request.native.first() {
+        return Err(Unfit::unsupported(*member));
+    }
+    match request.tools.iter().any(|tool| matches!(tool, Tool::Hosted(_))) {
+        true => Err(Unfit::unsupported("tools")),
+        false => Ok(()),
+    }
+}
+
+// === members ===
+
+fn put_thinking(o: &mut Writer, thinking: ClaudeThinking, model: Claude) {
+    o.object_at("thinking", |o| match thinking {
+        ClaudeThinking::Disabled => o.field("type", "disabled"),
+        ClaudeThinking::Adaptive { .. } => {
+            o.field("type", "adaptive");
+            if model.hides_thinking() {
+                o.field("display", "summarized");
+            }
+        }
+        ClaudeThinking::Enabled { budget } => {
+            o.field("type", "enabled");
+            o.field("budget_tokens", budget);
+        }
+    });
+}
+
+fn put_output_config(o: &mut Writer, effort: Option<&str>, request: &Request<'_>, model: Claude) {
+    let schema = match &request.format {
+        Some(Format::JsonSchema { schema: Some(schema), .. }) if model.knows_schemas() => Some(schema),
+        _ => None,
+    };
+    if effort.is_none() && schema.is_none() {
+        return;
+    }
+    o.object_at("output_config", |o| {
+        o.field_if("effort", effort);
+        if let Some(schema) = schema {
+            o.object_at("format", |o| {
+                o.field("type", "json_schema");
+                o.field("schema", schema);
+            });
+        }
+    });
+}
+
+/// Temperature goes from 0 to 1, and not together with top_p. Of models that think the API takes
+/// neither top_k, nor another temperature than 1, nor a top_p below 0.95.
+fn put_sampling(o: &mut Writer, request: &Request<'_>, model: Claude, thinking: bool) {
+    if model.refuses_sampling() {
+        return;
+    }
+    let temperature = request.temperature.as_ref().and_then(|json| Some((json.f64()?.clamp(0.0, 1.0), json)));
+    let temperature = temperature.filter(|(value, _)| !thinking || *value == 1.0);
+    if let Some((value, json)) = &temperature {
+        match json.f64() == Some(*value) {
+            true => o.field("temperature", json),
+            false => o.field("temperature", *value as u64),
+        }
+    }
+    let top_p = request
+        .top_p
+        .as_ref()
+        .filter(|json| temperature.is_none() && json.f64().is_some_and(|value| !thinking || value >= 0.95));
+    o.field_if("top_p", top_p);
+    o.field_if("top_k", request.top_k.as_ref().filter(|_| !thinking));
+}
+
+fn user_id<'r>(request: &'r Request<'_>) -> Option<Text<'r>> {
+    let named = request.user.as_ref().or(request.safety_identifier.as_ref()).map(Text::borrowed);
+    let in_metadata = || {
+        let metadata = Node::parse(request.metadata.as_ref()?.as_str()).ok()?;
+        Some(metadata.text_at("user_id")?.into_owned())
+    };
+    named.or_else(in_metadata).filter(|id| !id.is_empty() && id.decode().chars().count() <= MAX_USER_ID)
+}
+
+fn service_tier(request: &Request<'_>) -> Option<&'static str> {
+    match request.service_tier.as_ref()?.decode().as_ref() {
+        "auto" => Some("auto"),
+        "default" => Some("standard_only"),
+        _ => None,
+    }
+}
+
+fn put_system(o: &mut Writer, request: &Request<'_>, model: Claude) {
+    let mut texts: Vec<_> =
+        request.system.iter().filter(|text| turns::says_something(text)).map(Text::borrowed).collect();
+    texts.extend(format_sentence(request, model));
+    if texts.is_empty() {
+        return;
+    }
+    o.array("system", |list| {
+        for (index, text) in texts.iter().enumerate() {
+            list.object(|o| {
+                o.field("type", "text");
+                o.field("text", text);
+                if index + 1 == texts.len() {
+                    put_breakpoint(o);
+                }
+            });
+        }
+    });
+}
+
+/// The form of the answer in words, for models that cannot be held to it otherwise.
+fn format_sentence(request: &Request<'_>, model: Claude) -> Option<Text<'static>> {
+    const OBJECT: &str = "Answer with one JSON object and nothing else.";
+    match request.format.as_ref()? {
+        Format::Text => None,
+        Format::JsonSchema { schema: Some(schema), .. } => (!model.knows_schemas()).then(|| {
+            Text::of(&format!(
+                "Answer with JSON that is valid under this JSON schema, and with nothing else:\n{}",
+                schema.compact()
+            ))
+        }),
+        Format::JsonObject | Format::JsonSchema { schema: None, .. } => Some(Text::plain(OBJECT)),
+    }
+}
+
+// === tools ===
+
+/// The tools to send. Where the choice is among some of them only these are: the API has no such choice.
+fn offered<'r, 'a>(request: &'r Request<'a>) -> Vec<&'r Tool<'a>> {
+    let allowed = match &request.tool_choice {
+        Some(ToolChoice::Allowed { names, .. }) => Some(names),
+        _ => None,
+    };
+    let is_offered = |tool: &&Tool<'_>| match tool {
+        Tool::Function { name, .. } | Tool::Custom { name, .. } => {
+            !name.is_blank() && allowed.is_none_or(|names| names.iter().any(|(allowed, _)| allowed == name))
+        }
+        Tool::WebSearch(_) => {
+            allowed.is_none_or(|names| names.iter().any(|(name, _)| name.literal().starts_with(WEB_SEARCH)))
+        }
+        Tool::Hosted(_) => false,
+    };
+    request.tools.iter().filter(is_offered).collect()
+}
+
+fn is_forced(request: &Request<'_>) -> bool {
+    match &request.tool_choice {
+        Some(ToolChoice::Required | ToolChoice::Named { .. } | ToolChoice::Hosted(_)) => true,
+        Some(ToolChoice::Allowed { required, .. }) => *required,
+        Some(ToolChoice::Auto | ToolChoice::None) | None => false,
+    }
+}
+
+fn put_tool_choice(o: &mut Writer, request: &Request<'_>) {
+    let one_at_a_time = request.parallel == Some(false);
+    let (kind, name) = match &request.tool_choice {
+        None if !one_at_a_time => return,
+        None | Some(ToolChoice::Auto | ToolChoice::Allowed { required: false, .. }) => ("auto", None),
+        Some(ToolChoice::None) => ("none", None),
+        Some(ToolChoice::Required | ToolChoice::Allowed { required: true, .. }) => ("any", None),
+        Some(ToolChoice::Named { name, .. }) => ("tool", Some(name.borrowed())),
+        // Hosted tools other than web search have been refused.
+        Some(ToolChoice::Hosted(_)) => ("tool", Some(Text::plain(WEB_SEARCH))),
+    };
+    o.object_at("tool_choice", |o| {
+        o.field("type", kind);
+        o.field_if("name", name);
+        if one_at_a_time && kind != "none" {
+            o.field("disable_parallel_tool_use", true);
+        }
+    });
+}
+
+fn put_tools(o: &mut Writer, tools: &[&Tool<'_>], model: Claude) {
+    o.array("tools", |list| {
+        for (index, tool) in tools.iter().enumerate() {
+            list.object(|o| {
+                match tool {
+                    Tool::Function { name, description, parameters, strict } => {
+                        o.field("name", name);
+                        o.field_if("description", description.as_ref());
+                        put_schema(o, parameters.as_ref());
+                        if *strict == Some(true) && model.knows_schemas() {
+                            o.field("strict", true);
+                        }
+                    }
+                    Tool::Custom { name, description, .. } => {
+                        o.field("name", name);
+                        o.field_if("description", description.as_ref());
+                        put_schema(o, None);
+                    }
+                    Tool::WebSearch(search) => put_web_search(o, search),
+                    Tool::Hosted(_) => {}
+                }
+                if index + 1 == tools.len() {
+                    put_breakpoint(o);
+                }
+            });
+        }
+    });
+}
+
+fn put_web_search(o: &mut Writer, search: &WebSearch<'_>) {
+    o.field("type", WEB_SEARCH_TYPE);
+    o.field("name", WEB_SEARCH);
+    o.field_if("max_uses", search.max_uses);
+    o.field_if("user_location", search.user_location.as_ref());
+}
+
+/// Writes a schema as the API takes it: an object's, and saying so.
+fn put_schema(o: &mut Writer, parameters: Option<&Json<'_>>) {
+    let schema = parameters.and_then(|json| Node::parse(json.as_str()).ok());
+    match schema.filter(|schema| !schema.members().is_empty()) {
+        None => o.field("input_schema", Json::checked(NO_PARAMETERS)),
+        Some(schema) if schema.get("type").is_some() => o.field("input_schema", schema.json()),
+        Some(schema) => o.object_at("input_schema", |o| {
+            o.field("type", "object");
+            let others = schema.members().iter().filter(|(key, _)| key != "type");
+            others.for_each(|(key, value)| o.field(key, value.json()));
+        }),
+    }
+}
+
+// === messages ===
+
+/// A turn as blocks.
+struct Message<'r, 'a> {
+    role: Role,
+    blocks: Vec<Block<'r, 'a>>,
+}
+
+fn blocks_of<'r, 'a>(turns: &[turns::Turn<'r, 'a>]) -> Result<Vec<Message<'r, 'a>>, Unfit> {
+    if turns.is_empty() {
+        return Err(Unfit::unsupported("messages"));
+    }
+    let message = |turn: &turns::Turn<'r, 'a>| {
+        if turn.role == Role::Assistant && turn.parts.iter().any(|part| matches!(part, Part::Image(_))) {
+            return Err(Unfit::unsupported("image_url"));
+        }
+        let blocks = turn.parts.iter().map(|part| Block::of(part)).collect::<Result<_, _>>()?;
+        Ok(Message { role: turn.role, blocks })
+    };
+    turns.iter().map(message).collect()
+}
+
+fn put_messages(o: &mut Writer, messages: &[Message<'_, '_>]) {
+    let breakpoints = breakpoints(messages);
+    o.array("messages", |list| {
+        for (turn, message) in messages.iter().enumerate() {
+            list.object(|o| {
+                o.field("role", if message.role == Role::User { "user" } else { "assistant" });
+                o.array("content", |list| {
+                    for (index, block) in message.blocks.iter().enumerate() {
+                        block.put(list, breakpoints.contains(&Some((turn, index))));
+                    }
+                });
+            });
+        }
+    });
+}
+
+/// Where the prompt is cached up to, as turn and block: the end of the last turn of the user, and
+/// in a long conversation one lookup before it, so that the next request finds one or the other.
+fn breakpoints(messages: &[Message<'_, '_>]) -> [Option<(usize, usize)>; 2] {
+    let mut cacheable = Vec::new();
+    for (turn, message) in messages.iter().enumerate() {
+        let blocks = message.blocks.iter().enumerate().filter(|(_, block)| block.is_cacheable());
+        cacheable.extend(blocks.map(|(index, _)| (turn, index)));
+    }
+    let last = cacheable.iter().rposition(|(turn, _)| messages[*turn].role == Role::User);
+    let earlier = last.filter(|_| cacheable.len() >= LOOKBACK).map(|last| last.saturating_sub(LOOKBACK));
+    [last, earlier].map(|at| at.map(|at| cacheable[at]))
+}

@@ -1,0 +1,46 @@
+//! The tables of the dialect, row by row, and the worked example of proxy-conversion.md 11.
+
+mod request_read;
+mod request_write;
+
+use serde_json::Value;
+
+use super::super::canonical::{Target, Unfit, Vendor};
+use super::super::tree::Node;
+
+/// `P` of the worked example.
+const SCHEMA: &str = r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}}"#;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn target(model: &str) -> Target<'_> {
+    Target { model, stream: false, vendor: Vendor::Anthropic }
+}
+
+/// A body read and written again, for `model`.
+fn round(body: &str, model: &str) -> Result<Value, Unfit> {
+    let node = Node::parse(body).unwrap();
+    let written = super::write_request(&super::read_request(&node)?, &target(model))?;
+    Ok(json(std::str::from_utf8(&written).unwrap()))
+}
+
+/// Takes the cache breakpoints out, and gives how many there were.
+fn without_breakpoints(value: &mut Value) -> usize {
+    match value {
+        Value::Object(members) => {
+            let own = usize::from(members.remove("cache_control").is_some());
+            own + members.values_mut().map(without_breakpoints).sum::<usize>()
+        }
+        Value::Array(items) => items.iter_mut().map(without_breakpoints).sum(),
+        _ => 0,
+    }
+}
+
+/// Requests of the worked example (11.1).
+const REQUEST: &str = r#"{"model":"m","max_tokens":4000,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},"metadata":{"user_id":"u1"},"tool_choice":{"type":"auto","disable_parallel_tool_use":true},
+"system":[{"type":"text","text":"Be brief."}],"tools":[{"name":"add","description":"Add","input_schema":P}],
+"messages":[{"role":"user","content":[{"type":"text","text":"Sum these."},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0K"}}]},
+{"role":"assistant","content":[{"type":"thinking","thinking":"Need add.\n","signature":"SIG1"},{"type":"text","text":"Adding."},{"type":"tool_use","id":"call_1","name":"add","input":{"a":2,"b":3}}]},
+{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"5"}]}]}"#;

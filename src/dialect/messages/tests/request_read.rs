@@ -1,0 +1,391 @@
+use super::json;
+use crate::dialect::canonical::{
+    Call, CallKind, Effort, File, Format, Image, Part, Reasoning, Request, Role, Source, Thinking, Tool,
+    ToolChoice, ToolResult, Unfit, WebSearch,
+};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::messages::read_request;
+use crate::dialect::signature::{self, Signature};
+use crate::dialect::tree::Node;
+use proptest::prelude::*;
+
+/// What a test reads of a body with these members beside the required ones.
+fn read<R>(members: &str, look: impl FnOnce(Request<'_>) -> R) -> R {
+    let comma = if members.is_empty() { "" } else { "," };
+    let body = format!(r#"{{"max_tokens":5,"messages":[{{"role":"user","content":"Hi"}}]{comma}{members}}}"#);
+    let node = Node::parse(&body).unwrap();
+    look(read_request(&node).unwrap_or_else(|unfit| panic!("{unfit:?}: {body}")))
+}
+
+/// The parts of a message with these blocks.
+fn parts_of(blocks: &str) -> Vec<Part<'static>> {
+    let body = format!(r#"{{"max_tokens":5,"messages":[{{"role":"assistant","content":[{blocks}]}}]}}"#);
+    let node = Node::parse(Box::leak(body.into_boxed_str())).unwrap();
+    read_request(&node).unwrap().turns.swap_remove(0).parts
+}
+
+fn text(plain: &str) -> Part<'static> {
+    Part::Text(Text::of(plain))
+}
+
+fn thinking(text: &str, signature: Option<Signature<'static>>) -> Part<'static> {
+    Part::Thinking(Thinking { text: Text::of(text), signature })
+}
+
+fn file(source: Source<'static>, name: Option<&str>) -> Part<'static> {
+    Part::File(File { source, name: name.map(Text::of) })
+}
+
+#[test]
+fn every_kind_of_block_is_read() {
+    let inline = |mime: &str| Source::Inline { mime: Text::of(mime), data: Text::of("QQ==") };
+    let image = |source| Part::Image(Image { source, detail: None });
+    let call = |input: &str| {
+        Part::Call(Call {
+            id: Text::of("toolu_1"),
+            name: Text::of("add"),
+            kind: CallKind::Function,
+            input: Text::of(input),
+            signature: None,
+        })
+    };
+    let result = |parts, is_error| {
+        Part::Result(ToolResult { call_id: Text::of("toolu_1"), kind: CallKind::Function, parts, is_error })
+    };
+    for (block, wanted) in [
+        (r#"{"type":"text","text":" a\n"}"#, vec![text(" a\n")]),
+        (r#"{"type":"text","text":""}"#, vec![text("")]),
+        (r#""bare""#, vec![text("bare")]),
+        (
+            r#"{"type":"image","source":{"type":"base64","media_type":"image/png","data":"QQ=="}}"#,
+            vec![image(inline("image/png"))],
+        ),
+        (
+            r#"{"type":"image","source":{"type":"url","url":"https://a/b"}}"#,
+            vec![image(Source::Url(Text::of("https://a/b")))],
+        ),
+        (
+            r#"{"type":"image","source":{"type":"file","file_id":"f"}}"#,
+            vec![image(Source::Id(Text::of("f")))],
+        ),
+        (
+            r#"{"type":"document","title":"T","source":{"type":"base64","media_type":"application/pdf","data":"QQ=="}}"#,
+            vec![file(inline("application/pdf"), Some("T"))],
+        ),
+        (
+            r#"{"type":"document","source":{"type":"text","media_type":"text/plain","data":"words"}}"#,
+            vec![file(Source::Plain(Text::of("words")), None)],
+        ),
+        (
+            r#"{"type":"document","title":"T","source":{"type":"content","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"image","source":{"type":"file","file_id":"f"}}]}}"#,
+            vec![file(Source::Plain(Text::of("a\nb")), Some("T")), image(Source::Id(Text::of("f")))],
+        ),
+        (
+            r#"{"type":"thinking","thinking":"Hm.\n","signature":"SIG"}"#,
+            vec![thinking("Hm.\n", Some(Signature::Anthropic(Text::of("SIG"))))],
+        ),
+        (r#"{"type":"thinking","thinking":"Hm.","signature":""}"#, vec![thinking("Hm.", None)]),
+        (
+            r#"{"type":"redacted_thinking","data":"EvAF"}"#,
+            vec![thinking("", Some(Signature::AnthropicRedacted(Text::of("EvAF"))))],
+        ),
+        (
+            r#"{"type":"tool_use","id":"toolu_1","name":"add","input":{ "a" : "x y" }}"#,
+            vec![call(r#"{"a":"x y"}"#)],
+        ),
+        (r#"{"type":"tool_use","id":"toolu_1","name":"add"}"#, vec![call("{}")]),
+        (r#"{"type":"tool_result","tool_use_id":"toolu_1"}"#, vec![result(vec![], false)]),
+        (
+            r#"{"type":"tool_result","tool_use_id":"toolu_1","content":"no","is_error":true}"#,
+            vec![result(vec![text("no")], true)],
+        ),
+        (
+            r#"{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"file","file_id":"f"}}]}"#,
+            vec![result(vec![text("a"), image(Source::Id(Text::of("f")))], false)],
+        ),
+        (
+            r#"{"type":"search_result","source":"https://s","title":"T","content":[{"type":"text","text":"a"}]}"#,
+            vec![text("T\nhttps://s\na")],
+        ),
+        (r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"q"}}"#, vec![]),
+        (
+            r#"{"type":"web_search_tool_result","tool_use_id":"s","content":[{"type":"web_search_result","title":"T","url":"https://u","encrypted_content":"zzz"}]}"#,
+            vec![text("\nT\nhttps://u\n")],
+        ),
+        (r#"{"type":"container_upload","file_id":"f"}"#, vec![Part::Foreign(Text::of("container_upload"))]),
+    ] {
+        assert_eq!(parts_of(block), wanted, "{block}");
+    }
+}
+
+#[test]
+fn what_other_providers_signed_is_unpacked() {
+    let openai = Signature::OpenAi {
+        id: Some(Text::of("rs_1")),
+        encrypted: Text::of("gAAA"),
+        summary: vec![Text::of("One."), Text::of("Two.")],
+    };
+    let tag = signature::tag(&[(Text::EMPTY, openai.clone())]).unwrap();
+    let shown = format!(r#"{{"type":"thinking","thinking":"shown","signature":"{}"}}"#, tag.literal());
+    assert_eq!(parts_of(&shown), [thinking("One.\n\nTwo.", Some(openai.clone()))]);
+    let redacted = format!(r#"{{"type":"redacted_thinking","data":"{}"}}"#, tag.literal());
+    assert_eq!(parts_of(&redacted), [thinking("One.\n\nTwo.", Some(openai))]);
+
+    let both = [
+        (Text::of("a"), Signature::Anthropic(Text::of("S"))),
+        (Text::EMPTY, Signature::AnthropicRedacted(Text::of("R"))),
+    ];
+    let tag = signature::tag(&both).unwrap();
+    let block = format!(r#"{{"type":"thinking","thinking":"shown","signature":"{}"}}"#, tag.literal());
+    let wanted = both.map(|(text, signature)| Part::Thinking(Thinking { text, signature: Some(signature) }));
+    assert_eq!(parts_of(&block), wanted);
+
+    let old = r#"{"type":"thinking","thinking":"shown","signature":"metapi:openai-encrypted-reasoning:e"}"#;
+    let [Part::Thinking(read)] = &parts_of(old)[..] else { panic!("one part") };
+    assert_eq!(read.text, Text::of("shown"));
+    let damaged = r#"{"type":"thinking","thinking":"shown","signature":"sy1:anthropic:!"}"#;
+    assert_eq!(parts_of(damaged), [thinking("shown", None)]);
+}
+
+#[test]
+fn every_member_is_read() {
+    read(r#""temperature":0.50,"top_p":1,"top_k":7,"stop_sequences":["a"," ",5,"\n\nb"]"#, |request| {
+        let number = |json: &Option<Json<'_>>| json.as_ref().map(|json| json.as_str().to_owned());
+        assert_eq!(number(&request.temperature).as_deref(), Some("0.50"));
+        assert_eq!(number(&request.top_p).as_deref(), Some("1"));
+        assert_eq!(number(&request.top_k).as_deref(), Some("7"));
+        assert_eq!(request.stop, [Text::of("a"), Text::of("\n\nb")]);
+        assert_eq!(request.max_output, Some(5));
+    });
+    read(
+        r#""metadata":{"user_id":"u"},"mcp_servers":[],"container":null,"service_tier":"auto","#
+            .trim_end_matches(','),
+        |request| {
+            assert_eq!(request.user, Some(Text::of("u")));
+            assert!(request.native.is_empty() && request.service_tier.is_none());
+        },
+    );
+    read(
+        r#""mcp_servers":[{}],"container":"c","prompt_cache_key":"k","previous_response_id":"r""#,
+        |request| {
+            assert_eq!(request.native, ["mcp_servers", "container"]);
+            assert_eq!(request.cache_key, Some(Text::of("k")));
+            assert_eq!(request.openai.len(), 1);
+        },
+    );
+    for system in [r#""S""#, r#"[{"type":"text","text":"S","cache_control":{"type":"ephemeral"}}]"#] {
+        read(&format!(r#""system":{system}"#), |request| assert_eq!(request.system, [Text::of("S")]));
+    }
+    read(
+        r#""system":[{"type":"text","text":"A"},{"type":"text","text":""},{"type":"text","text":"B"}]"#,
+        |request| {
+            assert_eq!(request.system, [Text::of("A"), Text::of("B")]);
+        },
+    );
+    for format in [r#""output_config":{"format":F}"#, r#""output_format":F"#] {
+        let member = format.replace('F', r#"{"type":"json_schema","schema":{"type":"object"}}"#);
+        read(&member, |request| match request.format {
+            Some(Format::JsonSchema { name: Some(name), schema: Some(schema), .. }) => {
+                assert!(name.is("output") && schema.as_str() == r#"{"type":"object"}"#);
+            }
+            other => panic!("{other:?}"),
+        });
+    }
+}
+
+#[test]
+fn the_ways_to_ask_for_thinking_are_read() {
+    let on = Reasoning { encrypted: true, summary: Some(Text::of("auto")), ..Reasoning::default() };
+    for (members, wanted) in [
+        ("", Reasoning::default()),
+        (r#""thinking":{"type":"disabled"}"#, Reasoning { off: true, ..Reasoning::default() }),
+        (
+            r#""thinking":{"type":"enabled","budget_tokens":2048}"#,
+            Reasoning { budget: Some(2048), ..on.clone() },
+        ),
+        (r#""thinking":{"type":"adaptive"}"#, Reasoning { effort: Some(Effort::High), ..on.clone() }),
+        (
+            r#""thinking":{"type":"adaptive","display":"omitted"},"output_config":{"effort":"xhigh"}"#,
+            Reasoning { effort: Some(Effort::XHigh), summary: None, ..on.clone() },
+        ),
+        (
+            r#""thinking":{"type":"enabled","budget_tokens":2048},"output_config":{"effort":"low"}"#,
+            Reasoning { effort: Some(Effort::Low), budget: Some(2048), ..on.clone() },
+        ),
+        (
+            r#""output_config":{"effort":"medium"}"#,
+            Reasoning { effort: Some(Effort::Medium), ..Reasoning::default() },
+        ),
+    ] {
+        read(members, |request| assert_eq!(request.reasoning, wanted, "{members}"));
+    }
+}
+
+#[test]
+fn tools_and_their_choice_are_read() {
+    let tools = r#""tools":[{"name":"add","description":"Add","input_schema":{"type":"object"},"strict":true},
+        {"type":"custom","name":"sub"},{"name":" "},
+        {"type":"web_search_20250305","name":"web_search","max_uses":3,"user_location":{"type":"approximate","city":"X"}},
+        {"type":"bash_20250124","name":"bash"}]"#;
+    read(tools, |request| {
+        let function = |name: &str, strict| Tool::Function {
+            name: Text::of(name),
+            description: (name == "add").then(|| Text::of("Add")),
+            parameters: (name == "add").then(|| Json::of(&json(r#"{"type":"object"}"#))),
+            strict,
+        };
+        let search = WebSearch {
+            context_size: None,
+            user_location: Some(Json::of(&json(r#"{"type":"approximate","city":"X"}"#))),
+            max_uses: Some(3),
+        };
+        assert_eq!(request.tools[..2], [function("add", Some(true)), function("sub", None)]);
+        let Tool::WebSearch(read) = &request.tools[2] else { panic!("web search") };
+        assert_eq!((read.max_uses, &read.context_size), (search.max_uses, &search.context_size));
+        assert_eq!(request.tools[3..], [Tool::Hosted(Text::of("bash_20250124"))]);
+    });
+    let named = |name: &str| ToolChoice::Named { name: Text::of(name), kind: CallKind::Function };
+    for (choice, wanted, parallel) in [
+        (r#"{"type":"auto"}"#, ToolChoice::Auto, None),
+        (r#"{"type":"none"}"#, ToolChoice::None, None),
+        (r#"{"type":"any","disable_parallel_tool_use":true}"#, ToolChoice::Required, Some(false)),
+        (r#"{"type":"tool","name":"add","disable_parallel_tool_use":false}"#, named("add"), None),
+        (r#"{"type":"tool","name":"web_search"}"#, ToolChoice::Hosted(Text::of("web_search")), None),
+        (r#"{"type":"tool","name":"bash"}"#, ToolChoice::Hosted(Text::of("bash_20250124")), None),
+    ] {
+        read(&format!(r#"{tools},"tool_choice":{choice}"#), |request| {
+            assert_eq!(request.tool_choice, Some(wanted), "{choice}");
+            assert_eq!(request.parallel, parallel, "{choice}");
+        });
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_refused_by_its_path() {
+    let with = |members: &str| {
+        format!(r#"{{"max_tokens":5,"messages":[{{"role":"user","content":"Hi"}}],{members}}}"#)
+    };
+    let messages = |messages: &str| format!(r#"{{"max_tokens":5,"messages":{messages}}}"#);
+    for (body, wanted) in [
+        (r#"{"messages":[{"role":"user","content":"Hi"}]}"#.to_owned(), "max_tokens"),
+        (r#"{"max_tokens":0,"messages":[{"role":"user","content":"Hi"}]}"#.to_owned(), "max_tokens"),
+        (r#"{"max_tokens":-1,"messages":[{"role":"user","content":"Hi"}]}"#.to_owned(), "max_tokens"),
+        (r#"{"max_tokens":5}"#.to_owned(), "messages"),
+        (messages("[]"), "messages"),
+        (messages("{}"), "messages"),
+        (messages(r#"[{"role":"tool","content":""}]"#), "messages[0].role"),
+        (messages(r#"[{"role":"user"}]"#), "messages[0].content"),
+        (messages(r#"[{"role":"user","content":5}]"#), "messages[0].content"),
+        (messages(r#"[{"role":"user","content":["a",7]}]"#), "messages[0].content[1]"),
+        (messages(r#"[{"role":"user","content":[{"type":"image"}]}]"#), "messages[0].content[0]"),
+        (
+            messages(r#"[{"role":"user","content":[{"type":"document","source":{}}]}]"#),
+            "messages[0].content[0]",
+        ),
+        (
+            messages(r#"[{"role":"user","content":[{"type":"tool_result","content":5}]}]"#),
+            "messages[0].content[0].content",
+        ),
+        (with(r#""system":5"#), "system"),
+        (with(r#""system":[{"type":"text","text":"a"},{"type":"image"}]"#), "system[1]"),
+        (with(r#""thinking":{"type":"on"}"#), "thinking.type"),
+        (with(r#""thinking":{}"#), "thinking.type"),
+        (with(r#""thinking":{"type":"enabled"}"#), "thinking.budget_tokens"),
+        (with(r#""thinking":{"type":"enabled","budget_tokens":0}"#), "thinking.budget_tokens"),
+        (with(r#""tool_choice":{"type":"some"}"#), "tool_choice.type"),
+        (with(r#""tool_choice":"auto""#), "tool_choice.type"),
+        (with(r#""tool_choice":{"type":"tool"}"#), "tool_choice.name"),
+    ] {
+        let node = Node::parse(&body).unwrap();
+        match read_request(&node) {
+            Err(Unfit::Invalid { field, message }) => {
+                assert_eq!(field, wanted, "{body}");
+                assert!(message.starts_with(wanted), "{message}");
+            }
+            other => panic!("{other:?}: {body}"),
+        }
+    }
+}
+
+#[test]
+fn system_messages_in_the_conversation_join_the_system_texts() {
+    let body = r#"{"max_tokens":5,"system":"A","messages":[{"role":"system","content":"B"},{"role":"user","content":"Hi"}]}"#;
+    let node = Node::parse(body).unwrap();
+    let request = read_request(&node).unwrap();
+    assert_eq!(request.system, [Text::of("A"), Text::of("B")]);
+    assert_eq!(request.turns.len(), 1);
+    assert_eq!(request.turns[0].role, Role::User);
+}
+
+/// Any value with the dialect's own words in it.
+pub(super) fn any_json() -> impl Strategy<Value = serde_json::Value> {
+    const WORDS: [&str; 34] = [
+        "type",
+        "text",
+        "content",
+        "messages",
+        "role",
+        "user",
+        "assistant",
+        "tool_use",
+        "tool_result",
+        "input",
+        "id",
+        "name",
+        "source",
+        "data",
+        "thinking",
+        "signature",
+        "redacted_thinking",
+        "image",
+        "document",
+        "base64",
+        "usage",
+        "input_tokens",
+        "stop_reason",
+        "content_block",
+        "delta",
+        "index",
+        "message",
+        "text_delta",
+        "input_json_delta",
+        "partial_json",
+        "max_tokens",
+        "tools",
+        "tool_choice",
+        "error",
+    ];
+    let word = prop::sample::select(&WORDS[..]).prop_map(str::to_owned);
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        word.clone().prop_map(Into::into),
+        ".{0,4}".prop_map(Into::into),
+    ];
+    leaf.prop_recursive(5, 40, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Into::into),
+            prop::collection::hash_map(word.clone(), inner, 0..6)
+                .prop_map(|map| serde_json::Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_request_gives_a_value_or_an_error(body in any_json(), messages in any_json()) {
+        let mut body = body;
+        if let Some(members) = body.as_object_mut() {
+            members.insert("max_tokens".into(), 5.into());
+            members.insert("messages".into(), messages);
+        }
+        let text = body.to_string();
+        let node = Node::parse(&text).unwrap();
+        if let Ok(request) = read_request(&node)
+            && let Ok(written) = super::super::write_request(&request, &super::target("claude-opus-4-6"))
+        {
+            prop_assert!(serde_json::from_slice::<serde_json::Value>(&written).is_ok());
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Puts the turns of a conversation into the order that the messages API wants.
+//!
+//! The sides alternate there, and the results of tools come first in the turn that follows their
+//! call; all else keeps its order. What the API refuses is left out: thinking that another provider
+//! signed, or nobody, text that says nothing, results of calls that were never made.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::dialect::canonical::{self, Part, Role};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+
+/// What one side says, all of it not empty.
+#[derive(Debug)]
+pub(super) struct Turn<'r, 'a> {
+    pub role: Role,
+    pub parts: Vec<&'r Part<'a>>,
+}
+
+/// A result on its way to its call.
+struct Waiting<'r, 'a> {
+    /// Where it stood among all results.
+    order: usize,
+    turn: usize,
+    part: &'r Part<'a>,
+}
+
+pub(super) fn arrange<'r, 'a>(turns: &'r [canonical::Turn<'a>]) -> Vec<Turn<'r, 'a>> {
+    let mut merged = Vec::new();
+    for turn in turns {
+        push(&mut merged, turn.role, turn.parts.iter().filter(|part| is_sent(part)).collect());
+    }
+    let mut waiting = results_by_call(&merged);
+    let mut arranged = Vec::new();
+    for (index, turn) in merged.into_iter().enumerate() {
+        let mut results = Vec::new();
+        for part in &turn.parts {
+            let Part::Call(call) = part else { continue };
+            let Some(queue) = waiting.get_mut(call.id.literal()) else { continue };
+            while queue.front().is_some_and(|result| result.turn < index) {
+                queue.pop_front();
+            }
+            results.extend(queue.pop_front());
+        }
+        results.sort_by_key(|result| result.order);
+        let others = turn.parts.into_iter().filter(|part| !matches!(part, Part::Result(_)));
+        push(&mut arranged, turn.role, others.collect());
+        push(&mut arranged, Role::User, results.into_iter().map(|result| result.part).collect());
+    }
+    arranged
+}
+
+/// Whether the last turn of the assistant should begin with thinking, for thinking to be on, and does
+/// not: it made calls that have just been answered, or is to be continued.
+pub(super) fn lacks_thinking(turns: &[Turn<'_, '_>]) -> bool {
+    let Some(last) = turns.iter().rposition(|turn| turn.role == Role::Assistant) else { return false };
+    let answered = turns.get(last + 1).and_then(|turn| turn.parts.first());
+    let running = answered.is_none_or(|part| matches!(part, Part::Result(_)));
+    running && !matches!(turns[last].parts.first(), Some(Part::Thinking(_)))
+}
+
+fn results_by_call<'r, 'a>(turns: &[Turn<'r, 'a>]) -> HashMap<&'r str, VecDeque<Waiting<'r, 'a>>> {
+    let mut waiting: HashMap<&str, VecDeque<_>> = HashMap::new();
+    let mut order = 0;
+    for (turn, parts) in turns.iter().map(|turn| &turn.parts).enumerate() {
+        for part in parts.iter().copied() {
+            let Part::Result(result) = part else { continue };
+            waiting.entry(result.call_id.literal()).or_default().push_back(Waiting { order, turn, part });
+            order += 1;
+        }
+    }
+    waiting
+}
+
+/// Adds what a side says to its turn, or as its next.
+fn push<'r, 'a>(turns: &mut Vec<Turn<'r, 'a>>, role: Role, mut parts: Vec<&'r Part<'a>>) {
+    if parts.is_empty() {
+        return;
+    }
+    match turns.last_mut() {
+        Some(last) if last.role == role => last.parts.append(&mut parts),
+        _ => turns.push(Turn { role, parts }),
+    }
+}
+
+fn is_sent(part: &Part<'_>) -> bool {
+    match part {
+        Part::Text(text) | Part::Refusal(text) => says_something(text),
+        Part::Thinking(thinking) => match &thinking.signature {
+            Some(Signature::Anthropic(proof) | Signature::AnthropicRedacted(proof)) => !proof.is_empty(),
+            // Nobody says whose it is: the client has it from somewhere, most likely from here.
+            Some(Signature::Unknown(proof)) => !proof.is_empty(),
+            _ => false,
+        },
+        Part::Call(call) => !call.name.is_empty(),
+        _ => true,
+    }
+}
+
+/// Whether a text is more than white space: the API refuses text blocks of nothing else.
+pub(super) fn says_something(text: &Text<'_>) -> bool {
+    match text.literal().bytes().next() {
+        None => false,
+        // Long texts are rarely decoded for this.
+        Some(first) if first.is_ascii_graphic() && first != b'\\' => true,
+        Some(_) => !text.is_blank(),
+    }
+}

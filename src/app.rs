@@ -18,6 +18,7 @@ use crate::config::{Config, DatabaseKind};
 use crate::jobs::crew::Crew;
 use crate::jobs::health;
 use crate::jobs::model_refresh::ModelRefresh;
+use crate::jobs::prices::Prices;
 use crate::jobs::quotas;
 use crate::jobs::tasks::{Notice, Tasks};
 use crate::keys::KeyTable;
@@ -49,6 +50,7 @@ pub struct App {
     pub tasks: Tasks,
     pub crew: Arc<Crew>,
     pub model_refresh: ModelRefresh,
+    pub prices: Prices,
     /// Held from reading the routes to committing what follows from them: edits by hand and rebuilds
     /// take turns, so that neither is decided on rows that the other has changed.
     pub route_edits: Mutex<()>,
@@ -114,6 +116,7 @@ impl App {
             crew,
             store,
             model_refresh: ModelRefresh::default(),
+            prices: Prices::default(),
             route_edits: Mutex::new(()),
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),

@@ -79,11 +79,11 @@ fn a_key_opens_the_door_until_something_bars_it() {
         (json!({"enabled": false, "expiresAt": "2020-01-01", "maxCost": 0}), "key_disabled"),
     ] {
         change(&gateway, &item, &fields);
-        let asked = upstream.asked().len();
+        let asked = upstream.asked_for("/v1/chat/completions").len();
         let error = client.chat(MODEL).expect(403);
         assert_eq!(error["error"]["code"], code, "{fields}: {error}");
         assert_eq!(client.get("/v1/models").expect(403)["error"]["code"], code);
-        assert_eq!(upstream.asked().len(), asked, "{fields}: no upstream is asked");
+        assert_eq!(upstream.asked_for("/v1/chat/completions").len(), asked, "{fields}: no upstream is asked");
         change(&gateway, &item, &open);
         client.get("/v1/models").expect(200);
     }
@@ -120,10 +120,10 @@ fn a_model_list_permits_what_its_patterns_match() {
         (json!("a, other-*"), false),
     ] {
         change(&gateway, &item, &json!({"supportedModels": patterns}));
-        let asked = upstream.asked().len();
+        let asked = upstream.asked_for("/v1/chat/completions").len();
         let answer = client.chat(MODEL);
         assert_eq!(answer.status, if allowed { 200 } else { 403 }, "{patterns}: {}", answer.text());
-        assert_eq!(upstream.asked().len() > asked, allowed, "{patterns}");
+        assert_eq!(upstream.asked_for("/v1/chat/completions").len() > asked, allowed, "{patterns}");
         let list = client.get("/v1/models").expect(200);
         assert_eq!(model_ids(&list).contains(&MODEL), allowed, "{patterns}: {list}");
     }

@@ -9,6 +9,7 @@
 //! model_refresh   which models the accounts can reach          outcome   what its askers are told
 //! rebuild         which routes and channels follow from that   retention forgets old log rows
 //! health          keeps the health of sites over a restart
+//! prices          what sites charge, read before requests need it
 //! quotas          gives back what was reserved for keys that fell silent
 //! ```
 
@@ -17,6 +18,7 @@ pub mod flight;
 pub mod health;
 pub mod model_refresh;
 pub mod outcome;
+pub mod prices;
 pub mod quotas;
 pub mod rebuild;
 pub mod retention;
@@ -43,6 +45,7 @@ pub fn all(app: &Arc<App>) -> Vec<Job> {
     vec![
         job(app, "route rebuild", When::AtStart, rebuild_routes),
         job(app, "model refresh", When::Every(REFRESH_INTERVAL), refresh_models),
+        job(app, "price lists", When::AtStartAndEvery(prices::INTERVAL), prices::refresh_due),
         job(app, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
         log_cleanup(app),
         job(app, "health of sites", When::Every(Duration::ZERO), health::save_changes),

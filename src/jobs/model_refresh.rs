@@ -19,14 +19,15 @@ use tokio::time::{Instant, timeout};
 use super::crew::lock;
 use super::flight::{Coalesced, Interrupted, SingleFlight};
 use super::outcome::{RebuildCounts, RefreshOutcome, RefreshStatus};
+use super::prices;
 pub use super::rebuild::rebuild;
 use crate::app::App;
 use crate::routing::{Site, pool};
+use crate::store;
 use crate::store::accounts::{self, AccountRow, Health};
 use crate::store::availability::{self, Discovered};
 use crate::store::sites::{self, SiteStatus};
 use crate::store::snapshot::site_of_account;
-use crate::store::{self, Secret};
 use crate::time::now_ms;
 use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind};
 
@@ -149,6 +150,7 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
             let mut batch = availability::replace_discovered_statements(id, &found);
             batch.push(health(id, "healthy", "models discovered"));
             app.store.batch(batch).await?;
+            prices::refresh_soon(app, id);
             let names: Vec<String> = found.into_iter().map(|model| model.model_name).collect();
             Ok(RefreshOutcome::success(id, &names))
         }
@@ -179,7 +181,7 @@ fn health(id: i64, state: &str, reason: &str) -> store::Statement {
 async fn discover(app: &App, site: &Site, account: &AccountRow) -> Result<Vec<Discovered>, DiscoveryError> {
     let mut found: Vec<Discovered> = Vec::new();
     let mut failure = None;
-    for credential in credentials(account) {
+    for credential in prices::usable([&account.api_token, &account.access_token]) {
         let began = Instant::now();
         match ask(app, site, credential).await {
             Ok(names) => merge(&mut found, names, began.elapsed()),
@@ -194,18 +196,6 @@ async fn discover(app: &App, site: &Site, account: &AccountRow) -> Result<Vec<Di
         }
         _ => Ok(found),
     }
-}
-
-/// Each distinct credential once. A masked one is only the picture of a credential.
-fn credentials(account: &AccountRow) -> Vec<&str> {
-    let mut usable: Vec<&str> = Vec::new();
-    for secret in [&account.api_token, &account.access_token].into_iter().flatten().map(Secret::expose) {
-        let secret = secret.trim();
-        if !secret.is_empty() && !secret.contains(['*', '•']) && !usable.contains(&secret) {
-            usable.push(secret);
-        }
-    }
-    usable
 }
 
 /// Asks the addresses of the site in the pool's order until one answers. A refusal is an answer.

@@ -79,6 +79,27 @@ pub fn site_of_account(
     builder.site(site, proxy)
 }
 
+/// The same site with the address of its management calls: its own, never its pool's, and without the
+/// API version that some operators write behind it. The error is for people.
+pub fn management_of_account(
+    site: &SiteRow,
+    account: &AccountRow,
+    live: &LiveTable,
+    system_proxy_url: Option<&str>,
+) -> Result<(Site, BaseUrl), String> {
+    let builder = Builder::new(live, system_proxy_url);
+    let proxy = builder.proxy_of_account(account).unwrap_or_else(|| builder.proxy_of_site(site))?;
+    let mut base = BaseUrl::parse(&site.url, proxy.clone())?;
+    if let Some(parent) = base.path.strip_suffix("/v1") {
+        base.path = parent.to_owned();
+    }
+    let site = builder.site(site, Ok(proxy));
+    match site.misconfigured {
+        Some(problem) => Err(problem),
+        None => Ok((site, base)),
+    }
+}
+
 /// Where connections go out: directly, through a proxy, or, for the reason given, not at all.
 type Outbound = Result<Option<Arc<OutboundProxy>>, String>;
 

@@ -2,8 +2,19 @@
 //!
 //! Paths, the headers that carry a credential and the shapes of answers differ by platform; the transport is
 //! [`Client::fetch`](super::Client::fetch), with its limits on time, size and redirects.
+//!
+//! | file | asks |
+//! |---|---|
+//! | `models` | which models a credential may use |
+//! | `prices` | what an account is charged |
+//! | `visitor` | as an account: the credentials and headers of management calls |
+//! | `reply` | nothing: what failures and odd answers say |
 
 mod models;
+mod prices;
 mod reply;
+mod visitor;
 
 pub use models::{DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, list_models};
+pub use prices::{PRICE_LIMITS, PriceError, fetch_prices};
+pub use visitor::{VisitError, Visitor};

@@ -1,0 +1,204 @@
+//! What sites charge: the price list of each account, read before requests need it
+//! (routing-accounting.md 16.1).
+//!
+//! ```text
+//! refresh_due      every minute: the accounts whose list is old
+//! refresh_soon     after a model discovery
+//! refresh_now      when an operator asks for fresh prices
+//! ```
+//!
+//! A list is read again after ten minutes, after a failure sooner, and where a site publishes none
+//! only rarely. A failure changes no price: what was known last stays. Lists live in memory beside
+//! the snapshot ([`PriceList`](crate::routing::pricing::PriceList)); a restart reads them anew.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::crew::lock;
+use super::schedule::Pass;
+use crate::app::App;
+use crate::routing::pricing::Catalog;
+use crate::store::accounts::{self, AccountRow};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::store::snapshot::management_of_account;
+use crate::store::{self, Secret};
+use crate::upstream::platforms::{PRICE_LIMITS, PriceError, Visitor, fetch_prices};
+
+/// How often to look for lists that are due.
+pub const INTERVAL: Duration = Duration::from_secs(60);
+/// How long a list counts as fresh.
+const FRESH: Duration = Duration::from_secs(600);
+/// The pause after a first failure; it doubles up to [`FRESH`].
+const AFTER_FAILURE: Duration = Duration::from_secs(60);
+/// The pause where there is nothing to read.
+const UNPUBLISHED: Duration = Duration::from_secs(3600);
+/// Lists read at once.
+const PARALLEL: usize = 4;
+
+/// When each list is to be read again; the app holds one.
+pub struct Prices {
+    due: Mutex<HashMap<i64, Due>>,
+    slots: Semaphore,
+    /// The last list of each site: accounts that see the same prices share them.
+    shared: Mutex<HashMap<i64, Weak<Catalog>>>,
+}
+
+#[derive(Clone, Copy)]
+struct Due {
+    at: Instant,
+    failures: u32,
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self { due: Mutex::default(), slots: Semaphore::new(PARALLEL), shared: Mutex::default() }
+    }
+}
+
+/// Reads every list that is due. The accounts are those in use now: active, at active sites.
+pub async fn refresh_due(app: Arc<App>) -> Pass {
+    let accounts = accounts::list(&app.store).await.map_err(|error| error.to_string())?;
+    let active: Vec<i64> = accounts.into_iter().filter(is_active).map(|account| account.id).collect();
+    let now = Instant::now();
+    let due: Vec<i64> = {
+        let mut known = lock(&app.prices.due);
+        known.retain(|id, _| active.contains(id));
+        active.into_iter().filter(|id| known.get(id).is_none_or(|due| due.at <= now)).collect()
+    };
+    refresh_now(&app, &due).await;
+    Ok(None)
+}
+
+/// Reads the lists of these accounts and returns when all have been tried.
+pub async fn refresh_now(app: &Arc<App>, accounts: &[i64]) {
+    let mut running = JoinSet::new();
+    for &id in accounts {
+        let app = app.clone();
+        running.spawn(async move { refresh(&app, id).await });
+    }
+    while running.join_next().await.is_some() {}
+}
+
+/// Reads the account's list in the background.
+pub fn refresh_soon(app: &Arc<App>, account: i64) {
+    let reading = app.clone();
+    app.crew.spawn("a look at a price list", async move { refresh(&reading, account).await });
+}
+
+async fn refresh(app: &App, id: i64) {
+    let Ok(_slot) = app.prices.slots.acquire().await else { return };
+    let read = match rows(app, id).await {
+        Ok(Some((site, account))) => {
+            let read = fetch(app, &site, &account).await;
+            if let Ok(catalog) = &read {
+                let list = app.live.prices(id);
+                let level = if list.load().is_none() { log::Level::Info } else { log::Level::Debug };
+                list.replace(catalog.clone());
+                let models = catalog.models().len();
+                log::log!(level, "account {id} on site \"{}\": prices of {models} models", site.name);
+            }
+            read
+        }
+        Ok(None) => return,
+        Err(error) => Err(PriceError::Failed(error.to_string())),
+    };
+    let failures = match &read {
+        Ok(_) => 0,
+        Err(_) => lock(&app.prices.due).get(&id).map_or(0, |due| due.failures).saturating_add(1),
+    };
+    let pause = match &read {
+        Ok(_) => FRESH,
+        Err(PriceError::NotPublished) => UNPUBLISHED,
+        Err(PriceError::Failed(message)) => {
+            let level = if failures == 1 { log::Level::Info } else { log::Level::Debug };
+            log::log!(level, "the prices of account {id} could not be read: {message}");
+            pause_after(failures)
+        }
+    };
+    lock(&app.prices.due).insert(id, Due { at: Instant::now() + pause, failures });
+}
+
+/// The account and its site, when both are in use.
+async fn rows(app: &App, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {
+    let Some(account) = accounts::get(&app.store, id).await?.filter(is_active) else { return Ok(None) };
+    let site = sites::get(&app.store, account.site_id).await?;
+    Ok(site.filter(|site| site.status == SiteStatus::Active).map(|site| (site, account)))
+}
+
+async fn fetch(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Arc<Catalog>, PriceError> {
+    let settings = app.settings.load_full();
+    let system_proxy = settings.system_proxy_url.as_deref();
+    let (address, base) =
+        management_of_account(site, account, &app.live, system_proxy).map_err(PriceError::Failed)?;
+    let visitor = Visitor {
+        platform: address.platform,
+        base: &base,
+        credentials: usable([&account.access_token, &account.api_token]),
+        user_id: account.platform_user_id,
+        custom_headers: &address.custom_headers,
+    };
+    let catalog = fetch_prices(&app.client, &visitor, PRICE_LIMITS).await?;
+    Ok(app.prices.share(site.id, catalog))
+}
+
+fn is_active(account: &AccountRow) -> bool {
+    account.status == accounts::AccountStatus::Active
+}
+
+/// Each credential once, blank ones and masked ones left out: a masked one is only its picture.
+pub(super) fn usable<'a>(secrets: impl IntoIterator<Item = &'a Option<Secret>>) -> Vec<&'a str> {
+    let mut usable: Vec<&str> = Vec::new();
+    for secret in secrets.into_iter().flatten().map(|secret| secret.expose().trim()) {
+        if !secret.is_empty() && !secret.contains(['*', '•']) && !usable.contains(&secret) {
+            usable.push(secret);
+        }
+    }
+    usable
+}
+
+fn pause_after(failures: u32) -> Duration {
+    AFTER_FAILURE.saturating_mul(1 << failures.saturating_sub(1).min(4)).min(FRESH)
+}
+
+impl Prices {
+    /// The site's list that is already there, when it says the same.
+    fn share(&self, site: i64, catalog: Catalog) -> Arc<Catalog> {
+        let mut shared = lock(&self.shared);
+        shared.retain(|_, list| list.strong_count() > 0);
+        match shared.get(&site).and_then(Weak::upgrade) {
+            Some(known) if *known == catalog => known,
+            _ => {
+                let catalog = Arc::new(catalog);
+                shared.insert(site, Arc::downgrade(&catalog));
+                catalog
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_that_fails_is_asked_again_after_a_minute_then_less_and_less_often() {
+        for (failures, minutes) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (500, 10)] {
+            assert_eq!(pause_after(failures), Duration::from_secs(60 * minutes), "{failures}");
+        }
+    }
+
+    #[test]
+    fn accounts_that_see_the_same_prices_share_them() {
+        let prices = Prices::default();
+        let one = prices.share(1, Catalog::default());
+        assert!(Arc::ptr_eq(&one, &prices.share(1, Catalog::default())));
+        assert!(!Arc::ptr_eq(&one, &prices.share(2, Catalog::default())));
+        let other = Catalog::new(Vec::new(), vec![("vip".to_owned(), 2.0)]);
+        assert!(!Arc::ptr_eq(&one, &prices.share(1, other)));
+    }
+}

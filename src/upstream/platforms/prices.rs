@@ -1,0 +1,85 @@
+//! The price list of a site, as one of its accounts sees it (routing-accounting.md 16.1).
+//!
+//! | platform | asked |
+//! |---|---|
+//! | `one-hub`, `done-hub` | `/api/available_model`, then `/api/user_group_map` |
+//! | `codex`, `gemini-cli`, `antigravity` | nothing: their vendors publish no such list |
+//! | the others | `/api/pricing` |
+//!
+//! Each is asked with the account's credentials in turn, and at last with none: many sites show their
+//! prices to everybody.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::visitor::{Proof, VisitError, Visitor};
+use crate::routing::Platform;
+use crate::routing::pricing::{Catalog, read};
+use crate::upstream::{Client, FetchLimits};
+
+/// What one look at a price list may cost, all its requests together.
+pub const PRICE_LIMITS: FetchLimits =
+    FetchLimits { timeout: Duration::from_secs(8), max_bytes: 16 * 1024 * 1024 };
+
+/// Why there is no price list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PriceError {
+    /// The site has none to show.
+    NotPublished,
+    /// One short line for people.
+    Failed(String),
+}
+
+/// Asks the visitor's site what it charges.
+pub async fn fetch_prices(
+    client: &Client,
+    visitor: &Visitor<'_>,
+    limits: FetchLimits,
+) -> Result<Catalog, PriceError> {
+    if matches!(visitor.platform, Platform::Codex | Platform::GeminiCli | Platform::Antigravity) {
+        return Err(PriceError::NotPublished);
+    }
+    let asking = async {
+        let mut failure = None;
+        for proof in visitor.proofs().iter().chain([&Proof::None]) {
+            match ask(client, visitor, proof, limits).await {
+                Ok(catalog) => return Ok(catalog),
+                Err(error) if error.is_missing() => return Err(PriceError::NotPublished),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let message = failure.map_or_else(|| "nobody was asked".to_owned(), |error| error.message);
+        Err(PriceError::Failed(message))
+    };
+    let timed_out =
+        |_| Err(PriceError::Failed(format!("no price list within {} s", limits.timeout.as_secs_f64())));
+    tokio::time::timeout(limits.timeout, asking).await.unwrap_or_else(timed_out)
+}
+
+async fn ask(
+    client: &Client,
+    visitor: &Visitor<'_>,
+    proof: &Proof<'_>,
+    limits: FetchLimits,
+) -> Result<Catalog, VisitError> {
+    let read = match visitor.platform {
+        Platform::OneHub | Platform::DoneHub => {
+            let models = visitor.get(client, "/api/available_model", proof, limits).await?;
+            let groups = visitor.get(client, "/api/user_group_map", proof, limits).await;
+            read::hub_list(&models, groups.as_deref().ok())
+        }
+        _ => read::ratio_list(&visitor.get(client, "/api/pricing", proof, limits).await?),
+    };
+    read.map_err(|message| VisitError { status: Some(200), message: visitor.conceal(message) })
+}
+
+impl fmt::Display for PriceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotPublished => "the site publishes no prices",
+            Self::Failed(message) => message,
+        })
+    }
+}
+
+impl std::error::Error for PriceError {}

@@ -17,6 +17,7 @@ use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::now_ms;
 
 use super::call::Call;
+use super::cost;
 use super::failure::Failure;
 
 /// A client that hung up, as nginx numbers it.
@@ -114,13 +115,16 @@ impl Attempt {
         row.http_status = Some(200);
         row.latency_ms = Some(latency);
         self.note_usage(&mut row, usage);
-        row.settle_cost();
-        self.charge(row.estimated_cost);
+        let bill = cost::bill(&self.channel, &row, usage.as_ref());
+        row.estimated_cost = bill.usd;
+        row.is_priced = bill.is_priced;
+        row.billing_details = cost::details(bill.details.as_ref());
         let (now, latency) = (now_ms(), latency.unsigned_abs());
         self.channel.account.site.health.succeed(&self.model, latency, now);
-        if self.channel.live.record_success(now, latency, 0) {
+        if self.channel.live.record_success(now, latency, cost::nano(bill.usd)) {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }
+        self.charge(bill.usd);
         self.app.store.telemetry().log(*row);
     }
 
@@ -146,6 +150,13 @@ impl Attempt {
         row.latency_ms = Some(self.elapsed_ms());
         row.error_message = Some(text);
         self.note_usage(&mut row, usage);
+        if let Some(usage) = &usage {
+            // The upstream charges what it had sent before the break, so the key does. The row costs
+            // nothing, as every failure, but shows how much that was.
+            let partial = cost::bill(&self.channel, &row, Some(usage));
+            row.billing_details = cost::details(partial.details.as_ref());
+            self.charge(partial.usd);
+        }
         book(self);
         self.app.metrics.attempt_failures.add(1);
         self.app.store.telemetry().log(*row);
@@ -179,7 +190,7 @@ impl Attempt {
         }
     }
 
-    /// Adds what a success cost to what the caller's key has used (routing.md 13).
+    /// Adds what a request cost to what the caller's key has used (routing.md 13).
     fn charge(&self, usd: f64) {
         let Some(key) = self.key.as_ref().filter(|_| usd > 0.0) else { return };
         if key.live.charge(usd, now_ms()) {

@@ -6,12 +6,13 @@
 //! attempt   a try that settles itself         relay     the answer on its way out
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
-//! quota     a call counted against its key
+//! quota     a call counted against its key    cost      what an answer cost
 //! ```
 
 mod attempt;
 pub mod auth;
 mod call;
+mod cost;
 mod exchange;
 mod failure;
 mod headers;

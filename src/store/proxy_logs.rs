@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::sql::{Row, Statement, Value};
 use super::{Result, Store};
-use crate::routing::{Platform, Why};
+use crate::routing::{Platform, Why, pricing};
 use crate::time::Millis;
 
 /// How an attempt ended.
@@ -74,6 +74,8 @@ pub struct ProxyLogRow {
     pub usage_source: Option<UsageSource>,
     /// USD.
     pub estimated_cost: f64,
+    /// The cost is what the site's own prices say, also when that is nothing; not stored.
+    pub is_priced: bool,
     /// JSON text.
     pub billing_details: Option<String>,
     pub client_family: Option<String>,
@@ -114,6 +116,7 @@ impl ProxyLogRow {
             total_tokens: None,
             usage_source: None,
             estimated_cost: 0.0,
+            is_priced: false,
             billing_details: None,
             client_family: None,
             client_app_id: None,
@@ -132,9 +135,8 @@ impl ProxyLogRow {
     /// (routing-accounting.md 16.2). Here, once, so that the log and the usage tables agree.
     pub fn settle_cost(&mut self) {
         let tokens = self.tokens();
-        if self.status.is_success() && self.estimated_cost <= 0.0 && tokens > 0 {
-            let per_usd = if self.platform == Some(Platform::Veloera) { 1e6 } else { 5e5 };
-            self.estimated_cost = (tokens as f64 / per_usd * 1e6).round() / 1e6;
+        if self.status.is_success() && !self.is_priced && self.estimated_cost <= 0.0 && tokens > 0 {
+            self.estimated_cost = pricing::flat_estimate(self.platform, tokens.unsigned_abs());
         }
     }
 

@@ -1,0 +1,36 @@
+//! What an answer cost, by the prices in memory (routing-accounting.md 16).
+
+use crate::dialect::usage::Usage;
+use crate::routing::Channel;
+use crate::routing::pricing::{self, Bill, BillingDetails, Tokens};
+use crate::store::proxy_logs::ProxyLogRow;
+
+/// What the site charges for the row's model and this usage; the flat estimate where it has not told.
+pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) -> Bill {
+    let catalog = channel.account.prices.load();
+    let model = row.model_actual.as_deref().unwrap_or_default();
+    let price = catalog.as_ref().and_then(|catalog| catalog.price(model));
+    pricing::bill(price, row.platform, usage.map(tokens).unwrap_or_default())
+}
+
+/// The details as the log keeps them.
+pub(super) fn details(details: Option<&BillingDetails>) -> Option<String> {
+    // Plain numbers: writing them cannot fail.
+    details.and_then(|details| serde_json::to_string(details).ok())
+}
+
+/// The unit in which a channel counts its cost.
+pub(super) fn nano(usd: f64) -> u64 {
+    (usd * 1e9).round() as u64
+}
+
+fn tokens(usage: &Usage) -> Tokens {
+    Tokens {
+        prompt: usage.prompt.unwrap_or(0),
+        completion: usage.completion.unwrap_or(0),
+        total: usage.total.unwrap_or(0),
+        cache_read: usage.cache_read.unwrap_or(0),
+        cache_creation: usage.cache_creation.unwrap_or(0),
+        prompt_includes_cache: usage.prompt_includes_cache,
+    }
+}

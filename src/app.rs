@@ -58,6 +58,8 @@ pub struct App {
     pub rates: RateLimiter,
     /// Who is at which upstream site right now.
     pub leases: SiteLeases,
+    /// Which dialects sites have refused.
+    pub formats: crate::proxy::FormatMemory,
     pub metrics: Metrics,
     /// The account list as last made.
     pub accounts_list: ListCache,
@@ -121,6 +123,7 @@ impl App {
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),
             leases,
+            formats: crate::proxy::FormatMemory::default(),
             metrics: Metrics::default(),
             accounts_list: ListCache::default(),
             started: now_ms(),

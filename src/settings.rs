@@ -41,6 +41,8 @@ pub struct Settings {
     /// Zero is off.
     pub first_byte_timeout: Duration,
     pub judge: judge::Rules,
+    /// `disableCrossProtocolFallback`: only the first dialect of a site is tried.
+    pub single_format: bool,
     /// `globalAllowedModels`; empty allows all.
     pub allowed_models: Vec<String>,
     pub log_cleanup: LogCleanup,
@@ -144,6 +146,7 @@ impl Settings {
                 values.flag("proxy_empty_content_fail_enabled"),
             ),
             allowed_models: values.texts("global_allowed_models"),
+            single_format: values.flag("disable_cross_protocol_fallback"),
             log_cleanup,
             values,
         }

@@ -11,6 +11,7 @@
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`payload_rules`] | an operator's rules for request bodies | the same in one form, or what is wrong |
+//! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the ground the others stand on |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
@@ -19,6 +20,7 @@
 pub mod canonical;
 pub mod chat;
 pub mod convert;
+pub mod edit;
 pub mod effort;
 pub mod envelope;
 pub mod errors;

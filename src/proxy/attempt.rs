@@ -93,6 +93,13 @@ impl Attempt {
         self.channel.credential.as_ref().map(Credential::secret)
     }
 
+    /// Where the upstream is asked.
+    pub(super) fn via(&mut self, path: &'static str) {
+        if let Some(row) = &mut self.row {
+            row.upstream_path = Some(path);
+        }
+    }
+
     /// The upstream has begun to stream, for as long as it takes.
     pub(super) fn keep_lease(&mut self) {
         self.lease.keep_alive();

@@ -7,6 +7,8 @@
 //! | a status | as routing.md 9.1 | as routing.md 10.2 | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
 //! | not configured well enough to try | no | yes | 502 |
+//! | the dialects it speaks cannot say it | no | yes | 400, naming the field |
+//! | the request makes no sense in any dialect | no | no | 400, naming the field |
 
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use hyper::header::{HeaderValue, RETRY_AFTER};
 use memchr::memmem;
 
 use crate::dialect::Dialect;
+use crate::dialect::canonical::Unfit;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::http::Response;
 use crate::routing::{Secret, failure};
@@ -31,6 +34,10 @@ enum Kind {
     Status,
     Judged,
     Local,
+    /// No dialect of the channel can express the request.
+    Unsupported,
+    /// The request cannot be understood well enough to be converted.
+    Invalid,
 }
 
 /// A failed attempt. Its texts carry no address and no credential of the upstream.
@@ -81,6 +88,21 @@ impl Failure {
     pub(super) fn local(cause: String) -> Self {
         let mut failure = Self::of(Kind::Local, 0, "Upstream error: it is not set up to be used".to_owned());
         failure.text = cause;
+        failure
+    }
+
+    /// The request could not be written in a dialect.
+    pub(super) fn unfit(unfit: Unfit) -> Self {
+        let (kind, field, text) = match unfit {
+            Unfit::Invalid { field, message } => (Kind::Invalid, field, message),
+            Unfit::Unsupported { field } => {
+                let text = format!("{field} is not supported by any upstream of this model");
+                (Kind::Unsupported, field, text)
+            }
+        };
+        let mut failure = Self::of(kind, 400, text);
+        failure.error.kind = Some("invalid_request_error".to_owned());
+        failure.error.param = Some(field);
         failure
     }
 
@@ -137,14 +159,15 @@ impl Failure {
         match self.kind {
             Kind::Network(_) | Kind::FirstByte | Kind::Judged => true,
             Kind::Status => failure::is_channel_fault(self.status, &self.words()),
-            Kind::Local => false,
+            Kind::Local | Kind::Unsupported | Kind::Invalid => false,
         }
     }
 
     /// Whether another channel may do better (routing.md 10.2).
     pub(super) fn may_retry(&self) -> bool {
         match self.kind {
-            Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::Local => true,
+            Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::Local | Kind::Unsupported => true,
+            Kind::Invalid => false,
             Kind::Status => failure::should_retry(self.status, &self.words()),
         }
     }
@@ -154,13 +177,28 @@ impl Failure {
         match self.kind {
             Kind::Network(_) | Kind::FirstByte => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
-            Kind::Judged | Kind::Local => false,
+            Kind::Judged | Kind::Local | Kind::Unsupported | Kind::Invalid => false,
         }
     }
 
     /// True for a 429 that speaks of a used-up quota, which all channels of one credential share.
     pub(super) fn is_usage_limit(&self) -> bool {
         self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.words())
+    }
+
+    pub(super) fn is_first_byte_timeout(&self) -> bool {
+        self.kind == Kind::FirstByte
+    }
+
+    /// The status, when it is what failed.
+    pub(super) fn upstream_status(&self) -> Option<u16> {
+        (self.kind == Kind::Status).then_some(self.status)
+    }
+
+    /// The upstream spoke another dialect than the client: its own body would not be understood.
+    pub(super) fn in_other_words(mut self) -> Self {
+        self.body = None;
+        self
     }
 
     /// Everything that was said, for the rules that read texts: some say in a code what others say in

@@ -17,17 +17,20 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
-/// The headers of one upstream request, the client's part first, so that ours replace it.
+/// The headers of one upstream request, the client's part first, so that ours replace it. What a
+/// dialect defines crosses only where the upstream speaks that dialect too.
 pub fn upstream(
+    client_dialect: Dialect,
     dialect: Dialect,
     stream: bool,
     site: &Site,
     credential: &CredentialHeaders,
     client: &HeaderMap,
 ) -> HeaderMap {
+    let shared = if client_dialect == dialect { dialect } else { Dialect::Chat };
     let mut out = HeaderMap::with_capacity(16);
     for (name, value) in client {
-        if crosses(dialect, site.platform, name)
+        if crosses(shared, site.platform, name)
             && !value.as_bytes().trim_ascii().is_empty()
             && !out.contains_key(name)
         {

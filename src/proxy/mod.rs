@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! auth      who calls                         pipeline  read → route → attempts
-//! call      one request, kept for retries     exchange  one attempt: send, judge, hold, commit
-//! attempt   a try that settles itself         relay     the answer on its way out
+//! call      one request, kept for retries     exchange  one attempt: addresses, dialects, sending
+//! formats   which dialect to ask in           outgoing  the body an upstream gets
+//! attempt   a try that settles itself         commit    judge and hold the answer
+//! relay, long_reply                           the answer on its way out
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
 //! quota     a call counted against its key    cost      what an answer cost
@@ -12,11 +14,15 @@
 mod attempt;
 pub mod auth;
 mod call;
+mod commit;
 mod cost;
 mod exchange;
 mod failure;
+mod formats;
 mod headers;
+mod long_reply;
 mod models;
+mod outgoing;
 mod pipeline;
 mod quota;
 mod relay;
@@ -34,6 +40,7 @@ use crate::service::{Access, Route, too_many_of_identity};
 use crate::time::monotonic_ms;
 
 use auth::Caller;
+pub use formats::Memory as FormatMemory;
 use reply::Face;
 
 /// Known endpoints that this release does not serve: their callers learn that at once, in words.

@@ -14,13 +14,14 @@ use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::Barred;
 use crate::limits::Lease;
-use crate::routing::{Ask, Channel, Platform, Selection, Why, select};
+use crate::routing::{Ask, Channel, Selection, Why, select};
 use crate::time::now_ms;
 
 use super::auth::{Caller, Refused};
 use super::call::{Call, forwarded_query};
 use super::exchange;
 use super::failure::Failure;
+use super::formats::is_served;
 use super::quota::{self, NotCounted};
 use super::reply::Face;
 
@@ -163,7 +164,7 @@ fn choose(app: &App, call: &Call, tried: &[i64], may_take: &dyn Fn(&Channel) -> 
         return Chosen::Nothing(None);
     };
     let dialect = call.face.dialect;
-    let offers = |channel: &Channel| offers(channel.account.site.platform, dialect) && may_take(channel);
+    let offers = |channel: &Channel| is_served(channel.account.site.platform, dialect) && may_take(channel);
     let ask = Ask {
         model: &call.envelope.model,
         policy: call.caller.policy(),
@@ -179,17 +180,6 @@ fn choose(app: &App, call: &Call, tried: &[i64], may_take: &dyn Fn(&Channel) -> 
             Chosen::Channel(channel.clone(), Arc::from(upstream_model), why)
         }
         Selection::NoneEligible { earliest_cooldown } => Chosen::Nothing(earliest_cooldown),
-    }
-}
-
-/// Whether a platform takes a dialect as it is (proxy.md 7.1; conversion widens this).
-fn offers(platform: Platform, dialect: Dialect) -> bool {
-    match platform {
-        Platform::Claude => dialect == Dialect::Messages,
-        Platform::Codex => dialect == Dialect::Responses,
-        Platform::Gemini => matches!(dialect, Dialect::Chat | Dialect::Embeddings | Dialect::Images),
-        Platform::GeminiCli | Platform::Antigravity => false,
-        _ => true,
     }
 }
 

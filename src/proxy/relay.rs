@@ -1,9 +1,9 @@
 //! The answer on its way to the client: chunks as they come, an observer beside them.
 //!
 //! ```text
-//! upstream ──poll──▶ observer ──▶ client        no task and no channel between: the client's
-//!     │                 │                       connection polls, so it sets the pace
-//!     │                 └ usage, phase
+//! upstream ──poll──▶ observer ──▶ (converter) ──▶ client      no task and no channel between: the
+//!     │                 │                                     client's connection polls, so it sets
+//!     │                 └ usage, phase                        the pace
 //!     ├ end after the end event      settled as success
 //!     ├ error event                  relayed, settled as failure
 //!     ├ break, or silence too long   an error event of our own, settled as failure
@@ -15,12 +15,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body::{Body, Frame, SizeHint};
+use http_body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
+use crate::dialect::Dialect;
+use crate::dialect::convert::StreamConverter;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::observe::{Phase, StreamObserver};
-use crate::dialect::{Dialect, usage};
 use crate::http::body::Cut;
 use crate::metrics::Held;
 use crate::upstream::UpstreamBody;
@@ -33,8 +34,8 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// After the last event an upstream gets this long to end its body, so that its connection can be
 /// used again; then it is closed.
 const LINGER: Duration = Duration::from_millis(100);
-/// How much of the end of a long JSON answer is kept to read its usage from.
-const TAIL: usize = 16 * 1024;
+/// A converted answer waits this long for the usage that may follow its finish (proxy-conversion.md 9).
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A streamed answer of which the first output has been seen.
 pub(super) struct Relay {
@@ -44,6 +45,8 @@ pub(super) struct Relay {
     /// To be sent before anything else is read.
     ready: Option<Bytes>,
     observer: StreamObserver,
+    /// Where the upstream speaks another dialect than the client.
+    converter: Option<Box<StreamConverter>>,
     attempt: Attempt,
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
@@ -56,6 +59,7 @@ impl Relay {
     /// `held` is what was read before the commit, all of it seen by the observer.
     pub(super) fn new(
         dialect: Dialect,
+        converter: Option<Box<StreamConverter>>,
         upstream: UpstreamBody,
         held: Bytes,
         observer: StreamObserver,
@@ -63,22 +67,32 @@ impl Relay {
         idle: Duration,
     ) -> Self {
         let stream = attempt.app().metrics.streams.enter();
-        Self {
+        let mut relay = Self {
             dialect,
             upstream: Some(upstream),
-            ready: Some(held),
+            ready: None,
             observer,
+            converter,
             attempt,
             idle,
             timer: None,
             last_data: Instant::now(),
             lingering: false,
             _stream: stream,
+        };
+        match relay.converter {
+            Some(_) => relay.convert(&held),
+            None => relay.ready = Some(held),
         }
+        relay
     }
 
     fn take(&mut self, bytes: Bytes) {
         self.last_data = Instant::now();
+        if self.converter.is_some() {
+            self.observer.feed(&bytes);
+            return self.convert(&bytes);
+        }
         let Phase::Failed(error) = self.observer.feed(&bytes) else {
             self.ready = Some(bytes);
             return;
@@ -93,9 +107,43 @@ impl Relay {
         );
     }
 
+    /// Passes a chunk that the observer has seen through the converter.
+    fn convert(&mut self, bytes: &[u8]) {
+        let Some(converter) = &mut self.converter else { return };
+        let mut out = String::new();
+        converter.feed(bytes, &mut out);
+        let failure = converter.failure().or(match self.observer.phase() {
+            Phase::Failed(error) => Some(error),
+            _ => None,
+        });
+        if let Some(error) = failure {
+            let error = without_credential(error, &self.attempt);
+            converter.fail(&error, &mut out);
+            self.upstream = None;
+            let cause = format!("stream error: {}", error.message);
+            self.attempt.break_off(&cause, self.observer.usage());
+        }
+        self.ready = (!out.is_empty()).then(|| Bytes::from(out));
+    }
+
+    /// Lets the converter write its end; true when the answer is complete with it.
+    fn conclude(&mut self) -> bool {
+        let Some(converter) = &mut self.converter else { return true };
+        let mut out = String::new();
+        let complete = converter.is_ended() || converter.close(&mut out);
+        if !out.is_empty() {
+            self.ready = Some(Bytes::from(out));
+        }
+        complete
+    }
+
     /// The upstream's body is over.
     fn closed(&mut self) {
         self.upstream = None;
+        if self.converter.is_some() {
+            self.observer.close();
+            return self.broke("the upstream closed the stream before its end", true);
+        }
         let between_events = self.observer.between_events();
         match self.observer.close() {
             Phase::Ended => self.attempt.succeed(self.observer.usage()),
@@ -113,7 +161,7 @@ impl Relay {
 
     /// `between_events` says that the client holds no half event.
     fn broke(&mut self, cause: &str, between_events: bool) {
-        if matches!(self.observer.phase(), Phase::Ended) {
+        if matches!(self.observer.phase(), Phase::Ended) && self.conclude() {
             self.upstream = None;
             self.attempt.succeed(self.observer.usage());
             return;
@@ -123,6 +171,11 @@ impl Relay {
             kind: Some("stream_error".to_owned()),
             ..UpstreamError::default()
         };
+        if let Some(converter) = &mut self.converter {
+            let mut out = String::new();
+            converter.fail(&error, &mut out);
+            return self.end_with(Bytes::from(out), None, cause);
+        }
         let separator = if between_events { Bytes::new() } else { Bytes::from_static(b"\n\n") };
         self.end_with(separator, Some(&error), cause);
     }
@@ -143,19 +196,24 @@ impl Relay {
         if self.observer.is_finished() {
             return self.linger(context);
         }
+        let over = self.converter.is_some() && matches!(self.observer.phase(), Phase::Ended);
+        let idle = if over { LAST_WORDS.min(self.idle) } else { self.idle };
+        let between_events = self.converter.is_some() || self.observer.between_events();
         loop {
-            let pause = KEEPALIVE.min(self.idle);
+            let pause = KEEPALIVE.min(idle);
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
             if timer.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
             }
             let silence = self.last_data.elapsed();
-            let (due, told) = if silence >= self.idle {
-                let cause = format!("nothing came for {} s", self.idle.as_secs());
-                self.broke(&cause, self.observer.between_events());
+            let (due, told) = if silence >= idle {
+                let cause = format!("nothing came for {} s", idle.as_secs());
+                self.broke(&cause, between_events);
                 (None, true)
-            } else if silence >= KEEPALIVE && self.observer.between_events() {
-                let keepalive = errors::keepalive(self.dialect, self.observer.message_started());
+            } else if silence >= KEEPALIVE && between_events {
+                let started = self.converter.as_ref().map(|converter| converter.is_started());
+                let started = started.unwrap_or_else(|| self.observer.message_started());
+                let keepalive = errors::keepalive(self.dialect, started);
                 self.ready = Some(Bytes::from_static(keepalive));
                 (Some(pause), true)
             } else {
@@ -174,8 +232,12 @@ impl Relay {
     fn linger(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.attempt.succeed(self.observer.usage());
         if !self.lingering {
+            self.conclude();
             self.lingering = true;
             self.timer = Some(Box::pin(tokio::time::sleep(LINGER)));
+            if self.ready.is_some() {
+                return Poll::Ready(());
+            }
         }
         let over = self.timer.as_mut().is_none_or(|timer| timer.as_mut().poll(context).is_ready());
         if over {
@@ -228,112 +290,4 @@ fn without_credential(error: &UpstreamError, attempt: &Attempt) -> UpstreamError
         error.hide(&[credential.expose()]);
     }
     error
-}
-
-/// A complete answer too long to be held: what was read of it, then the rest as it comes.
-pub(super) struct LongReply {
-    dialect: Dialect,
-    upstream: Option<UpstreamBody>,
-    held: Option<Bytes>,
-    tail: BytesMut,
-    /// Exact when the upstream gave a length.
-    length: Option<u64>,
-    attempt: Attempt,
-    idle: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
-    last_data: Instant,
-}
-
-impl LongReply {
-    /// `length` is that of the whole answer, `held` its beginning.
-    pub(super) fn new(
-        dialect: Dialect,
-        upstream: UpstreamBody,
-        held: Bytes,
-        length: Option<u64>,
-        attempt: Attempt,
-        idle: Duration,
-    ) -> Self {
-        Self {
-            dialect,
-            upstream: Some(upstream),
-            held: Some(held),
-            tail: BytesMut::new(),
-            length,
-            attempt,
-            idle,
-            timer: None,
-            last_data: Instant::now(),
-        }
-    }
-
-    fn cut(&mut self, cause: &str) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        self.upstream = None;
-        self.attempt.break_off(cause, None);
-        Poll::Ready(Some(Err(Cut("the upstream's answer broke off"))))
-    }
-
-    fn settle(&mut self) {
-        self.attempt.succeed(usage::of_tail(self.dialect, &self.tail));
-    }
-
-    fn send(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        self.last_data = Instant::now();
-        let keep = &bytes[bytes.len().saturating_sub(TAIL)..];
-        if self.tail.len() + keep.len() > 2 * TAIL {
-            let surplus = self.tail.len().saturating_sub(TAIL);
-            bytes::Buf::advance(&mut self.tail, surplus);
-        }
-        self.tail.extend_from_slice(keep);
-        self.attempt.app().metrics.sent_bytes.add(bytes.len() as u64);
-        if let Some(length) = &mut self.length {
-            *length = length.saturating_sub(bytes.len() as u64);
-            if *length == 0 {
-                // Whoever sends by the length does not ask for the end any more.
-                self.settle();
-            }
-        }
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
-    }
-}
-
-impl Body for LongReply {
-    type Data = Bytes;
-    type Error = Cut;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        let this = self.get_mut();
-        if let Some(bytes) = this.held.take() {
-            return this.send(bytes);
-        }
-        let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
-        match upstream.poll_data(context) {
-            Poll::Ready(Some(Ok(bytes))) => this.send(bytes),
-            Poll::Ready(Some(Err(error))) => this.cut(error.message()),
-            Poll::Ready(None) => {
-                this.upstream = None;
-                this.settle();
-                Poll::Ready(None)
-            }
-            Poll::Pending => loop {
-                let idle = this.idle;
-                let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
-                if timer.as_mut().poll(context).is_pending() {
-                    return Poll::Pending;
-                }
-                let silence = this.last_data.elapsed();
-                if silence >= idle {
-                    return this.cut("nothing came for too long");
-                }
-                timer.as_mut().reset(Instant::now() + (idle - silence));
-            },
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
-    }
 }

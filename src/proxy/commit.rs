@@ -1,0 +1,320 @@
+//! The commit point (design §3): an answer is held until it is known to be good, and only then it
+//! becomes the client's, in the client's form.
+//!
+//! | the client wants | the upstream streams | the upstream answers at once |
+//! |---|---|---|
+//! | a stream | held to the first output, then [`Relay`] | judged, told as a stream |
+//! | an answer | gathered, judged | judged |
+//!
+//! In one dialect bytes pass as they are; between two they are converted on the way.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use hyper::header::{self, HeaderMap, HeaderValue};
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::dialect::canonical::Asked;
+use crate::dialect::convert::{self, Answer, StreamConverter};
+use crate::dialect::judge::{self, Fault};
+use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::usage::Usage;
+use crate::http::{Response, ResponseBody};
+use crate::time::now_ms;
+use crate::upstream::UpstreamBody;
+
+use super::attempt::Attempt;
+use super::call::Call;
+use super::exchange::{Accepted, Patience};
+use super::failure::Failure;
+use super::headers;
+use super::long_reply::LongReply;
+use super::relay::Relay;
+
+/// The most of a stream's preamble that is held back before it is sent on all the same.
+const MAX_HELD: usize = 1 << 20;
+/// And for how long, counted from its first byte: then the client gets what there is, and the comments
+/// that keep its connection open.
+const MAX_HOLD: Duration = Duration::from_secs(10);
+/// A complete answer up to this size is held and judged; a longer one passes through.
+const MAX_JUDGED: usize = 2 << 20;
+/// A complete answer that must be converted, or gathered from a stream, can be this long.
+const MAX_CONVERTED: usize = 64 << 20;
+
+/// Holds the answer until it is known to be good, then makes it the client's.
+pub(super) async fn commit(
+    app: &Arc<App>,
+    call: &Call,
+    accepted: Accepted,
+    mut attempt: Attempt,
+) -> Result<Response, Failure> {
+    let Accepted { head, mut body, mut patience, format, asked } = accepted;
+    if call.envelope.stream {
+        attempt.keep_lease();
+    }
+    let first = match next(&mut body, &patience).await {
+        Ok(first) => first.unwrap_or_default(),
+        Err(failure) => return Err(give_up(attempt, failure)),
+    };
+    attempt.first_byte();
+    patience.first_byte = None;
+    let streams = is_event_stream(&head.headers) || looks_like_events(&first);
+    let own = format == call.face.dialect;
+    let answer = Held { app, call, head, body, first, patience, own, format, asked };
+    match (call.envelope.stream, streams) {
+        (true, true) => answer.stream(attempt).await,
+        (false, false) if own => answer.whole(attempt).await,
+        (true, false) if !format.is_convertible() => answer.whole(attempt).await,
+        // An answer of another form than was asked for, or of another dialect: rare and large.
+        _ => Box::pin(answer.converted(streams, attempt)).await,
+    }
+}
+
+/// An answer of which the first bytes are here.
+struct Held<'a> {
+    app: &'a Arc<App>,
+    call: &'a Call,
+    head: hyper::http::response::Parts,
+    body: UpstreamBody,
+    first: Bytes,
+    patience: Patience,
+    /// The upstream speaks the client's dialect.
+    own: bool,
+    format: crate::dialect::Dialect,
+    asked: Option<Asked>,
+}
+
+impl Held<'_> {
+    /// A stream: held while it has shown nothing that a client would miss.
+    async fn stream(mut self, attempt: Attempt) -> Result<Response, Failure> {
+        let mut observer = StreamObserver::new(self.format);
+        let mut held = std::mem::take(&mut self.first);
+        observer.feed(&held);
+        let hold_until = Instant::now() + MAX_HOLD;
+        while withheld(&observer, &attempt) && held.len() < MAX_HELD {
+            let more = next(&mut self.body, &self.patience);
+            let Ok(more) = tokio::time::timeout_at(hold_until, more).await else { break };
+            let more = match more {
+                Ok(more) => more,
+                Err(failure) => return Err(give_up(attempt, failure)),
+            };
+            let Some(more) = more else {
+                if matches!(observer.close(), Phase::Preamble | Phase::Output) {
+                    let failure =
+                        Failure::judged("the upstream closed the stream before any output".to_owned());
+                    return Err(give_up(attempt, failure));
+                }
+                break;
+            };
+            observer.feed(&more);
+            let mut joined = BytesMut::from(held);
+            joined.extend_from_slice(&more);
+            held = joined.freeze();
+        }
+        // Whatever output came with it: the client has seen nothing yet.
+        if let Phase::Failed(error) = observer.phase() {
+            let failure = Failure::said(error.clone(), "stream error");
+            return Err(give_up(attempt, failure));
+        }
+        if ended_empty(&observer, &attempt) {
+            return Err(give_up(attempt, Failure::judged(Fault::Empty.message())));
+        }
+        let dialect = self.call.face.dialect;
+        let mut response = Response::new(ResponseBody::empty());
+        headers::downstream(&self.head.headers, response.headers_mut());
+        headers::event_stream(response.headers_mut());
+        headers::request_id(dialect, self.call.face.id, response.headers_mut());
+        let converter = (!self.own).then(|| {
+            let asked = Arc::new(self.asked());
+            Box::new(StreamConverter::new(self.format, dialect, asked))
+        });
+        let relay = Relay::new(dialect, converter, self.body, held, observer, attempt, self.patience.idle);
+        *response.body_mut() = ResponseBody::stream(relay);
+        Ok(response)
+    }
+
+    /// A complete answer in the client's dialect: read, judged, handed on as it came.
+    async fn whole(mut self, mut attempt: Attempt) -> Result<Response, Failure> {
+        let length = self.length();
+        let mut reply = self.response();
+        *reply.status_mut() = self.head.status;
+        let json = HeaderValue::from_static("application/json");
+        let content_type =
+            self.head.headers.get(header::CONTENT_TYPE).filter(|value| is_json(value)).cloned();
+        reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
+
+        let (held, complete) = match self.hold(length, MAX_JUDGED).await {
+            Ok(held) => held,
+            Err(failure) => return Err(give_up(attempt, failure)),
+        };
+        if !complete {
+            if let Err(fault) = judge::beginning(&held) {
+                return Err(give_up(attempt, Failure::judged(fault.message())));
+            }
+            let long = LongReply::new(self.format, self.body, held, length, attempt, self.patience.idle);
+            *reply.body_mut() = ResponseBody::stream(long);
+            return Ok(reply);
+        }
+        match judge::reply(self.format, &held, &self.app.settings.load().judge) {
+            Ok(usage) => {
+                self.app.metrics.sent_bytes.add(held.len() as u64);
+                attempt.succeed(usage);
+                *reply.body_mut() = ResponseBody::full(held);
+                Ok(reply)
+            }
+            Err(fault) => Err(give_up(attempt, judged(fault))),
+        }
+    }
+
+    /// An answer that changes its form, its dialect, or both, on its way to the client.
+    async fn converted(mut self, streams: bool, mut attempt: Attempt) -> Result<Response, Failure> {
+        let length = self.length();
+        let (held, complete) = match self.hold(length, MAX_CONVERTED).await {
+            Ok(held) => held,
+            Err(failure) => return Err(give_up(attempt, failure)),
+        };
+        if !complete {
+            let failure = Failure::judged("the answer is too long to be converted".to_owned());
+            return Err(give_up(attempt, failure));
+        }
+        let (answer, usage) = match self.convert(streams, &held) {
+            Ok(converted) => converted,
+            Err(fault) => return Err(give_up(attempt, judged(fault))),
+        };
+        let mut reply = self.response();
+        if self.call.envelope.stream {
+            headers::event_stream(reply.headers_mut());
+        } else {
+            let json = HeaderValue::from_static("application/json");
+            reply.headers_mut().insert(header::CONTENT_TYPE, json);
+        }
+        self.app.metrics.sent_bytes.add(answer.len() as u64);
+        attempt.succeed(usage);
+        *reply.body_mut() = ResponseBody::full(answer);
+        Ok(reply)
+    }
+
+    fn convert(&self, streams: bool, held: &Bytes) -> Result<(Bytes, Option<Usage>), Fault> {
+        let (from, to) = (self.format, self.call.face.dialect);
+        let rules = &self.app.settings.load().judge;
+        if streams {
+            if !from.is_convertible() {
+                return Err(Fault::NotJson);
+            }
+            let Answer { body, usage } =
+                convert::gathered(from, to, held, &self.asked()).map_err(Fault::Error)?;
+            judge::reply(to, &body, rules)?;
+            return Ok((body, usage));
+        }
+        let usage = judge::reply(from, held, rules)?;
+        let text = String::from_utf8_lossy(held);
+        let convert = if self.call.envelope.stream { convert::told } else { convert::reply };
+        let Answer { body, .. } = convert(from, to, &text, &self.asked()).map_err(Fault::Error)?;
+        Ok((body, usage))
+    }
+
+    /// What the answer's writer must know of the request.
+    fn asked(&self) -> Asked {
+        let call = self.call;
+        let mut asked = self.asked.clone().unwrap_or_else(|| {
+            convert::asked_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
+        });
+        asked.now = u64::try_from(now_ms() / 1000).unwrap_or_default();
+        asked.fallback_id = call.face.id.as_str().to_owned();
+        asked
+    }
+
+    /// A response with the headers that any answer has.
+    fn response(&self) -> Response {
+        let mut response = Response::new(ResponseBody::empty());
+        headers::downstream(&self.head.headers, response.headers_mut());
+        headers::request_id(self.call.face.dialect, self.call.face.id, response.headers_mut());
+        response
+    }
+
+    /// The length of the whole answer, when the upstream gave it.
+    fn length(&self) -> Option<u64> {
+        http_body::Body::size_hint(&self.body).exact().map(|rest| rest + self.first.len() as u64)
+    }
+
+    /// The answer, or as much of it as `limit` allows, and whether that is all. One chunk is the usual
+    /// case, and needs no buffer.
+    async fn hold(&mut self, length: Option<u64>, limit: usize) -> Result<(Bytes, bool), Failure> {
+        let first = std::mem::take(&mut self.first);
+        if length.is_some_and(|length| length > limit as u64) {
+            return Ok((first, false));
+        }
+        let Some(second) = next(&mut self.body, &self.patience).await? else { return Ok((first, true)) };
+        let begun = first.len() + second.len();
+        let mut buffer = BytesMut::with_capacity(length.map_or(2 * begun, |length| length as usize));
+        buffer.extend_from_slice(&first);
+        buffer.extend_from_slice(&second);
+        while buffer.len() <= limit {
+            match next(&mut self.body, &self.patience).await? {
+                Some(more) => buffer.extend_from_slice(&more),
+                None => return Ok((buffer.freeze(), true)),
+            }
+        }
+        Ok((buffer.freeze(), false))
+    }
+}
+
+fn judged(fault: Fault) -> Failure {
+    match fault {
+        Fault::Error(error) => Failure::said(error, "an error as an answer"),
+        fault => Failure::judged(fault.message()),
+    }
+}
+
+/// Whether the client would miss nothing yet. Where an empty answer counts as a failure, an end
+/// without output waits for the usage that may follow it.
+fn withheld(observer: &StreamObserver, attempt: &Attempt) -> bool {
+    match observer.phase() {
+        Phase::Preamble => true,
+        Phase::Ended => !observer.is_finished() && ended_empty(observer, attempt),
+        Phase::Output | Phase::Failed(_) => false,
+    }
+}
+
+/// Whether the stream ended and the operator's rules call it empty (proxy.md 10.4).
+fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
+    matches!(observer.phase(), Phase::Ended)
+        && !observer.output_seen()
+        && attempt.app().settings.load().judge.fails_empty(false, observer.usage())
+}
+
+/// Settles a failed attempt.
+pub(super) fn give_up(mut attempt: Attempt, failure: Failure) -> Failure {
+    let failure = failure.without(attempt.credential());
+    attempt.fail(&failure);
+    failure
+}
+
+async fn next(body: &mut UpstreamBody, patience: &Patience) -> Result<Option<Bytes>, Failure> {
+    match patience.wait(patience.idle, body.data()).await? {
+        None => Ok(None),
+        Some(Ok(bytes)) => Ok(Some(bytes)),
+        Some(Err(error)) => Err(Failure::network(error.kind(), error.message())),
+    }
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+}
+
+/// Any media type of JSON. What is handed on is JSON under whatever name it came; SDKs go by the name.
+fn is_json(content_type: &HeaderValue) -> bool {
+    let text = content_type.to_str().unwrap_or_default();
+    text.split(';').next().is_some_and(|essence| essence.trim().to_ascii_lowercase().ends_with("json"))
+}
+
+/// Some upstreams stream under another content type (proxy.md 10.4).
+fn looks_like_events(first: &[u8]) -> bool {
+    let text = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start();
+    [b"data:".as_slice(), b"event:", b":"].iter().any(|prefix| text.starts_with(prefix))
+}

@@ -1,0 +1,296 @@
+//! Which dialect an upstream is asked in, and when the next one is worth a try (proxy.md 7 and 8).
+//!
+//! The client's own dialect comes first wherever the platform can take it (design §5): only there
+//! nothing has to be converted. The others follow in the platform's order. A refusal that is about
+//! the dialect moves on to the next and is remembered ([`Memory`]); any other failure is the
+//! channel's.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use memchr::memmem;
+
+use crate::dialect::Dialect;
+use crate::routing::Platform;
+use crate::time::Millis;
+
+use super::failure::Failure;
+
+/// How long a dialect that worked where another was refused comes first.
+const PREFERRED_MS: Millis = 24 * 60 * 60 * 1000;
+/// How long a refused dialect is not tried.
+const BLOCKED_MS: Millis = 6 * 60 * 60 * 1000;
+const MAX_ENTRIES: usize = 512;
+/// Longer names of models are no names.
+const MAX_MODEL: usize = 256;
+
+/// The dialects to try, in order.
+pub(super) type Formats = Vec<Dialect>;
+
+/// What a platform is asked for a client of a dialect, when nothing is known yet of the site.
+pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats {
+    use Dialect::{Chat, Gemini, Messages, Responses};
+    if !client.is_convertible() {
+        let offered = match platform {
+            Platform::Claude | Platform::Codex | Platform::GeminiCli | Platform::Antigravity => false,
+            Platform::Gemini => matches!(client, Dialect::Embeddings | Dialect::Images),
+            _ => true,
+        };
+        return if offered { vec![client] } else { Vec::new() };
+    }
+    let base: &[Dialect] = match platform {
+        Platform::Codex => &[Responses],
+        Platform::Claude => &[Messages],
+        Platform::Gemini if client == Gemini => &[Gemini, Chat],
+        Platform::Gemini => &[Chat],
+        // Their own envelopes come with their sign-in.
+        Platform::GeminiCli | Platform::Antigravity => &[],
+        Platform::OpenAi => &[Responses, Chat, Messages],
+        Platform::AnyRouter if client == Responses => &[Responses, Messages, Chat],
+        Platform::AnyRouter => &[Messages, Chat, Responses],
+        _ if is_claude(model) => &[Messages, Chat, Responses],
+        _ => match client {
+            Messages => &[Messages, Chat, Responses],
+            Responses => &[Responses, Chat, Messages],
+            _ => &[Chat, Messages, Responses],
+        },
+    };
+    let own = base.iter().filter(|dialect| **dialect == client);
+    own.chain(base.iter().filter(|dialect| **dialect != client)).copied().collect()
+}
+
+/// Whether a platform can serve a client of a dialect at all.
+pub(super) fn is_served(platform: Platform, client: Dialect) -> bool {
+    match platform {
+        Platform::Claude | Platform::Codex => client.is_convertible(),
+        Platform::Gemini => client != Dialect::Completions,
+        Platform::GeminiCli | Platform::Antigravity => false,
+        _ => true,
+    }
+}
+
+/// Where a platform is asked in a dialect (proxy.md 12.1).
+pub(super) fn path(platform: Platform, dialect: Dialect) -> &'static str {
+    match (platform, dialect) {
+        (Platform::Codex, Dialect::Responses) => "/responses",
+        (Platform::Gemini, Dialect::Chat) => "/v1beta/openai/chat/completions",
+        (Platform::Gemini, Dialect::Embeddings) => "/v1beta/openai/embeddings",
+        (Platform::Gemini, Dialect::Images) => "/v1beta/openai/images/generations",
+        _ => dialect.path(),
+    }
+}
+
+fn is_claude(model: &str) -> bool {
+    model.to_ascii_lowercase().contains("claude")
+}
+
+// === after a failure ===
+
+/// What a failure in one dialect says about the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Downgrade {
+    /// Another dialect is worth a try; and which, when the upstream says so.
+    pub(super) to: Option<Dialect>,
+    /// The refusal is about the dialect itself: it need not be tried again soon.
+    pub(super) blocks: bool,
+}
+
+/// Words that refuse a dialect, whatever the status.
+const REFUSED: &[&str] = &[
+    "convert_request_failed",
+    "endpoint_not_found",
+    "endpoint not found",
+    "path not found",
+    "unknown endpoint",
+    "unknown_endpoint",
+    "unsupported endpoint",
+    "unsupported_endpoint",
+    "unsupported path",
+    "unsupported_path",
+    "unrecognized request url",
+    "no route matched",
+    "bad_response_status_code",
+    "unsupported media type",
+    "only application/json",
+    "not implemented",
+    "unsupported legacy protocol",
+    "please use /v1/",
+];
+/// Words of an overloaded or unreachable site: another dialect would fare no better.
+const EXHAUSTED: &[&str] = &[
+    "429",
+    "too many requests",
+    "rate limit",
+    "quota",
+    "bad gateway",
+    "gateway timeout",
+    "gateway time-out",
+    "service unavailable",
+    "temporarily unavailable",
+    "overloaded",
+    "connection reset",
+    "connection refused",
+    "timed out",
+    "first byte timeout",
+];
+
+/// Reads a failure: `None` when other dialects would meet the same.
+pub(super) fn downgrade(failure: &Failure) -> Option<Downgrade> {
+    if failure.is_first_byte_timeout() {
+        return Some(Downgrade { to: None, blocks: false });
+    }
+    let status = failure.upstream_status()?;
+    let words = failure.words().to_lowercase();
+    let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
+    if (status >= 500 || matches!(status, 408 | 429)) && says(EXHAUSTED) {
+        return None;
+    }
+    let to = if words.contains("/v1/responses") || words.contains("input is required") {
+        Some(Dialect::Responses)
+    } else if words.contains("/v1/messages") {
+        Some(Dialect::Messages)
+    } else if words.contains("/v1/chat/completions") {
+        Some(Dialect::Chat)
+    } else {
+        None
+    };
+    let of_another =
+        ["messages is required", "input is required"].iter().any(|missing| words.contains(missing));
+    let dispatch = status == 403 && words.contains("dispatch");
+    // A 404 that speaks of the model would be the same in every dialect.
+    let absent = matches!(status, 405 | 415 | 501) || (status == 404 && !words.contains("model"));
+    let refused = absent
+        || dispatch
+        || of_another
+        || says(REFUSED)
+        || (status == 400 && words.contains("unsupported") && to.is_some());
+    (refused || status >= 500).then_some(Downgrade { to, blocks: refused })
+}
+
+// === what is remembered ===
+
+/// Which dialects sites have refused and what worked instead, for as long as the process runs.
+///
+/// Mostly there is nothing to remember, and then a request only reads a counter.
+#[derive(Default)]
+pub struct Memory {
+    entries: Mutex<HashMap<Key, Entry>>,
+    count: AtomicUsize,
+}
+
+/// Site, the client's dialect, the model in lower case.
+type Key = (i64, Dialect, String);
+
+#[derive(Default)]
+struct Entry {
+    preferred: Option<(Dialect, Millis)>,
+    blocked: Vec<(Dialect, Millis)>,
+    touched: Millis,
+}
+
+impl Memory {
+    /// Puts `formats` in the order that experience suggests. What cannot be told by experience, a
+    /// request with an attachment, keeps its own.
+    pub(super) fn apply(
+        &self,
+        formats: &mut Formats,
+        site: i64,
+        client: Dialect,
+        model: &str,
+        body: &[u8],
+        now: Millis,
+    ) {
+        if formats.len() < 2 || self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = entries.get(&key(site, client, model)) else { return };
+        let is_blocked =
+            |dialect: &Dialect| entry.blocked.iter().any(|(own, until)| own == dialect && *until > now);
+        let preferred = entry.preferred.filter(|(_, until)| *until > now).map(|(dialect, _)| dialect);
+        if has_attachment(body) {
+            return;
+        }
+        if !formats.iter().all(is_blocked) {
+            formats.retain(|dialect| !is_blocked(dialect));
+        }
+        if let Some(at) = formats.iter().position(|dialect| Some(*dialect) == preferred) {
+            formats[..=at].rotate_right(1);
+        }
+    }
+
+    /// The dialect answered after others had been refused.
+    pub(super) fn succeeded(&self, site: i64, client: Dialect, model: &str, dialect: Dialect, now: Millis) {
+        // A client of responses is only held to what keeps all it says.
+        if client == Dialect::Responses && dialect != Dialect::Responses {
+            return;
+        }
+        self.change(site, client, model, now, |entry| {
+            entry.preferred = Some((dialect, now + PREFERRED_MS));
+            entry.blocked.retain(|(own, _)| *own != dialect);
+        });
+    }
+
+    /// The dialect was refused, perhaps in favour of another.
+    pub(super) fn refused(
+        &self,
+        site: i64,
+        client: Dialect,
+        model: &str,
+        (dialect, instead): (Dialect, Option<Dialect>),
+        now: Millis,
+    ) {
+        self.change(site, client, model, now, |entry| {
+            entry.blocked.retain(|(own, _)| *own != dialect && Some(*own) != instead);
+            entry.blocked.push((dialect, now + BLOCKED_MS));
+            if let Some(instead) = instead {
+                entry.preferred = Some((instead, now + PREFERRED_MS));
+            }
+        });
+    }
+
+    /// Forgets everything; the operator's "clear cache".
+    pub fn clear(&self) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.count.store(0, Ordering::Relaxed);
+    }
+
+    fn change(&self, site: i64, client: Dialect, model: &str, now: Millis, change: impl FnOnce(&mut Entry)) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = key(site, client, model);
+        if entries.len() >= MAX_ENTRIES && !entries.contains_key(&key) {
+            let oldest = entries.iter().min_by_key(|(_, entry)| entry.touched).map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| entries.remove(&oldest));
+        }
+        let entry = entries.entry(key).or_default();
+        entry.touched = now;
+        change(entry);
+        self.count.store(entries.len(), Ordering::Relaxed);
+    }
+}
+
+fn key(site: i64, client: Dialect, model: &str) -> Key {
+    (site, client, model.chars().take(MAX_MODEL).collect::<String>().to_lowercase())
+}
+
+/// Whether a body carries an image, a sound or a file. Inside a JSON string quotes are escaped, so a
+/// quoted word is a key or a whole value, never what somebody wrote.
+fn has_attachment(body: &[u8]) -> bool {
+    [
+        "\"image_url\"",
+        "\"image\"",
+        "\"input_image\"",
+        "\"input_audio\"",
+        "\"file\"",
+        "\"input_file\"",
+        "\"document\"",
+        "\"inlineData\"",
+    ]
+    .iter()
+    .any(|word| memmem::find(body, word.as_bytes()).is_some())
+}
+
+#[cfg(test)]
+#[path = "formats_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+use bytes::Bytes;
+
+use super::*;
+use crate::dialect::Dialect::{Chat, Completions, Gemini, Messages, Responses};
+use crate::upstream::ErrorKind;
+
+#[test]
+fn the_own_dialect_comes_first_where_it_can() {
+    let cases: &[(Platform, Dialect, &str, &[Dialect])] = &[
+        (Platform::NewApi, Chat, "m", &[Chat, Messages, Responses]),
+        (Platform::NewApi, Messages, "m", &[Messages, Chat, Responses]),
+        (Platform::NewApi, Responses, "m", &[Responses, Chat, Messages]),
+        (Platform::NewApi, Responses, "Claude-x", &[Responses, Messages, Chat]),
+        (Platform::NewApi, Gemini, "m", &[Chat, Messages, Responses]),
+        (Platform::NewApi, Chat, "claude-x", &[Chat, Messages, Responses]),
+        (Platform::OpenAi, Chat, "m", &[Chat, Responses, Messages]),
+        (Platform::OpenAi, Messages, "m", &[Messages, Responses, Chat]),
+        (Platform::AnyRouter, Responses, "m", &[Responses, Messages, Chat]),
+        (Platform::AnyRouter, Chat, "m", &[Chat, Messages, Responses]),
+        (Platform::Claude, Chat, "m", &[Messages]),
+        (Platform::Codex, Messages, "m", &[Responses]),
+        (Platform::Gemini, Messages, "m", &[Chat]),
+        (Platform::Gemini, Gemini, "m", &[Gemini, Chat]),
+        (Platform::NewApi, Completions, "m", &[Completions]),
+        (Platform::Claude, Completions, "m", &[]),
+    ];
+    for (platform, client, model, wanted) in cases {
+        assert_eq!(order(*platform, *client, model), *wanted, "{platform:?} {client:?} {model}");
+        assert_eq!(is_served(*platform, *client), !wanted.is_empty(), "{platform:?} {client:?}");
+    }
+}
+
+fn status(status: u16, body: &str) -> Failure {
+    Failure::status(status, "/v1/x", None, Bytes::copy_from_slice(body.as_bytes()), true, 0)
+}
+
+#[test]
+fn only_what_is_about_the_dialect_moves_to_another() {
+    let error = |message: &str| format!("{{\"error\":{{\"message\":\"{message}\"}}}}");
+    let cases = [
+        (404, "Not found".to_owned(), Some((None, true))),
+        (404, error("The model x does not exist"), None),
+        (405, String::new(), Some((None, true))),
+        (501, String::new(), Some((None, true))),
+        (500, error("boom"), Some((None, false))),
+        (500, error("convert_request_failed"), Some((None, true))),
+        (503, error("service temporarily unavailable"), None),
+        (502, error("Bad gateway"), None),
+        (429, error("slow down"), None),
+        (400, error("context too long"), None),
+        (400, error("input is required"), Some((Some(Responses), true))),
+        (400, error("Unsupported legacy protocol: please use /v1/responses"), Some((Some(Responses), true))),
+        (403, error("group does not allow /v1/messages dispatch"), Some((Some(Messages), true))),
+        (401, error("bad key"), None),
+    ];
+    for (code, body, wanted) in cases {
+        let found = downgrade(&status(code, &body)).map(|downgrade| (downgrade.to, downgrade.blocks));
+        assert_eq!(found, wanted, "{code} {body}");
+    }
+    assert_eq!(downgrade(&Failure::network(ErrorKind::Connect, "x")), None);
+    let late = Failure::first_byte_timeout(std::time::Duration::from_secs(1));
+    assert_eq!(downgrade(&late), Some(Downgrade { to: None, blocks: false }));
+}
+
+#[test]
+fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
+    const HOUR: Millis = 3_600_000;
+    let memory = Memory::default();
+    let at = |now: Millis, body: &[u8]| {
+        let mut formats = vec![Messages, Chat, Responses];
+        memory.apply(&mut formats, 1, Messages, "M", body, now);
+        formats
+    };
+    assert_eq!(at(0, b""), [Messages, Chat, Responses]);
+    memory.refused(1, Messages, "m", (Messages, None), 0);
+    memory.succeeded(1, Messages, "m", Chat, 0);
+    assert_eq!(at(HOUR, b""), [Chat, Responses]);
+    assert_eq!(at(HOUR, br#"{"type":"image"}"#), [Messages, Chat, Responses]);
+    assert_eq!(at(7 * HOUR, b""), [Chat, Messages, Responses]);
+    assert_eq!(at(25 * HOUR, b""), [Messages, Chat, Responses]);
+    for dialect in [Messages, Chat, Responses] {
+        memory.refused(1, Messages, "m", (dialect, None), 30 * HOUR);
+    }
+    assert_eq!(at(31 * HOUR, b"").len(), 3, "all refused is none refused");
+    memory.clear();
+    assert_eq!(at(31 * HOUR, b""), [Messages, Chat, Responses]);
+}
+
+#[test]
+fn the_memory_is_bounded() {
+    let memory = Memory::default();
+    for number in 0..2 * MAX_ENTRIES {
+        memory.refused(1, Chat, &format!("m{number}"), (Chat, None), number as Millis);
+    }
+    assert_eq!(memory.count.load(Ordering::Relaxed), MAX_ENTRIES);
+    let mut formats = vec![Chat, Messages];
+    memory.apply(&mut formats, 1, Chat, "m0", b"", 2);
+    assert_eq!(formats, [Chat, Messages], "the oldest went first");
+}

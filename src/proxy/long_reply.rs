@@ -1,0 +1,126 @@
+//! A complete answer too long to be held: it passes as it comes, and its usage is read from its end.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+use crate::dialect::{Dialect, usage};
+use crate::http::body::Cut;
+use crate::upstream::UpstreamBody;
+
+use super::attempt::Attempt;
+
+/// How much of the end of a long JSON answer is kept to read its usage from.
+const TAIL: usize = 16 * 1024;
+
+/// A complete answer too long to be held: what was read of it, then the rest as it comes.
+pub(super) struct LongReply {
+    dialect: Dialect,
+    upstream: Option<UpstreamBody>,
+    held: Option<Bytes>,
+    tail: BytesMut,
+    /// Exact when the upstream gave a length.
+    length: Option<u64>,
+    attempt: Attempt,
+    idle: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    last_data: Instant,
+}
+
+impl LongReply {
+    /// `length` is that of the whole answer, `held` its beginning.
+    pub(super) fn new(
+        dialect: Dialect,
+        upstream: UpstreamBody,
+        held: Bytes,
+        length: Option<u64>,
+        attempt: Attempt,
+        idle: Duration,
+    ) -> Self {
+        Self {
+            dialect,
+            upstream: Some(upstream),
+            held: Some(held),
+            tail: BytesMut::new(),
+            length,
+            attempt,
+            idle,
+            timer: None,
+            last_data: Instant::now(),
+        }
+    }
+
+    fn cut(&mut self, cause: &str) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        self.upstream = None;
+        self.attempt.break_off(cause, None);
+        Poll::Ready(Some(Err(Cut("the upstream's answer broke off"))))
+    }
+
+    fn settle(&mut self) {
+        self.attempt.succeed(usage::of_tail(self.dialect, &self.tail));
+    }
+
+    fn send(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        self.last_data = Instant::now();
+        let keep = &bytes[bytes.len().saturating_sub(TAIL)..];
+        if self.tail.len() + keep.len() > 2 * TAIL {
+            let surplus = self.tail.len().saturating_sub(TAIL);
+            bytes::Buf::advance(&mut self.tail, surplus);
+        }
+        self.tail.extend_from_slice(keep);
+        self.attempt.app().metrics.sent_bytes.add(bytes.len() as u64);
+        if let Some(length) = &mut self.length {
+            *length = length.saturating_sub(bytes.len() as u64);
+            if *length == 0 {
+                // Whoever sends by the length does not ask for the end any more.
+                self.settle();
+            }
+        }
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
+    }
+}
+
+impl Body for LongReply {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = self.get_mut();
+        if let Some(bytes) = this.held.take() {
+            return this.send(bytes);
+        }
+        let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
+        match upstream.poll_data(context) {
+            Poll::Ready(Some(Ok(bytes))) => this.send(bytes),
+            Poll::Ready(Some(Err(error))) => this.cut(error.message()),
+            Poll::Ready(None) => {
+                this.upstream = None;
+                this.settle();
+                Poll::Ready(None)
+            }
+            Poll::Pending => loop {
+                let idle = this.idle;
+                let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
+                if timer.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                let silence = this.last_data.elapsed();
+                if silence >= idle {
+                    return this.cut("nothing came for too long");
+                }
+                timer.as_mut().reset(Instant::now() + (idle - silence));
+            },
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

@@ -1,0 +1,119 @@
+//! The body an upstream gets: the client's own bytes, edited where the platform needs it
+//! (proxy.md 12.2), or converted.
+
+use bytes::Bytes;
+use memchr::memmem;
+
+use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
+use crate::dialect::edit::edit;
+use crate::dialect::envelope::splice_model;
+use crate::dialect::{Dialect, convert};
+use crate::routing::Platform;
+
+use super::call::Call;
+
+/// What gemini's OpenAI surface refuses to read.
+const FOREIGN_TO_GEMINI: [&str; 6] =
+    ["frequency_penalty", "presence_penalty", "logit_bias", "logprobs", "top_logprobs", "store"];
+/// What codex refuses to read.
+const FOREIGN_TO_CODEX: [&str; 4] =
+    ["max_output_tokens", "max_completion_tokens", "max_tokens", "stream_options"];
+/// Codex wants instructions; what a client that gives none gets.
+const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
+/// Fields of the responses dialect that bridges leave in messages bodies (proxy.md 5.1).
+const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
+
+/// A body in an upstream's dialect.
+pub(super) struct Outgoing {
+    pub(super) pieces: [Bytes; 3],
+    /// The upstream streams, whatever the client wants.
+    pub(super) stream: bool,
+    /// Set when the body was converted: what the answer's writer must know.
+    pub(super) asked: Option<Asked>,
+}
+
+/// Writes the body of a call for a platform in a dialect.
+pub(super) fn prepare(
+    call: &Call,
+    platform: Platform,
+    format: Dialect,
+    model: &str,
+) -> Result<Outgoing, Unfit> {
+    let stream = call.envelope.stream || always_streams(platform, format);
+    if format == call.face.dialect {
+        let pieces = match native(call, platform, stream) {
+            None => splice_model(&call.body, &call.envelope, model),
+            Some(body) => whole(edit(&body, &[("model", &quoted(model))], &[]).into_owned()),
+        };
+        return Ok(Outgoing { pieces, stream, asked: None });
+    }
+    let body = text(call);
+    let target = Target { model, stream, vendor: vendor(platform) };
+    let converted = convert::request(call.face.dialect, format, body, &target)?;
+    let pieces = match platform_edit(platform, format, &String::from_utf8_lossy(&converted.body), stream) {
+        None => [converted.body, Bytes::new(), Bytes::new()],
+        Some(body) => whole(body),
+    };
+    Ok(Outgoing { pieces, stream, asked: Some(converted.asked) })
+}
+
+/// The body skimmed at the door was valid UTF-8.
+fn text(call: &Call) -> &str {
+    std::str::from_utf8(&call.body).unwrap_or_default()
+}
+
+/// The client's body where it cannot go as it came; `None` where it can, which is nearly always.
+fn native(call: &Call, platform: Platform, stream: bool) -> Option<String> {
+    let format = call.face.dialect;
+    let holds = |word: &str| memmem::find(&call.body, word.as_bytes()).is_some();
+    let mut body = None;
+    match format {
+        Dialect::Messages if CONTINUATION.iter().any(|field| holds(field)) => {
+            body = Some(edit(text(call), &[], &CONTINUATION).into_owned());
+        }
+        _ => {}
+    }
+    platform_edit(platform, format, body.as_deref().unwrap_or_else(|| text(call)), stream).or(body)
+}
+
+/// What a platform wants changed in a body of its dialect.
+fn platform_edit(platform: Platform, format: Dialect, body: &str, stream: bool) -> Option<String> {
+    let streamed = [("stream", "true")];
+    match (platform, format) {
+        (Platform::Gemini, Dialect::Chat) => Some(edit(body, &[], &FOREIGN_TO_GEMINI).into_owned()),
+        (Platform::Codex, Dialect::Responses) => {
+            let mut set = vec![("store", "false"), ("stream", "true")];
+            let instructions = crate::dialect::json::member(body, "instructions");
+            if instructions.is_none_or(|text| matches!(text, "null" | "\"\"")) {
+                set.push(("instructions", CODEX_INSTRUCTIONS));
+            }
+            Some(edit(body, &set, &FOREIGN_TO_CODEX).into_owned())
+        }
+        (Platform::Sub2Api, Dialect::Responses) if stream => {
+            Some(edit(body, &[("store", "false"), streamed[0]], &[]).into_owned())
+        }
+        _ => None,
+    }
+}
+
+/// These answer responses requests with a stream or not at all (proxy.md 10.4).
+fn always_streams(platform: Platform, format: Dialect) -> bool {
+    format == Dialect::Responses && matches!(platform, Platform::Codex | Platform::Sub2Api)
+}
+
+fn vendor(platform: Platform) -> Vendor {
+    match platform {
+        Platform::OpenAi | Platform::Codex => Vendor::OpenAi,
+        Platform::Claude => Vendor::Anthropic,
+        Platform::Gemini | Platform::GeminiCli | Platform::Antigravity => Vendor::Gemini,
+        _ => Vendor::Other,
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+fn whole(body: String) -> [Bytes; 3] {
+    [Bytes::from(body), Bytes::new(), Bytes::new()]
+}

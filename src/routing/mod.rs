@@ -16,6 +16,7 @@
 //! stable       whose turn it is among the sites that work best; rotation: what it remembers
 //! shortlist    between whom the choice is; who had better stand back
 //! select       one channel out of those that may be picked; why: what it went by
+//! explain      why a selection would give what it gives
 //! pool         in which order the addresses of a site are tried
 //! error_text   what the words of an upstream's error say
 //! failure      what an upstream's failure means: try another channel? cool this one, until when?
@@ -28,6 +29,7 @@
 
 pub mod eligibility;
 pub mod error_text;
+pub mod explain;
 pub mod failure;
 #[cfg(test)]
 mod fixture;

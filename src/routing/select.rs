@@ -76,16 +76,22 @@ fn draw<'r>(
     if let [only] = list.candidates[..] {
         return (only, weighted(only, 1, list.stood_back(), 1.0));
     }
-    let scores = scores(
-        &list.candidates,
+    let scores = weigh(&list.candidates, asked, weights);
+    let position = drawn(&scores, random());
+    let channel = list.candidates[position];
+    let share = shares(&scores).nth(position).unwrap_or_default();
+    (channel, weighted(channel, count, list.stood_back(), share))
+}
+
+/// The candidates' scores as this request sees them.
+pub(super) fn weigh(candidates: &[&Arc<Channel>], asked: &Asked<'_>, weights: &Weights) -> Vec<Score> {
+    scores(
+        candidates,
         weights,
         asked.ask.policy,
         |channel| upstream_model(channel, asked),
         |channel| asked.conditions(channel),
-    );
-    let position = drawn(&scores, random());
-    let channel = list.candidates[position];
-    (channel, weighted(channel, count, list.stood_back(), share(&scores[position], &scores)))
+    )
 }
 
 fn weighted(channel: &Channel, candidates: usize, stood_back: usize, share: f64) -> Why {
@@ -94,7 +100,7 @@ fn weighted(channel: &Channel, candidates: usize, stood_back: usize, share: f64)
 }
 
 /// Whoever waited longest; behind an open breaker only when all are.
-fn next_in_turn<'r>(
+pub(super) fn next_in_turn<'r>(
     eligible: impl Iterator<Item = &'r Arc<Channel>>,
     asked: &Asked<'_>,
 ) -> Option<(&'r Arc<Channel>, Why)> {
@@ -130,10 +136,11 @@ fn next_stable<'r>(
     Some((turn.leaders[turn.next], why))
 }
 
-/// What of all requests a candidate gets; the same as the others where nobody has a share of its own.
-pub(super) fn share(score: &Score, all: &[Score]) -> f64 {
-    let sum: f64 = all.iter().map(|score| score.contribution).sum();
-    if sum > 0.0 { score.contribution / sum } else { 1.0 / all.len() as f64 }
+/// What of all requests each candidate gets; the same for all where nobody has a share of its own.
+pub(super) fn shares(scores: &[Score]) -> impl Iterator<Item = f64> {
+    let sum: f64 = scores.iter().map(|score| score.contribution).sum();
+    let equal = 1.0 / scores.len() as f64;
+    scores.iter().map(move |score| if sum > 0.0 { score.contribution / sum } else { equal })
 }
 
 /// Walks the shares until `u` of their sum is used up. Where nobody has a share, all have the same.
@@ -160,7 +167,7 @@ pub(super) fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, i
 
 /// The model as this upstream calls it (routing.md 3.3): behind an alias the channel's own name for it;
 /// else the mapped name, in the channel's spelling where the two name one model.
-fn upstream_model<'r>(channel: &'r Channel, asked: &Asked<'r>) -> &'r str {
+pub(super) fn upstream_model<'r>(channel: &'r Channel, asked: &Asked<'r>) -> &'r str {
     match &channel.source_model {
         Some(source) if asked.by_display_name || alias_equal(source.as_str(), asked.mapped) => {
             source.as_str()

@@ -83,6 +83,22 @@ impl Snapshot {
             })
     }
 
+    /// The route of this id, if it is enabled and a request for the model can hit it.
+    pub fn lookup_on(&self, route_id: i64, model: &str) -> Option<Match<'_>> {
+        let route = self.route(route_id).filter(|route| route.enabled)?;
+        let by_pattern = !route.is_group() && route.pattern.matches(model);
+        let by_alias = route.alias() == Some(model);
+        let by_display_name = by_alias && !(by_pattern && route.is_exact());
+        (by_pattern || by_alias).then_some(Match { route, by_display_name, weights: &self.weights })
+    }
+
+    /// The enabled route of this id with all its channels, whatever their models: as if asked for by
+    /// its name.
+    pub fn whole_route(&self, route_id: i64) -> Option<Match<'_>> {
+        let route = self.route(route_id).filter(|route| route.enabled)?;
+        Some(Match { route, by_display_name: true, weights: &self.weights })
+    }
+
     /// May a key with this policy ask for the model at all (routing.md 13)? A listed route permits its
     /// public name, not the models behind it.
     pub fn permits(&self, model: &str, policy: &Policy) -> bool {

@@ -67,7 +67,7 @@ pub fn next_turn<'r>(
 }
 
 /// The sites behind the candidates, in the order of their first channels.
-fn standings<'r>(candidates: &[&'r Arc<Channel>], asked: &Asked<'_>) -> Vec<Standing<'r>> {
+pub(super) fn standings<'r>(candidates: &[&'r Arc<Channel>], asked: &Asked<'_>) -> Vec<Standing<'r>> {
     let mut places: HashMap<i64, usize> = HashMap::new();
     let mut channels: Vec<Vec<&'r Arc<Channel>>> = Vec::new();
     for channel in candidates {
@@ -81,7 +81,7 @@ fn standings<'r>(candidates: &[&'r Arc<Channel>], asked: &Asked<'_>) -> Vec<Stan
 }
 
 /// The primary and the observation pool. The primary has at least the best of those it may be made of.
-fn pools(standings: Vec<Standing<'_>>) -> (Vec<Standing<'_>>, Vec<Standing<'_>>) {
+pub(super) fn pools(standings: Vec<Standing<'_>>) -> (Vec<Standing<'_>>, Vec<Standing<'_>>) {
     let any_trusted = standings.iter().any(|standing| standing.trusted);
     let may_lead = |standing: &Standing| standing.trusted || !any_trusted;
     let leading = standings.iter().filter(|standing| may_lead(standing));
@@ -91,7 +91,12 @@ fn pools(standings: Vec<Standing<'_>>) -> (Vec<Standing<'_>>, Vec<Standing<'_>>)
 
 /// The best channel of each site, those near the best of all in the order of the sites' priorities, and
 /// the one behind the site that was used last.
-fn turn_of<'r>(pool: Pool, standings: &[Standing<'r>], asked: &Asked<'_>, turns: &Turns) -> Option<Turn<'r>> {
+pub(super) fn turn_of<'r>(
+    pool: Pool,
+    standings: &[Standing<'r>],
+    asked: &Asked<'_>,
+    turns: &Turns,
+) -> Option<Turn<'r>> {
     let mut leaders: Vec<(f64, i64, &'r Arc<Channel>)> = standings
         .iter()
         .filter_map(|standing| {

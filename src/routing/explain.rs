@@ -1,0 +1,206 @@
+//! Why a selection would give what it gives (routing.md 11): the same steps as [`select`](super::select()),
+//! with everything that it passes over kept. Writes nothing, throws no dice: where a selection draws,
+//! this names the most probable.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::eligibility::{Ask, Asked, Obstacle};
+use super::rotation::Pool;
+use super::route::{Channel, Strategy};
+use super::score::{Conditions, Score};
+use super::select::{next_in_turn, shares, upstream_model, weigh};
+use super::shortlist::{Layer, Shortlist};
+use super::snapshot::Match;
+use super::stable::{self, Standing};
+
+/// What a selection looks at.
+#[derive(Debug)]
+pub struct Explanation<'r> {
+    /// Every channel of the route, by ascending id.
+    pub assessments: Vec<Assessment<'r>>,
+    /// Where the channel is that would be picked, most probably.
+    pub picked: Option<usize>,
+    /// What that channel's upstream would be asked for; the mapped model when there is none.
+    pub upstream_model: &'r str,
+}
+
+/// One channel of the route.
+#[derive(Debug)]
+pub struct Assessment<'r> {
+    pub channel: &'r Arc<Channel>,
+    /// Empty when it is eligible.
+    pub obstacles: Vec<Obstacle>,
+    /// It stands back for this as long as others remain; no matter where turns go round.
+    pub recently_failed: bool,
+    pub place: Place,
+    /// What of all requests it gets right now, of 1.
+    pub share: f64,
+}
+
+/// How far a channel comes.
+#[derive(Clone, Copy, Debug)]
+pub enum Place {
+    NotEligible,
+    /// Channels of a more preferred priority are there.
+    LaterPriority,
+    BehindBreaker,
+    FailedLately,
+    Weighed {
+        score: Score,
+        health: HealthParts,
+    },
+    /// In the circle of those that take turns.
+    InTurn,
+    Stable {
+        pool: Pool,
+        /// The expected rate of success of its site.
+        effective: f64,
+        site_channels: usize,
+        conditions: Conditions,
+        health: HealthParts,
+    },
+}
+
+/// The two factors of a channel's health.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HealthParts {
+    pub site: f64,
+    pub model: f64,
+}
+
+/// Explains a selection on the matched route.
+pub fn explain<'r>(found: &Match<'r>, ask: &Ask<'r>) -> Explanation<'r> {
+    let asked = Asked::new(found.route, found.by_display_name, ask);
+    let turns_go_round = found.route.strategy == Strategy::RoundRobin;
+    let assess = |channel: &'r Arc<Channel>| {
+        let obstacles: Vec<_> = asked.obstacles(channel).collect();
+        let place = if obstacles.is_empty() { Place::LaterPriority } else { Place::NotEligible };
+        let recently_failed = !turns_go_round && asked.failed_lately(channel);
+        Assessment { channel, obstacles, recently_failed, place, share: 0.0 }
+    };
+    let mut sheet = Sheet::new(found.route.channels.iter().map(assess).collect());
+    let eligible: Vec<_> = sheet.eligible().collect();
+    match found.route.strategy {
+        Strategy::RoundRobin => sheet.go_round(&eligible, &asked),
+        Strategy::Weighted => {
+            let layer = match Layer::preferred(eligible.into_iter()) {
+                Layer::Empty => Vec::new(),
+                Layer::One(channel) => vec![channel],
+                Layer::Several(channels) => channels,
+            };
+            sheet.weigh(Shortlist::new(layer, &asked), &asked, found);
+        }
+        Strategy::StableFirst => sheet.compare(Shortlist::new(eligible, &asked), &asked, found.route.id),
+    }
+    sheet.into_explanation(&asked)
+}
+
+/// The assessments while they are filled in.
+struct Sheet<'r> {
+    assessments: Vec<Assessment<'r>>,
+    lines: HashMap<i64, usize>,
+    /// By the strategy's own rule; else whoever has the largest share.
+    picked: Option<i64>,
+}
+
+impl<'r> Sheet<'r> {
+    fn new(assessments: Vec<Assessment<'r>>) -> Self {
+        let lines = assessments.iter().zip(0..).map(|(one, line)| (one.channel.id, line)).collect();
+        Self { assessments, lines, picked: None }
+    }
+
+    fn eligible(&self) -> impl Iterator<Item = &'r Arc<Channel>> {
+        self.assessments.iter().filter(|one| one.obstacles.is_empty()).map(|one| one.channel)
+    }
+
+    fn put(&mut self, channel: &Channel, place: Place, share: f64) {
+        if let Some(line) = self.lines.get(&channel.id).and_then(|line| self.assessments.get_mut(*line)) {
+            (line.place, line.share) = (place, share);
+        }
+    }
+
+    fn stand_back(&mut self, list: &Shortlist<'r>) {
+        for channel in &list.behind_breaker {
+            self.put(channel, Place::BehindBreaker, 0.0);
+        }
+        for channel in &list.failed_lately {
+            self.put(channel, Place::FailedLately, 0.0);
+        }
+    }
+
+    fn go_round(&mut self, eligible: &[&'r Arc<Channel>], asked: &Asked<'_>) {
+        let open = |channel: &Channel| asked.is_behind_breaker(channel);
+        let all_open = eligible.iter().all(|channel| open(channel));
+        let next = next_in_turn(eligible.iter().copied(), asked).map(|(channel, _)| channel.id);
+        for channel in eligible {
+            let place = if open(channel) && !all_open { Place::BehindBreaker } else { Place::InTurn };
+            self.put(channel, place, if Some(channel.id) == next { 1.0 } else { 0.0 });
+        }
+        self.picked = next;
+    }
+
+    fn weigh(&mut self, list: Shortlist<'r>, asked: &Asked<'_>, found: &Match<'_>) {
+        self.stand_back(&list);
+        let scores = weigh(&list.candidates, asked, found.weights);
+        for ((channel, score), share) in list.candidates.iter().zip(&scores).zip(shares(&scores)) {
+            let health = HealthParts::of(channel, asked);
+            self.put(channel, Place::Weighed { score: *score, health }, share);
+        }
+    }
+
+    fn compare(&mut self, list: Shortlist<'r>, asked: &Asked<'_>, route_id: i64) {
+        self.stand_back(&list);
+        let (primary, observation) = stable::pools(stable::standings(&list.candidates, asked));
+        let turns = asked.ask.rotations.map(|rotations| rotations.turns(route_id, asked.ask.model));
+        let turn = stable::turn_of(Pool::Primary, &primary, asked, &turns.unwrap_or_default());
+        let leaders = turn.iter().flat_map(|turn| &turn.leaders).map(|leader| leader.id);
+        let leaders: HashSet<i64> = leaders.collect();
+        let share = 1.0 / leaders.len().max(1) as f64;
+        let mut put_all = |pool, standings: &[Standing<'r>]| {
+            for standing in standings {
+                for channel in &standing.channels {
+                    let place = Place::Stable {
+                        pool,
+                        effective: standing.effective,
+                        site_channels: standing.channels.len(),
+                        conditions: asked.conditions(channel),
+                        health: HealthParts::of(channel, asked),
+                    };
+                    self.put(channel, place, if leaders.contains(&channel.id) { share } else { 0.0 });
+                }
+            }
+        };
+        put_all(Pool::Primary, &primary);
+        put_all(Pool::Observation, &observation);
+        self.picked = turn.map(|turn| turn.leaders[turn.next].id);
+    }
+
+    fn into_explanation(self, asked: &Asked<'r>) -> Explanation<'r> {
+        let picked = match self.picked {
+            Some(id) => self.lines.get(&id).copied(),
+            None => {
+                let shares = self.assessments.iter().map(|one| one.share).enumerate();
+                let sharing = shares.filter(|(_, share)| *share > 0.0);
+                // Backwards, since of equals the last is the greatest.
+                let largest = sharing.rev().max_by(|(_, one), (_, other)| one.total_cmp(other));
+                largest.map(|(line, _)| line)
+            }
+        };
+        let channel = picked.map(|line| self.assessments[line].channel);
+        let upstream_model = channel.map_or(asked.mapped, |channel| upstream_model(channel, asked));
+        Explanation { assessments: self.assessments, picked, upstream_model }
+    }
+}
+
+impl HealthParts {
+    fn of(channel: &Channel, asked: &Asked<'_>) -> Self {
+        let health = &channel.account.site.health;
+        let (site, model) = health.multipliers(asked.model_of(channel), asked.ask.now);
+        Self { site, model }
+    }
+}
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

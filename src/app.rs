@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::Mutex;
 
 use crate::admin::accounts::ListCache;
+use crate::admin::decisions::KeptDecisions;
 use crate::config::{Config, DatabaseKind};
 use crate::jobs::crew::Crew;
 use crate::jobs::health;
@@ -63,6 +64,8 @@ pub struct App {
     pub metrics: Metrics,
     /// The account list as last made.
     pub accounts_list: ListCache,
+    /// The explanations last asked to be kept with their routes.
+    pub decisions: KeptDecisions,
     /// When the process began to serve.
     pub started: Millis,
     stopping: AtomicBool,
@@ -126,6 +129,7 @@ impl App {
             formats: crate::proxy::FormatMemory::default(),
             metrics: Metrics::default(),
             accounts_list: ListCache::default(),
+            decisions: KeptDecisions::default(),
             started: now_ms(),
             stopping: AtomicBool::new(false),
             publishing: Mutex::new(()),

@@ -10,6 +10,7 @@
 //! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and proving a credential |
 //! | `routes`, `route_input`, `route_fill`, `route_view` | routes: their endpoints, the reading of their fields, what saving one entails, how they are shown |
 //! | `channels`, `channel_input` | the channels of a route, added and changed by hand |
+//! | `decisions`, `decision_view` | why a request would go where it goes, and the answers kept with the routes |
 //! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
 //! | `events`, `tasks`, `proxy_logs`, `metrics` | what happened, what runs |
 //! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
@@ -27,6 +28,8 @@ mod auth;
 mod batch;
 mod channel_input;
 mod channels;
+mod decision_view;
+pub mod decisions;
 mod detect;
 pub mod errors;
 mod events;
@@ -102,6 +105,11 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/routes/summary", routes::summary),
         admin(Method::GET, "/api/routes/lite", routes::lite),
         admin(Method::POST, "/api/routes/rebuild", routes::rebuild),
+        admin(Method::GET, "/api/routes/decision", decisions::get),
+        admin(Method::POST, "/api/routes/decision/batch", decisions::batch),
+        admin(Method::POST, "/api/routes/decision/by-route/batch", decisions::by_route),
+        admin(Method::POST, "/api/routes/decision/route-wide/batch", decisions::route_wide),
+        admin(Method::POST, "/api/routes/decision/refresh", decisions::refresh),
         admin(Method::POST, "/api/routes", routes::create),
         admin(Method::POST, "/api/routes/batch", routes::batch),
         admin(Method::PUT, "/api/routes/{id}", routes::update),

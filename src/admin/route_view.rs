@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::decisions::KeptDecision;
 use super::{money, number};
 use crate::app::App;
 use crate::routing::{ChannelLive, ModelPattern};
@@ -213,20 +214,19 @@ pub struct RouteSummary<'a> {
     #[serde(flatten)]
     route: LiteRoute<'a>,
     model_mapping: Option<&'a str>,
-    decision_snapshot: Option<()>,
-    decision_refreshed_at: Option<String>,
+    #[serde(flatten)]
+    decision: KeptDecision,
     channel_count: usize,
     enabled_channel_count: usize,
     site_names: Vec<&'a str>,
 }
 
 impl<'a> RouteSummary<'a> {
-    pub fn new(book: &'a RouteBook, row: &'a RouteRow) -> Self {
+    pub fn new(app: &App, book: &'a RouteBook, row: &'a RouteRow) -> Self {
         Self {
             route: row.into(),
             model_mapping: row.model_mapping.as_deref(),
-            decision_snapshot: None,
-            decision_refreshed_at: None,
+            decision: app.decisions.of(&app.snapshot.load(), row.id),
             channel_count: book.channels(row).count(),
             enabled_channel_count: book.channels(row).filter(|channel| channel.enabled).count(),
             site_names: book.site_names(row),
@@ -241,8 +241,8 @@ pub struct ListedRoute<'a> {
     #[serde(flatten)]
     route: LiteRoute<'a>,
     model_mapping: Option<&'a str>,
-    decision_snapshot: Option<()>,
-    decision_refreshed_at: Option<String>,
+    #[serde(flatten)]
+    decision: KeptDecision,
     created_at: String,
     updated_at: String,
     channels: Vec<ListedChannel<'a>>,
@@ -253,8 +253,7 @@ impl<'a> ListedRoute<'a> {
         Self {
             route: row.into(),
             model_mapping: row.model_mapping.as_deref(),
-            decision_snapshot: None,
-            decision_refreshed_at: None,
+            decision: app.decisions.of(&app.snapshot.load(), row.id),
             created_at: time::iso(row.created_at),
             updated_at: time::iso(row.updated_at),
             channels: book.channels(row).map(|channel| book.listed(app, channel)).collect(),

@@ -36,7 +36,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 pub async fn summary(app: Arc<App>, request: Request) -> Result<Response> {
     guard(&app, &request, &bucket::ROUTES_SUMMARY_READ)?;
     let book = RouteBook::read(&app).await?;
-    let listed: Vec<_> = book.routes().map(|route| RouteSummary::new(&book, route)).collect();
+    let listed: Vec<_> = book.routes().map(|route| RouteSummary::new(&app, &book, route)).collect();
     Ok(http::json(StatusCode::OK, &listed))
 }
 
@@ -138,6 +138,7 @@ pub async fn clear_cooldown(app: Arc<App>, request: Request) -> Result<Response>
         }
     }
     app.health_saver.nudge();
+    app.decisions.forget_channels(&app.snapshot.load(), &ids);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "clearedChannels": ids.len() })))
 }
 

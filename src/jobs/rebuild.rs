@@ -39,6 +39,7 @@ async fn run(app: &App) -> store::Result<RebuildCounts> {
         }
     };
     if counts.changed() {
+        app.decisions.clear();
         log::info!(
             "routes rebuilt for {} model(s): {} route(s) and {} channel(s) added, {} and {} removed",
             counts.models,

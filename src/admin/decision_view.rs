@@ -1,0 +1,273 @@
+//! A decision as the admin API shows it (admin-ops-2.md 16): an explanation with the names behind its
+//! numbers and a reason for every channel, as a code for programs and in words for people.
+
+use serde::Serialize;
+
+use crate::routing::eligibility::Obstacle;
+use crate::routing::explain::{Assessment, Explanation, HealthParts, Place, explain};
+use crate::routing::score::{CostTier, Score};
+use crate::routing::{AccountStatus, Ask, Channel, Match, Pool, Strategy};
+use crate::time;
+
+/// What a selection would do with a request.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    requested_model: String,
+    actual_model: String,
+    matched: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    route_id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_pattern: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selected_channel_id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selected_account_id: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    selected_label: Option<String>,
+    summary: Vec<String>,
+    candidates: Vec<Candidate>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate {
+    channel_id: i64,
+    account_id: i64,
+    username: String,
+    site_name: String,
+    token_name: String,
+    priority: i64,
+    weight: i64,
+    eligible: bool,
+    recently_failed: bool,
+    avoided_by_recent_failure: bool,
+    avoided_by_breaker: bool,
+    /// Percent of the requests, with two decimals.
+    probability: f64,
+    reason_code: &'static str,
+    reason: String,
+}
+
+// === impl Decision ===
+
+impl Decision {
+    /// Of a model that no enabled route serves.
+    pub fn unmatched(model: &str) -> Self {
+        Self {
+            requested_model: model.to_owned(),
+            actual_model: model.to_owned(),
+            matched: false,
+            route_id: None,
+            model_pattern: None,
+            selected_channel_id: None,
+            selected_account_id: None,
+            selected_label: None,
+            summary: vec!["No enabled route matches".to_owned()],
+            candidates: Vec::new(),
+        }
+    }
+
+    /// Of a request that hits this route. Its cost is the channels of the route and no more.
+    pub fn of(found: &Match<'_>, ask: &Ask<'_>) -> Self {
+        let explanation = explain(found, ask);
+        let picked = explanation.picked.map(|line| explanation.assessments[line].channel);
+        let strategy = found.route.strategy;
+        Self {
+            requested_model: ask.model.to_owned(),
+            actual_model: explanation.upstream_model.to_owned(),
+            matched: true,
+            route_id: Some(found.route.id),
+            model_pattern: Some(found.route.pattern.as_str().to_owned()),
+            selected_channel_id: picked.map(|channel| channel.id),
+            selected_account_id: picked.map(|channel| channel.account.id),
+            selected_label: picked.map(|channel| label(channel)),
+            summary: summary(found, ask, &explanation),
+            candidates: explanation.assessments.iter().map(|one| Candidate::new(one, strategy)).collect(),
+        }
+    }
+}
+
+/// The steps from the name to the channel.
+fn summary(found: &Match<'_>, ask: &Ask<'_>, explanation: &Explanation<'_>) -> Vec<String> {
+    let route = found.route;
+    let mut steps = vec![format!("Matched route: {}", route.pattern.as_str())];
+    if found.by_display_name && route.display_name.as_deref() == Some(ask.model) {
+        steps.push(format!("By its display name: {}", ask.model));
+    }
+    steps.push(format!("Strategy: {}", strategy_name(route.strategy)));
+    let places = || explanation.assessments.iter().map(|one| one.place);
+    let count = |is: fn(&Place) -> bool| places().filter(is).count();
+    let breaker = count(|place| matches!(place, Place::BehindBreaker));
+    let failed = count(|place| matches!(place, Place::FailedLately));
+    let picked = explanation.picked.map(|line| &explanation.assessments[line]);
+    let Some(picked) = picked else {
+        steps.push(format!("None of {} channel(s) can be selected", explanation.assessments.len()));
+        return steps;
+    };
+    let remaining =
+        count(|place| matches!(place, Place::Weighed { .. } | Place::InTurn | Place::Stable { .. }));
+    steps.push(match route.strategy {
+        Strategy::Weighted => {
+            format!("Priority P{}: {} available", picked.channel.priority, remaining + breaker + failed)
+        }
+        _ => format!("Available: {}", remaining + breaker + failed),
+    });
+    if breaker > 0 {
+        steps.push(format!("Avoided: {breaker} behind an open breaker"));
+    }
+    if failed > 0 {
+        steps.push(format!("Avoided: {failed} failed lately"));
+    }
+    if route.strategy == Strategy::StableFirst {
+        let observed = count(|place| matches!(place, Place::Stable { pool: Pool::Observation, .. }));
+        steps.push(format!("Primary pool: {}, observation pool: {observed}", remaining - observed));
+    }
+    steps.push(format!("Selected: {} (P{})", label(picked.channel), picked.channel.priority));
+    if explanation.upstream_model != ask.model {
+        steps.push(format!("Forwarded as: {}", explanation.upstream_model));
+    }
+    steps
+}
+
+fn label(channel: &Channel) -> String {
+    format!("{} @ {} / {}", username(channel), channel.account.site.name, token_name(channel))
+}
+
+fn username(channel: &Channel) -> String {
+    let name = channel.account.username.as_deref().filter(|name| !name.is_empty());
+    name.map_or_else(|| format!("account-{}", channel.account.id), str::to_owned)
+}
+
+fn token_name(channel: &Channel) -> &str {
+    channel.token_name.as_deref().filter(|name| !name.is_empty()).unwrap_or("default")
+}
+
+fn strategy_name(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::Weighted => "weighted",
+        Strategy::RoundRobin => "round_robin",
+        Strategy::StableFirst => "stable_first",
+    }
+}
+
+// === impl Candidate ===
+
+impl Candidate {
+    fn new(one: &Assessment<'_>, strategy: Strategy) -> Self {
+        let channel = one.channel;
+        let (reason_code, reason) = reason(one, strategy);
+        Self {
+            channel_id: channel.id,
+            account_id: channel.account.id,
+            username: username(channel),
+            site_name: channel.account.site.name.clone(),
+            token_name: token_name(channel).to_owned(),
+            priority: channel.priority,
+            weight: channel.weight,
+            eligible: one.obstacles.is_empty(),
+            recently_failed: one.recently_failed,
+            avoided_by_recent_failure: matches!(one.place, Place::FailedLately),
+            avoided_by_breaker: matches!(one.place, Place::BehindBreaker),
+            probability: (one.share * 10_000.0).round() / 100.0,
+            reason_code,
+            reason,
+        }
+    }
+}
+
+/// The code of the first thing that decides about a channel, and all of it in words.
+fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
+    let percent = one.share * 100.0;
+    match &one.place {
+        Place::NotEligible => {
+            let code = one.obstacles.first().map_or("not_eligible", code);
+            (code, one.obstacles.iter().map(words).collect::<Vec<_>>().join("; "))
+        }
+        Place::LaterPriority => {
+            ("lower_priority", "channels of a more preferred priority are available".into())
+        }
+        Place::BehindBreaker => {
+            ("breaker_open", "its site or model fails again and again; others go first".into())
+        }
+        Place::FailedLately => ("recent_failure", "failed lately; others go first".into()),
+        Place::Weighed { score, health } => ("candidate", weighed(one.channel, score, *health, percent)),
+        Place::InTurn => match percent {
+            0.0 => ("waiting", format!("{}: others have waited longer", strategy_name(strategy))),
+            _ => ("next", format!("{}: waited longest", strategy_name(strategy))),
+        },
+        Place::Stable { pool, effective, site_channels, conditions, health } => {
+            let (code, pool) = match pool {
+                Pool::Observation => ("observed", "observation"),
+                Pool::Primary if one.share > 0.0 => ("candidate", "primary"),
+                Pool::Primary => ("not_leading", "primary"),
+            };
+            let text = format!(
+                "stable_first ({pool} pool, success={:.1}%, {}, load={:.2}, channels of the site={site_channels}, \
+                 p={percent:.1}%)",
+                effective * 100.0,
+                shown_health(*health),
+                conditions.load,
+            );
+            (code, text)
+        }
+    }
+}
+
+fn weighed(channel: &Channel, score: &Score, health: HealthParts, percent: f64) -> String {
+    let tier = match score.tier {
+        CostTier::Observed => "observed",
+        CostTier::Configured => "configured",
+        CostTier::Catalog => "catalog",
+        CostTier::Fallback => "fallback",
+    };
+    format!(
+        "weighted (W={}, cost={tier}:{:.6}, site weight={:.2}, {}, load={:.2}, history={:.2}, \
+         channels of the site={}, p={percent:.1}%)",
+        channel.weight,
+        score.cost,
+        score.site_weight,
+        shown_health(health),
+        score.conditions.load,
+        score.history,
+        score.site_channels,
+    )
+}
+
+fn shown_health(health: HealthParts) -> String {
+    format!("health={:.2} (site {:.2}, model {:.2})", health.site * health.model, health.site, health.model)
+}
+
+fn code(obstacle: &Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Disabled => "channel_disabled",
+        Obstacle::AlreadyTried => "already_tried",
+        Obstacle::AccountStatus(_) => "account_unusable",
+        Obstacle::SiteDisabled => "site_disabled",
+        Obstacle::SourceModel => "other_model",
+        Obstacle::Surface => "surface_not_offered",
+        Obstacle::SiteExcluded => "site_excluded",
+        Obstacle::CredentialExcluded => "credential_excluded",
+        Obstacle::NoCredential => "token_unusable",
+        Obstacle::Cooling { .. } => "cooling",
+    }
+}
+
+fn words(obstacle: &Obstacle) -> String {
+    let text = match obstacle {
+        Obstacle::Disabled => "the channel is disabled",
+        Obstacle::AlreadyTried => "tried already in this request",
+        Obstacle::AccountStatus(AccountStatus::Disabled) => "the account is disabled",
+        Obstacle::AccountStatus(AccountStatus::Expired) => "the account's session has expired",
+        Obstacle::AccountStatus(_) => "the account is not active",
+        Obstacle::SiteDisabled => "the site is disabled",
+        Obstacle::SourceModel => "serves another model",
+        Obstacle::Surface => "the upstream does not offer this kind of request",
+        Obstacle::SiteExcluded => "the key excludes the site",
+        Obstacle::CredentialExcluded => "the key excludes the credential",
+        Obstacle::NoCredential => "no usable credential",
+        Obstacle::Cooling { until } => return format!("cooling until {}", time::iso(*until)),
+    };
+    text.to_owned()
+}

@@ -1,0 +1,304 @@
+//! `/api/routes/decision`: why a request would go where it goes (admin-ops-2.md 16).
+//!
+//! Answered from memory by the selection's own steps; nothing is sent and no cooldown changes. On request
+//! an answer is kept with its route until something that decides about the route changes: a kept one
+//! carries a print of the route, and one whose print is not today's is not shown any more. So nobody who
+//! changes routes has to think of it, and groups notice what happens to their sources.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use hyper::StatusCode;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::decision_view::Decision;
+use super::errors::{AdminError, Result};
+use super::input::{Fields, Invalid, exact_integer};
+use super::tasks::queued;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
+use crate::routing::{Ask, Match, Policy, Route, RouteMode, Snapshot};
+use crate::time::{self, Millis, now_ms};
+
+/// Items of one request that are looked at.
+const MAX_ITEMS: usize = 500;
+/// Routes of which an answer is kept.
+const MAX_KEPT: usize = 10_000;
+/// After so many explanations others get a turn on the thread.
+const YIELD_EVERY: usize = 20;
+
+/// `GET /api/routes/decision?model=`
+pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+    let model = request.query.get("model").unwrap_or_default();
+    let model = model.trim();
+    if model.is_empty() {
+        return Err(Invalid::field("model", "non-empty string").into());
+    }
+    let decision = Desk::new(&app).by_model(model);
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "decision": decision })))
+}
+
+/// `POST /api/routes/decision/batch`
+pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let models = items(&fields, "models", "non-empty array of strings", name)?;
+    let keep = flag(&fields, "persistSnapshots");
+    let mut decisions = BTreeMap::new();
+    for (number, model) in models.into_iter().enumerate() {
+        pause(number).await;
+        let desk = Desk::new(&app);
+        let decision = Arc::new(desk.by_model(&model));
+        if keep {
+            let exact = |route: &&Arc<Route>| route.is_exact() && route.pattern.as_str() == model;
+            for route in desk.snapshot.routes().iter().filter(exact) {
+                app.decisions.keep(route, decision.clone(), desk.now);
+            }
+        }
+        decisions.insert(model, Shared(decision));
+    }
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
+}
+
+/// `POST /api/routes/decision/by-route/batch`: of the route's own channels only.
+pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let items = items(&fields, "items", "non-empty array of {routeId, model}", |item| {
+        Some((id(item.get("routeId")?)?, name(item.get("model")?)?))
+    })?;
+    let keep = flag(&fields, "persistSnapshots");
+    let mut decisions: BTreeMap<i64, BTreeMap<String, Shared>> = BTreeMap::new();
+    for (number, (route_id, model)) in items.into_iter().enumerate() {
+        pause(number).await;
+        let desk = Desk::new(&app);
+        let decision = desk.on_route(route_id, &model, keep);
+        decisions.entry(route_id).or_default().insert(model, decision);
+    }
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
+}
+
+/// `POST /api/routes/decision/route-wide/batch`: of all channels, each by its own model.
+pub async fn route_wide(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let ids = items(&fields, "routeIds", "non-empty array of positive integers", id)?;
+    let keep = flag(&fields, "persistSnapshots");
+    let mut decisions = BTreeMap::new();
+    for (number, route_id) in ids.into_iter().enumerate() {
+        pause(number).await;
+        decisions.insert(route_id, Desk::new(&app).whole_route(route_id, keep));
+    }
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
+}
+
+/// `POST /api/routes/decision/refresh`: an answer for every enabled route, kept with it.
+pub async fn refresh(app: Arc<App>, _request: Request) -> Result<Response> {
+    let spec = Spec {
+        kind: "route-decision.refresh",
+        title: "Refresh route decisions".to_owned(),
+        dedupe_key: Some("refresh-route-decision-snapshots".to_owned()),
+    };
+    let work = app.clone();
+    Ok(queued(&app.tasks.start(spec, |progress| async move { refresh_task(&work, &progress).await })))
+}
+
+async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
+    let snapshot = app.snapshot.load_full();
+    let enabled = || snapshot.routes().iter().filter(|route| route.enabled && !route.is_group());
+    let exact: Vec<_> = enabled().filter(|route| route.is_exact()).collect();
+    let patterns: Vec<_> = enabled().filter(|route| !route.is_exact()).collect();
+    progress.log(format!("Explaining {} exact model(s)", exact.len()));
+    for (number, route) in exact.iter().enumerate() {
+        pause(number).await;
+        Desk::new(app).on_route(route.id, route.pattern.as_str(), true);
+    }
+    progress.log(format!("Explaining {} wildcard route(s)", patterns.len()));
+    for (number, route) in patterns.iter().enumerate() {
+        pause(number).await;
+        Desk::new(app).whole_route(route.id, true);
+    }
+    let message =
+        format!("{} exact model(s) and {} wildcard route(s) explained", exact.len(), patterns.len());
+    let result = json!({ "exactModelCount": exact.len(), "wildcardRouteCount": patterns.len() });
+    Ok(Done { message, result })
+}
+
+/// Lets others have the thread between explanations.
+async fn pause(number: usize) {
+    if number % YIELD_EVERY == YIELD_EVERY - 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Who explains, at one moment, for a key without restrictions.
+struct Desk<'a> {
+    app: &'a App,
+    snapshot: Arc<Snapshot>,
+    policy: Policy,
+    now: Millis,
+}
+
+// === impl Desk ===
+
+impl<'a> Desk<'a> {
+    fn new(app: &'a App) -> Self {
+        Self { app, snapshot: app.snapshot.load_full(), policy: Policy::default(), now: now_ms() }
+    }
+
+    fn by_model(&self, model: &str) -> Decision {
+        self.explain(self.snapshot.lookup(model, &self.policy), model)
+    }
+
+    fn on_route(&self, route_id: i64, model: &str, keep: bool) -> Shared {
+        let decision = Arc::new(self.explain(self.snapshot.lookup_on(route_id, model), model));
+        self.keep(route_id, &decision, keep);
+        Shared(decision)
+    }
+
+    fn whole_route(&self, route_id: i64, keep: bool) -> Shared {
+        let found = self.snapshot.whole_route(route_id);
+        let model = found.map_or("", |found| found.route.pattern.as_str());
+        let decision = Arc::new(self.explain(found, model));
+        self.keep(route_id, &decision, keep);
+        Shared(decision)
+    }
+
+    fn explain(&self, found: Option<Match<'_>>, model: &str) -> Decision {
+        let Some(found) = found else { return Decision::unmatched(model) };
+        let ask = Ask {
+            max_avoidance: self.app.settings.load().cooldown.max_ms,
+            rotations: Some(&self.app.live.rotations),
+            ..Ask::new(model, &self.policy, self.now)
+        };
+        Decision::of(&found, &ask)
+    }
+
+    fn keep(&self, route_id: i64, decision: &Arc<Decision>, wanted: bool) {
+        if let Some(route) = self.snapshot.route(route_id).filter(|_| wanted) {
+            self.app.decisions.keep(route, decision.clone(), self.now);
+        }
+    }
+}
+
+/// The usable items of a list, each once.
+fn items<T: Clone + Eq + Hash>(
+    fields: &Fields,
+    name: &str,
+    expected: &str,
+    read: impl Fn(&Value) -> Option<T>,
+) -> Result<Vec<T>> {
+    let invalid = || AdminError::from(Invalid::field(name, expected));
+    let list = fields.get(name).and_then(Value::as_array).ok_or_else(invalid)?;
+    let mut seen = HashSet::new();
+    let usable = list.iter().filter_map(read).filter(|item| seen.insert(item.clone()));
+    let usable: Vec<T> = usable.take(MAX_ITEMS).collect();
+    if usable.is_empty() { Err(invalid()) } else { Ok(usable) }
+}
+
+fn name(item: &Value) -> Option<String> {
+    item.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+fn id(item: &Value) -> Option<i64> {
+    exact_integer(item).filter(|id| *id > 0)
+}
+
+/// Anything but `true` is no.
+fn flag(fields: &Fields, name: &str) -> bool {
+    fields.get(name) == Some(&Value::Bool(true))
+}
+
+/// A decision that others hold as well.
+#[derive(Clone, Debug)]
+struct Shared(Arc<Decision>);
+
+impl Serialize for Shared {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+/// What is kept of each route, by its id. A cache: a restart forgets it (data.md A.3).
+#[derive(Debug, Default)]
+pub struct KeptDecisions {
+    kept: Mutex<HashMap<i64, Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    decision: Shared,
+    at: Millis,
+    /// What the route was like.
+    print: u64,
+}
+
+/// The fields of a listed route that show what is kept of it.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptDecision {
+    decision_snapshot: Option<Shared>,
+    decision_refreshed_at: Option<String>,
+}
+
+// === impl KeptDecisions ===
+
+impl KeptDecisions {
+    fn keep(&self, route: &Route, decision: Arc<Decision>, at: Millis) {
+        let mut kept = self.kept();
+        if kept.len() >= MAX_KEPT && !kept.contains_key(&route.id) {
+            let oldest = kept.iter().min_by_key(|(_, kept)| kept.at).map(|(id, _)| *id);
+            oldest.map(|oldest| kept.remove(&oldest));
+        }
+        kept.insert(route.id, Kept { decision: Shared(decision), at, print: print(route) });
+    }
+
+    /// What is kept of a route, if it is still as it was then.
+    pub fn of(&self, snapshot: &Snapshot, route_id: i64) -> KeptDecision {
+        let mut all = self.kept();
+        let Some(kept) = all.get(&route_id) else { return KeptDecision::default() };
+        if snapshot.route(route_id).is_none_or(|route| print(route) != kept.print) {
+            all.remove(&route_id);
+            return KeptDecision::default();
+        }
+        KeptDecision {
+            decision_snapshot: Some(kept.decision.clone()),
+            decision_refreshed_at: Some(time::iso(kept.at)),
+        }
+    }
+
+    /// Forgets what is kept of every route that one of these channels serves.
+    pub fn forget_channels(&self, snapshot: &Snapshot, channels: &[i64]) {
+        let concerned = |route: &Arc<Route>| route.channels.iter().any(|one| channels.contains(&one.id));
+        self.kept().retain(|id, _| snapshot.route(*id).is_some_and(|route| !concerned(route)));
+    }
+
+    /// Forgets everything.
+    pub fn clear(&self) {
+        self.kept().clear();
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<i64, Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Everything about a route that a decision depends on and an operator changes; its names are not.
+fn print(route: &Route) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    route.pattern.as_str().hash(&mut hasher);
+    route.enabled.hash(&mut hasher);
+    std::mem::discriminant(&route.strategy).hash(&mut hasher);
+    for (from, to) in &route.mapping {
+        (from.as_str(), to).hash(&mut hasher);
+    }
+    if let RouteMode::ExplicitGroup { sources } = &route.mode {
+        sources.hash(&mut hasher);
+    }
+    for channel in &route.channels {
+        let source = channel.source_model.as_ref().map(|model| model.as_str());
+        (channel.id, channel.token_id, source).hash(&mut hasher);
+        (channel.priority, channel.weight, channel.enabled).hash(&mut hasher);
+    }
+    hasher.finish()
+}

@@ -181,7 +181,7 @@ impl Reader {
 enum Writer {
     Chat(chat::StreamWriter),
     Responses(Box<responses::StreamWriter>),
-    Messages(messages::StreamWriter),
+    Messages(Box<messages::StreamWriter>),
     Gemini(gemini::StreamWriter),
 }
 
@@ -189,7 +189,7 @@ impl Writer {
     fn new(dialect: Dialect, asked: &Asked) -> Self {
         match dialect {
             Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(asked))),
-            Dialect::Messages => Self::Messages(messages::StreamWriter::new(asked)),
+            Dialect::Messages => Self::Messages(Box::new(messages::StreamWriter::new(asked))),
             Dialect::Gemini => Self::Gemini(gemini::StreamWriter::new(asked)),
             _ => Self::Chat(chat::StreamWriter::new(asked)),
         }

@@ -183,7 +183,7 @@ fn put_document(o: &mut Writer, source: &Document<'_>) {
     }
 }
 
-fn put_thinking(o: &mut Writer, thinking: &Thinking<'_>) {
+pub(super) fn put_thinking(o: &mut Writer, thinking: &Thinking<'_>) {
     match &thinking.signature {
         Some(Signature::AnthropicRedacted(data)) => {
             o.field("type", "redacted_thinking");

@@ -1,7 +1,10 @@
 //! The tables of the dialect, row by row, and the worked example of proxy-conversion.md 11.
 
+mod native;
+mod reply;
 mod request_read;
 mod request_write;
+mod stream;
 
 use serde_json::Value;
 

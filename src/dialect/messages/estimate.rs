@@ -1,0 +1,80 @@
+//! Counts the tokens of a request by rule of thumb, where nobody can be asked (proxy.md 14.3).
+
+use crate::dialect::tree::{Node, Value};
+
+/// Of text in the languages and the code that clients send.
+const BYTES_PER_TOKEN: u64 = 4;
+/// An image of the size that the API scales larger ones down to.
+const TOKENS_PER_IMAGE: u64 = 1600;
+/// A page of a PDF, some 75 KB of base64, is read as text and as an image.
+const BASE64_PER_DOCUMENT_TOKEN: u64 = 25;
+
+/// About how many input tokens the body of a messages request has. Only what is said counts: texts,
+/// calls and results, tools with their schemas, pictures; not the names of JSON members around it.
+pub fn estimate_tokens(body: &Node<'_>) -> u64 {
+    let mut tally = Tally::default();
+    for key in ["system", "messages"] {
+        body.get(key).into_iter().for_each(|node| tally.said(node));
+    }
+    for tool in body.items_at("tools") {
+        tally.bytes += tool.raw().len() as u64;
+    }
+    tally.bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(tally.tokens).max(1)
+}
+
+#[derive(Default)]
+struct Tally {
+    bytes: u64,
+    /// Of what is no text.
+    tokens: u64,
+}
+
+impl Tally {
+    fn said(&mut self, node: &Node<'_>) {
+        match node.value() {
+            Value::String => self.bytes += said_bytes(node.raw()),
+            Value::Array(items) => items.iter().for_each(|item| self.said(item)),
+            Value::Object(_) => self.said_in(node),
+            Value::Null | Value::Bool(_) | Value::Number => {}
+        }
+    }
+
+    /// A message or a block.
+    fn said_in(&mut self, node: &Node<'_>) {
+        match node.str_at("type").as_ref() {
+            "image" => self.tokens += TOKENS_PER_IMAGE,
+            "document" => {
+                node.get("title").into_iter().for_each(|title| self.said(title));
+                let Some(source) = node.get("source") else { return };
+                match source.str_at("type").as_ref() {
+                    "base64" => {
+                        let length = source.get("data").map_or(0, |data| data.raw().len() as u64);
+                        self.tokens += length / BASE64_PER_DOCUMENT_TOKEN;
+                    }
+                    "text" => source.get("data").into_iter().for_each(|text| self.said(text)),
+                    _ => source.get("content").into_iter().for_each(|content| self.said(content)),
+                }
+            }
+            _ => {
+                for key in ["text", "thinking", "name", "content"] {
+                    node.get(key).into_iter().for_each(|part| self.said(part));
+                }
+                self.bytes += node.get("input").map_or(0, |input| input.raw().len() as u64);
+            }
+        }
+    }
+}
+
+/// How many bytes a string literal stands for: an escape is one letter, or up to three bytes of one.
+fn said_bytes(literal: &str) -> u64 {
+    let (mut said, mut bytes) = (0, literal.bytes().skip(1));
+    while let Some(byte) = bytes.next() {
+        said += 1;
+        if byte == b'\\' && bytes.next() == Some(b'u') {
+            bytes.nth(3);
+            said += 1;
+        }
+    }
+    // Without the closing quote.
+    said - 1
+}

@@ -1,0 +1,134 @@
+//! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
+//!
+//! A conversation may have begun on another provider. Its proofs stand in the client's thinking
+//! blocks as tags of ours (proxy-conversion.md 2.2), which no messages upstream can read: those of
+//! others are taken out, and Anthropic's own become native again. Every other byte is kept
+//! (proxy-conversion.md 4.4).
+
+use bytes::Bytes;
+
+use super::blocks_write::put_thinking;
+use crate::dialect::canonical::Thinking;
+use crate::dialect::literal::Text;
+use crate::dialect::signature::{self, Provider, Signature};
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// How tags begin.
+const TAGS: [&str; 2] = ["sy1:", "metapi:"];
+
+/// The body without thinking of other providers; `None` when there is none in it.
+pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
+    if !TAGS.iter().any(|tag| body.raw().contains(tag)) {
+        return None;
+    }
+    let messages = body.get("messages")?;
+    let mut cut = Cut { body: body.raw(), out: String::new(), copied: 0 };
+    cut.list(messages, |cut, message| {
+        let content = message.get("content").filter(|content| content.is_array());
+        let Some(content) = content else { return Fate::Kept };
+        let goes = |block: &Node<'_>| matches!(own_blocks(block), Some(own) if own.is_empty());
+        if !content.items().is_empty() && content.items().iter().all(goes) {
+            // A message of nothing is refused.
+            return Fate::Gone;
+        }
+        cut.list(content, |_, block| match own_blocks(block) {
+            None => Fate::Kept,
+            Some(own) if own.is_empty() => Fate::Gone,
+            Some(own) => Fate::Replaced(own),
+        });
+        Fate::Kept
+    });
+    if cut.copied == 0 {
+        return None;
+    }
+    cut.copy_to(cut.body.len());
+    Some(Bytes::from(cut.out))
+}
+
+/// The native blocks, as JSON, for a block that carries a tag; `None` for every other block.
+fn own_blocks(block: &Node<'_>) -> Option<String> {
+    let proof = match block.str_at("type").as_ref() {
+        "thinking" => block.text_at("signature"),
+        "redacted_thinking" => block.text_at("data"),
+        _ => None,
+    };
+    let pieces = signature::untag(&proof?)?;
+    let mut json = Writer::new();
+    for (said, signature) in pieces {
+        if signature.provider() != Some(Provider::Anthropic) {
+            continue;
+        }
+        // Only some tags repeat the text.
+        let repeats = !said.is_empty() || matches!(signature, Signature::AnthropicRedacted(_));
+        let text = if repeats { said } else { shown(block) };
+        json.object(|o| put_thinking(o, &Thinking { text, signature: Some(signature) }));
+    }
+    Some(json.into_string())
+}
+
+fn shown(block: &Node<'_>) -> Text<'static> {
+    block.text_at("thinking").unwrap_or_default().into_owned()
+}
+
+/// What becomes of an element of a list.
+enum Fate {
+    Kept,
+    Gone,
+    /// By these elements.
+    Replaced(String),
+}
+
+/// Copies a body with some elements of its lists changed.
+struct Cut<'a> {
+    body: &'a str,
+    out: String,
+    /// Up to here `body` is in `out`, or left out.
+    copied: usize,
+}
+
+impl<'a> Cut<'a> {
+    fn list(&mut self, list: &Node<'a>, fate: impl Fn(&mut Self, &Node<'a>) -> Fate) {
+        let items = list.items();
+        // Where the last element that stays ended.
+        let mut kept_end = None;
+        for (index, item) in items.iter().enumerate() {
+            let start = self.offset(item);
+            let end = start + item.raw().len();
+            match fate(self, item) {
+                Fate::Kept => kept_end = Some(end),
+                Fate::Replaced(elements) => {
+                    self.copy_to(start);
+                    self.out.push_str(&elements);
+                    self.copied = end;
+                    kept_end = Some(end);
+                }
+                Fate::Gone => match (kept_end, items.get(index + 1)) {
+                    // With the comma before it.
+                    (Some(kept_end), _) => {
+                        self.copy_to(kept_end.max(self.copied));
+                        self.copied = end;
+                    }
+                    // With the comma behind it.
+                    (None, Some(next)) => {
+                        self.copy_to(start);
+                        self.copied = self.offset(next);
+                    }
+                    (None, None) => {
+                        self.copy_to(start);
+                        self.copied = end;
+                    }
+                },
+            }
+        }
+    }
+
+    fn offset(&self, node: &Node<'a>) -> usize {
+        node.raw().as_ptr() as usize - self.body.as_ptr() as usize
+    }
+
+    fn copy_to(&mut self, end: usize) {
+        self.out.push_str(&self.body[self.copied..end]);
+        self.copied = end;
+    }
+}

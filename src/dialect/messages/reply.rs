@@ -1,0 +1,181 @@
+//! Reads and writes complete answers (proxy-conversion.md 7).
+
+use bytes::Bytes;
+
+use super::blocks::{read_call, read_thinking};
+use super::blocks_write::put_call;
+use super::stop::{self, Counts};
+use crate::dialect::canonical::{Asked, Call, CallKind, Candidate, Part, Reply, Thinking};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::{self, Signature};
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::usage::Usage;
+use crate::dialect::writer::Writer;
+
+// === reading ===
+
+/// Reads a complete answer; an answer that reports a failure is an error.
+pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
+    if let Some(error) = read_error(body) {
+        return Err(error);
+    }
+    if !body.is_object() {
+        return Err(UpstreamError::new("Upstream's answer is not a message"));
+    }
+    let mut parts = Vec::new();
+    if let Some(text) = body.text_at("content") {
+        parts.push(Part::Text(text));
+    }
+    for block in body.items_at("content") {
+        match block.str_at("type").as_ref() {
+            "text" => parts.extend(block.text_at("text").map(Part::Text)),
+            "thinking" | "redacted_thinking" => read_thinking(block, &mut parts),
+            "tool_use" => parts.push(Part::Call(read_call(block))),
+            // What a server did is no part of the answer elsewhere.
+            _ => {}
+        }
+    }
+    parts.retain(|part| !matches!(part, Part::Call(call) if call.name.is_empty()));
+    let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
+    Ok(Reply {
+        id: body.text_at("id").unwrap_or_default(),
+        model: body.text_at("model").unwrap_or_default(),
+        created: None,
+        candidates: vec![Candidate { parts, stop: stop::read(body, called) }],
+        usage: body.get("usage").and_then(stop::read_usage).map(stop::with_cache),
+    })
+}
+
+/// The failure that a body or an event states.
+pub(super) fn read_error(body: &Node<'_>) -> Option<UpstreamError> {
+    let states = body.str_at("type") == "error"
+        || body.get("error").is_some_and(|error| !error.members().is_empty() || error.is_string());
+    if !states {
+        return None;
+    }
+    let error = serde_json::from_str(body.raw()).ok().and_then(|value| UpstreamError::of_json(&value));
+    Some(error.unwrap_or_else(|| UpstreamError::new("Upstream reported an error")))
+}
+
+// === writing ===
+
+/// Writes a complete answer.
+pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
+    let nothing = Candidate::default();
+    let candidate = reply.candidates.first().unwrap_or(&nothing);
+    let mut json = Writer::with_capacity(1024);
+    json.object(|o| {
+        o.field("id", message_id(&reply.id, asked));
+        o.field("type", "message");
+        o.field("role", "assistant");
+        o.field("model", &reply.model);
+        let mut calls = 0;
+        o.array("content", |list| {
+            candidate.parts.iter().for_each(|part| put_part(list, part, &mut calls));
+        });
+        stop::put(o, &candidate.stop, calls > 0);
+        put_usage(o, &reply.usage.unwrap_or_default());
+    });
+    json.into_bytes()
+}
+
+fn put_part(list: &mut Writer, part: &Part<'_>, calls: &mut usize) {
+    match part {
+        Part::Text(text) | Part::Refusal(text) if !text.is_empty() => list.object(|o| {
+            o.field("type", "text");
+            o.field("text", text);
+        }),
+        Part::Thinking(thinking) => put_thinking(list, thinking),
+        Part::Call(call) if !call.name.is_empty() => {
+            let id = call_id(&call.id, *calls);
+            *calls += 1;
+            list.object(|o| match call.kind {
+                CallKind::Function => put_call(o, &id, call),
+                CallKind::Custom => {
+                    let input = Text::of(&format!("{{\"input\":\"{}\"}}", call.input.literal()));
+                    put_call(o, &id, &Call { input, ..call.clone() });
+                }
+            });
+        }
+        _ => {}
+    }
+}
+
+fn put_thinking(list: &mut Writer, thinking: &Thinking<'_>) {
+    let proof = Proof::of(thinking.signature.as_ref(), thinking.text.is_empty());
+    if !thinking.text.is_empty() || matches!(proof, Proof::Beside(_)) {
+        list.object(|o| {
+            o.field("type", "thinking");
+            o.field("thinking", &thinking.text);
+            o.field("signature", proof.beside());
+        });
+    }
+    if let Proof::Instead(data) = &proof {
+        list.object(|o| put_redacted(o, data));
+    }
+}
+
+pub(super) fn put_redacted(o: &mut Writer, data: &Text<'_>) {
+    o.field("type", "redacted_thinking");
+    o.field("data", data);
+}
+
+/// How a client of this dialect is shown a proof, to bring it back (proxy-conversion.md 2.2).
+#[derive(Debug)]
+pub(super) enum Proof<'r> {
+    None,
+    /// As the `signature` of the thinking.
+    Beside(Text<'r>),
+    /// As the `data` of a redacted_thinking block.
+    Instead(Text<'r>),
+}
+
+impl<'r> Proof<'r> {
+    /// `bare`: there is no text to be shown with it.
+    pub(super) fn of(signature: Option<&'r Signature<'_>>, bare: bool) -> Self {
+        match signature {
+            Some(Signature::Anthropic(proof)) => Self::Beside(proof.borrowed()),
+            Some(Signature::AnthropicRedacted(data)) => Self::Instead(data.borrowed()),
+            Some(foreign) => match signature::tag(&[(Text::EMPTY, foreign.clone())]) {
+                Some(tag) if bare => Self::Instead(tag),
+                Some(tag) => Self::Beside(tag),
+                None => Self::None,
+            },
+            None => Self::None,
+        }
+    }
+
+    fn beside(&self) -> Text<'_> {
+        match self {
+            Self::Beside(proof) => proof.borrowed(),
+            _ => Text::EMPTY,
+        }
+    }
+}
+
+/// An id as messages have them: the upstream's, made to begin with `msg_`.
+pub(super) fn message_id(id: &Text<'_>, asked: &Asked) -> Text<'static> {
+    let id = id.decode();
+    if id.starts_with("msg_") {
+        return Text::of(&id);
+    }
+    let source = if id.is_empty() { &asked.fallback_id } else { id.as_ref() };
+    let own = ["chatcmpl-", "resp_"].iter().find_map(|prefix| source.strip_prefix(prefix));
+    Text::of(&format!("msg_{}", crate::dialect::names::plain(own.unwrap_or(source))))
+}
+
+/// The id of the call of that number.
+pub(super) fn call_id<'t>(id: &'t Text<'_>, number: usize) -> Text<'t> {
+    if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
+}
+
+fn put_usage(o: &mut Writer, usage: &Usage) {
+    let counts = Counts::of(usage);
+    o.object_at("usage", |o| {
+        o.field("input_tokens", counts.input);
+        o.field("cache_creation_input_tokens", counts.cache_creation);
+        o.field("cache_read_input_tokens", counts.cache_read);
+        o.field("output_tokens", counts.output);
+    });
+}

@@ -1,0 +1,267 @@
+//! Reads a streamed answer (proxy-conversion.md 8, 9).
+//!
+//! Blocks come one after another, so that a block that begins ends the one before. Blocks of tools
+//! that the upstream ran itself, and deltas of kinds we do not know, are passed over.
+
+use super::blocks::read_call;
+use super::reply::read_error;
+use super::stop;
+use crate::dialect::canonical::{Event, PartKind, Stop};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::{self, Signature};
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::usage::Usage;
+
+/// Reads a streamed answer, event by event.
+#[derive(Debug, Default)]
+pub struct StreamReader {
+    phase: Phase,
+    block: Option<Block>,
+    next_key: u32,
+    /// As this dialect counts it: events may each report a part.
+    usage: Usage,
+    called: bool,
+}
+
+#[derive(Debug, Default, PartialEq)]
+enum Phase {
+    #[default]
+    Fresh,
+    Started,
+    /// The stop reason is known.
+    Finished,
+    Over,
+}
+
+/// The block that is open.
+#[derive(Debug)]
+struct Block {
+    index: u64,
+    /// `None` for a block that is passed over.
+    key: Option<u32>,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Text,
+    /// With its signature as far as it has come.
+    Thinking(Text<'static>),
+    /// With an input that came whole with the start of the block.
+    Call(Text<'static>),
+    Other,
+}
+
+impl StreamReader {
+    /// Reads one SSE event: its name, which may be empty, and its data.
+    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        if data.trim() == "[DONE]" {
+            // Some sites end every stream so. It says no more than the stop reason before it.
+            if self.phase == Phase::Finished {
+                self.end(each);
+            }
+            return;
+        }
+        let Ok(event) = Node::parse(data) else {
+            if name == b"error" {
+                self.fail(UpstreamError::of_json(&serde_json::Value::from(data)), each);
+            }
+            return;
+        };
+        if let Some(error) = read_error(&event) {
+            return self.fail(Some(error), each);
+        }
+        let kind = event.str_at("type");
+        let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
+        match kind.as_ref() {
+            "message_start" => self.read_start(&event, each),
+            "content_block_start" => self.read_block_start(&event, each),
+            "content_block_delta" => self.read_delta(&event, each),
+            "content_block_stop" => self.close_block(each),
+            "message_delta" => self.read_message_delta(&event, each),
+            "message_stop" => {
+                let stop = if self.called { Stop::ToolCall } else { Stop::End };
+                self.finish(stop, each);
+                self.end(each);
+            }
+            _ => {}
+        }
+    }
+
+    /// The upstream's body is over. Only `message_stop` makes an answer complete.
+    pub fn close(&mut self, _each: &mut dyn FnMut(Event<'_>)) {}
+
+    fn read_start(&mut self, event: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let Some(message) = event.get("message") else { return };
+        if self.phase == Phase::Fresh {
+            self.phase = Phase::Started;
+            let id = message.text_at("id").unwrap_or_default();
+            let model = message.text_at("model").unwrap_or_default();
+            each(Event::Start { id, model, created: None });
+        }
+        self.read_usage(message, each);
+    }
+
+    /// Some sites begin with the first block.
+    fn ensure_started(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        if self.phase == Phase::Fresh {
+            self.phase = Phase::Started;
+            each(Event::Start { id: Text::EMPTY, model: Text::EMPTY, created: None });
+        }
+    }
+
+    fn read_usage(&mut self, holder: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        if let Some(usage) = holder.get("usage").and_then(stop::read_usage) {
+            self.usage.merge(usage);
+            each(Event::Usage(stop::with_cache(self.usage)));
+        }
+    }
+
+    fn read_block_start(&mut self, event: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        self.close_block(each);
+        if self.phase == Phase::Finished {
+            return;
+        }
+        let (Some(block), index) = (event.get("content_block"), event.u64_at("index").unwrap_or(0)) else {
+            return;
+        };
+        match block.str_at("type").as_ref() {
+            "text" => self.open(index, Kind::Text, PartKind::Text, block.text_at("text"), each),
+            "thinking" => {
+                let proof = block.text_at("signature").unwrap_or_default().into_owned();
+                let text = block.text_at("thinking");
+                self.open(index, Kind::Thinking(proof), PartKind::Thinking, text, each);
+            }
+            "redacted_thinking" => {
+                self.open(index, Kind::Other, PartKind::Thinking, None, each);
+                let (key, data) = (self.next_key - 1, block.text_at("data").unwrap_or_default());
+                if let Some(signature) = signature_of(&data, Signature::AnthropicRedacted) {
+                    each(Event::Signature { key, signature });
+                }
+            }
+            "tool_use" => {
+                let call = read_call(block);
+                if call.name.is_empty() {
+                    self.block = Some(Block { index, key: None, kind: Kind::Other });
+                    return;
+                }
+                self.called = true;
+                let whole = if call.input.is("{}") { Text::EMPTY } else { call.input.into_owned() };
+                let part = PartKind::Call { id: call.id, name: call.name, kind: call.kind };
+                self.open(index, Kind::Call(whole), part, None, each);
+            }
+            _ => self.block = Some(Block { index, key: None, kind: Kind::Other }),
+        }
+    }
+
+    fn open(
+        &mut self,
+        index: u64,
+        kind: Kind,
+        part: PartKind<'_>,
+        text: Option<Text<'_>>,
+        each: &mut dyn FnMut(Event<'_>),
+    ) {
+        self.ensure_started(each);
+        let key = self.next_key;
+        self.next_key += 1;
+        self.block = Some(Block { index, key: Some(key), kind });
+        each(Event::PartStart { key, part });
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            each(Event::Delta { key, text });
+        }
+    }
+
+    fn read_delta(&mut self, event: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let Some(delta) = event.get("delta").filter(|_| self.phase != Phase::Finished) else { return };
+        let index = event.u64_at("index").unwrap_or(0);
+        let (kind, text) = match delta.str_at("type").as_ref() {
+            "text_delta" => ("text", delta.text_at("text")),
+            "thinking_delta" => ("thinking", delta.text_at("thinking")),
+            "signature_delta" => ("signature", delta.text_at("signature")),
+            "input_json_delta" => ("input", delta.text_at("partial_json")),
+            _ => return,
+        };
+        let Some(text) = text.filter(|text| !text.is_empty()) else { return };
+        if self.block.as_ref().is_none_or(|block| block.index != index) {
+            self.close_block(each);
+            // A block whose start got lost: its deltas tell what it is.
+            match kind {
+                "text" => return self.open(index, Kind::Text, PartKind::Text, Some(text), each),
+                "thinking" => {
+                    let kind = Kind::Thinking(Text::EMPTY);
+                    return self.open(index, kind, PartKind::Thinking, Some(text), each);
+                }
+                _ => return,
+            }
+        }
+        let Some(Block { key: Some(key), kind: open, .. }) = &mut self.block else { return };
+        match (open, kind) {
+            (Kind::Thinking(proof), "signature") => proof.push(&text),
+            (Kind::Call(whole), "input") => {
+                *whole = Text::EMPTY;
+                each(Event::Delta { key: *key, text });
+            }
+            (Kind::Text, "text") | (Kind::Thinking(_), "thinking") => each(Event::Delta { key: *key, text }),
+            _ => {}
+        }
+    }
+
+    fn close_block(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        let Some(Block { key: Some(key), kind, .. }) = self.block.take() else { return };
+        match kind {
+            Kind::Thinking(proof) => {
+                if let Some(signature) = signature_of(&proof, Signature::Anthropic) {
+                    each(Event::Signature { key, signature });
+                }
+            }
+            Kind::Call(text) if !text.is_empty() => each(Event::Delta { key, text }),
+            Kind::Call(_) | Kind::Text | Kind::Other => {}
+        }
+        each(Event::PartStop { key });
+    }
+
+    fn read_message_delta(&mut self, event: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        self.ensure_started(each);
+        self.read_usage(event, each);
+        if let Some(delta) = event.get("delta").filter(|delta| delta.get("stop_reason").is_some()) {
+            self.finish(stop::read(delta, self.called), each);
+        }
+    }
+
+    /// The first reason counts.
+    fn finish(&mut self, stop: Stop<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        if self.phase != Phase::Finished {
+            self.ensure_started(each);
+            self.close_block(each);
+            self.phase = Phase::Finished;
+            each(Event::Finish(stop));
+        }
+    }
+
+    fn end(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        self.phase = Phase::Over;
+        each(Event::End);
+    }
+
+    fn fail(&mut self, error: Option<UpstreamError>, each: &mut dyn FnMut(Event<'_>)) {
+        self.phase = Phase::Over;
+        let unsaid = || UpstreamError::new("Upstream reported an error in the stream");
+        each(Event::Fail(error.unwrap_or_else(unsaid)));
+    }
+}
+
+/// What a proof is: a tag tells it, everything else is Anthropic's own.
+fn signature_of<'t>(proof: &'t Text<'_>, own: fn(Text<'t>) -> Signature<'t>) -> Option<Signature<'t>> {
+    if proof.is_empty() {
+        return None;
+    }
+    match signature::untag(proof) {
+        None => Some(own(proof.borrowed())),
+        Some(pieces) => pieces.into_iter().next().map(|(_, signature)| signature),
+    }
+}

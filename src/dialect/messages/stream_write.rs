@@ -1,0 +1,330 @@
+//! Writes a streamed answer (proxy-conversion.md 8, 9).
+//!
+//! ```text
+//! message_start  (block_start  delta…  [signature]  block_stop)…  message_delta  message_stop
+//! ```
+//!
+//! One block is open at a time: what comes for another part meanwhile is held until its turn.
+//! Nothing is written before the first part or the end, so that the input an upstream reports early
+//! stands in `message_start`; what it reports late stands in `message_delta`.
+
+use std::collections::VecDeque;
+
+use super::reply::{Proof, call_id, message_id, put_redacted};
+use super::stop::{self, Counts};
+use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::signature::Signature;
+use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::usage::Usage;
+use crate::dialect::writer::{Put, Writer};
+use crate::dialect::{Dialect, errors};
+
+/// Writes a streamed answer.
+#[derive(Debug)]
+pub struct StreamWriter {
+    id: Text<'static>,
+    model: Text<'static>,
+    phase: Phase,
+    /// Parts that have not ended, and those behind them; only the first may have an open block.
+    parts: VecDeque<Part>,
+    next_index: u64,
+    calls: usize,
+    usage: Usage,
+    stop: Option<Stop<'static>>,
+}
+
+#[derive(Debug, PartialEq)]
+enum Phase {
+    Fresh,
+    Started,
+    Over,
+}
+
+#[derive(Debug)]
+struct Part {
+    key: u32,
+    kind: Kind,
+    /// Its block has begun.
+    open: bool,
+    /// What came before its turn.
+    held: Text<'static>,
+    signature: Option<Signature<'static>>,
+    /// Nothing more comes.
+    stopped: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Text,
+    Thinking,
+    Call {
+        id: Text<'static>,
+        name: Text<'static>,
+        /// Its input is no JSON, and becomes the one string of an object.
+        custom: bool,
+    },
+}
+
+impl StreamWriter {
+    pub fn new(asked: &Asked) -> Self {
+        Self {
+            id: message_id(&Text::EMPTY, asked),
+            model: Text::EMPTY,
+            phase: Phase::Fresh,
+            parts: VecDeque::new(),
+            next_index: 0,
+            calls: 0,
+            usage: Usage::default(),
+            stop: None,
+        }
+    }
+
+    /// Appends to `out` the SSE events that say it.
+    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        match event {
+            Event::Start { id, model, .. } => {
+                self.id = message_id(id, asked);
+                self.model = model.clone().into_owned();
+            }
+            Event::PartStart { key, part } => {
+                self.start(out);
+                self.add(*key, part);
+                self.advance(out);
+            }
+            Event::Delta { key, text } => self.take(*key, text, out),
+            Event::Signature { key, signature } => {
+                if let Some(part) = self.part(*key) {
+                    part.signature = Some(signature.clone().into_owned());
+                }
+            }
+            Event::PartStop { key } => {
+                if let Some(part) = self.part(*key) {
+                    part.stopped = true;
+                }
+                self.advance(out);
+            }
+            Event::Usage(usage) => self.usage.merge(*usage),
+            Event::Finish(stop) => {
+                self.stop.get_or_insert_with(|| stop.clone().into_owned());
+            }
+            Event::Fail(error) => self.fail(error, out),
+            Event::End => self.end(out),
+        }
+    }
+
+    fn start(&mut self, out: &mut String) {
+        if self.phase != Phase::Fresh {
+            return;
+        }
+        self.phase = Phase::Started;
+        put_event(out, "message_start", |o| {
+            o.object_at("message", |o| {
+                o.field("id", &self.id);
+                o.field("type", "message");
+                o.field("role", "assistant");
+                o.field("model", &self.model);
+                o.array("content", |_| {});
+                o.field("stop_reason", ());
+                o.field("stop_sequence", ());
+                let counts = Counts::of(&self.usage);
+                o.object_at("usage", |o| {
+                    o.field("input_tokens", counts.input);
+                    o.field("cache_creation_input_tokens", counts.cache_creation);
+                    o.field("cache_read_input_tokens", counts.cache_read);
+                    o.field("output_tokens", counts.output);
+                });
+            });
+        });
+    }
+
+    fn add(&mut self, key: u32, part: &PartKind<'_>) {
+        let kind = match part {
+            PartKind::Text | PartKind::Refusal => Kind::Text,
+            PartKind::Thinking => Kind::Thinking,
+            PartKind::Call { name, .. } if name.is_empty() => return,
+            PartKind::Call { id, name, kind } => {
+                let id = call_id(id, self.calls).into_owned();
+                self.calls += 1;
+                Kind::Call { id, name: name.clone().into_owned(), custom: *kind == CallKind::Custom }
+            }
+        };
+        let (held, signature) = (Text::EMPTY, None);
+        self.parts.push_back(Part { key, kind, open: false, held, signature, stopped: false });
+    }
+
+    fn part(&mut self, key: u32) -> Option<&mut Part> {
+        self.parts.iter_mut().find(|part| part.key == key)
+    }
+
+    fn take(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
+        if text.is_empty() {
+            return;
+        }
+        match self.parts.front_mut() {
+            Some(first) if first.key == key => first.put_delta(text, &mut self.next_index, out),
+            _ => {
+                if let Some(part) = self.part(key) {
+                    part.held.push(text);
+                }
+            }
+        }
+    }
+
+    /// Writes what may be written now that a part has begun or ended.
+    fn advance(&mut self, out: &mut String) {
+        while let Some(first) = self.parts.front_mut() {
+            first.begin(&mut self.next_index, out);
+            if !first.stopped {
+                return;
+            }
+            first.finish(&mut self.next_index, out);
+            self.parts.pop_front();
+        }
+    }
+
+    fn end(&mut self, out: &mut String) {
+        self.start(out);
+        self.parts.iter_mut().for_each(|part| part.stopped = true);
+        self.advance(out);
+        self.phase = Phase::Over;
+        put_event(out, "message_delta", |o| {
+            let stop = self.stop.take().unwrap_or_default();
+            o.object_at("delta", |o| stop::put(o, &stop, self.calls > 0));
+            let counts = Counts::of(&self.usage);
+            o.object_at("usage", |o| {
+                o.field("input_tokens", counts.input);
+                o.field("cache_read_input_tokens", counts.cache_read);
+                o.field_if("cache_creation_input_tokens", Some(counts.cache_creation).filter(|n| *n > 0));
+                o.field("output_tokens", counts.output);
+            });
+        });
+        put_event(out, "message_stop", |_| {});
+    }
+
+    /// The open block is closed; what was held behind it is not begun any more.
+    fn fail(&mut self, error: &UpstreamError, out: &mut String) {
+        if let Some(first) = self.parts.front_mut().filter(|part| part.open) {
+            first.finish(&mut self.next_index, out);
+        }
+        self.phase = Phase::Over;
+        let event = errors::stream_event(Dialect::Messages, error, 0);
+        out.push_str(&String::from_utf8_lossy(&event));
+    }
+}
+
+impl Part {
+    /// Begins its turn. Blocks of text and thinking begin with their first delta: an empty one is
+    /// none, and thinking without text may turn out to be redacted.
+    fn begin(&mut self, next_index: &mut u64, out: &mut String) {
+        if matches!(self.kind, Kind::Call { .. }) {
+            self.open(next_index, out);
+        }
+        if !self.held.is_empty() {
+            let held = std::mem::take(&mut self.held);
+            self.put_delta(&held, next_index, out);
+        }
+    }
+
+    fn open(&mut self, next_index: &mut u64, out: &mut String) {
+        if self.open {
+            return;
+        }
+        self.open = true;
+        put_block_start(*next_index, out, |o| match &self.kind {
+            Kind::Text => {
+                o.field("type", "text");
+                o.field("text", "");
+            }
+            Kind::Thinking => {
+                o.field("type", "thinking");
+                o.field("thinking", "");
+                o.field("signature", "");
+            }
+            Kind::Call { id, name, .. } => {
+                o.field("type", "tool_use");
+                o.field("id", id);
+                o.field("name", name);
+                o.field("input", Json::checked("{}"));
+            }
+        });
+        *next_index += 1;
+        if matches!(self.kind, Kind::Call { custom: true, .. }) {
+            put_delta(*next_index - 1, "input_json_delta", "partial_json", "{\"input\":\"", out);
+        }
+    }
+
+    fn put_delta(&mut self, text: &Text<'_>, next_index: &mut u64, out: &mut String) {
+        self.open(next_index, out);
+        let index = *next_index - 1;
+        match self.kind {
+            Kind::Text => put_delta(index, "text_delta", "text", text, out),
+            Kind::Thinking => put_delta(index, "thinking_delta", "thinking", text, out),
+            Kind::Call { custom: false, .. } => {
+                put_delta(index, "input_json_delta", "partial_json", text, out);
+            }
+            // The literal of the text, as a text.
+            Kind::Call { custom: true, .. } => {
+                put_delta(index, "input_json_delta", "partial_json", text.literal(), out);
+            }
+        }
+    }
+
+    /// Closes its block, the proof of thinking last in it.
+    fn finish(&mut self, next_index: &mut u64, out: &mut String) {
+        let signature = self.signature.take();
+        let proof = match self.kind {
+            Kind::Thinking => Proof::of(signature.as_ref(), !self.open),
+            _ => Proof::None,
+        };
+        if let Proof::Beside(proof) = &proof {
+            // Thinking that is not shown is proven all the same.
+            self.open(next_index, out);
+            put_delta(*next_index - 1, "signature_delta", "signature", proof, out);
+        }
+        if self.open {
+            if matches!(self.kind, Kind::Call { custom: true, .. }) {
+                put_delta(*next_index - 1, "input_json_delta", "partial_json", "\"}", out);
+            }
+            put_event(out, "content_block_stop", |o| o.field("index", *next_index - 1));
+        }
+        if let Proof::Instead(data) = &proof {
+            let index = *next_index;
+            put_block_start(index, out, |o| put_redacted(o, data));
+            put_event(out, "content_block_stop", |o| o.field("index", index));
+            *next_index += 1;
+        }
+    }
+}
+
+fn put_block_start(index: u64, out: &mut String, block: impl FnOnce(&mut Writer)) {
+    put_event(out, "content_block_start", |o| {
+        o.field("index", index);
+        o.object_at("content_block", block);
+    });
+}
+
+fn put_delta(index: u64, kind: &str, member: &str, text: impl Put, out: &mut String) {
+    put_event(out, "content_block_delta", |o| {
+        o.field("index", index);
+        o.object_at("delta", |o| {
+            o.field("type", kind);
+            o.field(member, text);
+        });
+    });
+}
+
+/// An event, named as its `type`.
+fn put_event(out: &mut String, name: &str, members: impl FnOnce(&mut Writer)) {
+    let mut json = Writer::with_capacity(128);
+    json.object(|o| {
+        o.field("type", name);
+        members(o);
+    });
+    for piece in ["event: ", name, "\ndata: ", json.as_str(), "\n\n"] {
+        out.push_str(piece);
+    }
+}

@@ -1,0 +1,129 @@
+use serde_json::Value;
+
+use super::json;
+use crate::dialect::literal::Text;
+use crate::dialect::messages::{estimate_tokens, without_foreign_thinking};
+use crate::dialect::signature::{self, Signature};
+use crate::dialect::tree::Node;
+
+fn tag(signature: Signature<'_>, text: &str) -> String {
+    signature::tag(&[(Text::of(text), signature)]).unwrap().decode().into_owned()
+}
+
+fn openai() -> String {
+    tag(Signature::OpenAi { id: None, encrypted: Text::of("e"), summary: vec![] }, "")
+}
+
+fn thinking(signature: &str) -> String {
+    format!(r#"{{ "type":"thinking", "thinking":"x", "signature":"{signature}" }}"#)
+}
+
+fn cut(body: &str) -> Option<String> {
+    let node = Node::parse(body).unwrap();
+    without_foreign_thinking(&node).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+}
+
+#[test]
+fn thinking_of_others_is_taken_out_and_every_other_byte_kept() {
+    let foreign = thinking(&openai());
+    let redacted = format!(r#"{{"type":"redacted_thinking","data":"{}"}}"#, openai());
+    let damaged = thinking("sy1:anthropic:!");
+    let text = r#"{"type":"text", "text":" a\n\u00e9", "cache_control":{"type":"ephemeral","ttl":"1h"}}"#;
+    let own = thinking("SIG1");
+    for (before, after) in [
+        (format!("[ {foreign} , {text} ]"), format!("[ {text} ]")),
+        (format!("[{text} ,\n{foreign}\n]"), format!("[{text}\n]")),
+        (format!("[{text}, {redacted},{damaged} ]"), format!("[{text} ]")),
+        (format!("[{foreign}, {redacted}, {text}, {foreign}, {own} ]"), format!("[{text}, {own} ]")),
+        (format!("[{own},{foreign},{text},{foreign},{redacted}]"), format!("[{own},{text}]")),
+    ] {
+        let body = |content: &str| {
+            format!(
+                r#" {{"unknown" : [1, 2 ], "messages":[ {{"role":"user","content":"sy1:x"}},{{"content" : {content}, "role":"assistant"}} ,{{"role":"user","content":"q"}}],"max_tokens":5}}"#
+            )
+        };
+        assert_eq!(
+            cut(&body(&before)),
+            Some(body(&after)).map(|body| body.trim_start().to_owned()),
+            "{before}"
+        );
+    }
+}
+
+#[test]
+fn a_message_of_nothing_but_foreign_thinking_goes_whole() {
+    let message = format!(r#"{{"role":"assistant","content":[{}]}}"#, thinking(&openai()));
+    let (one, two) = (r#"{"role":"user","content":"a"}"#, r#"{"role":"user","content":"b"}"#);
+    for (before, after) in [
+        (format!("[{one},{message}, {two}]"), format!("[{one}, {two}]")),
+        (format!("[{one} , {message}]"), format!("[{one}]")),
+        (format!("[{message},{message}]"), "[]".to_owned()),
+    ] {
+        let body = |messages: &str| format!(r#"{{"messages":{messages}}}"#);
+        assert_eq!(cut(&body(&before)), Some(body(&after)), "{before}");
+    }
+}
+
+#[test]
+fn anthropics_own_tags_become_native_again() {
+    let both = [
+        (Text::of("Need add.\n"), Signature::Anthropic(Text::of("SIG1"))),
+        (Text::EMPTY, Signature::AnthropicRedacted(Text::of("R"))),
+    ];
+    let tagged = thinking(&signature::tag(&both).unwrap().decode());
+    let after = cut(&format!(r#"{{"messages":[{{"role":"assistant","content":[{tagged}]}}]}}"#)).unwrap();
+    let wanted = r#"[{"type":"thinking","thinking":"Need add.\n","signature":"SIG1"},{"type":"redacted_thinking","data":"R"}]"#;
+    assert_eq!(json(&after)["messages"][0]["content"], json(wanted));
+
+    let old = thinking("metapi:anthropic-signature:SIG1");
+    let after = cut(&format!(r#"{{"messages":[{{"role":"assistant","content":[{old}]}}]}}"#)).unwrap();
+    let wanted = r#"[{"type":"thinking","thinking":"x","signature":"SIG1"}]"#;
+    assert_eq!(json(&after)["messages"][0]["content"], json(wanted));
+}
+
+#[test]
+fn a_body_without_tags_is_left_alone() {
+    let own = thinking("SIG1");
+    for body in [
+        format!(r#"{{"messages":[{{"role":"assistant","content":[{own}]}}]}}"#),
+        r#"{"messages":[{"role":"user","content":"sy1:openai:e30"}]}"#.to_owned(),
+        r#"{"messages":[{"role":"user","content":[{"type":"text","text":"metapi:x"}]}]}"#.to_owned(),
+        r#"{"messages":5,"x":"sy1:"}"#.to_owned(),
+        r#"["sy1:"]"#.to_owned(),
+    ] {
+        assert_eq!(cut(&body), None, "{body}");
+    }
+}
+
+#[test]
+fn tokens_are_estimated_from_what_is_said() {
+    let count = |body: &str| estimate_tokens(&Node::parse(body).unwrap());
+    let text = "a".repeat(400);
+    let data = "A".repeat(75_000);
+    for (body, wanted) in [
+        ("{}".to_owned(), 1),
+        (format!(r#"{{"messages":[{{"role":"user","content":"{text}"}}]}}"#), 100),
+        (r#"{"messages":[{"role":"user","content":"\n\n\n\n\u00e9\u00e9"}]}"#.to_owned(), 2),
+        (format!(r#"{{"system":[{{"type":"text","text":"{text}"}}],"messages":[]}}"#), 100),
+        (
+            format!(r#"{{"messages":[{{"role":"user","content":[{{"type":"image","source":{{"type":"base64","data":"{data}"}}}}]}}]}}"#),
+            1600,
+        ),
+        (
+            format!(r#"{{"messages":[{{"role":"user","content":[{{"type":"document","source":{{"type":"base64","data":"{data}"}}}}]}}]}}"#),
+            3000,
+        ),
+        (
+            format!(r#"{{"messages":[{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"x","content":[{{"type":"text","text":"{text}"}}]}}]}}]}}"#),
+            100,
+        ),
+        (
+            r#"{"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"abcd","input":{"a":5}}]}]}"#.to_owned(),
+            3,
+        ),
+        (r#"{"tools":[{"name":"0123456789"}]}"#.to_owned(), 6),
+    ] {
+        assert_eq!(count(&body), wanted, "{}", &body[..body.len().min(120)]);
+    }
+    assert_eq!(count(&Value::from(5).to_string()), 1);
+}

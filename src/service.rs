@@ -20,6 +20,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::http::body::BodyLimits;
 use crate::http::cors::Cors;
+use crate::http::request::Parts;
 use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
 use crate::http::{self, Query, Request, RequestId, Response, ResponseBody, address, strict};
@@ -101,37 +102,50 @@ impl Service {
     }
 
     /// Answers one request. Never fails and never panics: a handler's panic is one 500.
-    pub async fn answer(
+    ///
+    /// Everything up to the handler is done at once, so that no future has room for a request's head.
+    pub fn answer(
         self: Arc<Self>,
         request: hyper::Request<Incoming>,
         connection: Connection,
-    ) -> Response {
+    ) -> impl Future<Output = Response> + Send {
         let id = RequestId::next();
         let (head, body) = request.into_parts();
         let origin = head.headers.get(header::ORIGIN).cloned();
-        let is_head = head.method == Method::HEAD;
-        let (surface, mut response) = self.route(head, body, connection, id).await;
-        self.app.metrics.answered(surface, response.status().as_u16());
-        if is_head {
-            // The headers of the answer stay, its bytes do not.
-            let length = http_body::Body::size_hint(response.body()).exact();
-            *response.body_mut() = ResponseBody::empty();
-            if let Some(length) = length {
-                response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+        let method = head.method.clone();
+        let (surface, routed) = self.route(head, body, connection, id);
+        async move {
+            let mut response = match routed {
+                Routed::Refused(response) => response,
+                Routed::To(path, answer) => crew::contain(answer).await.unwrap_or_else(|panic| {
+                    log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
+                    let status = StatusCode::INTERNAL_SERVER_ERROR;
+                    refuse(&HeaderMap::new(), path, id, status, "Internal error")
+                }),
+            };
+            self.app.metrics.answered(surface, response.status().as_u16());
+            if method == Method::HEAD {
+                // The headers of the answer stay, its bytes do not.
+                let length = http_body::Body::size_hint(response.body()).exact();
+                *response.body_mut() = ResponseBody::empty();
+                if let Some(length) = length {
+                    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+                }
             }
+            response.headers_mut().insert(X_REQUEST_ID, id.header_value());
+            self.cors.stamp(origin.as_ref(), &mut response);
+            response
         }
-        response.headers_mut().insert(X_REQUEST_ID, id.header_value());
-        self.cors.stamp(origin.as_ref(), &mut response);
-        response
     }
 
-    async fn route(
+    fn route(
         &self,
         head: hyper::http::request::Parts,
         body: Incoming,
         connection: Connection,
         id: RequestId,
-    ) -> (Surface, Response) {
+    ) -> (Surface, Routed) {
+        let refused = |surface, response| (surface, Routed::Refused(response));
         let ambiguous = connection.take_ambiguous_framing();
         if let Err(refusal) = strict::check(&head.method, &head.uri, head.version, &head.headers, ambiguous) {
             let mut response = refuse(&head.headers, head.uri.path(), id, refusal.status, refusal.message);
@@ -142,18 +156,18 @@ impl Service {
                     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
                 );
             }
-            return (Surface::Other, response);
+            return refused(Surface::Other, response);
         }
         if head.uri.path() != "*"
             && let Some(response) = self.cors.preflight(&head.method, &head.headers)
         {
-            return (Surface::Other, response);
+            return refused(Surface::Other, response);
         }
         // By the socket's peer: what a header claims gives nobody a bucket of his own.
         let is_health_check = head.method == Method::GET && head.uri.path() == HEALTH_PATH;
         if !is_health_check && let Err(wait) = self.app.rates.admit_peer(connection.peer.ip(), monotonic_ms())
         {
-            return (Surface::Other, too_many_of_peer(wait));
+            return refused(Surface::Other, too_many_of_peer(wait));
         }
         let (route, params) = match self.router.find(&head.method, head.uri.path()) {
             Found::Route(route, params) => (route, params),
@@ -164,7 +178,7 @@ impl Service {
                 if let Ok(allow) = HeaderValue::from_str(&allow) {
                     response.headers_mut().insert(header::ALLOW, allow);
                 }
-                return (Surface::Other, response);
+                return refused(Surface::Other, response);
             }
             Found::Nothing => {
                 let path = head.uri.path();
@@ -172,15 +186,15 @@ impl Service {
                     Some(face) => face.no_such_path(path),
                     None => refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found"),
                 };
-                return (Surface::Other, response);
+                return refused(Surface::Other, response);
             }
         };
         let client_ip =
             address::client_ip(connection.peer.ip(), &head.headers, &self.app.config.trusted_proxies);
-        let request = Request {
+        let request = Request::from(Parts {
             params,
             query: Query::new(head.uri.query().unwrap_or_default()),
-            path: head.uri.path().to_owned(),
+            uri: head.uri,
             method: head.method,
             headers: head.headers,
             peer: connection.peer,
@@ -188,23 +202,24 @@ impl Service {
             id,
             body,
             limits: self.limits,
-        };
+        });
         if route.access == Access::Admin {
             if let Err(error) = admin::authorize(&self.app, &request) {
-                return (route.surface, error.into_response());
+                return refused(route.surface, error.into_response());
             }
             if let Err(wait) = self.app.rates.admit_identity(Identity::Admin, monotonic_ms()) {
-                return (route.surface, too_many_of_identity(wait));
+                return refused(route.surface, too_many_of_identity(wait));
             }
         }
-        let what = (request.method.clone(), route.path);
-        let answer =
-            crew::contain((route.handler)(self.app.clone(), request)).await.unwrap_or_else(|panic| {
-                log::error!("{} {} [{}] panicked: {panic}", what.0, what.1, id.as_str());
-                refuse(&HeaderMap::new(), route.path, id, StatusCode::INTERNAL_SERVER_ERROR, "Internal error")
-            });
-        (route.surface, answer)
+        (route.surface, Routed::To(route.path, (route.handler)(self.app.clone(), request)))
     }
+}
+
+/// Where a request's head has led to.
+enum Routed {
+    Refused(Response),
+    /// The path of the route, and its handler at work.
+    To(&'static str, Answer),
 }
 
 /// The global limit's refusal, the same on every surface (service.md Errors).

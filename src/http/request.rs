@@ -2,22 +2,26 @@
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{HeaderMap, Method};
+use hyper::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::body::{self, BodyError, BodyLimits};
 
-/// One request after routing.
-pub struct Request {
+/// One request after routing: a single pointer, because it moves through every layer to its handler.
+pub struct Request(Box<Parts>);
+
+/// What a [`Request`] gives.
+pub struct Parts {
     pub method: Method,
-    /// The path as sent, not decoded.
-    pub path: String,
+    /// The target as sent, its path not decoded.
+    pub uri: Uri,
     pub params: Params,
     pub query: Query,
     pub headers: HeaderMap,
@@ -33,7 +37,8 @@ pub struct Request {
 impl Request {
     /// The whole body as bytes, at most as long as the configured limit.
     pub async fn bytes(&mut self) -> Result<Bytes, BodyError> {
-        body::collect(&mut self.body, &self.headers, self.limits).await
+        let Parts { body, headers, limits, .. } = &mut *self.0;
+        body::collect(body, headers, *limits).await
     }
 
     /// The body as a JSON object; an absent body is `{}` (admin-core.md 1.1).
@@ -59,6 +64,26 @@ impl Request {
             Ok(_) => Err(BodyError::NotAnObject),
             Err(error) => Err(BodyError::NotJson(error.to_string())),
         }
+    }
+}
+
+impl From<Parts> for Request {
+    fn from(parts: Parts) -> Self {
+        Self(Box::new(parts))
+    }
+}
+
+impl Deref for Request {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl DerefMut for Request {
+    fn deref_mut(&mut self) -> &mut Parts {
+        &mut self.0
     }
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Attempt {
     model: Arc<str>,
     started: Instant,
     /// Taken when settled.
-    row: Option<Box<ProxyLogRow>>,
+    row: Option<ProxyLogRow>,
     /// Who pays for a success.
     key: Option<Arc<Key>>,
     /// The slot at the channel's site; given back when the attempt is settled, or dropped with it.
@@ -39,7 +39,8 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// Begins the attempt of a given number (0 for the first) of a call.
+    /// Begins the attempt of a given number (0 for the first) of a call. Boxed, because it travels on
+    /// with the answer.
     pub(super) fn begin(
         app: &Arc<App>,
         call: &Call,
@@ -48,7 +49,7 @@ impl Attempt {
         why: Why,
         number: u32,
         lease: Lease,
-    ) -> Self {
+    ) -> Box<Self> {
         let started_at = now_ms();
         if channel.live.record_selection(started_at) {
             app.store.telemetry().dirty_channel(channel.live.clone());
@@ -72,16 +73,16 @@ impl Attempt {
             decision: Some(why),
             ..ProxyLogRow::new(started_at, LogStatus::Failed)
         };
-        Self {
+        Box::new(Self {
             app: app.clone(),
             channel: channel.clone(),
             model: model.clone(),
             started: Instant::now(),
-            row: Some(Box::new(row)),
+            row: Some(row),
             key: call.caller.key.clone(),
             lease,
             _in_flight: app.metrics.in_flight.enter(),
-        }
+        })
     }
 
     pub(super) fn app(&self) -> &Arc<App> {
@@ -132,7 +133,7 @@ impl Attempt {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }
         self.charge(bill.usd);
-        self.app.store.telemetry().log(*row);
+        self.app.store.telemetry().log(row);
     }
 
     /// No answer came of it.
@@ -166,7 +167,7 @@ impl Attempt {
         }
         book(self);
         self.app.metrics.attempt_failures.add(1);
-        self.app.store.telemetry().log(*row);
+        self.app.store.telemetry().log(row);
     }
 
     /// Leaves the channel alone for a while; when a quota is used up, also those that share its

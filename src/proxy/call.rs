@@ -1,11 +1,13 @@
 //! One client request, read once and kept for as many attempts as it takes.
 
+use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
 
-use crate::dialect::envelope::Envelope;
+use crate::dialect::envelope::{self, Envelope, EnvelopeError};
+use crate::http::Request;
 
 use super::auth::Caller;
 use super::reply::Face;
@@ -22,6 +24,28 @@ pub(super) struct Call {
     pub(super) query: String,
     pub(super) caller: Caller,
     pub(super) key_id: Option<i64>,
+}
+
+impl Call {
+    /// Reads what routing must know of a request whose body is `body`.
+    pub(super) fn read(
+        face: Face,
+        mut request: Request,
+        body: Bytes,
+        caller: Caller,
+    ) -> Result<Box<Self>, EnvelopeError> {
+        let envelope = envelope::skim(face.dialect, &body)?;
+        Ok(Box::new(Self {
+            face,
+            model: Arc::from(envelope.model.as_str()),
+            envelope,
+            body,
+            headers: mem::take(&mut request.headers),
+            query: forwarded_query(request.query.raw()),
+            key_id: caller.key_id(),
+            caller,
+        }))
+    }
 }
 
 /// The query that goes upstream: everything but `key`, which is a credential (proxy.md 2).

@@ -23,11 +23,10 @@ use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::usage::Usage;
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
-use crate::upstream::UpstreamBody;
 
 use super::attempt::Attempt;
 use super::call::Call;
-use super::exchange::{Accepted, Patience};
+use super::exchange::Accepted;
 use super::failure::Failure;
 use super::headers;
 use super::long_reply::LongReply;
@@ -47,24 +46,25 @@ const MAX_CONVERTED: usize = 64 << 20;
 pub(super) async fn commit(
     app: &Arc<App>,
     call: &Call,
-    accepted: Accepted,
-    mut attempt: Attempt,
+    mut accepted: Box<Accepted>,
+    mut attempt: Box<Attempt>,
 ) -> Result<Response, Failure> {
-    let Accepted { head, mut body, mut patience, format, asked } = accepted;
     if call.envelope.stream {
         attempt.keep_lease();
     }
-    let first = match next(&mut body, &patience).await {
+    let first = match accepted.next().await {
         Ok(first) => first.unwrap_or_default(),
         Err(failure) => return Err(give_up(attempt, failure)),
     };
     attempt.first_byte();
-    patience.first_byte = None;
-    let streams = is_event_stream(&head.headers) || looks_like_events(&first);
+    accepted.patience.first_byte = None;
+    let streams = is_event_stream(&accepted.head.headers) || looks_like_events(&first);
+    let format = accepted.format;
     let own = format == call.face.dialect;
-    let answer = Held { app, call, head, body, first, patience, own, format, asked };
+    let answer = Held { app, call, accepted, first, own };
     match (call.envelope.stream, streams) {
-        (true, true) => answer.stream(attempt).await,
+        // Boxed, so that it weighs on no call without a stream.
+        (true, true) => Box::pin(answer.stream(attempt)).await,
         (false, false) if own => answer.whole(attempt).await,
         (true, false) if !format.is_convertible() => answer.whole(attempt).await,
         // An answer of another form than was asked for, or of another dialect: rare and large.
@@ -76,26 +76,22 @@ pub(super) async fn commit(
 struct Held<'a> {
     app: &'a Arc<App>,
     call: &'a Call,
-    head: hyper::http::response::Parts,
-    body: UpstreamBody,
+    accepted: Box<Accepted>,
     first: Bytes,
-    patience: Patience,
     /// The upstream speaks the client's dialect.
     own: bool,
-    format: crate::dialect::Dialect,
-    asked: Option<Asked>,
 }
 
 impl Held<'_> {
     /// A stream: held while it has shown nothing that a client would miss.
-    async fn stream(mut self, attempt: Attempt) -> Result<Response, Failure> {
-        let mut observer = StreamObserver::new(self.format);
+    async fn stream(mut self, attempt: Box<Attempt>) -> Result<Response, Failure> {
+        let mut observer = StreamObserver::new(self.accepted.format);
         let mut held = std::mem::take(&mut self.first);
         observer.feed(&held);
         let hold_until = Instant::now() + MAX_HOLD;
         while withheld(&observer, &attempt) && held.len() < MAX_HELD {
-            let more = next(&mut self.body, &self.patience);
-            let Ok(more) = tokio::time::timeout_at(hold_until, more).await else { break };
+            let more = tokio::time::timeout_at(hold_until, self.accepted.next()).await;
+            let Ok(more) = more else { break };
             let more = match more {
                 Ok(more) => more,
                 Err(failure) => return Err(give_up(attempt, failure)),
@@ -123,26 +119,27 @@ impl Held<'_> {
         }
         let dialect = self.call.face.dialect;
         let mut response = Response::new(ResponseBody::empty());
-        headers::downstream(&self.head.headers, response.headers_mut());
+        headers::downstream(&self.accepted.head.headers, response.headers_mut());
         headers::event_stream(response.headers_mut());
         headers::request_id(dialect, self.call.face.id, response.headers_mut());
         let converter = (!self.own).then(|| {
             let asked = Arc::new(self.asked());
-            Box::new(StreamConverter::new(self.format, dialect, asked))
+            Box::new(StreamConverter::new(self.accepted.format, dialect, asked))
         });
-        let relay = Relay::new(dialect, converter, self.body, held, observer, attempt, self.patience.idle);
+        let Accepted { body, patience, .. } = *self.accepted;
+        let relay = Relay::new(dialect, converter, body, held, observer, attempt, patience.idle);
         *response.body_mut() = ResponseBody::stream(relay);
         Ok(response)
     }
 
     /// A complete answer in the client's dialect: read, judged, handed on as it came.
-    async fn whole(mut self, mut attempt: Attempt) -> Result<Response, Failure> {
+    async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Response, Failure> {
         let length = self.length();
         let mut reply = self.response();
-        *reply.status_mut() = self.head.status;
+        *reply.status_mut() = self.accepted.head.status;
         let json = HeaderValue::from_static("application/json");
         let content_type =
-            self.head.headers.get(header::CONTENT_TYPE).filter(|value| is_json(value)).cloned();
+            self.accepted.head.headers.get(header::CONTENT_TYPE).filter(|value| is_json(value)).cloned();
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
 
         let (held, complete) = match self.hold(length, MAX_JUDGED).await {
@@ -153,11 +150,12 @@ impl Held<'_> {
             if let Err(fault) = judge::beginning(&held) {
                 return Err(give_up(attempt, Failure::judged(fault.message())));
             }
-            let long = LongReply::new(self.format, self.body, held, length, attempt, self.patience.idle);
+            let Accepted { body, patience, format, .. } = *self.accepted;
+            let long = LongReply::new(format, body, held, length, attempt, patience.idle);
             *reply.body_mut() = ResponseBody::stream(long);
             return Ok(reply);
         }
-        match judge::reply(self.format, &held, &self.app.settings.load().judge) {
+        match judge::reply(self.accepted.format, &held, &self.app.settings.load().judge) {
             Ok(usage) => {
                 self.app.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
@@ -169,7 +167,7 @@ impl Held<'_> {
     }
 
     /// An answer that changes its form, its dialect, or both, on its way to the client.
-    async fn converted(mut self, streams: bool, mut attempt: Attempt) -> Result<Response, Failure> {
+    async fn converted(mut self, streams: bool, mut attempt: Box<Attempt>) -> Result<Response, Failure> {
         let length = self.length();
         let (held, complete) = match self.hold(length, MAX_CONVERTED).await {
             Ok(held) => held,
@@ -197,7 +195,7 @@ impl Held<'_> {
     }
 
     fn convert(&self, streams: bool, held: &Bytes) -> Result<(Bytes, Option<Usage>), Fault> {
-        let (from, to) = (self.format, self.call.face.dialect);
+        let (from, to) = (self.accepted.format, self.call.face.dialect);
         let rules = &self.app.settings.load().judge;
         if streams {
             if !from.is_convertible() {
@@ -218,7 +216,7 @@ impl Held<'_> {
     /// What the answer's writer must know of the request.
     fn asked(&self) -> Asked {
         let call = self.call;
-        let mut asked = self.asked.clone().unwrap_or_else(|| {
+        let mut asked = self.accepted.asked.clone().unwrap_or_else(|| {
             convert::asked_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
         });
         asked.now = u64::try_from(now_ms() / 1000).unwrap_or_default();
@@ -229,14 +227,14 @@ impl Held<'_> {
     /// A response with the headers that any answer has.
     fn response(&self) -> Response {
         let mut response = Response::new(ResponseBody::empty());
-        headers::downstream(&self.head.headers, response.headers_mut());
+        headers::downstream(&self.accepted.head.headers, response.headers_mut());
         headers::request_id(self.call.face.dialect, self.call.face.id, response.headers_mut());
         response
     }
 
     /// The length of the whole answer, when the upstream gave it.
     fn length(&self) -> Option<u64> {
-        http_body::Body::size_hint(&self.body).exact().map(|rest| rest + self.first.len() as u64)
+        http_body::Body::size_hint(&self.accepted.body).exact().map(|rest| rest + self.first.len() as u64)
     }
 
     /// The answer, or as much of it as `limit` allows, and whether that is all. One chunk is the usual
@@ -246,13 +244,13 @@ impl Held<'_> {
         if length.is_some_and(|length| length > limit as u64) {
             return Ok((first, false));
         }
-        let Some(second) = next(&mut self.body, &self.patience).await? else { return Ok((first, true)) };
+        let Some(second) = self.accepted.next().await? else { return Ok((first, true)) };
         let begun = first.len() + second.len();
         let mut buffer = BytesMut::with_capacity(length.map_or(2 * begun, |length| length as usize));
         buffer.extend_from_slice(&first);
         buffer.extend_from_slice(&second);
         while buffer.len() <= limit {
-            match next(&mut self.body, &self.patience).await? {
+            match self.accepted.next().await? {
                 Some(more) => buffer.extend_from_slice(&more),
                 None => return Ok((buffer.freeze(), true)),
             }
@@ -286,18 +284,10 @@ fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
 }
 
 /// Settles a failed attempt.
-pub(super) fn give_up(mut attempt: Attempt, failure: Failure) -> Failure {
+pub(super) fn give_up(mut attempt: Box<Attempt>, failure: Failure) -> Failure {
     let failure = failure.without(attempt.credential());
     attempt.fail(&failure);
     failure
-}
-
-async fn next(body: &mut UpstreamBody, patience: &Patience) -> Result<Option<Bytes>, Failure> {
-    match patience.wait(patience.idle, body.data()).await? {
-        None => Ok(None),
-        Some(Ok(bytes)) => Ok(Some(bytes)),
-        Some(Err(error)) => Err(Failure::network(error.kind(), error.message())),
-    }
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {

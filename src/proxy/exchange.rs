@@ -9,14 +9,14 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::Method;
-use hyper::header::{self, HeaderMap};
+use hyper::header;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::App;
@@ -26,7 +26,7 @@ use crate::http::Response;
 use crate::limits::Lease;
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, Why, pool};
 use crate::time::now_ms;
-use crate::upstream::{ErrorKind, RequestBody, UpstreamBody};
+use crate::upstream::{ErrorKind, RequestBody, SendError, UpstreamBody};
 
 use super::attempt::Attempt;
 use super::call::Call;
@@ -34,7 +34,7 @@ use super::commit;
 use super::failure::Failure;
 use super::formats;
 use super::headers;
-use super::outgoing;
+use super::outgoing::{self, Outgoing};
 
 /// How much of an upstream's error body is read (proxy.md 17), and for how long.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -42,7 +42,8 @@ const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the head of an answer: a long completion sends nothing until it is done.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(900);
 
-/// An upstream's answer of which the status has been found good.
+/// An upstream's answer of which the status has been found good. Always boxed: it is handed on from
+/// step to step, and the future of every step would have room for it twice.
 pub(super) struct Accepted {
     pub(super) head: hyper::http::response::Parts,
     pub(super) body: UpstreamBody,
@@ -53,6 +54,17 @@ pub(super) struct Accepted {
     pub(super) asked: Option<Asked>,
 }
 
+impl Accepted {
+    /// The next bytes of the body; `None` at its end.
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        match self.patience.wait(self.patience.idle, pin!(self.body.data())).await? {
+            None => Ok(None),
+            Some(Ok(bytes)) => Ok(Some(bytes)),
+            Some(Err(error)) => Err(Failure::network(error.kind(), error.message())),
+        }
+    }
+}
+
 /// Waits bounded by the first-byte deadline when there is one, and by an idle limit always.
 pub(super) struct Patience {
     pub(super) first_byte: Option<(Instant, Duration)>,
@@ -61,8 +73,11 @@ pub(super) struct Patience {
 
 impl Patience {
     /// Waits for `what`. A timer is only made when it is not there yet: chunks mostly are.
-    pub(super) async fn wait<T>(&self, limit: Duration, what: impl Future<Output = T>) -> Result<T, Failure> {
-        let mut what = pin!(what);
+    async fn wait<T>(
+        &self,
+        limit: Duration,
+        mut what: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Failure> {
         let ready = poll_fn(|context| match what.as_mut().poll(context) {
             Poll::Ready(value) => Poll::Ready(Some(value)),
             Poll::Pending => Poll::Ready(None),
@@ -95,10 +110,11 @@ pub(super) async fn attempt(
 ) -> Result<Response, Failure> {
     let mut attempt = Attempt::begin(app, call, channel, model, why, number, lease);
     let sending = Sending { app, call, channel, model };
-    match sending.answer(&mut attempt).await {
-        Ok(accepted) => commit::commit(app, call, accepted, attempt).await,
-        Err(failure) => Err(commit::give_up(attempt, failure)),
-    }
+    let accepted = match sending.answer(&mut attempt).await {
+        Ok(accepted) => accepted,
+        Err(failure) => return Err(commit::give_up(attempt, failure)),
+    };
+    commit::commit(app, call, accepted, attempt).await
 }
 
 /// One call on its way to one channel.
@@ -112,7 +128,7 @@ struct Sending<'a> {
 
 impl Sending<'_> {
     /// Asks one address after the other until one gives a good status (routing.md 10.4).
-    async fn answer(&self, attempt: &mut Attempt) -> Result<Accepted, Failure> {
+    async fn answer(&self, attempt: &mut Attempt) -> Result<Box<Accepted>, Failure> {
         let site = &self.channel.account.site;
         if let Some(reason) = &site.misconfigured {
             return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
@@ -126,7 +142,7 @@ impl Sending<'_> {
             ));
         };
         let mut formats = VecDeque::from(self.formats());
-        let mut last = None;
+        let mut last: Option<Box<Failure>> = None;
         for endpoint in pool::order(&site.endpoints, now_ms()) {
             let live = &endpoint.live;
             let note = |dirty: bool| {
@@ -144,7 +160,7 @@ impl Sending<'_> {
                 Err(failure) if failure.rotates_address() => {
                     let now = now_ms();
                     note(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
-                    last = Some(failure);
+                    last = Some(Box::new(failure));
                 }
                 Err(failure) => {
                     note(live.record_other_failure(now_ms(), &failure.text));
@@ -152,7 +168,10 @@ impl Sending<'_> {
                 }
             }
         }
-        Err(last.unwrap_or_else(|| Failure::local(format!("site {} has no address", site.name))))
+        Err(match last {
+            Some(failure) => *failure,
+            None => Failure::local(format!("site {} has no address", site.name)),
+        })
     }
 
     /// The dialects to ask in, in order, as far as the site is known.
@@ -175,40 +194,39 @@ impl Sending<'_> {
         (credential, values): (&Credential, &CredentialHeaders),
         formats: &mut VecDeque<Dialect>,
         attempt: &mut Attempt,
-    ) -> Result<Accepted, Failure> {
+    ) -> Result<Box<Accepted>, Failure> {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let mut queue = formats.clone();
-        let mut refusal: Option<Failure> = None;
-        let mut cause: Option<Failure> = None;
+        let mut refusal: Option<Box<Failure>> = None;
+        let mut cause: Option<Box<Failure>> = None;
         while let Some(format) = queue.pop_front() {
             let outgoing = match outgoing::prepare(self.call, site.platform, format, self.model) {
                 Ok(outgoing) => outgoing,
                 Err(unfit @ Unfit::Unsupported { .. }) => {
                     formats.retain(|own| *own != format);
-                    refusal.get_or_insert(Failure::unfit(unfit));
+                    refusal.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
                     continue;
                 }
                 Err(unfit) => return Err(Failure::unfit(unfit)),
             };
             let path = formats::path(site.platform, format);
             attempt.via(path);
-            let stream = outgoing.stream;
-            let headers = headers::upstream(client, format, stream, site, values, &self.call.headers);
+            let (request, asked) = self.request(endpoint, (path, format), values, outgoing);
             let patience = self.patience();
-            let sent = self.send(endpoint, (path, format), headers, outgoing.pieces, &patience).await;
-            let failure = match sent {
+            let sending = self.app.client.send(&endpoint.base.origin, request);
+            let failure = match answered(pin!(sending), path, &patience).await {
                 Ok((head, body)) => {
                     if refusal.is_some() {
                         self.app.formats.succeeded(site.id, client, &self.call.model, format, now_ms());
                     }
-                    return Ok(Accepted { head, body, patience, format, asked: outgoing.asked });
+                    return Ok(Box::new(Accepted { head, body, patience, format, asked }));
                 }
                 Err(failure) => failure.without(Some(credential.secret())),
             };
             let failure = if format == client { failure } else { failure.in_other_words() };
             let downgrade = if formats.len() > 1 { formats::downgrade(&failure) } else { None };
             let Some(downgrade) = downgrade else {
-                return Err(cause.unwrap_or(failure));
+                return Err(cause.map_or(failure, |cause| *cause));
             };
             if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {
                 queue.make_contiguous()[..=wanted].rotate_right(1);
@@ -217,13 +235,13 @@ impl Sending<'_> {
                 formats.retain(|own| *own != format);
                 let refused = (format, downgrade.to);
                 self.app.formats.refused(site.id, client, &self.call.model, refused, now_ms());
-                refusal.get_or_insert(failure);
+                refusal.get_or_insert_with(|| Box::new(failure));
             } else {
-                cause.get_or_insert(failure);
+                cause.get_or_insert_with(|| Box::new(failure));
             }
         }
         let nothing = || Failure::local(format!("site {} takes none of the dialects", site.name));
-        Err(cause.or(refusal).unwrap_or_else(nothing))
+        Err(cause.or(refusal).map_or_else(nothing, |failure| *failure))
     }
 
     fn patience(&self) -> Patience {
@@ -234,39 +252,50 @@ impl Sending<'_> {
         }
     }
 
-    /// One request to one address. A status outside 2xx is a failure that has been read.
-    async fn send(
+    /// The request as it goes to one address, and what the answer's writer must know of it.
+    fn request(
         &self,
         endpoint: &Endpoint,
         (path, format): (&'static str, Dialect),
-        headers: HeaderMap,
-        pieces: [Bytes; 3],
-        patience: &Patience,
-    ) -> Result<(hyper::http::response::Parts, UpstreamBody), Failure> {
+        credential: &CredentialHeaders,
+        outgoing: Outgoing,
+    ) -> (hyper::Request<RequestBody>, Option<Asked>) {
+        let (site, client) = (&self.channel.account.site, self.call.face.dialect);
+        let Outgoing { pieces, stream, asked } = outgoing;
         let mut request = hyper::Request::new(RequestBody::from(pieces));
         *request.method_mut() = Method::POST;
-        *request.headers_mut() = headers;
+        *request.headers_mut() =
+            headers::upstream(client, format, stream, site, credential, &self.call.headers);
         request.headers_mut().insert(header::HOST, endpoint.base.authority.clone());
         // The query belongs to the dialect the client speaks.
-        let query = if format == self.call.face.dialect { self.call.query.as_str() } else { "" };
+        let query = if format == client { self.call.query.as_str() } else { "" };
         let target = match query {
             "" => endpoint.base.join(path),
             query => endpoint.base.join(&format!("{path}{query}")),
         };
         *request.uri_mut() = hyper::Uri::from(target);
-        let response = patience
-            .wait(HEAD_TIMEOUT, self.app.client.send(&endpoint.base.origin, request))
-            .await?
-            .map_err(|error| Failure::network(error.kind(), error.message()))?;
-        let (head, body) = response.into_parts();
-        if head.status.is_success() {
-            return Ok((head, body));
-        }
-        let status = head.status.as_u16();
-        let (body, complete) = Box::pin(read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT)).await;
-        let retry_after = head.headers.get(header::RETRY_AFTER).cloned();
-        Err(Failure::status(status, path, retry_after, body, complete, now_ms()))
+        (request, asked)
     }
+}
+
+/// What one request to one address gives. A status outside 2xx is a failure that has been read.
+async fn answered(
+    sending: Pin<&mut impl Future<Output = Result<hyper::Response<UpstreamBody>, SendError>>>,
+    path: &'static str,
+    patience: &Patience,
+) -> Result<(hyper::http::response::Parts, UpstreamBody), Failure> {
+    let response = patience
+        .wait(HEAD_TIMEOUT, sending)
+        .await?
+        .map_err(|error| Failure::network(error.kind(), error.message()))?;
+    let (head, body) = response.into_parts();
+    if head.status.is_success() {
+        return Ok((head, body));
+    }
+    let status = head.status.as_u16();
+    let (body, complete) = Box::pin(read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT)).await;
+    let retry_after = head.headers.get(header::RETRY_AFTER).cloned();
+    Err(Failure::status(status, path, retry_after, body, complete, now_ms()))
 }
 
 /// At most `limit` bytes of a body, and whether that was all of it.

@@ -25,7 +25,7 @@ pub(super) struct LongReply {
     tail: BytesMut,
     /// Exact when the upstream gave a length.
     length: Option<u64>,
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     last_data: Instant,
@@ -38,7 +38,7 @@ impl LongReply {
         upstream: UpstreamBody,
         held: Bytes,
         length: Option<u64>,
-        attempt: Attempt,
+        attempt: Box<Attempt>,
         idle: Duration,
     ) -> Self {
         Self {

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::app::App;
-use crate::dialect::{Dialect, envelope};
+use crate::dialect::Dialect;
 use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::Barred;
@@ -18,7 +18,7 @@ use crate::routing::{Ask, Channel, Selection, Why, select};
 use crate::time::now_ms;
 
 use super::auth::{Caller, Refused};
-use super::call::{Call, forwarded_query};
+use super::call::Call;
 use super::exchange;
 use super::failure::Failure;
 use super::formats::is_served;
@@ -36,33 +36,29 @@ pub(super) async fn serve(app: Arc<App>, dialect: Dialect, mut request: Request,
         Err(error) => return face.body_error(&error),
     };
     app.metrics.received_bytes.add(body.len() as u64);
-    let envelope = match envelope::skim(dialect, &body) {
-        Ok(envelope) => envelope,
+    let call = match Call::read(face, request, body, caller) {
+        Ok(call) => call,
         Err(error) => return face.refuse(400, &error.message, None, error.field),
     };
-    if let Err(refusal) = admit(&app, face, &envelope.model, &caller).await {
+    if let Err(refusal) = admit(&app, &call).await {
         return refusal;
     }
-    let key_id = caller.key_id();
-    let model = Arc::from(envelope.model.as_str());
-    let query = forwarded_query(request.query.raw());
-    let call = Call { face, envelope, model, body, headers: request.headers, query, caller, key_id };
     route(&app, &call).await
 }
 
 /// May this caller ask for this model, and ask once more at all (routing.md 13)? If so the call counts.
-async fn admit(app: &Arc<App>, face: Face, model: &str, caller: &Caller) -> Result<(), Response> {
-    let Some(key) = &caller.key else { return Ok(()) };
-    if !app.snapshot.load().permits(model, &key.policy) {
-        let message = format!("Model {model} is not allowed for this key");
-        return Err(face.refuse(403, &message, None, Some("model")));
+async fn admit(app: &Arc<App>, call: &Call) -> Result<(), Response> {
+    let Some(key) = &call.caller.key else { return Ok(()) };
+    if !app.snapshot.load().permits(&call.model, &key.policy) {
+        let message = format!("Model {} is not allowed for this key", call.model);
+        return Err(call.face.refuse(403, &message, None, Some("model")));
     }
     quota::count(app, key).await.map_err(|not_counted| match not_counted {
         NotCounted::OverLimit => {
             let refused = Refused::Barred(Barred::OverRequests);
-            face.refuse(refused.status(), refused.message(), Some(refused.code()), None)
+            call.face.refuse(refused.status(), refused.message(), Some(refused.code()), None)
         }
-        NotCounted::Unavailable => face.refuse(503, "The request could not be counted", None, None),
+        NotCounted::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
     })
 }
 
@@ -74,7 +70,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         Box::pin(model_refresh::refresh_for_unknown_model(app)).await;
     }
     let mut tried = Vec::new();
-    let mut last: Option<Failure> = None;
+    let mut last: Option<Box<Failure>> = None;
     for number in 0..app.config.proxy.max_channel_attempts {
         let (channel, model, why, lease) = match pick(app, call, &tried).await {
             Picked::Channel(channel, model, why, lease) => (channel, model, why, lease),
@@ -89,7 +85,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         tried.push(channel.id);
         match exchange::attempt(app, call, &channel, &model, why, number, lease).await {
             Ok(response) => return response,
-            Err(failure) if failure.may_retry() => last = Some(failure),
+            Err(failure) if failure.may_retry() => last = Some(Box::new(failure)),
             Err(failure) => return failure.into_response(call.face),
         }
     }
@@ -133,13 +129,16 @@ async fn pick(app: &Arc<App>, call: &Call, tried: &[i64]) -> Picked {
     }
     match choose(app, call, tried, &|_| true) {
         Chosen::Nothing(earliest_cooldown) => Picked::Nothing(earliest_cooldown),
-        Chosen::Channel(channel, model, why) => match app.leases.lease(channel.account.site.id).await {
-            Ok(lease) => Picked::Channel(channel, model, why, lease),
-            Err(refused) => {
-                log::debug!("site {} is full: {refused:?}", channel.account.site.name);
-                Picked::Saturated
+        // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
+        Chosen::Channel(channel, model, why) => {
+            match Box::pin(app.leases.lease(channel.account.site.id)).await {
+                Ok(lease) => Picked::Channel(channel, model, why, lease),
+                Err(refused) => {
+                    log::debug!("site {} is full: {refused:?}", channel.account.site.name);
+                    Picked::Saturated
+                }
             }
-        },
+        }
     }
 }
 

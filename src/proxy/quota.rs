@@ -25,7 +25,9 @@ pub(super) enum NotCounted {
 pub(super) async fn count(app: &Arc<App>, key: &Key) -> Result<(), NotCounted> {
     match key.max_requests {
         None => key.live.count(),
-        Some(max) => take(app, &key.live, max).await?,
+        Some(max) if key.live.take() => top_up(app, &key.live, max),
+        // Boxed, because it is rare and large.
+        Some(max) => Box::pin(take(app, &key.live, max)).await?,
     }
     if key.live.record_use(now_ms()) {
         app.store.telemetry().dirty_key(key.live.clone(), false);
@@ -33,15 +35,17 @@ pub(super) async fn count(app: &Arc<App>, key: &Key) -> Result<(), NotCounted> {
     Ok(())
 }
 
-async fn take(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) -> Result<(), NotCounted> {
-    if live.take() {
-        if live.runs_low(max)
-            && let Ok(turn) = live.turn.clone().try_lock_owned()
-        {
-            drop(reserve(app, live, max, turn));
-        }
-        return Ok(());
+/// Reserves the next block before anybody has to wait for it.
+fn top_up(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) {
+    if live.runs_low(max)
+        && let Ok(turn) = live.turn.clone().try_lock_owned()
+    {
+        drop(reserve(app, live, max, turn));
     }
+}
+
+/// Waits until there is a request to spend, or none left.
+async fn take(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) -> Result<(), NotCounted> {
     loop {
         let turn = live.turn.clone().lock_owned().await;
         // Whoever had the turn before may have reserved enough for two.

@@ -47,7 +47,7 @@ pub(super) struct Relay {
     observer: StreamObserver,
     /// Where the upstream speaks another dialect than the client.
     converter: Option<Box<StreamConverter>>,
-    attempt: Attempt,
+    attempt: Box<Attempt>,
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     last_data: Instant,
@@ -63,7 +63,7 @@ impl Relay {
         upstream: UpstreamBody,
         held: Bytes,
         observer: StreamObserver,
-        attempt: Attempt,
+        attempt: Box<Attempt>,
         idle: Duration,
     ) -> Self {
         let stream = attempt.app().metrics.streams.enter();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -75,15 +75,23 @@ impl Client {
     /// A kept connection that turns out to be dead costs one more try on a new one. That needs no judgement when nothing
     /// was sent; it is also done when a connection that was idle for a while dies under the request without an answer,
     /// since then the upstream closed it before it saw the request.
-    pub async fn send<B>(
+    pub fn send<B>(
         &self,
         origin: &Arc<Origin>,
         request: Request<B>,
-    ) -> Result<Response<UpstreamBody>, SendError>
+    ) -> impl Future<Output = Result<Response<UpstreamBody>, SendError>>
     where
         B: Into<RequestBody>,
     {
-        let mut request = request.map(Into::into);
+        // Boxed here, before there is a future: it would have room for the request at every step.
+        self.send_boxed(origin, Box::new(request.map(Into::into)))
+    }
+
+    async fn send_boxed(
+        &self,
+        origin: &Arc<Origin>,
+        mut request: Box<Request<RequestBody>>,
+    ) -> Result<Response<UpstreamBody>, SendError> {
         prepare(origin, &mut request)?;
         let bodiless = *request.method() == Method::HEAD;
         while let Some(wire) = self.pool.checkout(origin) {
@@ -91,7 +99,7 @@ impl Client {
             let sent_at = Instant::now();
             match exchange(wire, request).await {
                 Ok((response, wire)) => return self.receive(origin, response, wire, bodiless),
-                Err(Failure::Unsent(unsent)) => request = *unsent,
+                Err(Failure::Unsent(unsent)) => request = unsent,
                 Err(Failure::Broken(error)) => match spare {
                     Some(spare) if error.kind() == ErrorKind::Closed && sent_at.elapsed() < DIES_WITHIN => {
                         request = spare;
@@ -171,19 +179,20 @@ enum Failure {
 /// Drives connection and response together until the head of the response is there.
 async fn exchange(
     mut wire: Box<Wire>,
-    request: Request<RequestBody>,
+    request: Box<Request<RequestBody>>,
 ) -> Result<(Response<Incoming>, Box<Wire>), Failure> {
     // The response is only ever made by the connection, which is driven right here: nobody else has to wake us for it.
     // `unconstrained` because tokio's budget would answer "not yet" to a response that is there.
-    let response = tokio::task::unconstrained(wire.sender.try_send_request(request));
-    let mut response = pin!(response);
+    // Boxed, because it has room for a request that comes back unsent.
+    let response = Box::pin(wire.sender.try_send_request(*request));
+    let mut response = tokio::task::unconstrained(response);
     let mut started = false;
     let result = poll_fn(|cx| {
         if !started || wire.has_news() {
             wire.drive();
             started = true;
         }
-        match response.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match Pin::new(&mut response).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
             Poll::Pending if wire.is_closed() => Poll::Ready(None),
             Poll::Pending => {
@@ -230,10 +239,10 @@ fn prepare(origin: &Origin, request: &mut Request<RequestBody>) -> Result<(), Se
     Ok(())
 }
 
-fn copy(request: &Request<RequestBody>) -> Option<Request<RequestBody>> {
+fn copy(request: &Request<RequestBody>) -> Option<Box<Request<RequestBody>>> {
     let mut copy = Request::new(request.body().try_clone()?);
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
-    Some(copy)
+    Some(Box::new(copy))
 }

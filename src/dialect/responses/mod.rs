@@ -1,63 +1,43 @@
 //! Responses (proxy-conversion.md 3, 5, 7, 8), to and from the canonical form.
+//!
+//! ```text
+//! request   request_read ─ items ┐          ┌ request_write
+//!                                ├ content, reasoning, tools
+//! answer    reply_read ──────────┤          ├ reply_write ─ answer
+//! stream    stream_read ─────────┘          └ stream_write ─ answer
+//! ```
+//!
+//! What belongs to this dialect without being a conversion stands beside it: [`validate`] refuses
+//! outputs without a call, [`without_own_ids`] takes our traces out of a body that passes through,
+//! [`echo`] collects what an answer repeats, [`merge_turn`] makes requests of a socket's frames.
 
-use bytes::Bytes;
+mod answer;
+mod content;
+mod echo;
+mod items;
+mod own_ids;
+mod reasoning;
+mod reply_read;
+mod reply_write;
+mod request_read;
+mod request_write;
+mod stream_read;
+mod stream_write;
+#[cfg(test)]
+mod tests;
+mod tools;
+mod turn;
+mod validate;
 
-use super::canonical::{Asked, Event, Reply, Request, Target, Unfit};
-use super::tree::Node;
-use super::upstream_error::UpstreamError;
+use own_ids::is_own_id;
 
-/// Reads a request body.
-pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
-    let _ = body;
-    Err(Unfit::unsupported("dialect"))
-}
-
-/// Writes a request body.
-pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
-    let _ = (request, target);
-    Err(Unfit::unsupported("dialect"))
-}
-
-/// Reads a complete answer; an answer that reports a failure is an error.
-pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
-    let _ = body;
-    Err(UpstreamError::default())
-}
-
-/// Writes a complete answer.
-pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
-    let _ = (reply, asked);
-    Bytes::new()
-}
-
-/// Reads a streamed answer, event by event.
-#[derive(Debug, Default)]
-pub struct StreamReader {}
-
-impl StreamReader {
-    /// Reads one SSE event: its name, which may be empty, and its data.
-    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
-        let _ = (name, data, each);
-    }
-
-    /// The upstream's body is over. Ends what may end without a last word.
-    pub fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
-        let _ = each;
-    }
-}
-
-/// Writes a streamed answer.
-#[derive(Debug)]
-pub struct StreamWriter {}
-
-impl StreamWriter {
-    pub fn new(asked: &Asked) -> Self {
-        let _ = asked;
-        Self {}
-    }
-
-    /// Appends to `out` the SSE events that say it.
-    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
-        let _ = (event, asked, out);
-    }
-}
+pub use echo::echo;
+pub use own_ids::without_own_ids;
+pub use reply_read::read_reply;
+pub use reply_write::write_reply;
+pub use request_read::read_request;
+pub use request_write::write_request;
+pub use stream_read::StreamReader;
+pub use stream_write::StreamWriter;
+pub use turn::{merge_turn, whole_turn};
+pub use validate::validate;

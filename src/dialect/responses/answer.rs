@@ -1,0 +1,244 @@
+//! The response object and its items, complete or in the making.
+//!
+//! The types of the clients' SDKs want every member, asked for or not: what the request said is
+//! repeated, the rest has the dialect's default.
+
+use crate::dialect::canonical::{Asked, CallKind, Stop};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::usage::Usage;
+use crate::dialect::writer::Writer;
+
+use super::reasoning;
+
+/// What every answer has, as it is when the request does not say.
+const DEFAULTS: [(&str, &str); 16] = [
+    ("background", "false"),
+    ("instructions", "null"),
+    ("max_output_tokens", "null"),
+    ("max_tool_calls", "null"),
+    ("metadata", "{}"),
+    ("parallel_tool_calls", "true"),
+    ("previous_response_id", "null"),
+    ("reasoning", r#"{"effort":null,"summary":null}"#),
+    ("store", "false"),
+    ("temperature", "1"),
+    ("text", r#"{"format":{"type":"text"}}"#),
+    ("tool_choice", r#""auto""#),
+    ("tools", "[]"),
+    ("top_p", "1"),
+    ("truncation", r#""disabled""#),
+    ("user", "null"),
+];
+/// Prefixes of the ids of other dialects.
+const FOREIGN_PREFIXES: [&str; 5] = ["msg_", "chatcmpl-", "chatcmpl_", "cmpl-", "gen-"];
+
+/// What an answer is called.
+#[derive(Clone, Debug)]
+pub(super) struct Head {
+    pub id: String,
+    pub model: Text<'static>,
+    /// Seconds since 1970.
+    pub created: u64,
+}
+
+impl Head {
+    pub(super) fn new(id: &Text<'_>, model: &Text<'_>, created: Option<u64>, asked: &Asked) -> Self {
+        Self {
+            id: response_id(id, asked),
+            model: model.borrowed().into_owned(),
+            created: created.unwrap_or(asked.now),
+        }
+    }
+
+    /// The members of a response object; `output` writes its items.
+    pub(super) fn put(
+        &self,
+        o: &mut Writer,
+        status: Status<'_>,
+        output: impl FnOnce(&mut Writer),
+        usage: Option<&Usage>,
+        asked: &Asked,
+    ) {
+        o.field("id", &self.id);
+        o.field("object", "response");
+        o.field("created_at", self.created);
+        o.field("status", status.word());
+        match status {
+            Status::Failed(error) => o.object_at("error", |o| put_error(o, error)),
+            _ => o.field("error", ()),
+        }
+        match status {
+            Status::Incomplete(reason) => {
+                o.object_at("incomplete_details", |o| o.field("reason", reason));
+            }
+            _ => o.field("incomplete_details", ()),
+        }
+        o.field("model", &self.model);
+        o.array("output", output);
+        let echoed = |name: &str| asked.echo.iter().find(|(key, _)| *key == name);
+        for (name, default) in DEFAULTS {
+            o.field(name, Json::checked(echoed(name).map_or(default, |(_, value)| value)));
+        }
+        for (name, value) in &asked.echo {
+            if !DEFAULTS.iter().any(|(known, _)| known == name) {
+                o.field(name, Json::checked(value));
+            }
+        }
+        match usage {
+            Some(usage) => o.object_at("usage", |o| put_usage(o, usage)),
+            None => o.field("usage", ()),
+        }
+    }
+}
+
+/// `resp_` and what makes the upstream's id its own.
+fn response_id(id: &Text<'_>, asked: &Asked) -> String {
+    let plain = id.decode();
+    if plain.starts_with("resp_") {
+        return plain.into_owned();
+    }
+    let bare = FOREIGN_PREFIXES.iter().find_map(|prefix| plain.strip_prefix(prefix)).unwrap_or(&plain);
+    let bare = if bare.is_empty() { asked.fallback_id.as_str() } else { bare };
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
+    "resp_".chars().chain(bare.chars().map(|letter| if fits(letter) { letter } else { '_' })).collect()
+}
+
+fn put_error(o: &mut Writer, error: &UpstreamError) {
+    o.field("code", error.code.as_deref().or(error.kind.as_deref()).unwrap_or("server_error"));
+    o.field("message", &error.message);
+}
+
+/// Both objects of details always come with their number: Codex reads them so.
+fn put_usage(o: &mut Writer, usage: &Usage) {
+    let (input, output) = (usage.prompt.unwrap_or(0), usage.completion.unwrap_or(0));
+    o.field("input_tokens", input);
+    o.object_at("input_tokens_details", |o| {
+        o.field("cached_tokens", usage.cache_read.unwrap_or(0));
+        o.field_if("cache_creation_tokens", usage.cache_creation.filter(|written| *written > 0));
+    });
+    o.field("output_tokens", output);
+    o.object_at("output_tokens_details", |o| {
+        o.field("reasoning_tokens", usage.reasoning.unwrap_or(0));
+    });
+    o.field("total_tokens", usage.total.unwrap_or(0).max(input.saturating_add(output)));
+}
+
+/// How far an answer is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Status<'e> {
+    InProgress,
+    Completed,
+    /// With the reason.
+    Incomplete(&'static str),
+    Failed(&'e UpstreamError),
+}
+
+impl Status<'_> {
+    pub(super) fn of(stop: &Stop<'_>) -> Self {
+        match stop {
+            Stop::OutputLimit | Stop::ContextFull => Self::Incomplete("max_output_tokens"),
+            Stop::Filtered => Self::Incomplete("content_filter"),
+            Stop::End | Stop::Sequence(_) | Stop::ToolCall | Stop::Paused => Self::Completed,
+        }
+    }
+
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+            Self::Incomplete(_) => "incomplete",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
+/// An item of the output.
+#[derive(Debug)]
+pub(super) enum Item<'t> {
+    Reasoning {
+        /// Its own, when it comes from an upstream of this dialect.
+        id: Option<Text<'t>>,
+        summary: Vec<Text<'t>>,
+        encrypted: Option<Text<'t>>,
+    },
+    Message(Vec<Said<'t>>),
+    Call {
+        call_id: Text<'t>,
+        name: Text<'t>,
+        kind: CallKind,
+        input: Text<'t>,
+    },
+}
+
+/// A part of a message.
+#[derive(Debug)]
+pub(super) struct Said<'t> {
+    pub refused: bool,
+    pub text: Text<'t>,
+}
+
+impl Item<'_> {
+    /// The id of the item at that place of the output. It is taken out again before an upstream of
+    /// this dialect sees it ([`without_own_ids`](super::without_own_ids)).
+    pub(super) fn id(&self, index: usize) -> String {
+        match self {
+            Self::Reasoning { id: Some(id), .. } => id.decode().into_owned(),
+            Self::Reasoning { .. } => format!("rs_sy{index}"),
+            Self::Message(_) => format!("msg_sy{index}"),
+            Self::Call { .. } => format!("fc_sy{index}"),
+        }
+    }
+
+    /// The item's members.
+    pub(super) fn put(&self, o: &mut Writer, index: usize, status: Status<'_>) {
+        o.field("id", self.id(index));
+        match self {
+            Self::Reasoning { summary, encrypted, .. } => {
+                o.field("type", "reasoning");
+                o.array("summary", |a| summary.iter().for_each(|text| reasoning::put_part(a, text)));
+                o.field_if("encrypted_content", encrypted.as_ref());
+            }
+            Self::Message(parts) => {
+                o.field("type", "message");
+                o.field("status", status.word());
+                o.field("role", "assistant");
+                o.array("content", |a| parts.iter().for_each(|part| a.object(|o| part.put(o))));
+            }
+            Self::Call { call_id, name, kind, input } => {
+                let (word, key) = match kind {
+                    CallKind::Function => ("function_call", "arguments"),
+                    CallKind::Custom => ("custom_tool_call", "input"),
+                };
+                o.field("type", word);
+                o.field("status", status.word());
+                o.field("call_id", call_id);
+                o.field("name", name);
+                o.field(key, input);
+            }
+        }
+    }
+}
+
+impl Said<'_> {
+    pub(super) fn put(&self, o: &mut Writer) {
+        if self.refused {
+            o.field("type", "refusal");
+            o.field("refusal", &self.text);
+        } else {
+            o.field("type", "output_text");
+            o.field("text", &self.text);
+            o.array("annotations", |_| {});
+            o.array("logprobs", |_| {});
+        }
+    }
+}
+
+/// The arguments of a function that takes none are an object all the same.
+pub(super) fn complete_input(kind: CallKind, input: &Text<'_>) -> Text<'static> {
+    if kind == CallKind::Function && input.is_empty() {
+        Text::plain("{}")
+    } else {
+        input.borrowed().into_owned()
+    }
+}

@@ -1,0 +1,167 @@
+//! The items of `input` as turns of a conversation.
+//!
+//! Items stand in a row; the canonical form has turns. Reasoning, a message and the calls that
+//! follow are one turn of the assistant, outputs of calls in a row are one turn of the user.
+
+use std::collections::HashSet;
+
+use super::content::{self, Place};
+use super::{reasoning, reply_read};
+use crate::dialect::canonical::{Call, CallKind, Part, Role, ToolResult, Turn, Unfit};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+
+/// What has been read so far.
+#[derive(Debug, Default)]
+pub(super) struct Items<'a> {
+    pub system: Vec<Text<'a>>,
+    pub turns: Vec<Turn<'a>>,
+    /// The ids of the calls so far.
+    called: HashSet<Text<'a>>,
+}
+
+impl<'a> Items<'a> {
+    /// Reads `input`: a text of the user, or a list of items.
+    pub(super) fn read(&mut self, input: &Node<'a>) -> Result<(), Unfit> {
+        if let Some(text) = input.text() {
+            self.say(Role::User, vec![Part::Text(text)]);
+            return Ok(());
+        }
+        if !input.is_array() {
+            return Err(Unfit::invalid("input", "must be a string or a list"));
+        }
+        input.items().iter().enumerate().try_for_each(|(index, item)| self.item(index, item))
+    }
+
+    fn item(&mut self, index: usize, item: &Node<'a>) -> Result<(), Unfit> {
+        if let Some(text) = item.text() {
+            self.say(Role::User, vec![Part::Text(text)]);
+            return Ok(());
+        }
+        if !item.is_object() {
+            return Err(Unfit::invalid(format!("input[{index}]"), "must be an object"));
+        }
+        match item.str_at("type").as_ref() {
+            "message" => self.message(index, item),
+            "" if item.get("role").is_some() => self.message(index, item),
+            "input_text" | "input_image" | "input_file" | "input_audio" => {
+                let block = content::read_block(item, || format!("input[{index}]"))?;
+                self.say(Role::User, vec![block]);
+                Ok(())
+            }
+            "reasoning" => {
+                let thoughts = reasoning::read(item);
+                if !thoughts.is_empty() {
+                    self.speak(thoughts.into_iter().map(Part::Thinking).collect());
+                }
+                Ok(())
+            }
+            "function_call" => {
+                self.call(index, item, CallKind::Function, "arguments");
+                Ok(())
+            }
+            "custom_tool_call" => {
+                self.call(index, item, CallKind::Custom, "input");
+                Ok(())
+            }
+            "function_call_output" => self.output(index, item, CallKind::Function),
+            "custom_tool_call_output" => self.output(index, item, CallKind::Custom),
+            // What it found is known to the model that searched, and cannot be told to another.
+            "web_search_call" => Ok(()),
+            "" => Err(Unfit::invalid(format!("input[{index}].type"), "is required")),
+            kind => {
+                let role = if kind.ends_with("_output") { Role::User } else { Role::Assistant };
+                let foreign = Part::Foreign(item.text_at("type").unwrap_or_default());
+                self.turn(role).parts.push(foreign);
+                Ok(())
+            }
+        }
+    }
+
+    fn message(&mut self, index: usize, item: &Node<'a>) -> Result<(), Unfit> {
+        let place = Place { item: index, member: "content" };
+        let parts = match item.get("content") {
+            Some(content) => content::read(content, place)?,
+            None => Vec::new(),
+        };
+        match item.str_at("role").as_ref() {
+            "user" | "" => self.say(Role::User, parts),
+            "assistant" => self.speak(parts),
+            "system" | "developer" => {
+                for part in parts {
+                    match part {
+                        Part::Text(text) => self.system.push(text),
+                        _ => return Err(Unfit::invalid(place.to_string(), "must be text")),
+                    }
+                }
+            }
+            _ => {
+                let problem = "must be user, assistant, system or developer";
+                return Err(Unfit::invalid(format!("input[{index}].role"), problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// A call without a name calls nothing, and is left out.
+    fn call(&mut self, index: usize, item: &Node<'a>, kind: CallKind, input: &str) {
+        let Some(name) = item.text_at("name").filter(|name| !name.is_blank()) else { return };
+        let id = call_id(item).unwrap_or_else(|| Text::of(&format!("call_{index}")));
+        self.called.insert(id.clone());
+        let input = reply_read::input(item, input);
+        self.turn(Role::Assistant).parts.push(Part::Call(Call { id, name, kind, input, signature: None }));
+    }
+
+    /// The output of a call that nobody made is left out: no other dialect takes it.
+    fn output(&mut self, index: usize, item: &Node<'a>, kind: CallKind) -> Result<(), Unfit> {
+        let Some(call_id) = call_id(item).filter(|id| self.called.contains(id)) else { return Ok(()) };
+        let place = Place { item: index, member: "output" };
+        let parts = match item.get("output") {
+            None => Vec::new(),
+            Some(output) if output.is_string() || output.is_array() => content::read(output, place)?,
+            // Some clients send the value instead of its text.
+            Some(output) => vec![Part::Text(Text::of(output.raw()))],
+        };
+        let result = Part::Result(ToolResult { call_id, kind, parts, is_error: false });
+        match self.turns.last_mut() {
+            Some(Turn { role: Role::User, parts }) if matches!(parts.last(), Some(Part::Result(_))) => {
+                parts.push(result);
+            }
+            _ => self.say(Role::User, vec![result]),
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, role: Role, parts: Vec<Part<'a>>) {
+        self.turns.push(Turn { role, parts });
+    }
+
+    /// What the assistant thought or said. It begins a turn, unless it follows thoughts, or calls:
+    /// those wait for their outputs, and their turn is not over.
+    fn speak(&mut self, parts: Vec<Part<'a>>) {
+        let goes_on = self.turns.last().is_some_and(|turn| {
+            turn.role == Role::Assistant
+                && !matches!(turn.parts.last(), Some(Part::Text(_) | Part::Refusal(_)))
+        });
+        if goes_on {
+            self.turn(Role::Assistant).parts.extend(parts);
+        } else {
+            self.say(Role::Assistant, parts);
+        }
+    }
+
+    /// The turn of that role, which is the last one or a new one.
+    fn turn(&mut self, role: Role) -> &mut Turn<'a> {
+        if self.turns.last().is_none_or(|turn| turn.role != role) {
+            self.say(role, Vec::new());
+        }
+        let last = self.turns.len() - 1;
+        &mut self.turns[last]
+    }
+}
+
+/// Old clients know the id of the item alone.
+pub(super) fn call_id<'a>(item: &Node<'a>) -> Option<Text<'a>> {
+    let given = |key: &str| item.text_at(key).filter(|id| !id.is_blank());
+    given("call_id").or_else(|| given("id"))
+}

@@ -1,0 +1,58 @@
+//! What an answer of ours leaves in a conversation, taken out again before an upstream of this very
+//! dialect sees it (proxy-conversion.md 3.4).
+//!
+//! Answers that were converted have items with ids of our own, which the upstream would look up, and
+//! reasoning with another provider's proof, which it would refuse.
+
+use bytes::Bytes;
+
+use crate::dialect::literal::Text;
+use crate::dialect::signature;
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// How the ids of items begin that we made; the place in the output follows.
+const PREFIXES: [&str; 3] = ["msg_sy", "rs_sy", "fc_sy"];
+
+/// Whether an item's id is one of ours.
+pub(super) fn is_own_id(id: &Text<'_>) -> bool {
+    let number = PREFIXES.iter().find_map(|prefix| id.literal().strip_prefix(prefix));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The body without our ids and without the reasoning of other providers; `None` when there is
+/// neither. Every other byte stays as it was written.
+pub fn without_own_ids(body: &Node<'_>) -> Option<Bytes> {
+    let input = body.get("input")?;
+    let items = input.items();
+    if !items.iter().any(|item| has_own_id(item) || is_foreign(item)) {
+        return None;
+    }
+    let mut list = Writer::with_capacity(input.raw().len());
+    list.list(|list| {
+        for item in items.iter().filter(|item| !is_foreign(item)) {
+            if !has_own_id(item) {
+                list.item(item.json());
+                continue;
+            }
+            list.object(|o| {
+                let kept = item.members().iter().filter(|(key, _)| key != "id");
+                kept.for_each(|(key, value)| o.field(key, value.json()));
+            });
+        }
+    });
+    // Both are slices of one text.
+    let start = input.raw().as_ptr() as usize - body.raw().as_ptr() as usize;
+    let (before, rest) = body.raw().split_at_checked(start)?;
+    Some(Bytes::from([before, list.as_str(), rest.get(input.raw().len()..)?].concat()))
+}
+
+fn has_own_id(item: &Node<'_>) -> bool {
+    // A reference is nothing but its id.
+    item.text_at("id").is_some_and(|id| is_own_id(&id)) && item.str_at("type") != "item_reference"
+}
+
+fn is_foreign(item: &Node<'_>) -> bool {
+    item.str_at("type") == "reasoning"
+        && item.text_at("encrypted_content").is_some_and(|proof| signature::untag(&proof).is_some())
+}

@@ -1,0 +1,111 @@
+//! Reads a complete answer (proxy-conversion.md 7).
+
+use serde_json::Value;
+
+use super::{content, items, reasoning};
+use crate::dialect::Dialect;
+use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, Stop};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::{UpstreamError, is_error};
+use crate::dialect::usage::{self, Usage};
+
+/// Reads a complete answer; an answer that reports a failure is an error.
+pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
+    if let Some(failure) = failure(body) {
+        return Err(failure);
+    }
+    let output = body.get("output");
+    if output.is_none() && body.get("output_text").is_none() {
+        return Err(UpstreamError::new("Upstream's answer has no output"));
+    }
+    let mut parts = Vec::new();
+    for (index, item) in output.map_or(&[][..], Node::items).iter().enumerate() {
+        match item.str_at("type").as_ref() {
+            "message" => parts.extend(item.get("content").map(said).unwrap_or_default()),
+            "reasoning" => parts.extend(reasoning::read(item).into_iter().map(Part::Thinking)),
+            "function_call" => parts.extend(call(index, item, CallKind::Function)),
+            "custom_tool_call" => parts.extend(call(index, item, CallKind::Custom)),
+            // What ran at the upstream has no name in the other dialects.
+            _ => {}
+        }
+    }
+    if parts.is_empty()
+        && let Some(text) = body.text_at("output_text").filter(|text| !text.is_empty())
+    {
+        parts.push(Part::Text(text));
+    }
+    let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
+    Ok(Reply {
+        id: body.text_at("id").unwrap_or_default(),
+        model: body.text_at("model").unwrap_or_default(),
+        created: body.u64_at("created_at"),
+        candidates: vec![Candidate { parts, stop: stop(body, called) }],
+        usage: usage(body),
+    })
+}
+
+/// The failure that a response object reports. Beside an output, an error counts only when the
+/// response says itself that it failed.
+pub(super) fn failure(response: &Node<'_>) -> Option<UpstreamError> {
+    let failed = response.str_at("status") == "failed";
+    let error = response.get("error").and_then(|error| serde_json::from_str::<Value>(error.raw()).ok());
+    match error.filter(is_error) {
+        Some(error) if failed || response.get("output").is_none() => {
+            UpstreamError::of_json(&error).or_else(|| Some(unnamed()))
+        }
+        _ => failed.then(unnamed),
+    }
+}
+
+pub(super) fn unnamed() -> UpstreamError {
+    UpstreamError::new("Upstream reported that the response failed")
+}
+
+/// What a message says; parts of other kinds are left out.
+fn said<'a>(content: &Node<'a>) -> Vec<Part<'a>> {
+    let blocks = if content.is_array() { content.items() } else { std::slice::from_ref(content) };
+    let read = blocks.iter().filter_map(|block| content::read_block(block, String::new).ok());
+    read.filter(|part| matches!(part, Part::Text(_) | Part::Refusal(_))).collect()
+}
+
+fn call<'a>(index: usize, item: &Node<'a>, kind: CallKind) -> Option<Part<'a>> {
+    let name = item.text_at("name").filter(|name| !name.is_blank())?;
+    let id = items::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{index}")));
+    let input = input(item, if kind == CallKind::Custom { "input" } else { "arguments" });
+    Some(Part::Call(Call { id, name, kind, input, signature: None }))
+}
+
+/// The input of a call: its text, or the text of an object that should have been one.
+pub(super) fn input<'a>(item: &Node<'a>, key: &str) -> Text<'a> {
+    match item.get(key) {
+        Some(input) => input.text().unwrap_or_else(|| Text::of(&input.json().compact())),
+        None => Text::EMPTY,
+    }
+}
+
+/// Why it stopped (proxy-conversion.md 7.2). Limits and filters count before calls.
+pub(super) fn stop(response: &Node<'_>, called: bool) -> Stop<'static> {
+    let status = response.str_at("status");
+    let reason = response.path(&["incomplete_details", "reason"]).and_then(Node::str).unwrap_or_default();
+    match (status.as_ref(), reason.as_ref()) {
+        (_, reason) if reason.contains("filter") => Stop::Filtered,
+        (_, reason) if reason.contains("max") => Stop::OutputLimit,
+        ("incomplete", _) => Stop::OutputLimit,
+        _ if called => Stop::ToolCall,
+        _ => Stop::End,
+    }
+}
+
+/// The usage of a response object, counted as the canonical form wants it.
+pub(super) fn usage(response: &Node<'_>) -> Option<Usage> {
+    let mut usage = usage::of_text(Dialect::Responses, response.get("usage")?.raw())?;
+    if usage.prompt_includes_cache == Some(false) {
+        // A site that counts as messages does.
+        let cached = usage.cache_read.unwrap_or(0).saturating_add(usage.cache_creation.unwrap_or(0));
+        usage.prompt = usage.prompt.map(|prompt| prompt.saturating_add(cached));
+        usage.total = usage.total.map(|total| total.saturating_add(cached));
+    }
+    usage.prompt_includes_cache = Some(true);
+    Some(usage)
+}

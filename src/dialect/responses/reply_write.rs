@@ -1,0 +1,73 @@
+//! Writes a complete answer (proxy-conversion.md 7).
+
+use bytes::Bytes;
+
+use super::answer::{Head, Item, Said, Status, complete_input};
+use super::reasoning;
+use crate::dialect::canonical::{Asked, Candidate, Part, Reply, Thinking};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+use crate::dialect::writer::Writer;
+
+/// Writes a complete answer. Of several candidates the first: this dialect has one.
+pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
+    let none = Candidate::default();
+    let candidate = reply.candidates.first().unwrap_or(&none);
+    let items = items(&candidate.parts);
+    let status = Status::of(&candidate.stop);
+    let head = Head::new(&reply.id, &reply.model, reply.created, asked);
+    let output = |list: &mut Writer| {
+        let last = items.len().saturating_sub(1);
+        for (index, item) in items.iter().enumerate() {
+            // Only the last one can have been cut off; a call that was is the client's to judge.
+            let cut = index == last && matches!(item, Item::Message(_));
+            list.object(|o| item.put(o, index, if cut { status } else { Status::Completed }));
+        }
+    };
+    let mut json = Writer::with_capacity(2048);
+    json.object(|o| head.put(o, status, output, reply.usage.as_ref(), asked));
+    json.into_bytes()
+}
+
+/// What was said in one breath is one message.
+fn items<'t>(parts: &'t [Part<'_>]) -> Vec<Item<'t>> {
+    let mut items: Vec<Item<'t>> = Vec::new();
+    for part in parts {
+        match part {
+            Part::Text(text) | Part::Refusal(text) if !text.is_empty() => {
+                let said = Said { refused: matches!(part, Part::Refusal(_)), text: text.borrowed() };
+                match items.last_mut() {
+                    Some(Item::Message(parts)) => parts.push(said),
+                    _ => items.push(Item::Message(vec![said])),
+                }
+            }
+            Part::Thinking(thinking) => items.extend(reasoning_item(thinking)),
+            Part::Call(call) if !call.name.is_empty() => {
+                let call_id = match call.id.is_empty() {
+                    true => Text::of(&format!("call_{}", items.len())),
+                    false => call.id.borrowed(),
+                };
+                let input = complete_input(call.kind, &call.input);
+                items.push(Item::Call { call_id, name: call.name.borrowed(), kind: call.kind, input });
+            }
+            _ => {}
+        }
+    }
+    items
+}
+
+fn reasoning_item<'t>(thinking: &'t Thinking<'_>) -> Option<Item<'t>> {
+    let signature = thinking.signature.as_ref();
+    let encrypted = signature.and_then(|proof| reasoning::encrypted_content(&thinking.text, proof));
+    let (id, summary) = match signature {
+        Some(Signature::OpenAi { id, summary, .. }) => {
+            (id.as_ref().map(Text::borrowed), summary.iter().map(Text::borrowed).collect())
+        }
+        _ => (None, Vec::new()),
+    };
+    let summary = match summary.is_empty() && !thinking.text.is_empty() {
+        true => vec![thinking.text.borrowed()],
+        false => summary,
+    };
+    (encrypted.is_some() || !summary.is_empty()).then_some(Item::Reasoning { id, summary, encrypted })
+}

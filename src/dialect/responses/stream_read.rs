@@ -1,0 +1,451 @@
+//! Reads a streamed answer (proxy-conversion.md 8, 9).
+//!
+//! ```text
+//! added ──▶ deltas ──▶ done ──▶ item done ──▶ terminal response
+//!              │         │          │                │
+//!              ▼         └──────────┴────────────────┘
+//!            told              told only where nothing was told before
+//! ```
+//!
+//! Everything is said up to four times. The first time counts; the later ones supply what upstreams
+//! that leave out events have not said yet. So each item remembers which of its parts were told.
+
+use super::reply_read::{self, input};
+use super::{items, reasoning};
+use crate::dialect::canonical::{CallKind, Event, PartKind};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::{UpstreamError, is_error};
+
+/// Reads a streamed answer, event by event.
+#[derive(Debug, Default)]
+pub struct StreamReader {
+    started: bool,
+    over: bool,
+    called: bool,
+    next_key: u32,
+    items: Vec<Item>,
+}
+
+type Each<'e> = &'e mut dyn FnMut(Event<'_>);
+
+/// An item of the output, as far as it was told.
+#[derive(Debug)]
+struct Item {
+    kind: Kind,
+    /// Its place in the output and its id, when the upstream says them.
+    index: Option<u64>,
+    id: Option<Text<'static>>,
+    done: bool,
+    /// It has been found again in the terminal response.
+    repeated: bool,
+    /// The open part.
+    key: Option<u32>,
+    /// Which of its parts is open, or was last.
+    at: u64,
+    /// The parts of which something was told.
+    told: Vec<u64>,
+    /// Reasoning is told by its summary or in its own words, whichever comes first.
+    raw: Option<bool>,
+    /// Input of a call whose name is not known yet.
+    held: Text<'static>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Message,
+    Reasoning,
+    Call(CallKind),
+    /// What ran at the upstream.
+    Other,
+}
+
+impl Kind {
+    fn of(item: &Node<'_>) -> Self {
+        match item.str_at("type").as_ref() {
+            "message" => Self::Message,
+            "reasoning" => Self::Reasoning,
+            "function_call" => Self::Call(CallKind::Function),
+            "custom_tool_call" => Self::Call(CallKind::Custom),
+            _ => Self::Other,
+        }
+    }
+}
+
+impl StreamReader {
+    /// Reads one SSE event: its name, which may be empty, and its data.
+    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
+        if self.over {
+            return;
+        }
+        let event = match Node::parse(data) {
+            Ok(event) => event,
+            Err(_) if name == b"error" => return self.fail(UpstreamError::of_json(&data.into()), each),
+            // `[DONE]` ends nothing here: the terminal event does.
+            Err(_) => return,
+        };
+        let kind = event.str_at("type");
+        let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
+        let kind = kind.strip_prefix("response.").unwrap_or(&kind);
+        let text = |key: &str| event.text_at(key).unwrap_or_default();
+        match kind {
+            "created" | "in_progress" | "queued" => self.start(&event, each),
+            "output_item.added" => self.added(&event, each),
+            "output_text.delta" => self.say(&event, false, text("delta"), each),
+            "refusal.delta" => self.say(&event, true, text("delta"), each),
+            "output_text.done" => self.say_rest(&event, false, text("text"), each),
+            "refusal.done" => self.say_rest(&event, true, text("refusal"), each),
+            "content_part.done" => self.part_done(&event, each),
+            "reasoning_summary_text.delta" => self.think(&event, false, text("delta"), each),
+            "reasoning_summary_text.done" => self.think_rest(&event, false, text("text"), each),
+            "reasoning_text.delta" => self.think(&event, true, text("delta"), each),
+            "reasoning_text.done" => self.think_rest(&event, true, text("text"), each),
+            "reasoning_summary_part.done" => {
+                let part = event.path(&["part", "text"]).and_then(Node::text).unwrap_or_default();
+                self.think_rest(&event, false, part, each);
+            }
+            "function_call_arguments.delta" => self.argue(&event, CallKind::Function, each),
+            "custom_tool_call_input.delta" => self.argue(&event, CallKind::Custom, each),
+            "function_call_arguments.done" => self.argue_rest(&event, CallKind::Function, each),
+            "custom_tool_call_input.done" => self.argue_rest(&event, CallKind::Custom, each),
+            "output_item.done" => {
+                if let Some(item) = event.get("item") {
+                    let at = self.item(&event, Kind::of(item));
+                    self.item_done(at, item, each);
+                }
+            }
+            "completed" | "incomplete" | "done" => self.end(&event, each),
+            "error" | "failed" | "cancelled" => self.fail(error_of(&event), each),
+            _ if name == b"error" || event.get("error").is_some_and(Node::is_object) => {
+                self.fail(error_of(&event), each);
+            }
+            _ => {}
+        }
+    }
+
+    /// The upstream's body is over. Without its terminal event the answer is not complete.
+    pub fn close(&mut self, _: &mut dyn FnMut(Event<'_>)) {}
+
+    // === the response ===
+
+    fn start(&mut self, event: &Node<'_>, each: Each<'_>) {
+        if self.started || self.next_key > 0 {
+            return;
+        }
+        let Some(response) = event.get("response") else { return };
+        self.started = true;
+        each(Event::Start {
+            id: response.text_at("id").unwrap_or_default(),
+            model: response.text_at("model").unwrap_or_default(),
+            created: response.u64_at("created_at"),
+        });
+    }
+
+    fn end(&mut self, event: &Node<'_>, each: Each<'_>) {
+        let Some(response) = event.get("response") else {
+            return self.finish(event, each);
+        };
+        if let Some(failure) = reply_read::failure(response) {
+            return self.fail(Some(failure), each);
+        }
+        self.start(event, each);
+        for (index, item) in response.items_at("output").iter().enumerate() {
+            let at = self.again(index as u64, item);
+            self.item_done(at, item, each);
+        }
+        if self.items.is_empty()
+            && let Some(text) = response.text_at("output_text")
+        {
+            self.say(event, false, text, each);
+        }
+        self.finish(response, each);
+    }
+
+    fn finish(&mut self, response: &Node<'_>, each: Each<'_>) {
+        for at in 0..self.items.len() {
+            self.shut(at, each);
+        }
+        self.over = true;
+        if let Some(usage) = reply_read::usage(response) {
+            each(Event::Usage(usage));
+        }
+        each(Event::Finish(reply_read::stop(response, self.called)));
+        each(Event::End);
+    }
+
+    fn fail(&mut self, error: Option<UpstreamError>, each: Each<'_>) {
+        self.over = true;
+        each(Event::Fail(error.unwrap_or_else(reply_read::unnamed)));
+    }
+
+    // === which item ===
+
+    fn added(&mut self, event: &Node<'_>, each: Each<'_>) {
+        let Some(item) = event.get("item") else { return };
+        let kind = Kind::of(item);
+        let at = self.push(event.u64_at("output_index"), item.text_at("id"), kind);
+        if matches!(kind, Kind::Call(_)) {
+            self.name(at, item, each);
+        }
+    }
+
+    fn push(&mut self, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
+        self.items.push(Item {
+            kind,
+            index,
+            id: id.map(Text::into_owned),
+            done: false,
+            repeated: false,
+            key: None,
+            at: 0,
+            told: Vec::new(),
+            raw: None,
+            held: Text::EMPTY,
+        });
+        self.items.len() - 1
+    }
+
+    /// The item an event speaks of: of its kind, at its place, or else of its id; the latest one
+    /// when it says neither. An upstream that leaves out the event that adds it adds it so.
+    fn item(&mut self, event: &Node<'_>, kind: Kind) -> usize {
+        let index = event.u64_at("output_index");
+        let id = event.text_at("item_id").or_else(|| event.get("item")?.text_at("id"));
+        let is_meant = |item: &Item| match (index, item.index, &id, &item.id) {
+            _ if item.kind != kind => false,
+            (Some(index), Some(own), ..) => index == own,
+            (_, _, Some(id), Some(own)) => id == own,
+            _ => true,
+        };
+        match self.items.iter().rposition(is_meant) {
+            Some(at) => at,
+            None => self.push(index, id, kind),
+        }
+    }
+
+    /// The item that the terminal response repeats: the one at its place, of its id, or the first
+    /// of its kind; a new one when there is none.
+    fn again(&mut self, index: u64, item: &Node<'_>) -> usize {
+        let kind = Kind::of(item);
+        let id = item.text_at("id");
+        let find = |is_meant: &dyn Fn(&Item) -> bool| {
+            self.items.iter().position(|own| own.kind == kind && !own.repeated && is_meant(own))
+        };
+        let found = find(&|own| own.index == Some(index))
+            .or_else(|| find(&|own| own.id.is_some() && own.id == id))
+            .or_else(|| find(&|_| true));
+        let at = found.unwrap_or_else(|| self.push(Some(index), id, kind));
+        self.items[at].repeated = true;
+        at
+    }
+
+    // === parts ===
+
+    /// The key of the item's open part; opens one when there is none. Texts and thoughts end where
+    /// another part begins, calls may stand open side by side.
+    fn open(&mut self, at: usize, part: PartKind<'_>, each: Each<'_>) -> u32 {
+        if let Some(key) = self.items[at].key {
+            return key;
+        }
+        for other in 0..self.items.len() {
+            if !matches!(self.items[other].kind, Kind::Call(_)) {
+                self.shut(other, each);
+            }
+        }
+        let key = self.next_key;
+        self.next_key += 1;
+        self.items[at].key = Some(key);
+        each(Event::PartStart { key, part });
+        key
+    }
+
+    /// Ends the item's open part.
+    fn shut(&mut self, at: usize, each: Each<'_>) {
+        if let Some(key) = self.items[at].key.take() {
+            each(Event::PartStop { key });
+        }
+    }
+
+    fn say(&mut self, event: &Node<'_>, refused: bool, text: Text<'_>, each: Each<'_>) {
+        let at = self.item(event, Kind::Message);
+        self.say_part(at, event.u64_at("content_index").unwrap_or(0), refused, text, each);
+    }
+
+    fn say_part(&mut self, at: usize, part: u64, refused: bool, text: Text<'_>, each: Each<'_>) {
+        if text.is_empty() || self.items[at].done {
+            return;
+        }
+        if self.items[at].at != part {
+            self.shut(at, each);
+        }
+        let kind = if refused { PartKind::Refusal } else { PartKind::Text };
+        let key = self.open(at, kind, each);
+        self.items[at].tell(part);
+        each(Event::Delta { key, text });
+    }
+
+    fn say_rest(&mut self, event: &Node<'_>, refused: bool, text: Text<'_>, each: Each<'_>) {
+        let at = self.item(event, Kind::Message);
+        let part = event.u64_at("content_index").unwrap_or(0);
+        self.say_rest_of(at, part, refused, text, each);
+    }
+
+    fn say_rest_of(&mut self, at: usize, part: u64, refused: bool, text: Text<'_>, each: Each<'_>) {
+        if !self.items[at].told.contains(&part) {
+            self.say_part(at, part, refused, text, each);
+        }
+        if self.items[at].at == part {
+            self.shut(at, each);
+        }
+    }
+
+    fn part_done(&mut self, event: &Node<'_>, each: Each<'_>) {
+        let Some(part) = event.get("part") else { return };
+        match part.str_at("type").as_ref() {
+            "refusal" => self.say_rest(event, true, part.text_at("refusal").unwrap_or_default(), each),
+            "reasoning_text" => self.think_rest(event, true, part.text_at("text").unwrap_or_default(), each),
+            _ => self.say_rest(event, false, part.text_at("text").unwrap_or_default(), each),
+        }
+    }
+
+    fn think(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
+        let at = self.item(event, Kind::Reasoning);
+        self.think_part(at, thought_index(event, raw), raw, text, each);
+    }
+
+    fn think_part(&mut self, at: usize, part: u64, raw: bool, text: Text<'_>, each: Each<'_>) {
+        let item = &mut self.items[at];
+        if text.is_empty() || item.done || *item.raw.get_or_insert(raw) != raw {
+            return;
+        }
+        let goes_on = item.key.is_some() && item.at != part;
+        let key = self.open(at, PartKind::Thinking, each);
+        self.items[at].tell(part);
+        if goes_on && !raw {
+            each(Event::Delta { key, text: Text::plain(reasoning::BETWEEN_PARTS) });
+        }
+        each(Event::Delta { key, text });
+    }
+
+    fn think_rest(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
+        let at = self.item(event, Kind::Reasoning);
+        let part = thought_index(event, raw);
+        if !self.items[at].told.contains(&part) {
+            self.think_part(at, part, raw, text, each);
+        }
+    }
+
+    // === calls ===
+
+    /// Begins a call as soon as its name is known.
+    fn name(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
+        let Kind::Call(kind) = self.items[at].kind else { return };
+        let Some(name) = item.text_at("name").filter(|name| !name.is_blank()) else { return };
+        if self.items[at].key.is_some() || self.items[at].done {
+            return;
+        }
+        let id = items::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{at}")));
+        self.called = true;
+        let key = self.open(at, PartKind::Call { id, name, kind }, each);
+        let held = std::mem::take(&mut self.items[at].held);
+        if !held.is_empty() {
+            each(Event::Delta { key, text: held });
+        }
+    }
+
+    fn argue(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
+        let at = self.item(event, Kind::Call(kind));
+        self.give(at, input(event, "delta"), each);
+    }
+
+    fn give(&mut self, at: usize, text: Text<'_>, each: Each<'_>) {
+        let item = &mut self.items[at];
+        if text.is_empty() || item.done {
+            return;
+        }
+        item.tell(0);
+        match item.key {
+            Some(key) => each(Event::Delta { key, text }),
+            None => item.held.push(&text),
+        }
+    }
+
+    fn argue_rest(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
+        let at = self.item(event, Kind::Call(kind));
+        self.give_rest(at, kind, event, each);
+    }
+
+    fn give_rest(&mut self, at: usize, kind: CallKind, from: &Node<'_>, each: Each<'_>) {
+        if self.items[at].told.is_empty() {
+            let key = if kind == CallKind::Custom { "input" } else { "arguments" };
+            self.give(at, input(from, key), each);
+        }
+    }
+
+    // === whole items ===
+
+    fn item_done(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
+        if self.items[at].done {
+            return;
+        }
+        match self.items[at].kind {
+            Kind::Message => {
+                let content = item.get("content");
+                if let Some(text) = content.and_then(Node::text) {
+                    self.say_rest_of(at, 0, false, text, each);
+                }
+                for (part, block) in content.map_or(&[][..], Node::items).iter().enumerate() {
+                    let refusal = block.text_at("refusal");
+                    let refused = refusal.is_some();
+                    let text = refusal.or_else(|| block.text_at("text")).unwrap_or_default();
+                    self.say_rest_of(at, part as u64, refused, text, each);
+                }
+            }
+            Kind::Reasoning => self.thought(at, item, each),
+            Kind::Call(kind) => {
+                self.name(at, item, each);
+                self.give_rest(at, kind, item, each);
+            }
+            Kind::Other => {}
+        }
+        self.shut(at, each);
+        self.items[at].done = true;
+    }
+
+    /// The parts of a thought that were not told yet, and its proof.
+    fn thought(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
+        for (raw, list) in [(false, "summary"), (true, "content")] {
+            for (part, block) in item.items_at(list).iter().enumerate() {
+                if !self.items[at].told.contains(&(part as u64)) {
+                    self.think_part(at, part as u64, raw, block.text_at("text").unwrap_or_default(), each);
+                }
+            }
+        }
+        let proofs = reasoning::read(item).into_iter().filter_map(|thinking| thinking.signature);
+        if let Some(signature) = proofs.into_iter().next() {
+            let key = self.open(at, PartKind::Thinking, each);
+            each(Event::Signature { key, signature });
+        }
+    }
+}
+
+impl Item {
+    fn tell(&mut self, part: u64) {
+        self.at = part;
+        if !self.told.contains(&part) {
+            self.told.push(part);
+        }
+    }
+}
+
+fn thought_index(event: &Node<'_>, raw: bool) -> u64 {
+    event.u64_at(if raw { "content_index" } else { "summary_index" }).unwrap_or(0)
+}
+
+/// The error in an event, which stands in its response, in itself, or is the event.
+fn error_of(event: &Node<'_>) -> Option<UpstreamError> {
+    let places = [event.path(&["response", "error"]), event.get("error"), Some(event)];
+    let last = if event.get("response").is_some() { 2 } else { 3 };
+    let values = places.into_iter().take(last).flatten();
+    let values = values.filter_map(|place| serde_json::from_str::<serde_json::Value>(place.raw()).ok());
+    UpstreamError::of_json(&values.into_iter().find(is_error)?)
+}

@@ -1,0 +1,354 @@
+//! Writes a streamed answer (proxy-conversion.md 8).
+//!
+//! The SDKs' stream helpers rebuild the response from its events and fail on any that is out of
+//! place: `created` comes first, an item is added before its parts and done after them, and the
+//! terminal event repeats everything. Texts are therefore kept until the end.
+
+use super::answer::{Head, Item, Said, Status, complete_input};
+use super::reasoning;
+use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::signature::Signature;
+use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::usage::Usage;
+use crate::dialect::writer::Writer;
+
+/// Writes a streamed answer.
+#[derive(Debug, Default)]
+pub struct StreamWriter {
+    /// Known when the upstream has said it.
+    head: Option<Head>,
+    begun: bool,
+    over: bool,
+    sequence: u64,
+    /// The finished items by their place; empty texts hold the places of open ones.
+    items: Vec<String>,
+    open: Vec<Open>,
+    usage: Option<Usage>,
+    stop: Stop<'static>,
+}
+
+/// An item in the making.
+#[derive(Debug)]
+struct Open {
+    /// The part that is open. A message between two parts has none.
+    key: Option<u32>,
+    index: usize,
+    id: String,
+    item: Item<'static>,
+    signature: Option<Signature<'static>>,
+}
+
+impl StreamWriter {
+    pub fn new(_: &Asked) -> Self {
+        Self::default()
+    }
+
+    /// Appends to `out` the SSE events that say it.
+    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+        if self.over {
+            return;
+        }
+        match event {
+            Event::Start { id, model, created } => {
+                self.head.get_or_insert_with(|| Head::new(id, model, *created, asked));
+            }
+            Event::PartStart { key, part } => {
+                self.begin(asked, out);
+                self.start(*key, part, out);
+            }
+            Event::Delta { key, text } if !text.is_empty() => self.delta(*key, text, out),
+            Event::Delta { .. } => {}
+            Event::Signature { key, signature } => {
+                if let Some(open) = self.open.iter_mut().find(|open| open.key == Some(*key)) {
+                    open.signature = Some(signature.clone().into_owned());
+                }
+            }
+            Event::PartStop { key } => self.stop_part(*key, out),
+            Event::Usage(usage) => match &mut self.usage {
+                Some(so_far) => so_far.merge(*usage),
+                None => self.usage = Some(*usage),
+            },
+            Event::Finish(stop) => {
+                self.begin(asked, out);
+                self.stop = stop.clone().into_owned();
+                self.close_all(out);
+            }
+            Event::End => {
+                self.begin(asked, out);
+                self.close_all(out);
+                let status = Status::of(&self.stop);
+                self.terminal(status, asked, out);
+            }
+            Event::Fail(error) => self.fail(error, asked, out),
+        }
+    }
+
+    // === the response ===
+
+    fn begin(&mut self, asked: &Asked, out: &mut String) {
+        if self.begun {
+            return;
+        }
+        self.begun = true;
+        for kind in ["created", "in_progress"] {
+            let head = self.head.get_or_insert_with(|| Head::new(&Text::EMPTY, &Text::EMPTY, None, asked));
+            emit(&mut self.sequence, out, kind, |o| {
+                o.object_at("response", |o| head.put(o, Status::InProgress, |_| {}, None, asked));
+            });
+        }
+    }
+
+    fn terminal(&mut self, status: Status<'_>, asked: &Asked, out: &mut String) {
+        self.over = true;
+        let Some(head) = &self.head else { return };
+        let (items, usage) = (&self.items, self.usage.as_ref());
+        let output = |list: &mut Writer| {
+            let finished = items.iter().filter(|item| !item.is_empty());
+            finished.for_each(|item| list.item(Json::checked(item)));
+        };
+        emit(&mut self.sequence, out, status.word(), |o| {
+            o.object_at("response", |o| head.put(o, status, output, usage, asked));
+        });
+    }
+
+    /// What is open stays so: nothing is said to be done that is not.
+    fn fail(&mut self, error: &UpstreamError, asked: &Asked, out: &mut String) {
+        self.begin(asked, out);
+        self.terminal(Status::Failed(error), asked, out);
+    }
+
+    // === items and parts ===
+
+    fn start(&mut self, key: u32, part: &PartKind<'_>, out: &mut String) {
+        let refused = match part {
+            PartKind::Text => false,
+            PartKind::Refusal => true,
+            _ => {
+                self.close_messages(out);
+                return self.add(Some(key), new_item(part, self.items.len()), out);
+            }
+        };
+        let is_message = |open: &Open| matches!(open.item, Item::Message(_));
+        let at = self.open.iter().position(is_message).unwrap_or_else(|| {
+            self.add(None, Item::Message(Vec::new()), out);
+            self.open.len() - 1
+        });
+        self.stop_said(at, out);
+        let Some(open) = self.open.get_mut(at) else { return };
+        let Item::Message(parts) = &mut open.item else { return };
+        open.key = Some(key);
+        parts.push(Said { refused, text: Text::EMPTY });
+        let content_index = parts.len() as u64 - 1;
+        emit(&mut self.sequence, out, "content_part.added", |o| {
+            open_fields(o, &open.id, open.index);
+            o.field("content_index", content_index);
+            o.object_at("part", |o| Said { refused, text: Text::EMPTY }.put(o));
+        });
+    }
+
+    /// Adds an item to the output.
+    fn add(&mut self, key: Option<u32>, item: Item<'static>, out: &mut String) {
+        let index = self.items.len();
+        self.items.push(String::new());
+        emit(&mut self.sequence, out, "output_item.added", |o| {
+            o.field("output_index", index as u64);
+            o.object_at("item", |o| item.put(o, index, Status::InProgress));
+        });
+        self.open.push(Open { key, index, id: item.id(index), item, signature: None });
+    }
+
+    fn delta(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
+        let Some(open) = self.open.iter_mut().find(|open| open.key == Some(key)) else { return };
+        let (id, index) = (&open.id, open.index);
+        match &mut open.item {
+            Item::Message(parts) => {
+                let content_index = parts.len() as u64 - 1;
+                let Some(said) = parts.last_mut() else { return };
+                said.text.push(text);
+                let kind = if said.refused { "refusal.delta" } else { "output_text.delta" };
+                emit(&mut self.sequence, out, kind, |o| {
+                    open_fields(o, id, index);
+                    o.field("content_index", content_index);
+                    o.field("delta", text);
+                    if !said.refused {
+                        o.array("logprobs", |_| {});
+                    }
+                });
+            }
+            Item::Reasoning { summary, .. } => {
+                match summary.first_mut() {
+                    Some(so_far) => so_far.push(text),
+                    None => {
+                        summary.push(text.clone().into_owned());
+                        emit(&mut self.sequence, out, "reasoning_summary_part.added", |o| {
+                            summary_fields(o, id, index);
+                            put_summary_part(o, &Text::EMPTY);
+                        });
+                    }
+                }
+                emit(&mut self.sequence, out, "reasoning_summary_text.delta", |o| {
+                    summary_fields(o, id, index);
+                    o.field("delta", text);
+                });
+            }
+            Item::Call { kind, input, .. } => {
+                input.push(text);
+                let kind = match kind {
+                    CallKind::Function => "function_call_arguments.delta",
+                    CallKind::Custom => "custom_tool_call_input.delta",
+                };
+                emit(&mut self.sequence, out, kind, |o| {
+                    open_fields(o, id, index);
+                    o.field("delta", text);
+                });
+            }
+        }
+    }
+
+    fn stop_part(&mut self, key: u32, out: &mut String) {
+        let Some(at) = self.open.iter().position(|open| open.key == Some(key)) else { return };
+        match self.open[at].item {
+            // More parts may follow in the same message.
+            Item::Message(_) => self.stop_said(at, out),
+            _ => self.close(at, out),
+        }
+    }
+
+    /// Ends the open part of a message.
+    fn stop_said(&mut self, at: usize, out: &mut String) {
+        let Some(open) = self.open.get_mut(at) else { return };
+        let Item::Message(parts) = &open.item else { return };
+        if open.key.take().is_none() {
+            return;
+        }
+        let Some(said) = parts.last() else { return };
+        let content_index = parts.len() as u64 - 1;
+        let (kind, member) =
+            if said.refused { ("refusal.done", "refusal") } else { ("output_text.done", "text") };
+        emit(&mut self.sequence, out, kind, |o| {
+            open_fields(o, &open.id, open.index);
+            o.field("content_index", content_index);
+            o.field(member, &said.text);
+            if !said.refused {
+                o.array("logprobs", |_| {});
+            }
+        });
+        emit(&mut self.sequence, out, "content_part.done", |o| {
+            open_fields(o, &open.id, open.index);
+            o.field("content_index", content_index);
+            o.object_at("part", |o| said.put(o));
+        });
+    }
+
+    /// Ends an item and keeps it for the terminal event.
+    fn close(&mut self, at: usize, out: &mut String) {
+        self.stop_said(at, out);
+        let mut open = self.open.remove(at);
+        let (id, index) = (&open.id, open.index);
+        let mut status = Status::Completed;
+        match &mut open.item {
+            Item::Message(_) => status = Status::of(&self.stop),
+            Item::Reasoning { summary, encrypted, .. } => {
+                if let Some(text) = summary.first() {
+                    emit(&mut self.sequence, out, "reasoning_summary_text.done", |o| {
+                        summary_fields(o, id, index);
+                        o.field("text", text);
+                    });
+                    emit(&mut self.sequence, out, "reasoning_summary_part.done", |o| {
+                        summary_fields(o, id, index);
+                        put_summary_part(o, text);
+                    });
+                }
+                let text = summary.first().cloned().unwrap_or_default();
+                let proof = open.signature.as_ref();
+                *encrypted =
+                    proof.and_then(|proof| reasoning::encrypted_content(&text, proof)).map(Text::into_owned);
+            }
+            Item::Call { name, kind, input, .. } => {
+                *input = complete_input(*kind, input);
+                let (event, member) = match kind {
+                    CallKind::Function => ("function_call_arguments.done", "arguments"),
+                    CallKind::Custom => ("custom_tool_call_input.done", "input"),
+                };
+                emit(&mut self.sequence, out, event, |o| {
+                    open_fields(o, id, index);
+                    if *kind == CallKind::Function {
+                        o.field("name", &*name);
+                    }
+                    o.field(member, &*input);
+                });
+            }
+        }
+        let mut finished = Writer::new();
+        finished.object(|o| open.item.put(o, index, status));
+        emit(&mut self.sequence, out, "output_item.done", |o| {
+            o.field("output_index", index as u64);
+            o.field("item", Json::checked(finished.as_str()));
+        });
+        if let Some(place) = self.items.get_mut(index) {
+            *place = finished.into_string();
+        }
+    }
+
+    fn close_messages(&mut self, out: &mut String) {
+        while let Some(at) = self.open.iter().position(|open| matches!(open.item, Item::Message(_))) {
+            self.close(at, out);
+        }
+    }
+
+    fn close_all(&mut self, out: &mut String) {
+        while !self.open.is_empty() {
+            self.close(0, out);
+        }
+    }
+}
+
+fn new_item(part: &PartKind<'_>, index: usize) -> Item<'static> {
+    match part {
+        PartKind::Call { id, name, kind } => Item::Call {
+            call_id: match id.is_empty() {
+                true => Text::of(&format!("call_{index}")),
+                false => id.clone().into_owned(),
+            },
+            name: name.clone().into_owned(),
+            kind: *kind,
+            input: Text::EMPTY,
+        },
+        PartKind::Thinking => Item::Reasoning { id: None, summary: Vec::new(), encrypted: None },
+        PartKind::Text | PartKind::Refusal => Item::Message(Vec::new()),
+    }
+}
+
+fn open_fields(o: &mut Writer, id: &str, index: usize) {
+    o.field("item_id", id);
+    o.field("output_index", index as u64);
+}
+
+/// What is shown of a thought is one part: whoever wrote it in several, here it came as one text.
+fn summary_fields(o: &mut Writer, id: &str, index: usize) {
+    open_fields(o, id, index);
+    o.field("summary_index", 0u64);
+}
+
+fn put_summary_part(o: &mut Writer, text: &Text<'_>) {
+    o.object_at("part", |o| {
+        o.field("type", "summary_text");
+        o.field("text", text);
+    });
+}
+
+/// Appends an event.
+fn emit(sequence: &mut u64, out: &mut String, kind: &str, fill: impl FnOnce(&mut Writer)) {
+    let mut json = Writer::with_capacity(256);
+    json.object(|o| {
+        o.joined("type", &["response.", kind]);
+        o.field("sequence_number", *sequence);
+        fill(o);
+    });
+    *sequence += 1;
+    out.reserve(json.len() + kind.len() + 32);
+    for piece in ["event: response.", kind, "\ndata: ", json.as_str(), "\n\n"] {
+        out.push_str(piece);
+    }
+}

@@ -1,0 +1,100 @@
+//! What stands beside the conversion: validation, our own ids, the echo, the turns of a socket.
+
+use serde_json::{Value, json};
+
+use super::{echo, merge_turn, validate, whole_turn, without_own_ids};
+use crate::dialect::canonical::Unfit;
+use crate::dialect::tree::Node;
+
+fn parsed(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+#[test]
+fn an_output_needs_its_call() {
+    let output = |id: Value| json!({"type":"function_call_output","call_id":id,"output":"o"});
+    let call = json!({"type":"function_call","call_id":"c","name":"f","arguments":"{}"});
+    for (body, fault) in [
+        (json!({"input":"text"}), None),
+        (json!({"input":[call, output(json!("c"))]}), None),
+        (json!({"input":[output(json!("c"))]}), Some("input[0].call_id")),
+        (json!({"input":[call, output(json!("d"))]}), Some("input[1].call_id")),
+        (json!({"input":[call, output(json!(null))]}), Some("input[1].call_id")),
+        (json!({"input":[call, {"type":"custom_tool_call_output","output":""}]}), Some("input[1].call_id")),
+        (
+            json!({"input":[{"type":"custom_tool_call","call_id":"c","name":"p","input":""}, {"type":"custom_tool_call_output","call_id":"c"}]}),
+            None,
+        ),
+        (json!({"input":[{"type":"item_reference","id":"i"}, output(json!("d"))]}), None),
+        (json!({"previous_response_id":"resp_1","input":[output(json!("d"))]}), None),
+        (json!({"previous_response_id":"resp_1","input":[output(json!(" "))]}), Some("input[0].call_id")),
+    ] {
+        let text = body.to_string();
+        let judged = validate(&Node::parse(&text).unwrap());
+        let field = judged.err().map(|unfit| match unfit {
+            Unfit::Invalid { field, .. } => field,
+            Unfit::Unsupported { .. } => panic!("the client's mistake"),
+        });
+        assert_eq!(field.as_deref(), fault, "{body}");
+    }
+}
+
+#[test]
+fn our_own_ids_are_taken_out_and_nothing_else() {
+    let body = r#"{"model": "m",  "input": [ {"id":"msg_sy1", "type":"message" , "x": 1.0},{"type":"function_call","id":"fc_sy2"},
+ {"type":"reasoning","id":"rs_sy0","summary":[],"encrypted_content":"sy1:anthropic:W10"},
+ {"type":"reasoning","id":"rs_68af","encrypted_content":"gAAA"}, {"id":"msg_symbol"},{"type":"item_reference","id":"msg_sy1"} ] , "z":null}"#;
+    let out = without_own_ids(&Node::parse(body).unwrap()).unwrap();
+    let wanted = r#"{"model": "m",  "input": [{"type":"message","x":1.0},{"type":"function_call"},{"type":"reasoning","id":"rs_68af","encrypted_content":"gAAA"},{"id":"msg_symbol"},{"type":"item_reference","id":"msg_sy1"}] , "z":null}"#;
+    assert_eq!(std::str::from_utf8(&out).unwrap(), wanted);
+    for body in [r#"{"input":"msg_sy1"}"#, r#"{"input":[{"id":"msg_1"}]}"#, "{}", "[]", r#"{"id":"msg_sy1"}"#]
+    {
+        assert_eq!(without_own_ids(&Node::parse(body).unwrap()), None, "{body}");
+    }
+}
+
+#[test]
+fn an_answer_repeats_its_request() {
+    let body = "{\"temperature\":0.50,\"tools\":[ {\n\"type\":\"function\"} ],\"reasoning\":{\"effort\":\"low\"},\"text\":{\"verbosity\":\"low\"},\
+                \"metadata\":null,\"input\":[],\"instructions\":\"a b\",\"stream\":true}";
+    let echoed = echo(&Node::parse(body).unwrap());
+    let find = |name: &str| echoed.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
+    assert_eq!(find("temperature"), Some("0.50"));
+    assert_eq!(find("tools"), Some("[{\"type\":\"function\"}]"));
+    assert_eq!(find("reasoning"), Some("{\"effort\":\"low\",\"summary\":null}"));
+    assert_eq!(find("text"), Some("{\"format\":{\"type\":\"text\"},\"verbosity\":\"low\"}"));
+    assert_eq!(find("instructions"), Some("\"a b\""));
+    assert_eq!((find("metadata"), find("input"), find("stream")), (None, None, None));
+}
+
+#[test]
+fn a_turn_of_a_socket_becomes_a_whole_request() {
+    let first = json!({"type":"response.create","model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],
+        "input":"hi","stream":true,"background":false,"temperature":1});
+    let text = first.to_string();
+    let request = whole_turn(&Node::parse(&text).unwrap());
+    let hi = json!({"type":"message","role":"user","content":"hi"});
+    let wanted = json!({"model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],"input":[hi],"temperature":1});
+    assert_eq!(parsed(&request), wanted);
+
+    let answer = json!({"type":"message","id":"msg_1","role":"assistant","content":[]});
+    let next = json!({"type":"response.create","previous_response_id":"resp_1","tools":null,"top_p":0.5,
+        "input":[{"type":"function_call_output","call_id":"c","output":"o"}]});
+    let (request_text, next_text) = (String::from_utf8(request.to_vec()).unwrap(), next.to_string());
+    let merged = merge_turn(
+        &Node::parse(&request_text).unwrap(),
+        &[&answer.to_string(), "no item"],
+        &Node::parse(&next_text).unwrap(),
+    );
+    let wanted = json!({"model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],"top_p":0.5,
+        "input":[hi, answer, {"type":"function_call_output","call_id":"c","output":"o"}]});
+    assert_eq!(parsed(&merged), wanted);
+
+    let other = json!({"model":"n","instructions":"j","input":1}).to_string();
+    let merged = merge_turn(&Node::parse(&request_text).unwrap(), &[], &Node::parse(&other).unwrap());
+    let merged = parsed(&merged);
+    assert_eq!(
+        (&merged["model"], &merged["instructions"], &merged["input"]),
+        (&json!("n"), &json!("j"), &json!(1))
+    );
+}

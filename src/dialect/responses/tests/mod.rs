@@ -1,0 +1,68 @@
+//! The dialect against its tables, and against the worked example of proxy-conversion.md 11.
+
+mod beside;
+mod example;
+mod properties;
+mod reply;
+mod request;
+mod stream_read;
+mod stream_write;
+
+use serde_json::Value;
+
+use super::*;
+use crate::dialect::canonical::{Asked, Event, Request, Target, Unfit, Vendor};
+use crate::dialect::tree::Node;
+
+const TARGET: Target<'static> = Target { model: "m", stream: false, vendor: Vendor::OpenAi };
+
+/// The body that a request is written as.
+fn written(request: &Request<'_>) -> Result<Value, Unfit> {
+    Ok(serde_json::from_slice(&write_request(request, &TARGET)?).unwrap())
+}
+
+/// A body of this dialect, through the canonical form and back.
+fn through(body: &Value) -> Result<Value, Unfit> {
+    let text = body.to_string();
+    written(&read_request(&Node::parse(&text).unwrap())?)
+}
+
+fn asked() -> Asked {
+    Asked { now: 1_790_000_000, fallback_id: "req-1".to_owned(), ..Asked::default() }
+}
+
+/// What a stream's reader tells, as text.
+fn told(events: &[Value]) -> Vec<String> {
+    let mut reader = StreamReader::default();
+    let mut told = Vec::new();
+    for event in events {
+        let name = event["type"].as_str().unwrap_or_default();
+        reader.read(name.as_bytes(), &event.to_string(), &mut |event| told.push(format!("{event:?}")));
+    }
+    reader.close(&mut |event| told.push(format!("{event:?}")));
+    told
+}
+
+/// The events that a stream's writer writes; every one must name its type.
+fn events_of(text: &str) -> Vec<Value> {
+    let mut events = Vec::new();
+    for block in text.split_terminator("\n\n") {
+        let (name, data) = block.split_once("\ndata: ").expect("an event");
+        let event: Value = serde_json::from_str(data).unwrap();
+        assert_eq!(name, format!("event: {}", event["type"].as_str().unwrap()));
+        events.push(event);
+    }
+    events
+}
+
+fn write_all<'e>(events: impl IntoIterator<Item = Event<'e>>, asked: &Asked) -> Vec<Value> {
+    let mut writer = StreamWriter::new(asked);
+    let mut out = String::new();
+    events.into_iter().for_each(|event| writer.write(&event, asked, &mut out));
+    events_of(&out)
+}
+
+/// The example's schema.
+fn schema() -> Value {
+    serde_json::json!({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}})
+}

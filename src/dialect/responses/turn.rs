@@ -1,0 +1,76 @@
+//! The turns of a WebSocket connection as whole requests (proxy.md 16.2, 16.3).
+//!
+//! A client of the socket sends what is new and refers to the response before. An upstream that is
+//! asked over HTTP wants the whole conversation: what was asked last, what came back, what is new.
+
+use bytes::Bytes;
+
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// Members of a frame that are not part of the request: the frame's own, and those that a socket
+/// has no use for.
+const NOT_OF_THE_REQUEST: [&str; 5] = ["type", "stream", "background", "previous_response_id", "input"];
+/// What a frame need not repeat.
+const INHERITED: [&str; 3] = ["model", "instructions", "tools"];
+
+/// The request that a frame makes by itself.
+pub fn whole_turn(frame: &Node<'_>) -> Bytes {
+    merge(None, &[], frame)
+}
+
+/// The request that a frame makes as the next turn: after the request of the turn before, and the
+/// items that answered it (JSON objects, in the order of the output).
+pub fn merge_turn(
+    previous_request: &Node<'_>,
+    previous_output_items: &[&str],
+    new_frame: &Node<'_>,
+) -> Bytes {
+    merge(Some(previous_request), previous_output_items, new_frame)
+}
+
+fn merge(previous: Option<&Node<'_>>, output: &[&str], frame: &Node<'_>) -> Bytes {
+    let room = previous.map_or(0, |previous| previous.raw().len()) + frame.raw().len();
+    let mut json = Writer::with_capacity(room + output.iter().map(|item| item.len() + 1).sum::<usize>() + 64);
+    json.object(|o| {
+        for key in INHERITED {
+            if frame.get(key).is_none() {
+                o.field_if(key, previous.and_then(|previous| previous.json_at(key)));
+            }
+        }
+        for (key, value) in frame.members() {
+            let inherited = value.is_null() && INHERITED.contains(&key.as_ref());
+            if !NOT_OF_THE_REQUEST.contains(&key.as_ref()) && !inherited {
+                o.field(key, value.json());
+            }
+        }
+        match (previous, frame.get("input")) {
+            // What cannot be merged is left for the reader to refuse.
+            (_, Some(input)) if !input.is_string() && !input.is_array() => o.field("input", input.json()),
+            (None, None) => {}
+            (previous, input) => o.array("input", |list| {
+                if let Some(input) = previous.and_then(|previous| previous.get("input")) {
+                    put_input(list, input);
+                }
+                let output = output.iter().filter_map(|item| Node::parse(item).ok());
+                output.filter(Node::is_object).for_each(|item| list.item(item.json()));
+                if let Some(input) = input {
+                    put_input(list, input);
+                }
+            }),
+        }
+    });
+    json.into_bytes()
+}
+
+/// The items of an input; a text is a message of the user.
+fn put_input(list: &mut Writer, input: &Node<'_>) {
+    if let Some(text) = input.text() {
+        list.object(|o| {
+            o.field("type", "message");
+            o.field("role", "user");
+            o.field("content", text);
+        });
+    }
+    input.items().iter().for_each(|item| list.item(item.json()));
+}

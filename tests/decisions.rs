@@ -288,6 +288,53 @@ fn a_refresh_keeps_a_decision_of_every_enabled_route() {
     assert_eq!(kept(&gateway, "z*"), json!(null));
 }
 
+#[test]
+fn fresh_prices_change_the_cost_of_a_decision() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["priced"]);
+    let prices = |price: f64| {
+        let model =
+            json!({"model_name": "priced", "quota_type": 1, "model_price": price, "enable_groups": ["vip"]});
+        let list = json!({"success": true, "data": [model], "group_ratio": {"vip": 1}, "usable_group": {"vip": "VIP"}});
+        upstream.answer("/api/pricing", Reply::json(200, &list));
+    };
+    prices(0.5);
+    gateway.add_as(&json!({"name": "new", "platform": "new-api"}), &upstream);
+    gateway.wait_for_output("prices of 1 models");
+    let cost = |path: &str, body: &Value, of: &[&str]| {
+        let answer = post(&gateway, path, body);
+        let decision = of.iter().fold(&answer["decisions"], |value, key| &value[*key]);
+        let reason = at(decision, "new")["reason"].as_str().expect("a reason").to_owned();
+        let from = reason.find("cost=").expect("a cost") + 5;
+        reason[from..].split(',').next().unwrap_or_default().to_owned()
+    };
+    let id = route_of(&gateway, "priced")["id"].clone();
+    let key = id.to_string();
+    let first = cost("decision/batch", &json!({"models": ["priced"]}), &["priced"]);
+    assert!(first.starts_with("catalog:"), "{first}");
+    let mut known = first;
+    for (number, (path, body, of)) in [
+        ("decision/batch", json!({"models": ["priced"]}), vec!["priced"]),
+        (
+            "decision/by-route/batch",
+            json!({"items": [{"routeId": id, "model": "priced"}]}),
+            vec![&*key, "priced"],
+        ),
+        ("decision/route-wide/batch", json!({"routeIds": [id]}), vec![&*key]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        prices(0.7 + number as f64);
+        assert_eq!(cost(path, &body, &of), known, "{path}: nobody asked for fresh prices");
+        let mut fresh = body;
+        fresh["refreshPricingCatalog"] = json!(true);
+        let now = cost(path, &fresh, &of);
+        assert_ne!(now, known, "{path}");
+        known = now;
+    }
+}
+
 /// The health of the first site and the model on it, as a decision about the model shows it.
 #[track_caller]
 fn health(gateway: &Gateway, model: &str) -> String {

@@ -5,7 +5,7 @@
 //! carries a print of the route, and one whose print is not today's is not shown any more. So nobody who
 //! changes routes has to think of it, and groups notice what happens to their sources.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +19,7 @@ use super::input::{Fields, Invalid, exact_integer};
 use super::tasks::queued;
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::prices;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
 use crate::routing::{Ask, Match, Policy, Route, RouteMode, Snapshot};
 use crate::time::{self, Millis, now_ms};
@@ -45,6 +46,7 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
 pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let models = items(&fields, "models", "non-empty array of strings", name)?;
+    refresh_prices(&app, &fields, |desk| desk.accounts(models.iter().map(|model| desk.find(model)))).await;
     let keep = flag(&fields, "persistSnapshots");
     let mut decisions = BTreeMap::new();
     for (number, model) in models.into_iter().enumerate() {
@@ -68,6 +70,10 @@ pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
     let items = items(&fields, "items", "non-empty array of {routeId, model}", |item| {
         Some((id(item.get("routeId")?)?, name(item.get("model")?)?))
     })?;
+    refresh_prices(&app, &fields, |desk| {
+        desk.accounts(items.iter().map(|(id, model)| desk.snapshot.lookup_on(*id, model)))
+    })
+    .await;
     let keep = flag(&fields, "persistSnapshots");
     let mut decisions: BTreeMap<i64, BTreeMap<String, Shared>> = BTreeMap::new();
     for (number, (route_id, model)) in items.into_iter().enumerate() {
@@ -83,6 +89,8 @@ pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
 pub async fn route_wide(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let ids = items(&fields, "routeIds", "non-empty array of positive integers", id)?;
+    refresh_prices(&app, &fields, |desk| desk.accounts(ids.iter().map(|id| desk.snapshot.whole_route(*id))))
+        .await;
     let keep = flag(&fields, "persistSnapshots");
     let mut decisions = BTreeMap::new();
     for (number, route_id) in ids.into_iter().enumerate() {
@@ -124,6 +132,14 @@ async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
     Ok(Done { message, result })
 }
 
+/// On request reads the price lists of the accounts concerned first, each once.
+async fn refresh_prices(app: &Arc<App>, fields: &Fields, concerned: impl FnOnce(&Desk<'_>) -> Vec<i64>) {
+    if flag(fields, "refreshPricingCatalog") {
+        let accounts = concerned(&Desk::new(app));
+        prices::refresh_now(app, &accounts).await;
+    }
+}
+
 /// Lets others have the thread between explanations.
 async fn pause(number: usize) {
     if number % YIELD_EVERY == YIELD_EVERY - 1 {
@@ -147,7 +163,18 @@ impl<'a> Desk<'a> {
     }
 
     fn by_model(&self, model: &str) -> Decision {
-        self.explain(self.snapshot.lookup(model, &self.policy), model)
+        self.explain(self.find(model), model)
+    }
+
+    fn find(&self, model: &str) -> Option<Match<'_>> {
+        self.snapshot.lookup(model, &self.policy)
+    }
+
+    /// The accounts behind these routes, each once.
+    fn accounts<'m>(&self, found: impl Iterator<Item = Option<Match<'m>>>) -> Vec<i64> {
+        let channels = found.flatten().flat_map(|found| &found.route.channels);
+        let accounts: BTreeSet<i64> = channels.map(|channel| channel.account.id).collect();
+        accounts.into_iter().collect()
     }
 
     fn on_route(&self, route_id: i64, model: &str, keep: bool) -> Shared {

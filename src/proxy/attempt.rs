@@ -128,7 +128,9 @@ impl Attempt {
         row.is_priced = bill.is_priced;
         row.billing_details = cost::details(bill.details.as_ref());
         let (now, latency) = (now_ms(), latency.unsigned_abs());
-        self.channel.account.site.health.succeed(&self.model, latency, now);
+        // A site is not slow because its answer is long.
+        let waited = row.first_byte_latency_ms.map_or(latency, i64::unsigned_abs);
+        self.channel.account.site.health.succeed(&self.model, waited, now);
         if self.channel.live.record_success(now, latency, cost::nano(bill.usd)) {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }

@@ -141,7 +141,7 @@ fn write_reply(dialect: Dialect, reply: &Reply<'_>, asked: &Asked) -> Bytes {
 /// Reads a stream.
 #[derive(Debug)]
 enum Reader {
-    Chat(chat::StreamReader),
+    Chat(Box<chat::StreamReader>),
     Responses(responses::StreamReader),
     Messages(messages::StreamReader),
     Gemini(gemini::StreamReader),
@@ -179,7 +179,7 @@ impl Reader {
 /// Writes a stream.
 #[derive(Debug)]
 enum Writer {
-    Chat(chat::StreamWriter),
+    Chat(Box<chat::StreamWriter>),
     Responses(Box<responses::StreamWriter>),
     Messages(Box<messages::StreamWriter>),
     Gemini(gemini::StreamWriter),
@@ -191,7 +191,7 @@ impl Writer {
             Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(asked))),
             Dialect::Messages => Self::Messages(Box::new(messages::StreamWriter::new(asked))),
             Dialect::Gemini => Self::Gemini(gemini::StreamWriter::new(asked)),
-            _ => Self::Chat(chat::StreamWriter::new(asked)),
+            _ => Self::Chat(Box::new(chat::StreamWriter::new(asked))),
         }
     }
 

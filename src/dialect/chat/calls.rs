@@ -1,0 +1,55 @@
+//! Calls of tools, whole or in pieces.
+
+use crate::dialect::canonical::{Call, CallKind};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+use crate::dialect::tree::Node;
+
+/// An element of `tool_calls`, or a legacy `function_call`. In a stream it may hold any part of the
+/// call; what it does not say is empty.
+#[derive(Debug, Default)]
+pub(super) struct Piece<'a> {
+    pub index: Option<u64>,
+    pub id: Text<'a>,
+    pub name: Text<'a>,
+    pub kind: CallKind,
+    pub input: Text<'a>,
+    pub signature: Option<Signature<'a>>,
+}
+
+impl<'a> Piece<'a> {
+    pub(super) fn read(piece: &Node<'a>) -> Self {
+        let custom = piece.get("custom");
+        // Of a legacy call the members stand in the open.
+        let inner = custom.or(piece.get("function")).unwrap_or(piece);
+        Self {
+            index: piece.u64_at("index"),
+            id: piece.text_at("id").unwrap_or_default(),
+            name: inner.text_at("name").unwrap_or_default(),
+            kind: if custom.is_some() { CallKind::Custom } else { CallKind::Function },
+            input: inner.get("arguments").or(inner.get("input")).map(input).unwrap_or_default(),
+            signature: signature(piece),
+        }
+    }
+
+    pub(super) fn into_call(self) -> Call<'a> {
+        Call { id: self.id, name: self.name, kind: self.kind, input: self.input, signature: self.signature }
+    }
+}
+
+/// All calls that a message, or a delta, holds.
+pub(super) fn of_message<'n, 'a>(message: &'n Node<'a>) -> impl Iterator<Item = Piece<'a>> + use<'n, 'a> {
+    message.items_at("tool_calls").iter().chain(message.get("function_call")).map(Piece::read)
+}
+
+/// Arguments are a string that holds JSON; some send the JSON itself.
+fn input<'a>(input: &Node<'a>) -> Text<'a> {
+    input.text().unwrap_or_else(|| Text::of(&input.json().compact()))
+}
+
+/// Where gemini's proof stands in the chat dialect: Google's own place, and that of a widespread proxy.
+fn signature<'a>(call: &Node<'a>) -> Option<Signature<'a>> {
+    let google = call.path(&["extra_content", "google", "thought_signature"]);
+    let other = || call.path(&["provider_specific_fields", "thought_signature"]);
+    google.or_else(other).and_then(Node::text).map(Signature::Gemini)
+}

@@ -1,0 +1,107 @@
+//! The content of a message: a string, or a list of parts.
+
+use crate::dialect::canonical::{File, Image, Part, Source, Thinking};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+
+/// Reads `content`. A part alone counts as a list of one, as some clients send it. `None` when it
+/// is neither text nor parts, or when a part lacks what its type promises.
+pub(super) fn read<'a>(content: &Node<'a>) -> Option<Vec<Part<'a>>> {
+    if content.is_array() {
+        content.items().iter().map(part).collect()
+    } else {
+        part(content).map(|part| vec![part])
+    }
+}
+
+fn part<'a>(part: &Node<'a>) -> Option<Part<'a>> {
+    if let Some(text) = part.text() {
+        return Some(Part::Text(text));
+    }
+    if !part.is_object() {
+        return None;
+    }
+    match &*part.str_at("type") {
+        "text" | "input_text" | "output_text" | "" => part.text_at("text").map(Part::Text),
+        "refusal" => part.text_at("refusal").map(Part::Refusal),
+        "image_url" | "input_image" => image(part).map(Part::Image),
+        "input_audio" => {
+            let audio = part.get("input_audio")?;
+            Some(Part::Audio { data: audio.text_at("data")?, format: audio.text_at("format")? })
+        }
+        "file" | "input_file" => file(part.get("file").unwrap_or(part)).map(Part::File),
+        "thinking" | "reasoning" => {
+            let text = part.get("thinking").or(part.get("text")).map(shown).unwrap_or_default();
+            Some(Part::Thinking(Thinking { text, signature: None }))
+        }
+        _ => part.text_at("type").map(Part::Foreign),
+    }
+}
+
+/// The text of a part that holds a string, or a list of text parts.
+fn shown<'a>(node: &Node<'a>) -> Text<'a> {
+    node.text().unwrap_or_else(|| {
+        let texts: Vec<_> = node.items().iter().filter_map(|part| part.text_at("text")).collect();
+        Text::join(&texts, "")
+    })
+}
+
+/// `image_url` is an object with the address and the detail; older clients send the address alone.
+fn image<'a>(part: &Node<'a>) -> Option<Image<'a>> {
+    let url = part.get("image_url")?;
+    let (url, holder) = if url.is_string() { (url, part) } else { (url.get("url")?, url) };
+    Some(Image { source: source(literal(url)?), detail: holder.text_at("detail") })
+}
+
+/// Of several sources the first counts: data, address, id.
+fn file<'a>(file: &Node<'a>) -> Option<File<'a>> {
+    let name = file.text_at("filename");
+    let source = if let Some(data) = file.get("file_data") {
+        let data = literal(data)?;
+        match source(data) {
+            Source::Url(_) if !data.starts_with("http") => {
+                let mime = file.text_at("mime_type").unwrap_or_else(|| mime_of(name.as_ref()));
+                Source::Inline { mime, data: Text::inside(data) }
+            }
+            source => source,
+        }
+    } else if let Some(url) = file.get("file_url") {
+        source(literal(url)?)
+    } else {
+        Source::Id(file.text_at("file_id")?)
+    };
+    Some(File { source, name })
+}
+
+/// What stands between the quotes of a string.
+fn literal<'a>(node: &Node<'a>) -> Option<&'a str> {
+    node.is_string().then(|| &node.raw()[1..node.raw().len() - 1])
+}
+
+/// A data URL is the data itself; any other address stays one.
+fn source(literal: &str) -> Source<'_> {
+    let data_url = literal.get(..5).filter(|scheme| scheme.eq_ignore_ascii_case("data:"));
+    let parts = data_url.and_then(|_| literal[5..].split_once(','));
+    if let Some((head, data)) = parts
+        && let Some(head) = head.strip_suffix(";base64")
+    {
+        let mime = head.split(';').next().filter(|mime| !mime.is_empty()).unwrap_or("text/plain");
+        return Source::Inline { mime: Text::inside(mime), data: Text::inside(data) };
+    }
+    Source::Url(Text::inside(literal))
+}
+
+/// The media type of bare base64 data, by the name of its file. PDF is what the API is used for.
+fn mime_of(name: Option<&Text<'_>>) -> Text<'static> {
+    let name = name.map(|name| name.decode().to_ascii_lowercase()).unwrap_or_default();
+    Text::plain(match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
+        "txt" => "text/plain",
+        "md" | "markdown" => "text/markdown",
+        "json" => "application/json",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        _ => "application/pdf",
+    })
+}

@@ -1,0 +1,161 @@
+//! Thinking that a model writes into its answer: `<think>…</think>` at the very start.
+//!
+//! The tags may be cut anywhere by the chunks of a stream, and their letters may be written as
+//! escapes. What could become a tag is held back, and let go when it does not. Later in an answer
+//! the same tags are what the model says, and stay.
+
+const OPEN: &[u8] = b"<think>";
+const CLOSE: &[u8] = b"</think>";
+/// So many bytes of blanks before the tag are held back.
+const MAX_BLANKS: usize = 64;
+
+/// Of what kind a piece of an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Voice {
+    Thought,
+    Text,
+    Refusal,
+}
+
+/// Tells thinking from the rest of a text that comes in pieces.
+#[derive(Debug, Default)]
+pub(super) struct Inline {
+    place: Place,
+    /// May be the beginning of a tag.
+    held: String,
+    /// So many letters of the tag have been seen.
+    matched: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Start,
+    Inside,
+    After,
+}
+
+impl Inline {
+    /// Takes the next piece of the text, as a literal.
+    pub(super) fn feed(&mut self, literal: &str, each: &mut dyn FnMut(Voice, &str)) {
+        let mut rest = literal;
+        while !rest.is_empty() {
+            rest = match self.place {
+                Place::Start => self.at_start(rest),
+                Place::Inside => self.inside(rest, each),
+                Place::After => {
+                    self.release(Voice::Text, each);
+                    each(Voice::Text, rest);
+                    ""
+                }
+            };
+        }
+    }
+
+    /// Thinking has come in its own place: from now on all is text.
+    pub(super) fn settle(&mut self) {
+        self.place = Place::After;
+    }
+
+    /// The text is over: lets go what is held.
+    pub(super) fn finish(&mut self, each: &mut dyn FnMut(Voice, &str)) {
+        let voice = if self.place == Place::Inside { Voice::Thought } else { Voice::Text };
+        self.release(voice, each);
+        self.place = Place::After;
+    }
+
+    /// Whether a whole text may begin with thinking.
+    pub(super) fn may_begin(literal: &str) -> bool {
+        let mut rest = literal;
+        while let Some((letter, length)) = first_letter(rest) {
+            if !letter.is_whitespace() {
+                return letter == '<';
+            }
+            rest = &rest[length..];
+        }
+        false
+    }
+
+    fn at_start<'l>(&mut self, literal: &'l str) -> &'l str {
+        let mut at = 0;
+        while let Some((letter, length)) = first_letter(&literal[at..]) {
+            let is_blank = self.matched == 0 && letter.is_whitespace() && self.held.len() + at < MAX_BLANKS;
+            if is_next(OPEN, self.matched, letter) {
+                self.matched += 1;
+            } else if !is_blank {
+                self.settle();
+                return literal;
+            }
+            at += length;
+            if self.matched == OPEN.len() {
+                *self = Self { place: Place::Inside, ..Self::default() };
+                return &literal[at..];
+            }
+        }
+        self.held.push_str(literal);
+        ""
+    }
+
+    fn inside<'l>(&mut self, literal: &'l str, each: &mut dyn FnMut(Voice, &str)) -> &'l str {
+        // The tag begins at `tag`, or in what is held.
+        let (mut at, mut tag) = (0, 0);
+        while let Some((letter, length)) = first_letter(&literal[at..]) {
+            if is_next(CLOSE, self.matched, letter) {
+                if self.matched == 0 {
+                    tag = at;
+                }
+                self.matched += 1;
+                at += length;
+                if self.matched == CLOSE.len() {
+                    say(&literal[..tag], each);
+                    *self = Self { place: Place::After, ..Self::default() };
+                    return &literal[at..];
+                }
+            } else if self.matched > 0 {
+                // No tag after all; this letter may begin one.
+                self.release(Voice::Thought, each);
+            } else {
+                at += length;
+            }
+        }
+        let kept = if self.matched > 0 { tag } else { literal.len() };
+        say(&literal[..kept], each);
+        self.held.push_str(&literal[kept..]);
+        ""
+    }
+
+    fn release(&mut self, voice: Voice, each: &mut dyn FnMut(Voice, &str)) {
+        self.matched = 0;
+        if !self.held.is_empty() {
+            each(voice, &std::mem::take(&mut self.held));
+        }
+    }
+}
+
+fn say(thought: &str, each: &mut dyn FnMut(Voice, &str)) {
+    if !thought.is_empty() {
+        each(Voice::Thought, thought);
+    }
+}
+
+fn is_next(tag: &[u8], matched: usize, letter: char) -> bool {
+    tag.get(matched).is_some_and(|wanted| char::from(*wanted) == letter.to_ascii_lowercase())
+}
+
+/// The first letter of a literal, and how long it is written.
+fn first_letter(literal: &str) -> Option<(char, usize)> {
+    let first = literal.chars().next()?;
+    if first != '\\' {
+        return Some((first, first.len_utf8()));
+    }
+    Some(match literal.as_bytes().get(1)? {
+        b'u' => {
+            let code = u32::from_str_radix(literal.get(2..6)?, 16).ok()?;
+            (char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER), 6)
+        }
+        b'n' => ('\n', 2),
+        b'r' => ('\r', 2),
+        b't' => ('\t', 2),
+        other => (char::from(*other), 2),
+    })
+}

@@ -1,0 +1,86 @@
+//! A complete answer, written for a client (proxy-conversion.md 7.1).
+
+use bytes::Bytes;
+
+use super::turns_write::{put_call, put_gemini_proof};
+use super::{stop, thinking, usage};
+use crate::dialect::canonical::{Asked, Call, Candidate, Part, Reply};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+use crate::dialect::writer::Writer;
+
+/// Writes a complete answer.
+pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
+    let mut json = Writer::with_capacity(1024);
+    json.object(|o| {
+        o.field("id", id(&reply.id, asked));
+        o.field("object", "chat.completion");
+        o.field("created", reply.created.unwrap_or(asked.now));
+        o.field("model", &reply.model);
+        o.array("choices", |a| {
+            for (index, candidate) in reply.candidates.iter().enumerate() {
+                a.object(|o| write_choice(o, index, candidate));
+            }
+        });
+        if let Some(usage) = &reply.usage {
+            usage::write(o, usage);
+        }
+    });
+    json.into_bytes()
+}
+
+/// The upstream's id, or one of our own.
+pub(super) fn id<'t>(id: &'t Text<'_>, asked: &Asked) -> Text<'t> {
+    if id.is_empty() { Text::of(&format!("chatcmpl-{}", asked.fallback_id)) } else { id.borrowed() }
+}
+
+/// The id of a call, or one made of its number.
+pub(super) fn call_id<'t>(id: &'t Text<'_>, number: u64) -> Text<'t> {
+    if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
+}
+
+fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
+    o.field("index", index as u64);
+    o.object_at("message", |o| write_message(o, &candidate.parts));
+    o.field("logprobs", ());
+    o.field("finish_reason", stop::word(&candidate.stop));
+}
+
+fn write_message(o: &mut Writer, parts: &[Part<'_>]) {
+    let texts = parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text),
+        _ => None,
+    });
+    let refusals = parts.iter().filter_map(|part| match part {
+        Part::Refusal(text) => Some(text),
+        _ => None,
+    });
+    o.field("role", "assistant");
+    o.field("content", texts.clone().next().map(|_| Text::join(texts, "")));
+    let thought = thinking::joined(parts.iter());
+    o.field_if("reasoning_content", Some(thought).filter(|thought| !thought.is_empty()));
+    let proofs = parts.iter().filter_map(|part| match part {
+        Part::Thinking(thinking) => Some((thinking.text.borrowed(), thinking.signature.clone()?)),
+        _ => None,
+    });
+    o.field_if("reasoning_signature", thinking::proof(&proofs.collect::<Vec<_>>()));
+    let refusal = Text::join(refusals, "");
+    o.field_if("refusal", Some(refusal).filter(|refusal| !refusal.is_empty()));
+    let calls = parts.iter().filter_map(|part| match part {
+        Part::Call(call) if !call.name.is_empty() => Some(call),
+        _ => None,
+    });
+    if calls.clone().next().is_some() {
+        o.array("tool_calls", |a| {
+            (0..).zip(calls).for_each(|(number, call)| a.object(|o| write_call(o, call, number)));
+        });
+    }
+}
+
+fn write_call(o: &mut Writer, call: &Call<'_>, number: u64) {
+    o.field("id", call_id(&call.id, number));
+    put_call(o, call.kind, &call.name, &call.input);
+    if let Some(Signature::Gemini(proof)) = &call.signature {
+        put_gemini_proof(o, proof);
+    }
+}

@@ -1,0 +1,129 @@
+//! A request body, read (proxy-conversion.md 3.1 and 4.1, left columns).
+
+use super::{tools_read, turns_read::Messages};
+use crate::dialect::canonical::{Effort, Format, Reasoning, Request, Unfit};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+
+/// Members that responses has too, with the same meaning.
+const SHARED: [&str; 6] = [
+    "prompt_cache_retention",
+    "truncation",
+    "include",
+    "background",
+    "previous_response_id",
+    "max_tool_calls",
+];
+
+/// Reads a request body.
+pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+    let mut messages = Messages::default();
+    for (index, message) in messages_of(body)?.iter().enumerate() {
+        messages.read(index, message)?;
+    }
+    let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
+    let object = |key: &str| body.get(key).filter(|node| node.is_object()).map(Node::json);
+    let limits = ["max_completion_tokens", "max_tokens"];
+    let mut request = Request {
+        tools: tools_read::tools(body),
+        tool_choice: tools_read::choice(body),
+        parallel: body.bool_at("parallel_tool_calls"),
+        max_output: limits.iter().filter_map(|key| body.u64_at(key)).find(|limit| *limit > 0),
+        temperature: number("temperature"),
+        top_p: number("top_p"),
+        top_k: number("top_k"),
+        stop: stop(body)?,
+        reasoning: reasoning(body, messages.signed),
+        format: format(body),
+        verbosity: body.text_at("verbosity"),
+        user: body.text_at("user"),
+        safety_identifier: body.text_at("safety_identifier"),
+        metadata: object("metadata"),
+        cache_key: body.text_at("prompt_cache_key"),
+        service_tier: body.text_at("service_tier"),
+        store: body.bool_at("store"),
+        seed: number("seed"),
+        frequency_penalty: number("frequency_penalty"),
+        presence_penalty: number("presence_penalty"),
+        logit_bias: object("logit_bias"),
+        n: body.u64_at("n").filter(|n| *n > 1),
+        logprobs: body.bool_at("logprobs") == Some(true),
+        top_logprobs: number("top_logprobs"),
+        openai: SHARED.iter().filter_map(|key| Some((*key, body.json_at(key)?))).collect(),
+        native: native(body),
+        usage_chunk: body.path(&["stream_options", "include_usage"]).and_then(Node::bool) == Some(true),
+        system: messages.system,
+        turns: messages.turns,
+    };
+    if let Some(obfuscation) = body.path(&["stream_options", "include_obfuscation"]) {
+        request.openai.push(("include_obfuscation", obfuscation.json()));
+    }
+    Ok(request)
+}
+
+fn messages_of<'n, 'a>(body: &'n Node<'a>) -> Result<&'n [Node<'a>], Unfit> {
+    match body.get("messages") {
+        Some(messages) if !messages.items().is_empty() => Ok(messages.items()),
+        None if body.get("input").is_some() => {
+            Err(Unfit::invalid("messages", "is missing; a body with input belongs to /v1/responses"))
+        }
+        _ => Err(Unfit::invalid("messages", "must be a list of at least one message")),
+    }
+}
+
+/// A string or a list of them.
+fn stop<'a>(body: &Node<'a>) -> Result<Vec<Text<'a>>, Unfit> {
+    let Some(stop) = body.get("stop") else { return Ok(Vec::new()) };
+    let all = if stop.is_array() { stop.items() } else { std::slice::from_ref(stop) };
+    let texts: Option<Vec<_>> = all.iter().map(Node::text).collect();
+    let texts = texts.ok_or_else(|| Unfit::invalid("stop", "must be a string or a list of strings"))?;
+    Ok(texts.into_iter().filter(|text| !text.is_blank()).collect())
+}
+
+/// `reasoning_effort`; `reasoning` and `thinking` are objects of aggregators and of other vendors.
+fn reasoning<'a>(body: &Node<'a>, signed: bool) -> Reasoning<'a> {
+    let effort = body.get("reasoning_effort").or(body.path(&["reasoning", "effort"]));
+    let effort = effort.and_then(Node::str).and_then(|word| Effort::parse(&word));
+    let budgets = [&["reasoning", "max_tokens"][..], &["thinking", "budget_tokens"], &["reasoning_budget"]];
+    let budget = budgets.iter().find_map(|path| body.path(path)?.u64());
+    let summary = body.get("reasoning_summary").or(body.path(&["reasoning", "summary"]));
+    let thinking = body.path(&["thinking", "type"]).and_then(Node::str);
+    let off = thinking.as_deref() == Some("disabled")
+        || body.path(&["reasoning", "enabled"]).and_then(Node::bool) == Some(false);
+    let wanted = budget.is_some_and(|budget| budget > 0) || effort.is_some_and(|it| it != Effort::None);
+    Reasoning {
+        effort,
+        budget,
+        summary: summary.and_then(Node::text),
+        off,
+        // Who asks for thinking is shown it with its proof, and may send both along next time.
+        encrypted: (wanted && !off) || signed,
+    }
+}
+
+fn format<'a>(body: &Node<'a>) -> Option<Format<'a>> {
+    let format = body.get("response_format")?;
+    match &*format.str_at("type") {
+        "text" => Some(Format::Text),
+        "json_object" => Some(Format::JsonObject),
+        "json_schema" => {
+            let schema = format.get("json_schema").unwrap_or(format);
+            Some(Format::JsonSchema {
+                name: schema.text_at("name"),
+                description: schema.text_at("description"),
+                schema: schema.json_at("schema"),
+                strict: schema.bool_at("strict"),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// Spoken answers are had in this dialect alone.
+fn native(body: &Node<'_>) -> Vec<&'static str> {
+    let speaks =
+        body.items_at("modalities").iter().any(|modality| modality.str().as_deref() == Some("audio"));
+    let audio = body.get("audio").is_some_and(|audio| !audio.members().is_empty());
+    let asked = [("modalities", speaks), ("audio", audio)];
+    asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect()
+}

@@ -1,0 +1,130 @@
+//! A request body, written for an upstream (proxy-conversion.md 3.2 and 4.2, right columns).
+
+use bytes::Bytes;
+use ring::digest::{SHA256, digest};
+
+use super::{tools_write, turns_write};
+use crate::dialect::canonical::{Effort, Format, Reasoning, Request, Target, Unfit, Vendor};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::writer::Writer;
+
+/// OpenAI takes no longer name of a user.
+const MAX_USER: usize = 64;
+/// OpenAI takes no more stop sequences.
+const MAX_STOPS: usize = 4;
+
+/// Writes a request body.
+pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
+    if let Some(field) = request.native.first() {
+        return Err(Unfit::unsupported(*field));
+    }
+    tools_write::check(request)?;
+    turns_write::check(request, target.vendor)?;
+    let mut json = Writer::with_capacity(4096);
+    json.object(|o| {
+        o.field("model", target.model);
+        o.array("messages", |a| turns_write::write(a, request, target.vendor));
+        tools_write::write(o, request, target);
+        write_limits(o, request, target);
+        write_sampling(o, request);
+        write_advice(o, request);
+        write_stream(o, request, target);
+    });
+    Ok(json.into_bytes())
+}
+
+fn write_limits(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
+    // OpenAI's reasoning models refuse the older name; hardly anyone else knows the newer one.
+    let limit = if target.vendor == Vendor::OpenAi { "max_completion_tokens" } else { "max_tokens" };
+    o.field_if(limit, request.max_output);
+    o.field_if("reasoning_effort", effort(&request.reasoning, target.model));
+    if let Some(format) = &request.format {
+        o.object_at("response_format", |o| write_format(o, format));
+    }
+    if !request.stop.is_empty() {
+        o.array("stop", |a| request.stop.iter().take(MAX_STOPS).for_each(|text| a.item(text)));
+    }
+}
+
+/// An effort that was named counts before a budget. Thinking that is only switched off is the
+/// default of most models here; few take the word for it.
+fn effort(reasoning: &Reasoning<'_>, model: &str) -> Option<&'static str> {
+    let effort = reasoning.effort.map(Effort::openai_word);
+    effort.or_else(|| {
+        let wanted = reasoning.wanted_effort()?;
+        let knows_none = model.contains("gpt-5.") || model.contains("gemini-2.5-flash");
+        (wanted != Effort::None || knows_none).then(|| wanted.openai_word())
+    })
+}
+
+fn write_format(o: &mut Writer, format: &Format<'_>) {
+    match format {
+        Format::Text => o.field("type", "text"),
+        Format::JsonObject => o.field("type", "json_object"),
+        Format::JsonSchema { name, description, schema, strict } => {
+            o.field("type", "json_schema");
+            o.object_at("json_schema", |o| {
+                o.field("name", name.as_ref().unwrap_or(&Text::plain("output")));
+                o.field_if("description", description.as_ref());
+                o.field_if("schema", schema.as_ref());
+                o.field_if("strict", *strict);
+            });
+        }
+    }
+}
+
+fn write_sampling(o: &mut Writer, request: &Request<'_>) {
+    o.field_if("temperature", request.temperature.as_ref());
+    o.field_if("top_p", request.top_p.as_ref());
+    o.field_if("n", request.n);
+    o.field_if("seed", request.seed.as_ref());
+    o.field_if("frequency_penalty", request.frequency_penalty.as_ref());
+    o.field_if("presence_penalty", request.presence_penalty.as_ref());
+    o.field_if("logit_bias", request.logit_bias.as_ref());
+    if request.logprobs || request.top_logprobs.is_some() {
+        o.field("logprobs", true);
+        o.field_if("top_logprobs", request.top_logprobs.as_ref());
+    }
+}
+
+fn write_advice(o: &mut Writer, request: &Request<'_>) {
+    o.field_if("verbosity", request.verbosity.as_ref());
+    o.field_if("metadata", request.metadata.as_ref());
+    o.field_if("user", request.user.as_ref().map(short_user));
+    o.field_if("safety_identifier", request.safety_identifier.as_ref());
+    o.field_if("prompt_cache_key", request.cache_key.as_ref());
+    o.field_if("prompt_cache_retention", shared(request, "prompt_cache_retention"));
+    // A word of the messages dialect, which this one refuses.
+    let tier = request.service_tier.as_ref().filter(|tier| !tier.is("standard_only"));
+    o.field_if("service_tier", tier);
+}
+
+fn write_stream(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
+    if !target.stream {
+        return;
+    }
+    o.field("stream", true);
+    o.object_at("stream_options", |o| {
+        // Asked for on our own account; clients that did not ask are not shown it.
+        o.field("include_usage", true);
+        if target.vendor == Vendor::OpenAi {
+            o.field_if("include_obfuscation", shared(request, "include_obfuscation"));
+        }
+    });
+}
+
+/// A member that responses has too.
+fn shared<'r, 'a>(request: &'r Request<'a>, key: &str) -> Option<&'r Json<'a>> {
+    request.openai.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+}
+
+/// The name of a user, or its hash where it is too long.
+fn short_user<'t>(user: &'t Text<'_>) -> Text<'t> {
+    let name = user.decode();
+    if name.chars().count() <= MAX_USER {
+        return user.borrowed();
+    }
+    let hash = digest(&SHA256, name.as_bytes());
+    let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    Text::of(&hex)
+}

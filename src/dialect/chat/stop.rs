@@ -1,0 +1,63 @@
+//! Why a model stopped, and how an upstream says that it failed (proxy-conversion.md 7.2).
+
+use crate::dialect::canonical::Stop;
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::UpstreamError;
+
+/// Reads a `finish_reason`, tolerantly: vendors pass on the words of other dialects. Limits and
+/// filters count before calls.
+pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
+    let reason = reason.to_ascii_lowercase();
+    let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    if says(&["context"]) {
+        Stop::ContextFull
+    } else if says(&["length", "max", "incomplete"]) {
+        Stop::OutputLimit
+    } else if says(&["filter", "refusal", "safety", "recitation", "blocklist", "prohibited", "spii"]) {
+        Stop::Filtered
+    } else if reason == "pause_turn" {
+        Stop::Paused
+    } else if called {
+        Stop::ToolCall
+    } else if reason == "stop_sequence" {
+        Stop::Sequence(None)
+    } else {
+        Stop::End
+    }
+}
+
+/// The `finish_reason` for it.
+pub(super) fn word(stop: &Stop<'_>) -> &'static str {
+    match stop {
+        Stop::End | Stop::Sequence(_) | Stop::Paused => "stop",
+        Stop::ToolCall => "tool_calls",
+        Stop::OutputLimit | Stop::ContextFull => "length",
+        Stop::Filtered => "content_filter",
+    }
+}
+
+/// What an answer, or a chunk, says when it is a failure: `{"error":…}`, or a bare error in the
+/// place of choices.
+pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
+    let stated = answer.get("error").is_some_and(states_error) || answer.str_at("type") == "error";
+    let bare = || {
+        let explained = answer.get("message").is_some_and(Node::is_string) && answer.get("code").is_some();
+        answer.get("choices").is_none() && explained
+    };
+    (stated || bare()).then(|| told(answer))
+}
+
+/// Whether the value of an `error` member states one: many sites send an empty one with every chunk.
+fn states_error(error: &Node<'_>) -> bool {
+    match error.text() {
+        Some(text) => !text.is_blank(),
+        None => !error.members().is_empty(),
+    }
+}
+
+/// What something that is known to be an error says.
+pub(super) fn told(error: &Node<'_>) -> UpstreamError {
+    let value = serde_json::from_str(error.raw()).ok();
+    let error = value.as_ref().and_then(UpstreamError::of_json);
+    error.unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
+}

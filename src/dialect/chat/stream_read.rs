@@ -1,0 +1,182 @@
+//! A streamed answer, read (proxy-conversion.md 8 to 10, chat).
+//!
+//! ```text
+//! delta.content ─▶ snapshots ─▶ inline thinking ┐
+//! delta.reasoning_content ─▶ snapshots ─────────┼─▶ parts ─▶ events
+//! delta.refusal, delta.tool_calls ──────────────┘
+//! ```
+
+use super::calls::{self, Piece};
+use super::inline::{Inline, Voice};
+use super::parts::Parts;
+use super::snapshots::Snapshots;
+use super::{content, stop, thinking, usage};
+use crate::dialect::canonical::{Event, Part, Stop};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::{self, UpstreamError};
+
+/// Reads a streamed answer, event by event. Of several choices the first that comes.
+#[derive(Debug, Default)]
+pub struct StreamReader {
+    progress: Progress,
+    started: bool,
+    /// The index of the choice that is read.
+    choice: Option<u64>,
+    said: Snapshots,
+    thought: Snapshots,
+    inline: Inline,
+    parts: Parts,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Progress {
+    #[default]
+    Reading,
+    /// A finish_reason was seen: only usage counts any more.
+    Finished,
+    Over,
+}
+
+impl StreamReader {
+    /// Reads one SSE event: its name, which may be empty, and its data.
+    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
+        let data = data.trim();
+        if self.progress == Progress::Over {
+            return;
+        }
+        if data == "[DONE]" {
+            return self.done(each);
+        }
+        let Ok(chunk) = Node::parse(data) else {
+            if name == b"error" {
+                self.fail(upstream_error::read(200, data.as_bytes()), each);
+            }
+            return;
+        };
+        let failure = if name == b"error" { Some(stop::told(&chunk)) } else { stop::failure(&chunk) };
+        if let Some(error) = failure {
+            return self.fail(error, each);
+        }
+        if let Some(usage) = usage::read(&chunk) {
+            each(Event::Usage(usage));
+        }
+        for choice in chunk.items_at("choices") {
+            if self.progress == Progress::Reading {
+                self.read_choice(&chunk, choice, each);
+            }
+        }
+    }
+
+    /// The upstream's body is over. Only after a finish_reason the answer is known to be whole.
+    pub fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        match self.progress {
+            Progress::Reading => self.release(each),
+            Progress::Finished => each(Event::End),
+            Progress::Over => {}
+        }
+        self.progress = Progress::Over;
+    }
+
+    fn done(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        if self.progress == Progress::Reading {
+            self.release(each);
+            self.parts.finish(each);
+            if !self.parts.any() {
+                return self.fail(UpstreamError::new("Upstream's stream has no content"), each);
+            }
+            each(Event::Finish(if self.parts.called() { Stop::ToolCall } else { Stop::End }));
+        }
+        self.progress = Progress::Over;
+        each(Event::End);
+    }
+
+    fn fail(&mut self, error: UpstreamError, each: &mut dyn FnMut(Event<'_>)) {
+        if self.progress == Progress::Reading {
+            self.progress = Progress::Over;
+            each(Event::Fail(error));
+        }
+    }
+
+    fn read_choice(&mut self, chunk: &Node<'_>, choice: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let index = choice.u64_at("index").unwrap_or(0);
+        if *self.choice.get_or_insert(index) != index {
+            return;
+        }
+        if !std::mem::replace(&mut self.started, true) {
+            let (id, model) = (chunk.text_at("id"), chunk.text_at("model"));
+            let (id, model) = (id.unwrap_or_default(), model.unwrap_or_default());
+            each(Event::Start { id, model, created: chunk.u64_at("created") });
+        }
+        let delta = choice.get("delta").filter(|delta| delta.is_object());
+        if let Some(delta) = delta.or(choice.get("message")) {
+            self.read_delta(delta, each);
+        }
+        match &*choice.str_at("finish_reason") {
+            "" => {}
+            "error" => self.fail(stop::told(choice), each),
+            reason => {
+                self.release(each);
+                self.parts.finish(each);
+                self.progress = Progress::Finished;
+                each(Event::Finish(stop::read(reason, self.parts.called())));
+            }
+        }
+    }
+
+    fn read_delta(&mut self, delta: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        if let Some(text) = thinking::text(delta) {
+            self.think(&text, each);
+        }
+        if let Some(proof) = delta.text_at("reasoning_signature").filter(|proof| !proof.is_empty()) {
+            let proofs = thinking::proofs(&proof).into_iter().map(|(_, signature)| signature);
+            self.parts.prove(proofs.collect(), each);
+        }
+        match delta.get("content") {
+            Some(text) if text.is_string() => self.say(&text.text().unwrap_or_default(), each),
+            Some(parts) => {
+                for part in content::read(parts).unwrap_or_default() {
+                    match part {
+                        Part::Text(text) => self.say(&text, each),
+                        Part::Thinking(thinking) => self.think(&thinking.text, each),
+                        _ => {}
+                    }
+                }
+            }
+            None => {}
+        }
+        if let Some(text) = delta.text_at("refusal") {
+            self.parts.say(Voice::Refusal, text.literal(), each);
+        }
+        let together = delta.items_at("tool_calls").len() > 1;
+        for (place, piece) in calls::of_message(delta).enumerate() {
+            self.release(each);
+            // Calls that come together without numbers are told apart by their place.
+            let place = together.then_some(place as u64);
+            self.parts.piece(Piece { index: piece.index.or(place), ..piece }, each);
+        }
+    }
+
+    fn say(&mut self, text: &Text<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let Self { said, inline, parts, .. } = self;
+        said.feed(text.literal(), &mut |new| {
+            inline.feed(new, &mut |voice, literal| parts.say(voice, literal, each));
+        });
+    }
+
+    fn think(&mut self, text: &Text<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let Self { thought, inline, parts, .. } = self;
+        if !text.is_empty() {
+            inline.settle();
+        }
+        thought.feed(text.literal(), &mut |new| parts.say(Voice::Thought, new, each));
+    }
+
+    /// Lets go everything that was held back in doubt.
+    fn release(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        let Self { said, thought, inline, parts, .. } = self;
+        thought.finish(&mut |new| parts.say(Voice::Thought, new, each));
+        said.finish(&mut |new| inline.feed(new, &mut |voice, literal| parts.say(voice, literal, each)));
+        inline.finish(&mut |voice, literal| parts.say(voice, literal, each));
+    }
+}

@@ -1,0 +1,269 @@
+//! A streamed answer, written for a client (proxy-conversion.md 8, chat).
+//!
+//! ```text
+//! {role} {reasoning_content}… {reasoning_signature} {content}… {tool_calls}… {finish_reason} usage? [DONE]
+//! ```
+
+use super::reply_write::{call_id, id};
+use super::turns_write::put_gemini_proof;
+use super::{stop, thinking, usage};
+use crate::dialect::Dialect;
+use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
+use crate::dialect::errors;
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+use crate::dialect::usage::Usage;
+use crate::dialect::writer::Writer;
+
+/// Writes a streamed answer.
+#[derive(Debug)]
+pub struct StreamWriter {
+    id: Text<'static>,
+    model: Text<'static>,
+    created: Option<u64>,
+    /// What all chunks begin with; empty until the first has been written.
+    head: String,
+    usage_chunk: bool,
+    usage: Option<Usage>,
+    stop: Option<Stop<'static>>,
+    open: Vec<Open>,
+    calls: u64,
+    /// Thinking with its proof, so far.
+    proofs: Vec<(Text<'static>, Signature<'static>)>,
+    /// So many of them the client has been given.
+    told: usize,
+    over: bool,
+}
+
+/// A part that is open.
+#[derive(Debug)]
+struct Open {
+    key: u32,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Text,
+    Refusal,
+    /// What was thought is kept: the proof is handed out together with it.
+    Thinking(Text<'static>, Option<Signature<'static>>),
+    Call {
+        number: u64,
+        kind: CallKind,
+        has_input: bool,
+    },
+}
+
+impl StreamWriter {
+    pub fn new(asked: &Asked) -> Self {
+        Self {
+            id: Text::EMPTY,
+            model: Text::EMPTY,
+            created: None,
+            head: String::new(),
+            usage_chunk: asked.usage_chunk,
+            usage: None,
+            stop: None,
+            open: Vec::new(),
+            calls: 0,
+            proofs: Vec::new(),
+            told: 0,
+            over: false,
+        }
+    }
+
+    /// Appends to `out` the SSE events that say it. Nothing is written before the first part.
+    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+        if self.over {
+            return;
+        }
+        match event {
+            Event::Start { id, model, created } => {
+                self.id = id.clone().into_owned();
+                self.model = model.clone().into_owned();
+                self.created = *created;
+            }
+            Event::PartStart { key, part } => {
+                self.begin(asked, out);
+                self.start_part(*key, part, out);
+            }
+            Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, out),
+            Event::Delta { .. } => {}
+            Event::Signature { key, signature } => self.prove(*key, signature, out),
+            Event::PartStop { key } => self.stop_part(*key, out),
+            Event::Usage(usage) => self.usage.get_or_insert_default().merge(*usage),
+            Event::Finish(stop) => self.stop = Some(stop.clone().into_owned()),
+            Event::Fail(error) => {
+                self.over = true;
+                let event = errors::stream_event(Dialect::Chat, error, 0);
+                out.push_str(&String::from_utf8_lossy(&event));
+            }
+            Event::End => self.end(asked, out),
+        }
+    }
+
+    /// The first chunk, which names the speaker.
+    fn begin(&mut self, asked: &Asked, out: &mut String) {
+        if !self.head.is_empty() {
+            return;
+        }
+        let mut json = Writer::new();
+        json.object(|o| {
+            o.field("id", id(&self.id, asked));
+            o.field("object", "chat.completion.chunk");
+            o.field("created", self.created.unwrap_or(asked.now));
+            o.field("model", &self.model);
+        });
+        let members = json.as_str().strip_suffix('}').unwrap_or_default();
+        self.head = format!("data: {members},\"choices\":[");
+        self.delta(out, |o| {
+            o.field("role", "assistant");
+            o.field("content", "");
+        });
+    }
+
+    fn start_part(&mut self, key: u32, part: &PartKind<'_>, out: &mut String) {
+        let kind = match part {
+            PartKind::Thinking => Kind::Thinking(Text::EMPTY, None),
+            PartKind::Text => Kind::Text,
+            PartKind::Refusal => Kind::Refusal,
+            PartKind::Call { kind, .. } => Kind::Call { number: self.calls, kind: *kind, has_input: false },
+        };
+        if !matches!(kind, Kind::Thinking(..)) {
+            self.tell_proofs(out);
+        }
+        self.open.push(Open { key, kind });
+        let PartKind::Call { id, name, kind } = part else { return };
+        let number = self.calls;
+        self.calls += 1;
+        self.call(number, out, |o| {
+            o.field("id", call_id(id, number));
+            let (word, input) = words(*kind);
+            o.field("type", word);
+            o.object_at(word, |o| {
+                o.field("name", name);
+                o.field(input, "");
+            });
+        });
+    }
+
+    fn more(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
+        let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
+        let member = match &mut part.kind {
+            Kind::Text => "content",
+            Kind::Refusal => "refusal",
+            Kind::Thinking(thought, _) => {
+                thought.push(text);
+                "reasoning_content"
+            }
+            Kind::Call { number, kind, has_input } => {
+                *has_input = true;
+                let (number, kind) = (*number, *kind);
+                return self.input(number, kind, text, out);
+            }
+        };
+        self.delta(out, |o| o.field(member, text));
+    }
+
+    fn prove(&mut self, key: u32, proof: &Signature<'_>, out: &mut String) {
+        let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
+        match (&mut part.kind, proof) {
+            (Kind::Thinking(_, signature), proof) => *signature = Some(proof.clone().into_owned()),
+            (Kind::Call { number, .. }, Signature::Gemini(proof)) => {
+                let number = *number;
+                self.call(number, out, |o| put_gemini_proof(o, proof));
+            }
+            _ => {}
+        }
+    }
+
+    fn stop_part(&mut self, key: u32, out: &mut String) {
+        let Some(at) = self.open.iter().position(|part| part.key == key) else { return };
+        match self.open.remove(at).kind {
+            Kind::Thinking(thought, Some(proof)) => self.proofs.push((thought, proof)),
+            Kind::Call { number, kind: CallKind::Function, has_input: false } => {
+                // Clients parse what they have got, and nothing is no JSON.
+                self.input(number, CallKind::Function, &Text::plain("{}"), out);
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, asked: &Asked, out: &mut String) {
+        self.begin(asked, out);
+        while let Some(key) = self.open.first().map(|part| part.key) {
+            self.stop_part(key, out);
+        }
+        self.tell_proofs(out);
+        self.over = true;
+        let stop = self.stop.take().unwrap_or_default();
+        let reason = stop::word(&stop);
+        self.chunk(out, |o| {
+            o.object_at("delta", |_| {});
+            o.field("finish_reason", reason);
+        });
+        if let Some(usage) = self.usage.filter(|_| self.usage_chunk) {
+            let mut json = Writer::new();
+            json.object(|o| usage::write(o, &usage));
+            let members = json.as_str().strip_prefix('{').unwrap_or_default();
+            [self.head.as_str(), "],", members, "\n\n"].iter().for_each(|piece| out.push_str(piece));
+        }
+        out.push_str("data: [DONE]\n\n");
+    }
+
+    /// The proofs so far as one tag. Mostly all thinking comes first, and so this is done once; a
+    /// later tag repeats the proofs before, for clients that keep the last.
+    fn tell_proofs(&mut self, out: &mut String) {
+        if self.told == self.proofs.len() {
+            return;
+        }
+        self.told = self.proofs.len();
+        if let Some(proof) = thinking::proof(&self.proofs) {
+            self.delta(out, |o| o.field("reasoning_signature", proof));
+        }
+    }
+
+    fn input(&self, number: u64, kind: CallKind, text: &Text<'_>, out: &mut String) {
+        let (word, input) = words(kind);
+        self.call(number, out, |o| o.object_at(word, |o| o.field(input, text)));
+    }
+
+    fn call(&self, number: u64, out: &mut String, inside: impl FnOnce(&mut Writer)) {
+        self.delta(out, |o| {
+            o.array("tool_calls", |a| {
+                a.object(|o| {
+                    o.field("index", number);
+                    inside(o);
+                });
+            });
+        });
+    }
+
+    fn delta(&self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
+        self.chunk(out, |o| {
+            o.object_at("delta", inside);
+            o.field("finish_reason", ());
+        });
+    }
+
+    /// A chunk with one choice, of which `inside` writes the members after the index.
+    fn chunk(&self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
+        let mut choice = Writer::with_capacity(160);
+        choice.object(|o| {
+            o.field("index", 0u64);
+            inside(o);
+        });
+        // Who asked for usage gets the member in every chunk, and its value in the last.
+        let tail = if self.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" };
+        [self.head.as_str(), choice.as_str(), tail].iter().for_each(|piece| out.push_str(piece));
+    }
+}
+
+/// What a call of that kind, and its input, are called.
+fn words(kind: CallKind) -> (&'static str, &'static str) {
+    match kind {
+        CallKind::Function => ("function", "arguments"),
+        CallKind::Custom => ("custom", "input"),
+    }
+}

@@ -1,0 +1,62 @@
+//! Thinking, for which the chat dialect has no word of its own: `reasoning_content` is the most
+//! common one, and the string beside it, `reasoning_signature`, carries the proofs.
+
+use crate::dialect::canonical::{Part, Thinking};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::{self, Signature};
+use crate::dialect::tree::Node;
+
+/// What a message, or a delta, says of the model's thoughts, under any of the names in use.
+pub(super) fn text<'a>(message: &Node<'a>) -> Option<Text<'a>> {
+    let named = ["reasoning_content", "reasoning", "thinking"];
+    let plain = named.iter().filter_map(|name| message.text_at(name)).find(|text| !text.is_empty());
+    plain.or_else(|| {
+        let details = message.items_at("reasoning_details");
+        let texts: Vec<_> = details.iter().filter_map(|detail| detail.text_at("text")).collect();
+        Some(Text::join(&texts, "")).filter(|text| !text.is_empty())
+    })
+}
+
+/// The thinking of a message with its proofs. A tag knows which text each proof belongs to; one that
+/// is damaged leaves the text.
+pub(super) fn pieces<'a>(message: &Node<'a>) -> Vec<Thinking<'a>> {
+    let text = text(message);
+    let proof = message.text_at("reasoning_signature").filter(|proof| !proof.is_empty());
+    let signed = proof.map(|proof| proofs(&proof)).unwrap_or_default();
+    if signed.is_empty() {
+        return text.map(|text| Thinking { text, signature: None }).into_iter().collect();
+    }
+    let alone = signed.len() == 1;
+    let piece = |(own, signature): (Text<'static>, Signature<'static>)| {
+        // Proofs that came without their text belong to all that is shown.
+        let lacks_text = alone && own.is_empty() && !matches!(signature, Signature::AnthropicRedacted(_));
+        let text = if lacks_text { text.clone().unwrap_or_default() } else { own };
+        Thinking { text, signature: Some(signature) }
+    };
+    signed.into_iter().map(piece).collect()
+}
+
+/// What a `reasoning_signature` says: the pieces of a tag, or a proof nobody knows.
+pub(super) fn proofs(proof: &Text<'_>) -> Vec<(Text<'static>, Signature<'static>)> {
+    signature::untag(proof)
+        .unwrap_or_else(|| vec![(Text::EMPTY, Signature::Unknown(proof.clone().into_owned()))])
+}
+
+/// All thinking among the parts, in one text.
+pub(super) fn joined<'p>(parts: impl Iterator<Item = &'p Part<'p>>) -> Text<'static> {
+    let texts = parts.filter_map(|part| match part {
+        Part::Thinking(thinking) => Some(&thinking.text),
+        _ => None,
+    });
+    Text::join(texts, "")
+}
+
+/// The `reasoning_signature` for proofs and the texts they belong to: a tag, or the one proof that
+/// nobody knows, as it came.
+pub(super) fn proof(pieces: &[(Text<'_>, Signature<'_>)]) -> Option<Text<'static>> {
+    let unknown = pieces.iter().find_map(|(_, signature)| match signature {
+        Signature::Unknown(proof) => Some(proof.clone().into_owned()),
+        _ => None,
+    });
+    signature::tag(pieces).or(unknown)
+}

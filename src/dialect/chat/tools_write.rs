@@ -1,0 +1,151 @@
+//! The tools of a request, and which of them may be called, written for an upstream.
+//!
+//! Of the tools that an upstream runs itself this dialect knows only the web search, on the models
+//! that are made for it. The others are left out as long as tools remain without them
+//! (proxy-conversion.md 3.2).
+
+use crate::dialect::canonical::{CallKind, CustomFormat, Request, Target, Tool, ToolChoice, Unfit};
+use crate::dialect::canonical::{Vendor, WebSearch};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// Whether any tool is left of those that were offered.
+pub(super) fn check(request: &Request<'_>) -> Result<(), Unfit> {
+    let hosted = request.tools.iter().any(|tool| matches!(tool, Tool::Hosted(_)));
+    let others = request.tools.iter().any(|tool| !matches!(tool, Tool::Hosted(_)));
+    if hosted && !others { Err(Unfit::unsupported("tools")) } else { Ok(()) }
+}
+
+/// Writes every member that has to do with tools.
+pub(super) fn write(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
+    let searches = target.vendor == Vendor::OpenAi && target.model.contains("search");
+    if searches && let Some(search) = request.tools.iter().find_map(as_search) {
+        o.object_at("web_search_options", |o| write_search(o, search));
+    }
+    let tools: Vec<_> =
+        request.tools.iter().filter(|tool| is_offered(tool, request, target.vendor)).collect();
+    if tools.is_empty() {
+        return;
+    }
+    o.array("tools", |a| tools.iter().for_each(|tool| a.object(|o| write_tool(o, tool))));
+    if let Some(choice) = &request.tool_choice {
+        write_choice(o, choice, &tools, target.vendor);
+    }
+    o.field_if("parallel_tool_calls", request.parallel);
+}
+
+fn as_search<'r, 'a>(tool: &'r Tool<'a>) -> Option<&'r WebSearch<'a>> {
+    match tool {
+        Tool::WebSearch(search) => Some(search),
+        _ => None,
+    }
+}
+
+fn name_of<'r, 'a>(tool: &'r Tool<'a>) -> Option<&'r Text<'a>> {
+    match tool {
+        Tool::Function { name, .. } | Tool::Custom { name, .. } => Some(name),
+        _ => None,
+    }
+}
+
+/// Only OpenAI knows a choice of several tools: elsewhere the others are not offered.
+fn is_offered(tool: &Tool<'_>, request: &Request<'_>, vendor: Vendor) -> bool {
+    let Some(name) = name_of(tool) else { return false };
+    match &request.tool_choice {
+        Some(ToolChoice::Allowed { names, .. }) if vendor != Vendor::OpenAi => {
+            names.iter().any(|(allowed, _)| allowed == name)
+        }
+        _ => true,
+    }
+}
+
+fn write_tool(o: &mut Writer, tool: &Tool<'_>) {
+    match tool {
+        Tool::Function { name, description, parameters, strict } => {
+            o.field("type", "function");
+            o.object_at("function", |o| {
+                o.field("name", name);
+                o.field_if("description", description.as_ref());
+                o.field_if("parameters", parameters.as_ref());
+                o.field_if("strict", strict.filter(|strict| *strict));
+            });
+        }
+        Tool::Custom { name, description, format } => {
+            o.field("type", "custom");
+            o.object_at("custom", |o| {
+                o.field("name", name);
+                o.field_if("description", description.as_ref());
+                if let Some(format) = format {
+                    o.object_at("format", |o| write_format(o, format));
+                }
+            });
+        }
+        Tool::WebSearch(_) | Tool::Hosted(_) => {}
+    }
+}
+
+fn write_format(o: &mut Writer, format: &CustomFormat<'_>) {
+    if format.definition.is_none() {
+        return o.field("type", "text");
+    }
+    o.field("type", "grammar");
+    o.object_at("grammar", |o| {
+        o.field_if("syntax", format.syntax.as_ref());
+        o.field_if("definition", format.definition.as_ref());
+    });
+}
+
+/// In the canonical form the place stands beside the type; here within `approximate`.
+fn write_search(o: &mut Writer, search: &WebSearch<'_>) {
+    o.field_if("search_context_size", search.context_size.as_ref());
+    let location = search.user_location.as_ref().and_then(|location| Node::parse(location.as_str()).ok());
+    if let Some(location) = location {
+        o.object_at("user_location", |o| {
+            o.field("type", "approximate");
+            o.object_at("approximate", |o| {
+                let place = location.members().iter().filter(|(key, _)| key != "type");
+                place.for_each(|(key, value)| o.field(key, value.json()));
+            });
+        });
+    }
+}
+
+/// A choice must name a tool that is there.
+fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[&Tool<'_>], vendor: Vendor) {
+    let exists = |name: &Text<'_>| tools.iter().any(|tool| name_of(tool) == Some(name));
+    match choice {
+        ToolChoice::Auto => o.field("tool_choice", "auto"),
+        ToolChoice::None => o.field("tool_choice", "none"),
+        ToolChoice::Required => o.field("tool_choice", "required"),
+        ToolChoice::Named { name, kind } if exists(name) => {
+            o.object_at("tool_choice", |o| write_named(o, name, *kind));
+        }
+        ToolChoice::Allowed { names, required } => {
+            let mode = if *required { "required" } else { "auto" };
+            if vendor != Vendor::OpenAi {
+                return o.field("tool_choice", mode);
+            }
+            o.object_at("tool_choice", |o| {
+                o.field("type", "allowed_tools");
+                o.object_at("allowed_tools", |o| {
+                    o.field("mode", mode);
+                    o.array("tools", |a| {
+                        let names = names.iter().filter(|(name, _)| exists(name));
+                        names.for_each(|(name, kind)| a.object(|o| write_named(o, name, *kind)));
+                    });
+                });
+            });
+        }
+        ToolChoice::Named { .. } | ToolChoice::Hosted(_) => {}
+    }
+}
+
+fn write_named(o: &mut Writer, name: &Text<'_>, kind: CallKind) {
+    let word = match kind {
+        CallKind::Function => "function",
+        CallKind::Custom => "custom",
+    };
+    o.field("type", word);
+    o.object_at(word, |o| o.field("name", name));
+}

@@ -1,0 +1,138 @@
+//! The messages of a request.
+
+use super::{calls, content, thinking};
+use crate::dialect::canonical::{CallKind, Part, Role, ToolResult, Turn, Unfit};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+
+/// What the messages read so far say.
+#[derive(Debug, Default)]
+pub(super) struct Messages<'a> {
+    pub system: Vec<Text<'a>>,
+    pub turns: Vec<Turn<'a>>,
+    /// Some thinking came back with its proof: the client knows how to carry one.
+    pub signed: bool,
+    /// Every call before, in order, and whether its result has come.
+    calls: Vec<Called<'a>>,
+}
+
+#[derive(Debug)]
+struct Called<'a> {
+    id: Text<'a>,
+    kind: CallKind,
+    answered: bool,
+}
+
+impl<'a> Messages<'a> {
+    /// Reads the message at `index`.
+    pub(super) fn read(&mut self, index: usize, message: &Node<'a>) -> Result<(), Unfit> {
+        let field = |name: &str| format!("messages[{index}].{name}");
+        if !message.is_object() {
+            return Err(Unfit::invalid(format!("messages[{index}]"), "must be an object"));
+        }
+        let parts = match message.get("content") {
+            None => Vec::new(),
+            Some(node) => content::read(node).ok_or_else(|| {
+                Unfit::invalid(field("content"), "must be a string or a list of content parts")
+            })?,
+        };
+        match &*message.str_at("role") {
+            "system" | "developer" => self.system.extend(joined(parts)),
+            "user" => self.push(Role::User, parts),
+            "assistant" => {
+                let parts = self.assistant(index, message, parts)?;
+                self.push(Role::Assistant, parts);
+            }
+            "tool" => {
+                let call_id = self.answered(message.text_at("tool_call_id"));
+                let call_id =
+                    call_id.ok_or_else(|| Unfit::invalid(field("tool_call_id"), "must be a string"))?;
+                self.push_result(call_id, parts);
+            }
+            "function" => {
+                let name = self.answered(message.text_at("name"));
+                let name = name.ok_or_else(|| Unfit::invalid(field("name"), "must be a string"))?;
+                self.push_result(name, parts);
+            }
+            _ => {
+                let roles = "must be one of system, developer, user, assistant, tool";
+                return Err(Unfit::invalid(field("role"), roles));
+            }
+        }
+        Ok(())
+    }
+
+    /// Thinking, content, refusal, calls: the order in which a model says them.
+    fn assistant(
+        &mut self,
+        index: usize,
+        message: &Node<'a>,
+        content: Vec<Part<'a>>,
+    ) -> Result<Vec<Part<'a>>, Unfit> {
+        let mut parts: Vec<_> = thinking::pieces(message).into_iter().map(Part::Thinking).collect();
+        self.signed |= message.get("reasoning_signature").is_some();
+        let has_calls = message.get("tool_calls").is_some() || message.get("function_call").is_some();
+        let is_empty = |part: &Part<'_>| matches!(part, Part::Text(text) if text.is_empty());
+        parts.extend(content.into_iter().filter(|part| !(has_calls && is_empty(part))));
+        parts.extend(message.text_at("refusal").filter(|text| !text.is_empty()).map(Part::Refusal));
+        if message.get("audio").is_some() {
+            parts.push(Part::Foreign(Text::plain("audio")));
+        }
+        let legacy = message.get("function_call").is_some();
+        for (number, piece) in calls::of_message(message).enumerate() {
+            let mut call = piece.into_call();
+            if call.name.is_blank() {
+                let field = format!("messages[{index}].tool_calls[{number}].function.name");
+                return Err(Unfit::invalid(field, "must be a string that is not empty"));
+            }
+            if call.id.is_empty() {
+                // Deterministic, so that the next request of the conversation reads alike.
+                let number = self.calls.len();
+                call.id = if legacy { call.name.clone() } else { Text::of(&format!("call_{number}")) };
+            }
+            self.calls.push(Called { id: call.id.clone(), kind: call.kind, answered: false });
+            parts.push(Part::Call(call));
+        }
+        Ok(parts)
+    }
+
+    fn push(&mut self, role: Role, parts: Vec<Part<'a>>) {
+        if !parts.is_empty() {
+            self.turns.push(Turn { role, parts });
+        }
+    }
+
+    /// The call that a result answers: the one it names, else the first that waits for one.
+    fn answered(&mut self, id: Option<Text<'a>>) -> Option<Text<'a>> {
+        let waits = |call: &&mut Called<'_>| !call.answered && id.as_ref().is_none_or(|id| *id == call.id);
+        match self.calls.iter_mut().find(waits) {
+            Some(call) => {
+                call.answered = true;
+                Some(call.id.clone())
+            }
+            None => id,
+        }
+    }
+
+    fn push_result(&mut self, call_id: Text<'a>, parts: Vec<Part<'a>>) {
+        let call = self.calls.iter().rev().find(|call| call.id == call_id);
+        let kind = call.map_or(CallKind::Function, |call| call.kind);
+        // An empty result has no parts.
+        let parts = parts.into_iter().filter(|part| *part != Part::Text(Text::EMPTY)).collect();
+        let result = Part::Result(ToolResult { call_id, kind, parts, is_error: false });
+        self.turns.push(Turn { role: Role::User, parts: vec![result] });
+    }
+}
+
+/// One text of all the text parts; none where there is no text.
+fn joined<'a>(parts: Vec<Part<'a>>) -> Option<Text<'a>> {
+    let texts = parts.into_iter().filter_map(|part| match part {
+        Part::Text(text) if !text.is_empty() => Some(text),
+        _ => None,
+    });
+    let mut texts: Vec<_> = texts.collect();
+    match texts.len() {
+        0 | 1 => texts.pop(),
+        _ => Some(Text::join(&texts, "\\n\\n")),
+    }
+}

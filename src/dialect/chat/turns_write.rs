@@ -1,0 +1,268 @@
+//! The messages of a request, written for an upstream.
+//!
+//! A chat message cannot hold everything in its place: an assistant's has one text and then its
+//! calls; the results of those must follow at once, one message each and text alone, before
+//! anything else the user says. So the pictures of a result, and the rest of its turn, come after.
+
+use std::collections::HashSet;
+
+use super::thinking;
+use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Request, Role, Source, Turn, Vendor};
+use crate::dialect::canonical::{ToolResult, Unfit};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+use crate::dialect::writer::Writer;
+
+/// Whether all that was said can be said here; if not, names what cannot.
+pub(super) fn check(request: &Request<'_>, vendor: Vendor) -> Result<(), Unfit> {
+    let parts = request.turns.iter().flat_map(|turn| &turn.parts);
+    for part in parts.flat_map(|part| match part {
+        Part::Result(result) => result.parts.as_slice(),
+        part => std::slice::from_ref(part),
+    }) {
+        match part {
+            Part::Foreign(name) => return Err(Unfit::unsupported(name.decode())),
+            Part::Image(Image { source: Source::Id(_), .. }) => return Err(Unfit::unsupported("file_id")),
+            Part::File(File { source: Source::Id(_), .. }) if vendor != Vendor::OpenAi => {
+                return Err(Unfit::unsupported("file_id"));
+            }
+            Part::File(File { source: Source::Url(_), .. }) => return Err(Unfit::unsupported("file_url")),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes all messages into the list being written.
+pub(super) fn write(list: &mut Writer, request: &Request<'_>, vendor: Vendor) {
+    if !request.system.is_empty() {
+        list.object(|o| {
+            o.field("role", "system");
+            o.field("content", Text::join(&request.system, "\\n\\n"));
+        });
+    }
+    let mut called = HashSet::new();
+    for run in request.turns.chunk_by(|one, next| one.role == next.role) {
+        match run.first().map(|turn| turn.role) {
+            Some(Role::Assistant) => {
+                let parts = run.iter().flat_map(|turn| &turn.parts);
+                called.extend(parts.filter_map(|part| match part {
+                    Part::Call(call) => Some(call.id.literal()),
+                    _ => None,
+                }));
+                write_assistant_run(list, run, vendor);
+            }
+            _ => write_user_run(list, run, &called),
+        }
+    }
+}
+
+/// Nothing may stand between calls and their results: what the assistant said after its calls joins
+/// the same message.
+fn write_assistant_run(list: &mut Writer, run: &[Turn<'_>], vendor: Vendor) {
+    let mut message: Vec<&Part<'_>> = Vec::new();
+    for turn in run {
+        if !message.iter().any(|part| matches!(part, Part::Call(_))) {
+            write_assistant(list, &message, vendor);
+            message.clear();
+        }
+        message.extend(&turn.parts);
+    }
+    write_assistant(list, &message, vendor);
+}
+
+fn write_assistant(list: &mut Writer, parts: &[&Part<'_>], vendor: Vendor) {
+    let texts = parts.iter().filter_map(|part| match part {
+        Part::Text(text) => Some(text),
+        _ => None,
+    });
+    let refusals = parts.iter().filter_map(|part| match part {
+        Part::Refusal(text) => Some(text),
+        _ => None,
+    });
+    let calls: Vec<_> = parts
+        .iter()
+        .filter_map(|part| match part {
+            Part::Call(call) => Some(call),
+            _ => None,
+        })
+        .collect();
+    let refusal = Text::join(refusals, "");
+    if texts.clone().next().is_none() && refusal.is_empty() && calls.is_empty() {
+        return;
+    }
+    list.object(|o| {
+        o.field("role", "assistant");
+        o.field("content", Text::join(texts, ""));
+        // Several vendors want the thoughts of a running tool loop back; OpenAI refuses the member.
+        let thought = thinking::joined(parts.iter().copied());
+        if vendor != Vendor::OpenAi && !calls.is_empty() && !thought.is_empty() {
+            o.field("reasoning_content", thought);
+        }
+        o.field_if("refusal", Some(refusal).filter(|refusal| !refusal.is_empty()));
+        if !calls.is_empty() {
+            o.array("tool_calls", |a| {
+                calls.iter().for_each(|call| a.object(|o| write_call(o, call, vendor)));
+            });
+        }
+    });
+}
+
+fn write_call(o: &mut Writer, call: &Call<'_>, vendor: Vendor) {
+    o.field("id", &call.id);
+    put_call(o, call.kind, &call.name, &call.input);
+    if vendor == Vendor::Gemini
+        && let Some(Signature::Gemini(proof)) = &call.signature
+    {
+        put_gemini_proof(o, proof);
+    }
+}
+
+/// The members of a call beside its id. Arguments are JSON, and no arguments are an empty object.
+pub(super) fn put_call(o: &mut Writer, kind: CallKind, name: &Text<'_>, input: &Text<'_>) {
+    match kind {
+        CallKind::Function => {
+            o.field("type", "function");
+            o.object_at("function", |o| {
+                o.field("name", name);
+                match input.is_empty() {
+                    true => o.field("arguments", "{}"),
+                    false => o.field("arguments", input),
+                }
+            });
+        }
+        CallKind::Custom => {
+            o.field("type", "custom");
+            o.object_at("custom", |o| {
+                o.field("name", name);
+                o.field("input", input);
+            });
+        }
+    }
+}
+
+/// Google's own place for it in the chat dialect.
+pub(super) fn put_gemini_proof(o: &mut Writer, proof: &Text<'_>) {
+    o.object_at("extra_content", |o| o.object_at("google", |o| o.field("thought_signature", proof)));
+}
+
+/// All results first; a result without its call is refused upstream, and left out.
+fn write_user_run(list: &mut Writer, run: &[Turn<'_>], called: &HashSet<&str>) {
+    let answers = |part: &&Part<'_>| match part {
+        Part::Result(result) => called.contains(result.call_id.literal()),
+        _ => false,
+    };
+    for part in run.iter().flat_map(|turn| &turn.parts).filter(answers) {
+        if let Part::Result(result) = part {
+            write_result(list, result);
+        }
+    }
+    for turn in run {
+        let attached = turn.parts.iter().filter(answers).flat_map(|part| match part {
+            Part::Result(result) => result.parts.as_slice(),
+            _ => &[],
+        });
+        let attached = attached.filter(|part| is_content(part) && text_of(part).is_none());
+        let own = turn.parts.iter().filter(|part| is_content(part));
+        write_user(list, &attached.chain(own).collect::<Vec<_>>());
+    }
+}
+
+fn write_result(list: &mut Writer, result: &ToolResult<'_>) {
+    let mut texts: Vec<Text<'_>> = result.parts.iter().filter_map(text_of).collect();
+    if result.is_error {
+        let mut first = Text::of("Error: ");
+        if !texts.is_empty() {
+            first.push(&texts.remove(0));
+        }
+        texts.insert(0, first);
+    }
+    list.object(|o| {
+        o.field("role", "tool");
+        o.field("tool_call_id", &result.call_id);
+        o.field("content", Text::join(&texts, "\\n"));
+    });
+}
+
+fn write_user(list: &mut Writer, parts: &[&Part<'_>]) {
+    let alone = match parts {
+        [] => return,
+        [part] => text_of(part),
+        _ => None,
+    };
+    list.object(|o| {
+        o.field("role", "user");
+        match alone {
+            Some(text) => o.field("content", text),
+            None => o.array("content", |a| parts.iter().for_each(|part| write_part(a, part))),
+        }
+    });
+}
+
+fn is_content(part: &Part<'_>) -> bool {
+    matches!(part, Part::Text(_) | Part::Refusal(_) | Part::Image(_) | Part::Audio { .. } | Part::File(_))
+}
+
+/// What is said as text here: a text file too, with its name above it.
+fn text_of<'p>(part: &'p Part<'_>) -> Option<Text<'p>> {
+    match part {
+        Part::Text(text) | Part::Refusal(text) => Some(text.borrowed()),
+        Part::File(File { source: Source::Plain(text), name }) => Some(match name {
+            Some(name) => Text::join([name, text], "\\n"),
+            None => text.borrowed(),
+        }),
+        _ => None,
+    }
+}
+
+fn write_part(list: &mut Writer, part: &Part<'_>) {
+    if let Some(text) = text_of(part) {
+        return list.object(|o| {
+            o.field("type", "text");
+            o.field("text", text);
+        });
+    }
+    match part {
+        Part::Image(image) => list.object(|o| {
+            o.field("type", "image_url");
+            o.object_at("image_url", |o| {
+                write_address(o, "url", &image.source);
+                o.field_if("detail", image.detail.as_ref());
+            });
+        }),
+        Part::Audio { data, format } => list.object(|o| {
+            o.field("type", "input_audio");
+            o.object_at("input_audio", |o| {
+                o.field("data", data);
+                o.field("format", format);
+            });
+        }),
+        Part::File(file) => list.object(|o| {
+            o.field("type", "file");
+            o.object_at("file", |o| write_file(o, file));
+        }),
+        _ => {}
+    }
+}
+
+/// Data must come with a name.
+fn write_file(o: &mut Writer, file: &File<'_>) {
+    if let Source::Id(id) = &file.source {
+        return o.field("file_id", id);
+    }
+    let unnamed = || match &file.source {
+        Source::Inline { mime, .. } if mime.is("application/pdf") => Text::plain("document.pdf"),
+        _ => Text::plain("document"),
+    };
+    o.field("filename", file.name.clone().unwrap_or_else(unnamed));
+    write_address(o, "file_data", &file.source);
+}
+
+fn write_address(o: &mut Writer, key: &str, source: &Source<'_>) {
+    match source {
+        Source::Inline { mime, data } => {
+            o.joined(key, &["data:", mime.literal(), ";base64,", data.literal()]);
+        }
+        Source::Url(text) | Source::Id(text) | Source::Plain(text) => o.field(key, text),
+    }
+}

@@ -1,0 +1,42 @@
+//! The usage record of an answer.
+
+use crate::dialect::Dialect;
+use crate::dialect::tree::Node;
+use crate::dialect::usage::{self, Usage};
+use crate::dialect::writer::Writer;
+
+/// The usage that an answer, or a chunk, reports, wherever its vendor puts it; all input counted.
+pub(super) fn read(answer: &Node<'_>) -> Option<Usage> {
+    let choices = answer.items_at("choices");
+    let record = answer
+        .get("usage")
+        .or_else(|| choices.iter().find_map(|choice| choice.get("usage")))
+        .or_else(|| answer.path(&["x_groq", "usage"]))?;
+    let mut usage = usage::of_text(Dialect::Chat, record.raw())?;
+    if usage.prompt_includes_cache == Some(false) {
+        // A site that passes on the counts of the messages dialect.
+        let cached = usage.cache_read.unwrap_or(0).saturating_add(usage.cache_creation.unwrap_or(0));
+        usage.prompt = usage.prompt.map(|prompt| prompt.saturating_add(cached));
+        usage.total = usage.total.map(|total| total.saturating_add(cached));
+    }
+    usage.prompt_includes_cache = Some(true);
+    Some(usage)
+}
+
+/// Writes the record as a member.
+pub(super) fn write(o: &mut Writer, usage: &Usage) {
+    let (prompt, completion) = (usage.prompt.unwrap_or(0), usage.completion.unwrap_or(0));
+    o.object_at("usage", |o| {
+        o.field("prompt_tokens", prompt);
+        o.field("completion_tokens", completion);
+        o.field("total_tokens", usage.total.unwrap_or(0).max(prompt.saturating_add(completion)));
+        o.object_at("prompt_tokens_details", |o| {
+            o.field("cached_tokens", usage.cache_read.unwrap_or(0));
+            // An extension, so only where there is something to say.
+            o.field_if("cache_creation_tokens", usage.cache_creation.filter(|written| *written > 0));
+        });
+        o.object_at("completion_tokens_details", |o| {
+            o.field("reasoning_tokens", usage.reasoning.unwrap_or(0));
+        });
+    });
+}

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -46,6 +47,23 @@ pub struct Settings {
     /// `globalAllowedModels`; empty allows all.
     pub allowed_models: Vec<String>,
     pub log_cleanup: LogCleanup,
+    /// Which requests are recorded in full; `None` while none is.
+    pub trace: Option<Arc<TraceRules>>,
+}
+
+/// What is recorded of which requests (admin-ops-2.md 18).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceRules {
+    pub headers: bool,
+    pub bodies: bool,
+    /// Streamed answers, which the switch for bodies leaves out.
+    pub stream_chunks: bool,
+    /// Of each body.
+    pub max_body_bytes: usize,
+    /// Blank targets want everything.
+    target_session: String,
+    target_client: String,
+    target_model: String,
 }
 
 /// What becomes of old logs (data.md C, log cleanup switch-over).
@@ -81,6 +99,30 @@ impl AllowList {
         // `::1` and 127.0.0.1 are one (admin-core.md 2.2).
         let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
         !self.active || holds(address) || (address == v6 && holds(v4)) || (address == v4 && holds(v6))
+    }
+}
+
+impl TraceRules {
+    fn of(values: &Values) -> Self {
+        Self {
+            headers: values.flag("proxy_debug_capture_headers"),
+            bodies: values.flag("proxy_debug_capture_bodies"),
+            stream_chunks: values.flag("proxy_debug_capture_stream_chunks"),
+            max_body_bytes: values.count("proxy_debug_max_body_bytes") as usize,
+            target_session: values.text("proxy_debug_target_session_id").to_owned(),
+            target_client: values.text("proxy_debug_target_client_kind").to_owned(),
+            target_model: values.text("proxy_debug_target_model").to_owned(),
+        }
+    }
+
+    /// Whether a request is recorded: every target that is set is met, the session to the letter.
+    pub fn wants(&self, model: &str, client: Option<&str>, session: Option<&str>) -> bool {
+        let meets = |target: &str, found: Option<&str>| {
+            target.is_empty() || found.is_some_and(|found| found.to_lowercase() == target.to_lowercase())
+        };
+        meets(&self.target_model, Some(model))
+            && meets(&self.target_client, client)
+            && (self.target_session.is_empty() || session == Some(self.target_session.as_str()))
     }
 }
 
@@ -148,6 +190,7 @@ impl Settings {
             allowed_models: values.texts("global_allowed_models"),
             single_format: values.flag("disable_cross_protocol_fallback"),
             log_cleanup,
+            trace: values.flag("proxy_debug_trace_enabled").then(|| Arc::new(TraceRules::of(&values))),
             values,
         }
     }

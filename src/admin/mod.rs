@@ -12,7 +12,7 @@
 //! | `channels`, `channel_input` | the channels of a route, added and changed by hand |
 //! | `decisions`, `decision_view` | why a request would go where it goes, and the answers kept with the routes |
 //! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
-//! | `events`, `tasks`, `proxy_logs`, `metrics` | what happened, what runs |
+//! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
 //! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
 //! A handler takes the app and the request and gives an answer or an [`AdminError`]; [`routes`] is the
@@ -28,6 +28,7 @@ mod auth;
 mod batch;
 mod channel_input;
 mod channels;
+mod debug_traces;
 mod decision_view;
 pub mod decisions;
 mod detect;
@@ -134,6 +135,8 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/stats/proxy-logs", proxy_logs::list),
         admin(Method::DELETE, "/api/stats/proxy-logs", proxy_logs::clear),
         admin(Method::GET, "/api/stats/proxy-logs/{id}", proxy_logs::get),
+        admin(Method::GET, "/api/stats/proxy-debug/traces", debug_traces::list),
+        admin(Method::GET, "/api/stats/proxy-debug/traces/{id}", debug_traces::get),
         admin(Method::GET, "/api/tasks", tasks::list),
         admin(Method::GET, "/api/tasks/{id}", tasks::get),
         admin(Method::GET, "/api/events", events::list),

@@ -36,6 +36,8 @@ use schedule::{Job, Pass, When};
 
 /// How often all accounts are asked for their models.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(3600);
+/// How often debug traces are pruned.
+const TRACE_INTERVAL: Duration = Duration::from_secs(300);
 /// How often the schedule of the log cleanup is looked at.
 const CLEANUP_LOOK: Duration = Duration::from_secs(5);
 
@@ -49,6 +51,7 @@ pub fn all(app: &Arc<App>) -> Vec<Job> {
         job(app, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
         log_cleanup(app),
         job(app, "health of sites", When::Every(Duration::ZERO), health::save_changes),
+        job(app, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
         job(app, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ]
 }
@@ -97,6 +100,13 @@ async fn prune_proxy_logs(app: Arc<App>) -> Pass {
     let pruned = retention::prune_proxy_logs(&app.store, &settings.log_cleanup, now_ms()).await;
     let pruned = pruned.map_err(|error| error.to_string())?;
     Ok((pruned > 0).then(|| format!("{pruned} row(s) deleted")))
+}
+
+async fn prune_debug_traces(app: Arc<App>) -> Pass {
+    let hours = app.settings.load().values.count("proxy_debug_retention_hours");
+    let pruned = retention::prune_debug_traces(&app.store, hours, now_ms()).await;
+    let pruned = pruned.map_err(|error| error.to_string())?;
+    Ok((pruned > 0).then(|| format!("{pruned} trace(s) deleted")))
 }
 
 async fn give_back_silent(app: Arc<App>) -> Pass {

@@ -6,10 +6,11 @@
 //! events and check-ins. A chunk per transaction, so that the writer is never held up.
 
 use crate::settings::LogCleanup;
-use crate::store::{self, Store, events, proxy_logs};
+use crate::store::{self, Store, debug_traces, events, proxy_logs};
 use crate::time::Millis;
 
 const DAY_MS: Millis = 86_400_000;
+const HOUR_MS: Millis = 3_600_000;
 
 /// Deletes the log rows that are older than the retention, unless a schedule has taken over. Gives how
 /// many went.
@@ -39,6 +40,12 @@ pub async fn clean_when_due(
         _ => 0,
     };
     Ok(Some((of_usage, of_program)))
+}
+
+/// Deletes debug traces older than this many hours, and the oldest when all take too much room.
+pub async fn prune_debug_traces(store: &Store, hours: u64, now: Millis) -> store::Result<u64> {
+    let age = Millis::try_from(hours).unwrap_or(Millis::MAX).saturating_mul(HOUR_MS);
+    debug_traces::prune(store, now.saturating_sub(age)).await
 }
 
 async fn prune(store: &Store, days: u32, now: Millis) -> store::Result<u64> {

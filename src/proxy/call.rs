@@ -11,6 +11,7 @@ use crate::http::Request;
 
 use super::auth::Caller;
 use super::reply::Face;
+use super::trace::Trace;
 
 pub(super) struct Call {
     pub(super) face: Face,
@@ -24,6 +25,8 @@ pub(super) struct Call {
     pub(super) query: String,
     pub(super) caller: Caller,
     pub(super) key_id: Option<i64>,
+    /// Empty unless an operator asked for such calls.
+    pub(super) trace: Trace,
 }
 
 impl Call {
@@ -44,6 +47,7 @@ impl Call {
             query: forwarded_query(request.query.raw()),
             key_id: caller.key_id(),
             caller,
+            trace: Trace::default(),
         }))
     }
 }

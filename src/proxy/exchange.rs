@@ -35,6 +35,7 @@ use super::failure::Failure;
 use super::formats;
 use super::headers;
 use super::outgoing::{self, Outgoing};
+use super::trace::Trace;
 
 /// How much of an upstream's error body is read (proxy.md 17), and for how long.
 const MAX_ERROR_BODY: usize = 64 * 1024;
@@ -108,6 +109,7 @@ pub(super) async fn attempt(
     number: u32,
     lease: Lease,
 ) -> Result<Response, Failure> {
+    call.trace.tries(channel, model, why);
     let mut attempt = Attempt::begin(app, call, channel, model, why, number, lease);
     let sending = Sending { app, call, channel, model };
     let accepted = match sending.answer(&mut attempt).await {
@@ -213,8 +215,9 @@ impl Sending<'_> {
             attempt.via(path);
             let (request, asked) = self.request(endpoint, (path, format), values, outgoing);
             let patience = self.patience();
+            self.call.trace.sends(&endpoint.base, path, &request);
             let sending = self.app.client.send(&endpoint.base.origin, request);
-            let failure = match answered(pin!(sending), path, &patience).await {
+            let failure = match answered(pin!(sending), path, &patience, &self.call.trace).await {
                 Ok((head, body)) => {
                     if refusal.is_some() {
                         self.app.formats.succeeded(site.id, client, &self.call.model, format, now_ms());
@@ -225,6 +228,7 @@ impl Sending<'_> {
             };
             let failure = if format == client { failure } else { failure.in_other_words() };
             let downgrade = if formats.len() > 1 { formats::downgrade(&failure) } else { None };
+            self.call.trace.misses(&failure, downgrade.is_some());
             let Some(downgrade) = downgrade else {
                 return Err(cause.map_or(failure, |cause| *cause));
             };
@@ -283,12 +287,14 @@ async fn answered(
     sending: Pin<&mut impl Future<Output = Result<hyper::Response<UpstreamBody>, SendError>>>,
     path: &'static str,
     patience: &Patience,
+    trace: &Trace,
 ) -> Result<(hyper::http::response::Parts, UpstreamBody), Failure> {
     let response = patience
         .wait(HEAD_TIMEOUT, sending)
         .await?
         .map_err(|error| Failure::network(error.kind(), error.message()))?;
     let (head, body) = response.into_parts();
+    let body = trace.hears(&head, body);
     if head.status.is_success() {
         return Ok((head, body));
     }

@@ -9,6 +9,7 @@
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
 //! quota     a call counted against its key    cost      what an answer cost
+//! trace     what an operator has recorded     redact    what of it may be kept
 //! ```
 
 mod attempt;
@@ -25,8 +26,10 @@ mod models;
 mod outgoing;
 mod pipeline;
 mod quota;
+mod redact;
 mod relay;
 pub mod reply;
+mod trace;
 
 use std::sync::Arc;
 

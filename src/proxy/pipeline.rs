@@ -6,6 +6,7 @@
 //! ```
 
 use std::cell::Cell;
+use std::mem;
 use std::sync::Arc;
 
 use crate::app::App;
@@ -24,6 +25,7 @@ use super::failure::Failure;
 use super::formats::is_served;
 use super::quota::{self, NotCounted};
 use super::reply::Face;
+use super::trace::Trace;
 
 /// How often a request that sees a free slot and finds it taken looks again, before it queues.
 const FREE_SLOT_TRIES: usize = 16;
@@ -36,14 +38,16 @@ pub(super) async fn serve(app: Arc<App>, dialect: Dialect, mut request: Request,
         Err(error) => return face.body_error(&error),
     };
     app.metrics.received_bytes.add(body.len() as u64);
-    let call = match Call::read(face, request, body, caller) {
+    let mut call = match Call::read(face, request, body, caller) {
         Ok(call) => call,
         Err(error) => return face.refuse(400, &error.message, None, error.field),
     };
     if let Err(refusal) = admit(&app, &call).await {
         return refusal;
     }
-    route(&app, &call).await
+    call.trace = Trace::of(&app, &call);
+    let response = route(&app, &call).await;
+    mem::take(&mut call.trace).answered(response)
 }
 
 /// May this caller ask for this model, and ask once more at all (routing.md 13)? If so the call counts.
@@ -83,7 +87,8 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
             Picked::Saturated => return call.face.site_saturated(app.leases.rules().retry_after_secs()),
         };
         tried.push(channel.id);
-        match exchange::attempt(app, call, &channel, &model, why, number, lease).await {
+        let answered = exchange::attempt(app, call, &channel, &model, why, number, lease).await;
+        match answered.inspect_err(|failure| call.trace.fails(failure)) {
             Ok(response) => return response,
             Err(failure) if failure.may_retry() => last = Some(Box::new(failure)),
             Err(failure) => return failure.into_response(call.face),

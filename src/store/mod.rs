@@ -16,6 +16,7 @@
 pub mod accounts;
 pub mod availability;
 mod database;
+pub mod debug_traces;
 mod error;
 pub mod events;
 pub mod key_usage;

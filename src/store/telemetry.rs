@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
+use super::debug_traces::DebugTrace;
 use super::proxy_logs::ProxyLogRow;
 use super::sql::{Dialect, OnConflict, Statement, Value, upsert};
 use super::usage::Usage;
@@ -31,6 +32,11 @@ impl Telemetry {
         self.queue.log(row);
     }
 
+    /// Hands over one debug trace. Never blocks; the first to be dropped when the writer lags.
+    pub fn trace(&self, trace: DebugTrace) {
+        self.queue.trace(trace);
+    }
+
     /// Hands over a channel whose counters moved; call it when `record_*` said it became dirty.
     pub fn dirty_channel(&self, channel: Arc<ChannelLive>) {
         self.queue.dirty_channel(channel);
@@ -51,6 +57,11 @@ impl Telemetry {
         self.queue.dropped()
     }
 
+    /// Debug traces dropped since the start.
+    pub fn dropped_traces(&self) -> u64 {
+        self.queue.dropped_traces()
+    }
+
     /// Log rows that wait for the writer.
     pub fn waiting(&self) -> usize {
         self.queue.waiting_rows()
@@ -66,6 +77,7 @@ impl Telemetry {
 /// What one transaction will hold.
 pub(super) struct Group {
     pub(super) rows: Vec<ProxyLogRow>,
+    pub(super) traces: Vec<DebugTrace>,
     pub(super) channels: Vec<Arc<ChannelLive>>,
     pub(super) endpoints: Vec<Arc<EndpointLive>>,
     pub(super) keys: Vec<Arc<KeyLive>>,
@@ -97,6 +109,9 @@ impl Recorder {
             row.settle_cost();
             self.usage.count(&row);
             statements.push(row.insert());
+        }
+        for trace in group.traces {
+            statements.extend(trace.insert(statements.len()));
         }
         // In the order of ids, so that several instances on one database never wait for each other in a circle.
         let mut deltas: Vec<ChannelDelta> = group.channels.iter().map(|live| live.take_delta()).collect();

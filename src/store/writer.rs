@@ -21,16 +21,21 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::debug_traces::DebugTrace;
 use super::error::{Error, Result};
+use super::events::{EventLevel, NewEvent};
 use super::proxy_logs::ProxyLogRow;
 use super::sql::{Outcome, Row, Statement, Value};
 use super::sqlite;
 use super::telemetry::{Group, Recorder};
 use crate::keys::KeyLive;
 use crate::routing::{ChannelLive, EndpointLive};
+use crate::time::now_ms;
 
 /// Rows that may wait for the writer.
 pub(super) const MAX_WAITING_ROWS: usize = 16_384;
+/// What debug traces that wait for the writer may take in memory.
+pub(super) const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
 /// Rows that close a group.
 pub(super) const FULL_GROUP: usize = 500;
 /// Room for rows that is kept for the next group; what an overload needed more is given back.
@@ -71,6 +76,8 @@ pub(super) struct Queue {
 struct State {
     commands: VecDeque<Command>,
     rows: VecDeque<ProxyLogRow>,
+    traces: Vec<DebugTrace>,
+    trace_bytes: usize,
     /// Rows the writer has taken but not yet put into a group.
     with_writer: usize,
     channels: Vec<Arc<ChannelLive>>,
@@ -80,6 +87,7 @@ struct State {
     flushes: Vec<(u64, oneshot::Sender<()>)>,
     handed_over: u64,
     dropped: u64,
+    dropped_traces: u64,
     /// An attempt failed: its cooldown should be on disk soon.
     urgent: bool,
     /// Nothing new is taken; what is there gets done.
@@ -106,6 +114,7 @@ impl State {
 
     fn has_telemetry(&self) -> bool {
         self.waiting_rows() > 0
+            || !self.traces.is_empty()
             || !self.channels.is_empty()
             || !self.endpoints.is_empty()
             || !self.keys.is_empty()
@@ -158,6 +167,22 @@ impl Queue {
         }
     }
 
+    /// A writer that lags has room for log rows only.
+    pub(super) fn trace(&self, trace: DebugTrace) {
+        let size = trace.size();
+        let mut state = self.state();
+        let is_lagging = state.waiting_rows() >= MAX_WAITING_ROWS / 2;
+        if is_lagging || state.trace_bytes + size > MAX_WAITING_TRACE_BYTES || state.stop {
+            state.dropped_traces += 1;
+            return;
+        }
+        state.trace_bytes += size;
+        state.traces.push(trace);
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
     pub(super) fn dirty_channel(&self, channel: Arc<ChannelLive>) {
         let mut state = self.state();
         state.channels.push(channel);
@@ -199,6 +224,10 @@ impl Queue {
 
     pub(super) fn dropped(&self) -> u64 {
         self.state().dropped
+    }
+
+    pub(super) fn dropped_traces(&self) -> u64 {
+        self.state().dropped_traces
     }
 
     pub(super) fn waiting_rows(&self) -> usize {
@@ -253,7 +282,8 @@ pub(super) struct Writer {
     since: Option<Instant>,
     taken: u64,
     unwritten: Option<Unwritten>,
-    reported: u64,
+    /// Rows and traces whose loss has been told.
+    reported: (u64, u64),
     reported_at: Option<Instant>,
 }
 
@@ -267,7 +297,7 @@ impl Writer {
             since: None,
             taken: 0,
             unwritten: None,
-            reported: 0,
+            reported: (0, 0),
             reported_at: None,
         }
     }
@@ -418,6 +448,8 @@ impl Writer {
         let size = self.backlog.len().min(FULL_GROUP);
         state.with_writer = self.backlog.len() - size;
         self.taken += size as u64;
+        let traces = std::mem::take(&mut state.traces);
+        state.trace_bytes = 0;
         let channels = std::mem::take(&mut state.channels);
         let endpoints = std::mem::take(&mut state.endpoints);
         let keys = std::mem::take(&mut state.keys);
@@ -435,20 +467,35 @@ impl Writer {
         }
         Unwritten {
             rows: rows.len() as u64,
-            statements: self.recorder.statements(Group { rows, channels, endpoints, keys }),
+            statements: self.recorder.statements(Group { rows, traces, channels, endpoints, keys }),
             flushes: reached.into_iter().map(|(_, waiting)| waiting).collect(),
             again_at: Instant::now(),
             pause: RETRY_FIRST,
         }
     }
 
-    /// Says how many rows were dropped: the first time at once, then once a minute.
+    /// Says what was dropped, in the log and in the operators' list: the first time at once, then once a
+    /// minute.
     fn report(&mut self) {
-        let dropped = self.queue.dropped();
-        if dropped > self.reported && self.reported_at.is_none_or(|at| at.elapsed() >= REPORT_EVERY) {
-            log::warn!("{} log rows were dropped: the database cannot keep up", dropped - self.reported);
-            self.reported = dropped;
-            self.reported_at = Some(Instant::now());
+        let dropped = (self.queue.dropped(), self.queue.dropped_traces());
+        if dropped == self.reported || self.reported_at.is_some_and(|at| at.elapsed() < REPORT_EVERY) {
+            return;
+        }
+        let (rows, traces) = (dropped.0 - self.reported.0, dropped.1 - self.reported.1);
+        (self.reported, self.reported_at) = (dropped, Some(Instant::now()));
+        let message =
+            format!("{rows} log rows and {traces} debug traces were dropped: the database cannot keep up");
+        log::warn!("{message}");
+        let event = NewEvent {
+            kind: "status",
+            title: "Log rows were dropped".to_owned(),
+            message: Some(message),
+            level: EventLevel::Warning,
+            related_id: None,
+            related_type: None,
+        };
+        if let Err(error) = sqlite::apply(&mut self.connection, &[event.insert(now_ms())]) {
+            log::warn!("the event of dropped log rows could not be stored: {error}");
         }
     }
 }

@@ -4,6 +4,7 @@
 //! then takes what it has decoded; [`Wire`] tells when that is worth doing. Chunks that are ready together leave as one
 //! frame, so that a burst of small events costs one write to the client instead of one each.
 
+use std::fmt;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -30,19 +31,36 @@ const SMALL: usize = 1024;
 
 /// The body of an upstream's answer. Dropping it before its end closes the connection at once; at its end the connection
 /// goes back to the pool.
-#[derive(Debug)]
 pub struct UpstreamBody {
     raw: RawBody,
     decoder: Option<Box<Decoder>>,
+    listener: Option<Listener>,
 }
+
+/// Somebody who is shown what a body gives.
+type Listener = Box<dyn FnMut(&Bytes) + Send>;
 
 impl UpstreamBody {
     pub(crate) fn new(raw: RawBody, decoder: Option<Box<Decoder>>) -> Self {
-        Self { raw, decoder }
+        Self { raw, decoder, listener: None }
+    }
+
+    /// The same body, of which `listener` is shown all that is read.
+    pub fn overheard(mut self, listener: Listener) -> Self {
+        self.listener = Some(listener);
+        self
     }
 
     /// The next bytes, as they come from the socket in one go; `None` at the end.
     pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        let data = self.poll_decoded(cx);
+        if let (Some(listener), Poll::Ready(Some(Ok(bytes)))) = (&mut self.listener, &data) {
+            listener(bytes);
+        }
+        data
+    }
+
+    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         let Some(decoder) = &mut self.decoder else {
             return self.raw.poll_data(cx);
         };
@@ -68,6 +86,12 @@ impl UpstreamBody {
     /// The next bytes, as they come from the socket in one go; `None` at the end.
     pub async fn data(&mut self) -> Option<Result<Bytes, BodyError>> {
         std::future::poll_fn(|cx| self.poll_data(cx)).await
+    }
+}
+
+impl fmt::Debug for UpstreamBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UpstreamBody").field("raw", &self.raw).finish_non_exhaustive()
     }
 }
 

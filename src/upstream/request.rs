@@ -35,6 +35,14 @@ impl RequestBody {
         Self(Content::Stream(Box::pin(BoxedErrors(Box::pin(body)))))
     }
 
+    /// The bytes of a body that is not a stream.
+    pub fn pieces(&self) -> &[Bytes] {
+        match &self.0 {
+            Content::Pieces(pieces) => pieces,
+            Content::Stream(_) => &[],
+        }
+    }
+
     /// The same bytes again, which costs three reference counts; `None` for a stream.
     pub fn try_clone(&self) -> Option<Self> {
         match &self.0 {

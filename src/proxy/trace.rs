@@ -1,0 +1,346 @@
+//! What an operator has recorded of a call, to see why it went as it did (admin-ops-2.md 18).
+//!
+//! ```text
+//! Trace::of ─▶ tries ─▶ sends ─▶ hears | misses ─▶ fails ┄▶ answered     the last holder drops it:
+//!                └─ once per upstream request ─┘                      it goes to the writer
+//! ```
+//!
+//! While tracing is off a [`Trace`] is empty, and every call of it returns at once. While it is on, the
+//! answer's bodies are overheard as they pass, as far as they are to be kept. Everything is redacted
+//! ([`redact`](super::redact)) before it leaves this file.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::HeaderMap;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use serde_json::json;
+
+use crate::app::App;
+use crate::http::body::Cut;
+use crate::http::{Response, ResponseBody};
+use crate::routing::{BaseUrl, Channel, Why};
+use crate::settings::TraceRules;
+use crate::store::Telemetry;
+use crate::store::debug_traces::{DebugAttempt, DebugTrace};
+use crate::time::now_ms;
+use crate::upstream::{RequestBody, UpstreamBody};
+
+use super::call::Call;
+use super::failure::Failure;
+use super::redact::Secrets;
+
+/// The recording of one call; empty when it is not recorded.
+#[derive(Clone, Default)]
+pub(super) struct Trace(Option<Arc<Recording>>);
+
+struct Recording {
+    rules: Arc<TraceRules>,
+    telemetry: Telemetry,
+    draft: Mutex<Draft>,
+}
+
+/// What is known so far.
+#[derive(Default)]
+struct Draft {
+    trace: DebugTrace,
+    secrets: Secrets,
+    request: Bytes,
+    /// Which channels were tried, and how that ended.
+    tried: Vec<serde_json::Value>,
+    attempts: Vec<Exchange>,
+    answer: Overheard,
+}
+
+/// One request to an upstream.
+#[derive(Default)]
+struct Exchange {
+    attempt: DebugAttempt,
+    sent: Vec<Bytes>,
+    heard: Overheard,
+}
+
+/// The beginning of a body that passes by, and how long it was.
+#[derive(Default)]
+struct Overheard {
+    wanted: bool,
+    begun: Vec<u8>,
+    total: usize,
+}
+
+impl Trace {
+    /// Begins to record a call, when the operator asked for such a call.
+    pub(super) fn of(app: &Arc<App>, call: &Call) -> Self {
+        let settings = app.settings.load();
+        let Some(rules) = &settings.trace else { return Self::default() };
+        let (client_kind, session_id) = (None::<String>, None::<String>);
+        if !rules.wants(&call.model, client_kind.as_deref(), session_id.as_deref()) {
+            return Self::default();
+        }
+        let mut secrets = Secrets::default();
+        for name in ["authorization", "x-api-key", "x-goog-api-key"] {
+            let value = call.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+            secrets.add(value.rsplit(' ').next().unwrap_or_default());
+        }
+        secrets.add(&settings.proxy_token);
+        secrets.add(&settings.auth_token);
+        let now = now_ms();
+        let trace = DebugTrace {
+            downstream_path: call.face.dialect.path().to_owned(),
+            client_kind,
+            session_id,
+            trace_hint: Some(call.face.id.as_str().to_owned()),
+            requested_model: Some(call.model.to_string()),
+            downstream_api_key_id: call.key_id,
+            request_headers_json: rules.headers.then(|| secrets.headers(&call.headers)),
+            final_status: Some("failed"),
+            created_at: now,
+            updated_at: now,
+            ..DebugTrace::default()
+        };
+        let request = if rules.bodies { call.body.clone() } else { Bytes::new() };
+        let draft = Draft { trace, secrets, request, ..Draft::default() };
+        let telemetry = app.store.telemetry().clone();
+        Self(Some(Arc::new(Recording { rules: rules.clone(), telemetry, draft: Mutex::new(draft) })))
+    }
+
+    /// A channel was chosen, with the model's name there, for this reason.
+    pub(super) fn tries(&self, channel: &Channel, model: &str, why: Why) {
+        let Some(recording) = &self.0 else { return };
+        let (account, site) = (&channel.account, &channel.account.site);
+        let mut draft = recording.draft();
+        if let Some(credential) = &channel.credential {
+            draft.secrets.add(credential.secret().expose());
+        }
+        for (_, value) in &site.custom_headers {
+            draft.secrets.add(value.to_str().unwrap_or_default());
+        }
+        let now = now_ms();
+        let addresses = || site.endpoints.iter().map(|endpoint| origin_of(&endpoint.base));
+        let cooling = site.endpoints.iter().map(|endpoint| {
+            json!({ "address": origin_of(&endpoint.base), "cooling": endpoint.live.is_cooling(now) })
+        });
+        let trace = &mut draft.trace;
+        trace.selected_channel_id = Some(channel.id);
+        trace.selected_route_id = Some(channel.route_id);
+        trace.selected_account_id = Some(account.id);
+        trace.selected_site_id = Some(site.id);
+        trace.selected_site_platform = Some(site.platform.id().to_owned());
+        trace.endpoint_candidates_json = Some(json!(addresses().collect::<Vec<_>>()).to_string());
+        trace.endpoint_runtime_state_json = Some(json!(cooling.collect::<Vec<_>>()).to_string());
+        draft.tried.push(
+            json!({ "channelId": channel.id, "site": site.name, "model": model, "reason": why.to_string() }),
+        );
+    }
+
+    /// A request leaves for an address.
+    pub(super) fn sends(&self, base: &BaseUrl, path: &str, request: &hyper::Request<RequestBody>) {
+        let Some(recording) = &self.0 else { return };
+        let mut draft = recording.draft();
+        let headers = recording.rules.headers.then(|| draft.secrets.headers(request.headers()));
+        let target = request.uri().path_and_query().map_or(path, |target| target.as_str());
+        let attempt = DebugAttempt {
+            endpoint: path.trim_start_matches("/v1/").to_owned(),
+            request_path: path.to_owned(),
+            target_url: draft.secrets.text(&super::redact::target(&origin_of(base), target)),
+            request_headers_json: headers,
+            created_at: now_ms(),
+            ..DebugAttempt::default()
+        };
+        let sent = if recording.rules.bodies { request.body().pieces().to_vec() } else { Vec::new() };
+        draft.trace.final_upstream_path = Some(path.to_owned());
+        draft.attempts.push(Exchange { attempt, sent, heard: Overheard::default() });
+    }
+
+    /// The head of its answer is here; gives the body, which from now on is overheard.
+    pub(super) fn hears(&self, head: &hyper::http::response::Parts, body: UpstreamBody) -> UpstreamBody {
+        let Some(recording) = &self.0 else { return body };
+        let mut draft = recording.draft();
+        let headers = recording.rules.headers.then(|| draft.secrets.headers(&head.headers));
+        let index = draft.attempts.len().saturating_sub(1);
+        let Some(exchange) = draft.attempts.last_mut() else { return body };
+        exchange.attempt.response_status = Some(i64::from(head.status.as_u16()));
+        exchange.attempt.response_headers_json = headers;
+        exchange.heard.wanted = recording.rules.wants_answer(&head.headers);
+        drop(draft);
+        let recording = Arc::clone(recording);
+        body.overheard(Box::new(move |bytes| {
+            let mut draft = recording.draft();
+            let window = draft.secrets.window(recording.rules.max_body_bytes);
+            if let Some(exchange) = draft.attempts.get_mut(index) {
+                exchange.heard.take(bytes, window);
+            }
+        }))
+    }
+
+    /// The request that was sent last came to nothing; another dialect may follow it.
+    pub(super) fn misses(&self, failure: &Failure, gives_way: bool) {
+        let Some(recording) = &self.0 else { return };
+        let mut draft = recording.draft();
+        let text = draft.secrets.text(&failure.text);
+        let Some(Exchange { attempt, .. }) = draft.attempts.last_mut() else { return };
+        attempt.downgrade_decision = gives_way;
+        attempt.downgrade_reason = gives_way.then(|| text.clone());
+        attempt.raw_error_text = Some(text);
+    }
+
+    /// No answer came of the channel that was tried last.
+    pub(super) fn fails(&self, failure: &Failure) {
+        let Some(recording) = &self.0 else { return };
+        let mut draft = recording.draft();
+        let text = draft.secrets.text(&failure.text);
+        if let Some(tried) = draft.tried.last_mut() {
+            tried["error"] = text.as_str().into();
+        }
+        if let Some(exchange) = draft.attempts.last_mut() {
+            exchange.attempt.raw_error_text.get_or_insert(text);
+        }
+    }
+
+    /// The client gets this answer.
+    pub(super) fn answered(self, mut response: Response) -> Response {
+        let Some(recording) = self.0 else { return response };
+        let mut draft = recording.draft();
+        let is_success = response.status().is_success();
+        draft.trace.final_http_status = Some(i64::from(response.status().as_u16()));
+        draft.trace.final_response_headers_json =
+            recording.rules.headers.then(|| draft.secrets.headers(response.headers()));
+        draft.answer.wanted = recording.rules.wants_answer(response.headers());
+        match std::mem::replace(response.body_mut(), ResponseBody::empty()) {
+            ResponseBody::Full(bytes) => {
+                if let Some(bytes) = &bytes {
+                    let window = draft.secrets.window(recording.rules.max_body_bytes);
+                    draft.answer.take(bytes, window);
+                }
+                if is_success {
+                    draft.trace.final_status = Some("success");
+                }
+                *response.body_mut() = ResponseBody::Full(bytes);
+            }
+            inner @ ResponseBody::Stream(_) => {
+                drop(draft);
+                *response.body_mut() = ResponseBody::stream(Listening { inner, recording, is_success });
+            }
+        }
+        response
+    }
+}
+
+impl Recording {
+    fn draft(&self) -> MutexGuard<'_, Draft> {
+        self.draft.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        let draft = std::mem::take(self.draft.get_mut().unwrap_or_else(PoisonError::into_inner));
+        self.telemetry.trace(draft.finish(&self.rules));
+    }
+}
+
+impl Draft {
+    /// Everything as it is stored.
+    fn finish(self, rules: &TraceRules) -> DebugTrace {
+        let Self { mut trace, secrets, request, tried, attempts, answer } = self;
+        let most = rules.max_body_bytes;
+        trace.request_body_json = rules.bodies.then(|| secrets.body(&request, request.len(), most));
+        trace.decision_summary_json = Some(secrets.text(&json!({ "tried": tried }).to_string()));
+        trace.final_response_body_json = answer.shown(&secrets, most);
+        trace.updated_at = now_ms();
+        trace.attempts = attempts
+            .into_iter()
+            .map(|Exchange { mut attempt, sent, heard }| {
+                attempt.request_body_json = rules.bodies.then(|| {
+                    let mut all = Overheard { wanted: true, ..Overheard::default() };
+                    sent.iter().for_each(|piece| all.take(piece, secrets.window(most)));
+                    secrets.body(&all.begun, all.total, most)
+                });
+                attempt.response_body_json = heard.shown(&secrets, most);
+                attempt
+            })
+            .collect();
+        trace
+    }
+}
+
+impl Overheard {
+    fn take(&mut self, bytes: &[u8], window: usize) {
+        if !self.wanted {
+            return;
+        }
+        self.total += bytes.len();
+        let room = window.saturating_sub(self.begun.len());
+        self.begun.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn shown(&self, secrets: &Secrets, most: usize) -> Option<String> {
+        (self.total > 0).then(|| secrets.body(&self.begun, self.total, most))
+    }
+}
+
+impl TraceRules {
+    /// Whether a body with these headers is kept.
+    fn wants_answer(&self, headers: &HeaderMap) -> bool {
+        let is_stream = |value: &HeaderValue| value.as_bytes().starts_with(b"text/event-stream");
+        if headers.get(CONTENT_TYPE).is_some_and(is_stream) { self.stream_chunks } else { self.bodies }
+    }
+}
+
+fn origin_of(base: &BaseUrl) -> String {
+    let scheme = if base.origin.tls { "https" } else { "http" };
+    format!("{scheme}://{}", String::from_utf8_lossy(base.authority.as_bytes()))
+}
+
+/// A streamed answer on its way to the client, overheard.
+struct Listening {
+    inner: ResponseBody,
+    recording: Arc<Recording>,
+    is_success: bool,
+}
+
+impl Listening {
+    fn ended(&self) {
+        if self.is_success {
+            self.recording.draft().trace.final_status = Some("success");
+        }
+    }
+}
+
+impl Body for Listening {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = self.get_mut();
+        let frame = Pin::new(&mut this.inner).poll_frame(context);
+        match &frame {
+            Poll::Ready(Some(Ok(frame))) => {
+                let mut draft = this.recording.draft();
+                let window = draft.secrets.window(this.recording.rules.max_body_bytes);
+                draft.answer.take(frame.data_ref().unwrap_or(&Bytes::new()), window);
+                drop(draft);
+                if this.inner.is_end_stream() {
+                    this.ended();
+                }
+            }
+            Poll::Ready(None) => this.ended(),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}

@@ -6,12 +6,14 @@
 //! | write | [`request_write`], [`turns`], [`blocks_write`] | [`reply`] | [`stream_write`] |
 //!
 //! [`stop`] has the words for the end of an answer and for its usage. [`native`] mends bodies that go
-//! through unconverted, [`estimate`] counts their tokens.
+//! through unconverted, [`other_form`] those that were converted for another kind of model, and
+//! [`estimate`] counts tokens.
 
 mod blocks;
 mod blocks_write;
 mod estimate;
 mod native;
+mod other_form;
 mod reply;
 mod request_read;
 mod request_write;
@@ -25,6 +27,7 @@ mod tests;
 
 pub use estimate::estimate_tokens;
 pub use native::without_foreign_thinking;
+pub use other_form::{in_other_thinking_form, refuses_thinking_form};
 pub use reply::{read_reply, write_reply};
 pub use request_read::read_request;
 pub use request_write::write_request;

@@ -31,7 +31,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     let wanted = claude_thinking(&request.reasoning, model, max_tokens);
     let thinking = wanted.filter(|thinking| match thinking {
         ClaudeThinking::Disabled => true,
-        _ if is_forced(request) && !tools.is_empty() => false,
+        _ if chosen(request, &tools).is_some_and(|choice| choice.is_forced()) => false,
         ClaudeThinking::Adaptive { .. } => true,
         ClaudeThinking::Enabled { .. } => !turns::lacks_thinking(&arranged),
     });
@@ -61,7 +61,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
         o.field_if("service_tier", service_tier(request));
         put_system(o, request, model);
         if !tools.is_empty() {
-            put_tool_choice(o, request);
+            put_tool_choice(o, chosen(request, &tools), request.parallel == Some(false));
             put_tools(o, &tools, model);
         }
         put_messages(o, &messages);
@@ -217,25 +217,44 @@ fn offered<'r, 'a>(request: &'r Request<'a>) -> Vec<&'r Tool<'a>> {
     request.tools.iter().filter(is_offered).collect()
 }
 
-fn is_forced(request: &Request<'_>) -> bool {
-    match &request.tool_choice {
-        Some(ToolChoice::Required | ToolChoice::Named { .. } | ToolChoice::Hosted(_)) => true,
-        Some(ToolChoice::Allowed { required, .. }) => *required,
-        Some(ToolChoice::Auto | ToolChoice::None) | None => false,
+/// A choice in the words of the API, of the tools that are offered.
+struct Choice<'r> {
+    kind: &'static str,
+    name: Option<Text<'r>>,
+}
+
+impl Choice<'_> {
+    /// Some tool must be called: the API takes that only without thinking.
+    fn is_forced(&self) -> bool {
+        matches!(self.kind, "any" | "tool")
     }
 }
 
-fn put_tool_choice(o: &mut Writer, request: &Request<'_>) {
-    let one_at_a_time = request.parallel == Some(false);
-    let (kind, name) = match &request.tool_choice {
-        None if !one_at_a_time => return,
-        None | Some(ToolChoice::Auto | ToolChoice::Allowed { required: false, .. }) => ("auto", None),
-        Some(ToolChoice::None) => ("none", None),
-        Some(ToolChoice::Required | ToolChoice::Allowed { required: true, .. }) => ("any", None),
-        Some(ToolChoice::Named { name, .. }) => ("tool", Some(name.borrowed())),
-        // Hosted tools other than web search have been refused.
-        Some(ToolChoice::Hosted(_)) => ("tool", Some(Text::plain(WEB_SEARCH))),
+fn chosen<'r>(request: &'r Request<'_>, tools: &[&Tool<'_>]) -> Option<Choice<'r>> {
+    let is_offered = |wanted: &Text<'_>| {
+        tools.iter().any(
+            |tool| matches!(tool, Tool::Function { name, .. } | Tool::Custom { name, .. } if name == wanted),
+        )
     };
+    let of = |kind| Some(Choice { kind, name: None });
+    let tool = |name| Some(Choice { kind: "tool", name: Some(name) });
+    match request.tool_choice.as_ref().filter(|_| !tools.is_empty())? {
+        ToolChoice::None => of("none"),
+        ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => of("any"),
+        ToolChoice::Named { name, .. } if is_offered(name) => tool(name.borrowed()),
+        // Hosted tools other than web search have been refused.
+        ToolChoice::Hosted(_) if tools.iter().any(|tool| matches!(tool, Tool::WebSearch(_))) => {
+            tool(Text::plain(WEB_SEARCH))
+        }
+        _ => of("auto"),
+    }
+}
+
+fn put_tool_choice(o: &mut Writer, choice: Option<Choice<'_>>, one_at_a_time: bool) {
+    if choice.is_none() && !one_at_a_time {
+        return;
+    }
+    let Choice { kind, name } = choice.unwrap_or(Choice { kind: "auto", name: None });
     o.object_at("tool_choice", |o| {
         o.field("type", kind);
         o.field_if("name", name);

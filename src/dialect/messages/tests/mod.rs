@@ -1,9 +1,11 @@
 //! The tables of the dialect, row by row, and the worked example of proxy-conversion.md 11.
 
+mod blocks_write;
 mod native;
 mod reply;
 mod request_read;
 mod request_write;
+mod said;
 mod stream;
 
 use serde_json::Value;

@@ -2,9 +2,12 @@ use serde_json::Value;
 
 use super::json;
 use crate::dialect::literal::Text;
-use crate::dialect::messages::{estimate_tokens, without_foreign_thinking};
+use crate::dialect::messages::{
+    estimate_tokens, in_other_thinking_form, refuses_thinking_form, without_foreign_thinking,
+};
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::UpstreamError;
 
 fn tag(signature: Signature<'_>, text: &str) -> String {
     signature::tag(&[(Text::of(text), signature)]).unwrap().decode().into_owned()
@@ -126,4 +129,67 @@ fn tokens_are_estimated_from_what_is_said() {
         assert_eq!(count(&body), wanted, "{}", &body[..body.len().min(120)]);
     }
     assert_eq!(count(&Value::from(5).to_string()), 1);
+}
+
+#[test]
+fn a_refused_way_to_ask_for_thinking_has_another() {
+    for (before, after) in [
+        (
+            r#"{"model":"m","max_tokens":4000,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},"messages":[]}"#,
+            r#"{"model":"m","max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":3200},"messages":[]}"#,
+        ),
+        (
+            r#"{"max_tokens":9000,"thinking":{"type":"adaptive","display":"summarized"},"output_config":{"effort":"medium","format":{}}}"#,
+            r#"{"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":8192},"output_config":{"format":{}}}"#,
+        ),
+        (
+            r#"{"max_tokens":1000,"thinking":{"type":"adaptive"},"output_config":{"effort":"low"}}"#,
+            r#"{"max_tokens":1000}"#,
+        ),
+        (
+            r#"{"max_tokens":9000,"thinking":{"type":"enabled","budget_tokens":8192}}"#,
+            r#"{"max_tokens":9000,"thinking":{"type":"adaptive"},"output_config":{"effort":"medium"}}"#,
+        ),
+        (
+            r#"{"thinking":{"type":"enabled","budget_tokens":65536},"output_config":{"format":{}}}"#,
+            r#"{"thinking":{"type":"adaptive"},"output_config":{"effort":"high","format":{}}}"#,
+        ),
+    ] {
+        let node = Node::parse(before).unwrap();
+        let other = in_other_thinking_form(&node).unwrap();
+        assert_eq!(json(std::str::from_utf8(&other).unwrap()), json(after));
+    }
+    for body in ["{}", r#"{"thinking":{"type":"disabled"}}"#, r#"{"thinking":{"type":"enabled"}}"#, "[]"] {
+        assert_eq!(in_other_thinking_form(&Node::parse(body).unwrap()), None, "{body}");
+    }
+}
+
+#[test]
+fn only_a_refusal_of_the_form_is_one() {
+    for (status, message, wanted) in [
+        (
+            400,
+            "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\" and \"output_config.effort\" to control thinking behavior.",
+            true,
+        ),
+        (400, "adaptive thinking is not supported on this model", true),
+        (
+            400,
+            "thinking: Input tag 'adaptive' found using 'type' does not match any of the expected tags",
+            true,
+        ),
+        (400, "output_config.effort: Extra inputs are not permitted", true),
+        (500, "adaptive thinking is not supported on this model", false),
+        (400, "`max_tokens` must be greater than `thinking.budget_tokens`", false),
+        (
+            400,
+            "Expected `thinking`, but found `tool_use`. When `thinking` is enabled, a final `assistant` message must start with a thinking block",
+            false,
+        ),
+        (400, "Thinking may not be enabled when tool_choice forces tool use.", false),
+        (400, "Invalid `signature` in `thinking` block", false),
+        (400, "prompt is too long", false),
+    ] {
+        assert_eq!(refuses_thinking_form(status, &UpstreamError::new(message)), wanted, "{message}");
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! | | request | answer | stream |
 //! |---|---|---|---|
-//! | read | [`request_read`], [`blocks`] | [`reply`] | [`stream_read`] |
+//! | read | [`request_read`], [`blocks`], [`client_tools`] | [`reply`] | [`stream_read`] |
 //! | write | [`request_write`], [`turns`], [`blocks_write`] | [`reply`] | [`stream_write`] |
 //!
 //! [`stop`] has the words for the end of an answer and for its usage. [`native`] mends bodies that go
@@ -11,6 +11,7 @@
 
 mod blocks;
 mod blocks_write;
+mod client_tools;
 mod estimate;
 mod native;
 mod other_form;

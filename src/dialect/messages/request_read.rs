@@ -1,6 +1,7 @@
 //! Reads a request body (proxy-conversion.md 4.2, 5; what is refused: proxy.md 4).
 
 use super::blocks::read_content;
+use super::client_tools;
 use crate::dialect::canonical::{
     CallKind, Effort, Format, Part, Reasoning, Request, Role, Tool, ToolChoice, Turn, Unfit, WebSearch,
 };
@@ -148,7 +149,8 @@ fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
         }));
     }
     if !matches!(kind.as_ref(), "" | "custom") {
-        return Some(Tool::Hosted(tool.text_at("type")?));
+        let function = client_tools::as_function(&kind, tool.text_at("name"));
+        return function.or_else(|| Some(Tool::Hosted(tool.text_at("type")?)));
     }
     Some(Tool::Function {
         name: tool.text_at("name").filter(|name| !name.is_blank())?,

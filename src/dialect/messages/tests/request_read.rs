@@ -226,7 +226,7 @@ fn tools_and_their_choice_are_read() {
     let tools = r#""tools":[{"name":"add","description":"Add","input_schema":{"type":"object"},"strict":true},
         {"type":"custom","name":"sub"},{"name":" "},
         {"type":"web_search_20250305","name":"web_search","max_uses":3,"user_location":{"type":"approximate","city":"X"}},
-        {"type":"bash_20250124","name":"bash"}]"#;
+        {"type":"code_execution_20250825","name":"code_execution"}]"#;
     read(tools, |request| {
         let function = |name: &str, strict| Tool::Function {
             name: Text::of(name),
@@ -242,7 +242,7 @@ fn tools_and_their_choice_are_read() {
         assert_eq!(request.tools[..2], [function("add", Some(true)), function("sub", None)]);
         let Tool::WebSearch(read) = &request.tools[2] else { panic!("web search") };
         assert_eq!((read.max_uses, &read.context_size), (search.max_uses, &search.context_size));
-        assert_eq!(request.tools[3..], [Tool::Hosted(Text::of("bash_20250124"))]);
+        assert_eq!(request.tools[3..], [Tool::Hosted(Text::of("code_execution_20250825"))]);
     });
     let named = |name: &str| ToolChoice::Named { name: Text::of(name), kind: CallKind::Function };
     for (choice, wanted, parallel) in [
@@ -251,13 +251,42 @@ fn tools_and_their_choice_are_read() {
         (r#"{"type":"any","disable_parallel_tool_use":true}"#, ToolChoice::Required, Some(false)),
         (r#"{"type":"tool","name":"add","disable_parallel_tool_use":false}"#, named("add"), None),
         (r#"{"type":"tool","name":"web_search"}"#, ToolChoice::Hosted(Text::of("web_search")), None),
-        (r#"{"type":"tool","name":"bash"}"#, ToolChoice::Hosted(Text::of("bash_20250124")), None),
+        (
+            r#"{"type":"tool","name":"code_execution"}"#,
+            ToolChoice::Hosted(Text::of("code_execution_20250825")),
+            None,
+        ),
     ] {
         read(&format!(r#"{tools},"tool_choice":{choice}"#), |request| {
             assert_eq!(request.tool_choice, Some(wanted), "{choice}");
             assert_eq!(request.parallel, parallel, "{choice}");
         });
     }
+}
+
+#[test]
+fn tools_that_the_client_runs_are_functions_with_their_published_schema() {
+    for (kind, name, required) in [
+        ("bash_20250124", "bash", json("null")),
+        ("text_editor_20250124", "str_replace_editor", json(r#"["command","path"]"#)),
+        ("text_editor_20250728", "str_replace_based_edit_tool", json(r#"["command","path"]"#)),
+        ("memory_20250818", "memory", json(r#"["command"]"#)),
+    ] {
+        let members = format!(
+            r#""tools":[{{"type":"{kind}","name":"{name}"}}],"tool_choice":{{"type":"tool","name":"{name}"}}"#
+        );
+        read(&members, |request| {
+            let [Tool::Function { name: read, parameters: Some(schema), .. }] = &request.tools[..] else {
+                panic!("a function: {:?}", request.tools)
+            };
+            assert!(read.is(name));
+            assert_eq!(json(schema.as_str())["required"], required);
+            assert!(matches!(request.tool_choice, Some(ToolChoice::Named { .. })));
+        });
+    }
+    read(r#""tools":[{"type":"computer_20250124","name":"computer"}]"#, |request| {
+        assert_eq!(request.tools, [Tool::Hosted(Text::of("computer_20250124"))]);
+    });
 }
 
 #[test]

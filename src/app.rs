@@ -22,6 +22,7 @@ use crate::jobs::model_refresh::ModelRefresh;
 use crate::jobs::prices::Prices;
 use crate::jobs::quotas;
 use crate::jobs::tasks::{Notice, Tasks};
+use crate::jobs::usage_lookup::UsageLookup;
 use crate::keys::KeyTable;
 use crate::limits::{Guards, RateLimiter, SiteLeases};
 use crate::metrics::Metrics;
@@ -52,6 +53,7 @@ pub struct App {
     pub crew: Arc<Crew>,
     pub model_refresh: ModelRefresh,
     pub prices: Prices,
+    pub usage_lookup: UsageLookup,
     /// Held from reading the routes to committing what follows from them: edits by hand and rebuilds
     /// take turns, so that neither is decided on rows that the other has changed.
     pub route_edits: Mutex<()>,
@@ -122,6 +124,7 @@ impl App {
             store,
             model_refresh: ModelRefresh::default(),
             prices: Prices::default(),
+            usage_lookup: UsageLookup::default(),
             route_edits: Mutex::new(()),
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),

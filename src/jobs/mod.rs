@@ -10,6 +10,7 @@
 //! rebuild         which routes and channels follow from that   retention forgets old log rows
 //! health          keeps the health of sites over a restart
 //! prices          what sites charge, read before requests need it
+//! usage_lookup    exact usage from a site's own log, once the client has its answer
 //! quotas          gives back what was reserved for keys that fell silent
 //! ```
 
@@ -24,6 +25,7 @@ pub mod rebuild;
 pub mod retention;
 pub mod schedule;
 pub mod tasks;
+pub mod usage_lookup;
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::app::App;
 use crate::dialect::usage::Usage;
+use crate::jobs::usage_lookup;
 use crate::keys::Key;
 use crate::limits::Lease;
 use crate::metrics::Held;
@@ -135,7 +136,11 @@ impl Attempt {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }
         self.charge(bill.usd);
+        let question = cost::question(&self.channel, self.key.as_ref(), &row, usage.as_ref());
         self.app.store.telemetry().log(row);
+        if let Some(question) = question {
+            usage_lookup::ask(&self.app, question);
+        }
     }
 
     /// No answer came of it.

@@ -1,8 +1,13 @@
 //! What an answer cost, by the prices in memory (routing-accounting.md 16).
 
+use std::sync::Arc;
+
 use crate::dialect::usage::Usage;
+use crate::jobs::usage_lookup::Question;
+use crate::keys::Key;
 use crate::routing::Channel;
-use crate::routing::pricing::{self, Bill, BillingDetails, Tokens};
+use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, receipt};
+use crate::store::amend::RowName;
 use crate::store::proxy_logs::ProxyLogRow;
 
 /// What the site charges for the row's model and this usage; the flat estimate where it has not told.
@@ -22,6 +27,33 @@ pub(super) fn details(details: Option<&BillingDetails>) -> Option<String> {
 /// The unit in which a channel counts its cost.
 pub(super) fn nano(usd: f64) -> u64 {
     (usd * 1e9).round() as u64
+}
+
+/// What to look for in the site's own log, when it keeps one worth asking.
+pub(super) fn question(
+    channel: &Arc<Channel>,
+    key: Option<&Arc<Key>>,
+    row: &ProxyLogRow,
+    usage: Option<&Usage>,
+) -> Option<Question> {
+    let site = &channel.account.site;
+    if !receipt::is_worth_asking(site.platform, usage.is_some()) {
+        return None;
+    }
+    Some(Question {
+        row: RowName {
+            created_at: row.created_at,
+            request_id: row.request_id.clone()?,
+            retry_count: row.retry_count,
+            site_id: site.id,
+            model: row.model_actual.as_deref()?.to_owned(),
+        },
+        channel: channel.clone(),
+        key: key.cloned(),
+        ended: row.created_at.saturating_add(row.latency_ms.unwrap_or(0)),
+        tokens: usage.map(tokens).unwrap_or_default(),
+        usd: row.estimated_cost,
+    })
 }
 
 fn tokens(usage: &Usage) -> Tokens {

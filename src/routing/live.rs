@@ -37,7 +37,8 @@ pub struct ChannelLive {
     unsaved_success: AtomicU64,
     unsaved_fail: AtomicU64,
     unsaved_latency_ms: AtomicU64,
-    unsaved_cost_nano: AtomicU64,
+    /// Below zero when what was booked turned out too much.
+    unsaved_cost_nano: AtomicI64,
     dirty: AtomicBool,
 }
 
@@ -63,7 +64,8 @@ pub struct ChannelDelta {
     pub success: u64,
     pub fail: u64,
     pub latency_ms: u64,
-    pub cost_nano: u64,
+    /// May be below zero.
+    pub cost_nano: i64,
     pub consecutive_fail: u64,
     pub last_used: Option<Millis>,
     pub last_selected: Option<Millis>,
@@ -93,7 +95,7 @@ impl ChannelLive {
             unsaved_success: AtomicU64::new(0),
             unsaved_fail: AtomicU64::new(0),
             unsaved_latency_ms: AtomicU64::new(0),
-            unsaved_cost_nano: AtomicU64::new(0),
+            unsaved_cost_nano: AtomicI64::new(0),
             dirty: AtomicBool::new(false),
         };
         live.restore(totals);
@@ -109,14 +111,25 @@ impl ChannelLive {
         for counter in [&self.latency_ms, &self.unsaved_latency_ms] {
             counter.fetch_add(latency_ms, Relaxed);
         }
-        for counter in [&self.cost_nano, &self.unsaved_cost_nano] {
-            counter.fetch_add(cost_nano, Relaxed);
-        }
+        self.add_cost(i64::try_from(cost_nano).unwrap_or(i64::MAX));
         self.last_used.fetch_max(now, Relaxed);
         self.last_fail.store(0, Relaxed);
         self.consecutive_fail.store(0, Relaxed);
         self.cooldown_until.store(0, Relaxed);
         self.mark_dirty()
+    }
+
+    /// A request that was counted turned out to cost more, or less, than was booked.
+    pub fn record_cost(&self, more_nano: i64) -> bool {
+        self.add_cost(more_nano);
+        self.mark_dirty()
+    }
+
+    fn add_cost(&self, nano: i64) {
+        let sum = |cost: u64| Some(cost.saturating_add_signed(nano));
+        // It always succeeds: the sum is never refused.
+        let _ = self.cost_nano.fetch_update(Relaxed, Relaxed, sum);
+        self.unsaved_cost_nano.fetch_add(nano, Relaxed);
     }
 
     /// The channel failed: counts it and cools it until `until` (or longer, if it cools longer already).
@@ -162,11 +175,10 @@ impl ChannelLive {
         self.last_selected.store(totals.last_selected.unwrap_or(0), Relaxed);
         self.last_fail.store(totals.last_fail.unwrap_or(0), Relaxed);
         self.cooldown_until.store(totals.cooldown_until.unwrap_or(0), Relaxed);
-        for unsaved in
-            [&self.unsaved_success, &self.unsaved_fail, &self.unsaved_latency_ms, &self.unsaved_cost_nano]
-        {
+        for unsaved in [&self.unsaved_success, &self.unsaved_fail, &self.unsaved_latency_ms] {
             unsaved.store(0, Relaxed);
         }
+        self.unsaved_cost_nano.store(0, Relaxed);
     }
 
     /// What has to be written now. It counts as saved from here on: see [`Self::give_back`].
@@ -453,6 +465,17 @@ mod tests {
         assert_eq!((totals.success, totals.fail, totals.latency_ms, totals.cost_nano), (1, 1, 120, 5));
         assert_eq!((totals.consecutive_fail, totals.last_fail, totals.cooldown_until), (0, None, None));
         assert_eq!(totals.last_used, Some(2_000));
+    }
+
+    #[test]
+    fn a_cost_that_was_booked_too_high_is_taken_back() {
+        let live = ChannelLive::new(7, ChannelTotals { cost_nano: 10, ..ChannelTotals::default() });
+        live.record_success(1_000, 100, 5);
+        live.take_delta();
+        assert!(live.record_cost(-3));
+        assert_eq!((live.totals().cost_nano, live.take_delta().cost_nano), (12, -3));
+        live.record_cost(-20);
+        assert_eq!(live.totals().cost_nano, 0);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! it reads the snapshot that [`snapshot::load`] builds.
 
 pub mod accounts;
+pub mod amend;
 pub mod availability;
 mod database;
 pub mod debug_traces;

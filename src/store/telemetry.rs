@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
+use super::amend::RowName;
 use super::debug_traces::DebugTrace;
 use super::proxy_logs::ProxyLogRow;
 use super::sql::{Dialect, OnConflict, Statement, Value, upsert};
@@ -124,10 +125,22 @@ impl Recorder {
         let mut keys: Vec<KeyDelta> = group.keys.iter().map(|live| live.take_delta()).collect();
         keys.sort_unstable_by_key(|delta| delta.id);
         statements.extend(keys.into_iter().map(key_update));
-        let (hours, days) = self.usage.take();
-        statements.extend(hours.into_iter().map(|args| Statement::new(self.usage_hour.clone(), args)));
-        statements.extend(days.into_iter().map(|args| Statement::new(self.usage_day.clone(), args)));
+        statements.extend(self.used());
         statements
+    }
+
+    /// Adds tokens and cost to the buckets of a row that was counted before.
+    pub(super) fn correction(&mut self, row: &RowName, tokens: i64, cost: f64) -> Vec<Statement> {
+        self.usage.correct(row.created_at, row.site_id, &row.model, tokens, cost);
+        self.used()
+    }
+
+    /// What was tallied, as additions to the usage tables.
+    fn used(&mut self) -> Vec<Statement> {
+        let (hours, days) = self.usage.take();
+        let hours = hours.into_iter().map(|args| Statement::new(self.usage_hour.clone(), args));
+        let days = days.into_iter().map(|args| Statement::new(self.usage_day.clone(), args));
+        hours.chain(days).collect()
     }
 }
 

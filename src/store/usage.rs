@@ -50,16 +50,8 @@ impl Usage {
 
     pub(super) fn count(&mut self, row: &ProxyLogRow) {
         let Some(site) = row.site_id else { return };
-        self.look_up(row.created_at);
         let model = row.model_actual.as_deref().or(row.model_requested.as_deref()).unwrap_or("unknown");
-        let model = match model.char_indices().nth(MAX_MODEL_CHARS) {
-            Some((end, _)) => &model[..end],
-            None => model,
-        };
-        let (_, tally) = self
-            .tallies
-            .entry((self.hour, site, model.to_owned()))
-            .or_insert_with(|| (self.day.clone(), Tally::default()));
+        let tally = self.tally(row.created_at, site, model);
         tally.calls += 1;
         tally.ok += i64::from(row.status.is_success());
         tally.tokens = tally.tokens.saturating_add(row.tokens());
@@ -68,6 +60,26 @@ impl Usage {
             tally.latency_ms += latency;
             tally.latency_n += 1;
         }
+    }
+
+    /// Adds to a bucket what only became known later of a row counted before.
+    pub(super) fn correct(&mut self, at: Millis, site: i64, model: &str, tokens: i64, cost: f64) {
+        let tally = self.tally(at, site, model);
+        tally.tokens = tally.tokens.saturating_add(tokens);
+        tally.cost += cost;
+    }
+
+    fn tally(&mut self, at: Millis, site: i64, model: &str) -> &mut Tally {
+        self.look_up(at);
+        let model = match model.char_indices().nth(MAX_MODEL_CHARS) {
+            Some((end, _)) => &model[..end],
+            None => model,
+        };
+        let (_, tally) = self
+            .tallies
+            .entry((self.hour, site, model.to_owned()))
+            .or_insert_with(|| (self.day.clone(), Tally::default()));
+        tally
     }
 
     /// Finds the local hour and day of a moment, unless it shares them with the last one.

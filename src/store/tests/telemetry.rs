@@ -3,6 +3,8 @@
 use super::super::proxy_logs::{ClientFilter, ClientOption, LogFilter, LogStatus, ProxyLogRow, StatusFilter};
 use super::*;
 use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState, Platform};
+use crate::store::amend::{Amendment, RowName, amend};
+use crate::store::proxy_logs::UsageSource;
 
 fn row(at: i64, status: LogStatus) -> ProxyLogRow {
     ProxyLogRow {
@@ -61,6 +63,47 @@ async fn usage_is_summed_in_the_transaction_of_the_log() {
     }
     let spend = spend::by_account_since(&store, 0).await.unwrap();
     assert!((spend[&1] - 0.253).abs() < 1e-9);
+}
+
+#[tokio::test]
+async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let logged = ProxyLogRow { request_id: Some("r-1".into()), ..row(7, LogStatus::Success) };
+    let retried = ProxyLogRow { retry_count: 1, ..logged.clone() };
+    store.telemetry().log(logged);
+    store.telemetry().log(retried);
+    let name = RowName {
+        created_at: 7,
+        request_id: "r-1".into(),
+        retry_count: 1,
+        site_id: 1,
+        model: "gpt-5".into(),
+    };
+    let amendment = Amendment {
+        row: name,
+        prompt_tokens: 400,
+        completion_tokens: 200,
+        total_tokens: 600,
+        usage_source: UsageSource::SelfLog,
+        cost: 0.5,
+        billing_details: Some("{}".into()),
+        more_tokens: -400,
+        more_cost: 0.498,
+    };
+    amend(&store, &jiff::tz::TimeZone::UTC, amendment).await.unwrap();
+    let (rows, _) = proxy_logs::list(&store, &LogFilter::default(), 10, 0).await.unwrap();
+    let mut told: Vec<_> =
+        rows.iter().map(|row| (row.retry_count, row.total_tokens, row.estimated_cost)).collect();
+    told.sort_by_key(|(number, ..)| *number);
+    assert_eq!(told, [(0, Some(1000), 0.002), (1, Some(600), 0.5)]);
+    for table in ["usage_hour", "usage_day"] {
+        let rows = store.query(format!("SELECT calls, tokens, cost FROM {table}"), vec![]).await.unwrap();
+        assert_eq!(rows.len(), 1, "{table}");
+        let mut fields = rows[0].fields();
+        assert_eq!((fields.int().unwrap(), fields.int().unwrap()), (2, 1600), "{table}");
+        assert!((fields.real().unwrap() - 0.502).abs() < 1e-9, "{table}");
+    }
 }
 
 #[tokio::test]

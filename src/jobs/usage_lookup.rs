@@ -1,0 +1,207 @@
+//! Exact usage and price from the site's own log, after the client has its answer
+//! (routing-accounting.md 17).
+//!
+//! Some sites answer without usage, or charge by rules that no price list tells, but keep a log that
+//! the account may read. A settled request leaves its question here and goes; the line is looked for
+//! in the background, and what it says amends the log row, the usage tables, the channel's cost and
+//! the key's. Questions beyond a bound are dropped: the estimate then stands.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::sleep;
+
+use super::prices::usable;
+use crate::app::App;
+use crate::keys::Key;
+use crate::routing::pricing::receipt::{Receipt, Sought, find};
+use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
+use crate::routing::{Channel, Credential};
+use crate::store::accounts::{self, AccountRow};
+use crate::store::amend::{Amendment, RowName, amend};
+use crate::store::proxy_logs::UsageSource;
+use crate::store::sites;
+use crate::store::snapshot::management_of_account;
+use crate::time::{Millis, now_ms};
+use crate::upstream::platforms::{USAGE_LOG_LIMITS, Visitor, fetch_receipts};
+
+/// Questions that may wait.
+const MAX_WAITING: usize = 512;
+/// Sites asked at once.
+const PARALLEL: usize = 4;
+/// Sites write their log after the answer, some not at once: the pauses before each look.
+const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(8)];
+
+/// The questions under way; the app holds one.
+pub struct UsageLookup {
+    waiting: Arc<Semaphore>,
+    slots: Semaphore,
+}
+
+/// A settled request whose line is wanted.
+pub struct Question {
+    pub row: RowName,
+    pub channel: Arc<Channel>,
+    /// Who paid for it.
+    pub key: Option<Arc<Key>>,
+    pub ended: Millis,
+    /// As the answer told, and what was charged for them.
+    pub tokens: Tokens,
+    pub usd: f64,
+}
+
+impl Default for UsageLookup {
+    fn default() -> Self {
+        Self { waiting: Arc::new(Semaphore::new(MAX_WAITING)), slots: Semaphore::new(PARALLEL) }
+    }
+}
+
+/// Takes the question and returns at once.
+pub fn ask(app: &Arc<App>, question: Question) {
+    let Ok(place) = app.usage_lookup.waiting.clone().try_acquire_owned() else {
+        log::debug!("too many usage lookups wait: the estimate of one request stands");
+        return;
+    };
+    let looking = app.clone();
+    app.crew.spawn("a usage lookup", async move {
+        look_up(&looking, &question).await;
+        drop(place);
+    });
+}
+
+async fn look_up(app: &App, question: &Question) {
+    for pause in PAUSES {
+        sleep(pause).await;
+        let looked = {
+            let Ok(_slot) = app.usage_lookup.slots.acquire().await else { return };
+            look(app, question).await
+        };
+        match looked {
+            Ok(Some(receipt)) => {
+                if let Err(error) = settle(app, question, &receipt).await {
+                    log::warn!("a request's usage could not be amended: {error}");
+                }
+                return;
+            }
+            Ok(None) => {}
+            Err(message) => {
+                log::debug!(
+                    "the log of site \"{}\" tells nothing: {message}",
+                    question.channel.account.site.name
+                );
+                return;
+            }
+        }
+    }
+}
+
+/// The request's line in the site's log, when it is there yet.
+async fn look(app: &App, question: &Question) -> Result<Option<Receipt>, String> {
+    let channel = &question.channel;
+    let Some(account) = accounts::get(&app.store, channel.account.id).await.map_err(|e| e.to_string())?
+    else {
+        return Err("the account is gone".to_owned());
+    };
+    let Some(site) = sites::get(&app.store, account.site_id).await.map_err(|e| e.to_string())? else {
+        return Err("the site is gone".to_owned());
+    };
+    let settings = app.settings.load_full();
+    let system_proxy = settings.system_proxy_url.as_deref();
+    let (address, base) = management_of_account(&site, &account, &app.live, system_proxy)?;
+    let token = channel.credential.as_ref().map(|credential| credential.secret().expose());
+    let visitor = Visitor {
+        platform: address.platform,
+        base: &base,
+        credentials: credentials(&account, channel.credential.as_ref()),
+        user_id: account.platform_user_id,
+        custom_headers: &address.custom_headers,
+    };
+    let lines = fetch_receipts(&app.client, &visitor, &question.row.model, USAGE_LOG_LIMITS).await;
+    let lines = lines.map_err(|error| error.to_string())?;
+    let sought = Sought {
+        model: &question.row.model,
+        started: question.row.created_at,
+        ended: question.ended,
+        token,
+        token_name: channel.token_name.as_deref(),
+    };
+    Ok(find(&lines, &sought).cloned())
+}
+
+/// The session first, then what the request was sent with, then the account's key.
+fn credentials<'a>(account: &'a AccountRow, sent: Option<&'a Credential>) -> Vec<&'a str> {
+    let mut credentials = usable([&account.access_token]);
+    let rest = sent.map(|credential| credential.secret().expose()).into_iter();
+    for secret in rest.chain(usable([&account.api_token])) {
+        if !credentials.contains(&secret) {
+            credentials.push(secret);
+        }
+    }
+    credentials
+}
+
+/// Books what the line says beyond what was booked.
+async fn settle(app: &App, question: &Question, receipt: &Receipt) -> crate::store::Result<()> {
+    let channel = &question.channel;
+    let (tokens, source) = recovered(question.tokens, receipt);
+    let bill = bill(channel, &question.row.model, tokens, receipt);
+    let total = |tokens: Tokens| tokens.total.max(tokens.prompt.saturating_add(tokens.completion));
+    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    let more_cost = bill.usd - question.usd;
+    if channel.live.record_cost((more_cost * 1e9).round() as i64) {
+        app.store.telemetry().dirty_channel(channel.live.clone());
+    }
+    if let Some(key) = question.key.as_ref().filter(|_| more_cost != 0.0)
+        && key.live.charge(more_cost, now_ms())
+    {
+        app.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
+    }
+    let amendment = Amendment {
+        row: question.row.clone(),
+        prompt_tokens: count(tokens.prompt),
+        completion_tokens: count(tokens.completion),
+        total_tokens: count(total(tokens)),
+        usage_source: source,
+        cost: bill.usd,
+        billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
+        more_tokens: count(total(tokens)) - count(total(question.tokens)),
+        more_cost,
+    };
+    amend(&app.store, &app.config.time_zone, amendment).await
+}
+
+/// The line's tokens where it has any, else the answer's.
+fn recovered(answered: Tokens, receipt: &Receipt) -> (Tokens, UsageSource) {
+    if receipt.total == 0 {
+        return (answered, UsageSource::Upstream);
+    }
+    let tokens = Tokens {
+        prompt: receipt.prompt,
+        completion: receipt.completion,
+        total: receipt.total,
+        cache_read: receipt.cache_read.max(answered.cache_read),
+        cache_creation: receipt.cache_creation.max(answered.cache_creation),
+        prompt_includes_cache: receipt.prompt_includes_cache.or(answered.prompt_includes_cache),
+    };
+    (tokens, UsageSource::SelfLog)
+}
+
+/// The sum under the line's ratios, or the price list where it has none; what the line says was
+/// charged goes before the sum.
+fn bill(channel: &Channel, model: &str, tokens: Tokens, receipt: &Receipt) -> Bill {
+    let platform = Some(channel.account.site.platform);
+    let computed = match receipt.ratios {
+        Some((ratios, group_ratio)) => {
+            let price = ModelPrice::new(model, Billing::PerToken(ratios), Vec::new(), Labels::default());
+            pricing::bill(Some(&ModelPrice { group_ratio, ..price }), platform, tokens)
+        }
+        None => {
+            let catalog = channel.account.prices.load();
+            let price = catalog.as_ref().and_then(|catalog| catalog.price(model));
+            pricing::bill(price, platform, tokens)
+        }
+    };
+    let charged = pricing::round6(receipt.usd);
+    if charged > 0.0 { Bill { usd: charged, ..computed } } else { computed }
+}

@@ -1,0 +1,205 @@
+//! A request's line in the site's own log: which one it is, and what it says (routing-accounting.md 17).
+//!
+//! Sites of the new-api family, the hubs and sub2api log each request with exact tokens and price. The
+//! line carries no id that we know, so it is found by model, time and token: near enough, or not at all.
+
+use serde_json::Value;
+
+use super::catalog::Ratios;
+use crate::routing::Platform;
+use crate::time::{self, Millis};
+
+/// What a line may be early by: clocks differ, and some sites log the start.
+const EARLY: Millis = 25_000;
+const LATE: Millis = 120_000;
+/// Farther from the end than this, a line is another request's.
+const FAR: Millis = 90_000;
+/// So is one that took so much more or less time.
+const SLOW: f64 = 12_000.0;
+/// Units of quota in a dollar.
+const UNITS_PER_USD: f64 = 500_000.0;
+
+/// One line of a site's log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Receipt {
+    pub model: String,
+    pub prompt: u64,
+    pub completion: u64,
+    pub total: u64,
+    pub cache_read: u64,
+    pub cache_creation: u64,
+    /// Whether `prompt` counts the cached tokens too, where the line tells.
+    pub prompt_includes_cache: Option<bool>,
+    /// What the site charged; 0 when it does not say.
+    pub usd: f64,
+    pub created: Option<Millis>,
+    /// Milliseconds the request took by the site's clock.
+    pub took: Option<f64>,
+    pub token_name: Option<String>,
+    pub token: Option<String>,
+    /// The ratios that were charged, and the group's multiplier.
+    pub ratios: Option<(Ratios, f64)>,
+}
+
+/// The request whose line is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought<'a> {
+    pub model: &'a str,
+    pub started: Millis,
+    pub ended: Millis,
+    /// What the request was sent with.
+    pub token: Option<&'a str>,
+    pub token_name: Option<&'a str>,
+}
+
+/// Whether this kind of site's log is worth asking after an answer with or without usage.
+pub fn is_worth_asking(platform: Platform, has_usage: bool) -> bool {
+    match platform {
+        Platform::DoneHub | Platform::OneHub | Platform::AnyRouter | Platform::Sub2Api => true,
+        Platform::NewApi => !has_usage,
+        _ => false,
+    }
+}
+
+/// The lines of an answer, whichever way it wraps them. The error is for people.
+pub fn read(body: &[u8]) -> Result<Vec<Receipt>, String> {
+    let answer: Value = serde_json::from_slice(body).map_err(|_| "the log is not valid JSON".to_owned())?;
+    if answer["success"] == Value::Bool(false) {
+        let said = answer["message"].as_str().unwrap_or_default().trim();
+        return Err(if said.is_empty() { "the site refuses its log".to_owned() } else { said.to_owned() });
+    }
+    let places =
+        [&answer["data"]["items"], &answer["data"]["data"], &answer["data"], &answer["items"], &answer];
+    let lines = places.into_iter().find_map(Value::as_array);
+    let lines = lines.ok_or_else(|| "the answer has no log".to_owned())?;
+    Ok(lines.iter().filter_map(line).collect())
+}
+
+/// The line of this request among those of a log.
+pub fn find<'r>(lines: &'r [Receipt], sought: &Sought<'_>) -> Option<&'r Receipt> {
+    let mut near: Vec<&Receipt> = lines.iter().filter(|line| line.could_be(sought)).collect();
+    narrow(&mut near, |line| same_token(line.token.as_deref(), sought.token));
+    narrow(&mut near, |line| line.token_name.is_some() && line.token_name.as_deref() == sought.token_name);
+    let best = near.into_iter().min_by(|one, other| one.misfit(sought).total_cmp(&other.misfit(sought)))?;
+    let is_far = best.created.is_none_or(|created| (created - sought.ended).abs() > FAR);
+    (!is_far && best.slowness(sought) <= SLOW).then_some(best)
+}
+
+/// Keeps what fits, unless nothing does.
+fn narrow(lines: &mut Vec<&Receipt>, fits: impl Fn(&Receipt) -> bool) {
+    if lines.iter().any(|line| fits(line)) {
+        lines.retain(|line| fits(line));
+    }
+}
+
+fn same_token(logged: Option<&str>, used: Option<&str>) -> bool {
+    let bare = |token: &str| token.trim().trim_start_matches("sk-").to_owned();
+    logged.zip(used).is_some_and(|(logged, used)| !logged.is_empty() && bare(logged) == bare(used))
+}
+
+fn line(entry: &Value) -> Option<Receipt> {
+    let model = text(entry, &["model_name", "modelName", "model"])?;
+    let count = |names: &[&str]| amount(entry, names).map_or(0, |count| count.round() as u64);
+    let charged = amount(entry, &["actual_cost", "actualCost", "total_cost", "totalCost"]);
+    let quota = amount(entry, &["quota"]).unwrap_or(0.0);
+    let details = details(entry);
+    let other = |names: &[&str]| amount(&details, names);
+    let cached = |names: &[&str]| other(names).or_else(|| amount(entry, names)).unwrap_or(0.0).round() as u64;
+    let cache_read = cached(&["cache_tokens", "cacheTokens", "cache_read_tokens", "cacheReadTokens"]);
+    let cache_creation = cached(&["cache_creation_tokens", "cacheCreationTokens"]);
+    let prompt = count(&["prompt_tokens", "promptTokens", "input_tokens", "inputTokens"]);
+    let completion = count(&["completion_tokens", "completionTokens", "output_tokens", "outputTokens"]);
+    Some(Receipt {
+        prompt,
+        completion,
+        total: count(&["total_tokens", "totalTokens"]).max(prompt.saturating_add(completion)),
+        cache_read,
+        cache_creation,
+        prompt_includes_cache: (details["claude"] == Value::Bool(true)).then_some(false),
+        usd: charged.filter(|usd| *usd > 0.0).unwrap_or(quota / UNITS_PER_USD),
+        created: field(entry, &["created_at", "createdAt"]).and_then(moment),
+        took: amount(entry, &["request_time", "requestTime", "duration_ms", "durationMs"])
+            // new-api counts seconds.
+            .or_else(|| amount(entry, &["use_time", "useTime"]).map(|seconds| seconds * 1000.0)),
+        token_name: text(entry, &["token_name", "tokenName"]),
+        token: field(entry, &["api_key", "apiKey"]).and_then(|key| text(key, &["key"])),
+        ratios: ratios(&details, cache_read + cache_creation > 0),
+        model,
+    })
+}
+
+/// The record beside the counts: an object, or the text of one.
+fn details(entry: &Value) -> Value {
+    match &entry["other"] {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+        other => other.clone(),
+    }
+}
+
+/// The ratios of a line. When all are 1 and nothing was cached, they say nothing.
+fn ratios(details: &Value, is_cached: bool) -> Option<(Ratios, f64)> {
+    if amount(details, &["model_price", "modelPrice"]).is_some_and(|price| price > 0.0) {
+        return None; // charged by call
+    }
+    let positive = |names: &[&str]| amount(details, names).filter(|ratio| *ratio > 0.0).unwrap_or(1.0);
+    let cache = |names: &[&str]| amount(details, names).unwrap_or(1.0);
+    let ratios = Ratios {
+        model: positive(&["model_ratio", "modelRatio"]),
+        completion: positive(&["completion_ratio", "completionRatio"]),
+        cache_read: cache(&["cache_ratio", "cacheRatio"]),
+        cache_creation: cache(&["cache_creation_ratio", "cacheCreationRatio"]),
+    };
+    let group = positive(&["group_ratio", "groupRatio"]);
+    let says_something = is_cached || ratios != Ratios::default() || group != 1.0;
+    says_something.then_some((ratios, group))
+}
+
+fn field<'v>(entry: &'v Value, names: &[&str]) -> Option<&'v Value> {
+    names.iter().find_map(|name| entry.get(name)).filter(|value| !value.is_null())
+}
+
+fn text(entry: &Value, names: &[&str]) -> Option<String> {
+    let text = field(entry, names)?.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A number that is not below zero, also when it is written as text.
+fn amount(entry: &Value, names: &[&str]) -> Option<f64> {
+    let value = field(entry, names)?;
+    let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
+    (number.is_finite() && number >= 0.0).then_some(number)
+}
+
+fn moment(value: &Value) -> Option<Millis> {
+    match value {
+        Value::String(text) => time::parse(text),
+        value => time::from_number(value.as_f64()?),
+    }
+}
+
+// === impl Receipt ===
+
+impl Receipt {
+    fn could_be(&self, sought: &Sought<'_>) -> bool {
+        let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_lowercase();
+        let in_time =
+            self.created.is_some_and(|at| (sought.started - EARLY..=sought.ended + LATE).contains(&at));
+        let says_something = self.total > 0 || self.usd > 0.0 || self.took.is_some_and(|took| took > 0.0);
+        in_time && says_something && last(&self.model) == last(sought.model)
+    }
+
+    fn misfit(&self, sought: &Sought<'_>) -> f64 {
+        let apart = self.created.map_or(f64::MAX, |created| (created - sought.ended).abs() as f64);
+        apart + 2.0 * self.slowness(sought)
+    }
+
+    /// By how much the two clocks differ about how long it took; nothing where the line does not tell.
+    fn slowness(&self, sought: &Sought<'_>) -> f64 {
+        let latency = (sought.ended - sought.started) as f64;
+        self.took.map_or(0.0, |took| (took - latency).abs())
+    }
+}
+
+#[cfg(test)]
+#[path = "receipt_tests.rs"]
+mod tests;

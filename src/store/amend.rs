@@ -1,0 +1,60 @@
+//! What becomes known of a logged request only later: its row and the usage tables follow, in one
+//! transaction.
+
+use jiff::tz::TimeZone;
+
+use super::proxy_logs::UsageSource;
+use super::sql::Statement;
+use super::telemetry::Recorder;
+use super::{Result, Store};
+use crate::time::Millis;
+
+/// Names the row of one attempt.
+#[derive(Clone, Debug)]
+pub struct RowName {
+    pub created_at: Millis,
+    pub request_id: String,
+    pub retry_count: u32,
+    pub site_id: i64,
+    pub model: String,
+}
+
+/// What the row is to say, and by how much that is more than it said.
+#[derive(Clone, Debug)]
+pub struct Amendment {
+    pub row: RowName,
+    pub prompt_tokens: i64,
+    pub completion_tokens: i64,
+    pub total_tokens: i64,
+    pub usage_source: UsageSource,
+    /// USD.
+    pub cost: f64,
+    /// JSON text.
+    pub billing_details: Option<String>,
+    pub more_tokens: i64,
+    pub more_cost: f64,
+}
+
+/// Amends a row that was handed over before; without an effect when it was dropped or deleted.
+pub async fn amend(store: &Store, zone: &TimeZone, amendment: Amendment) -> Result<()> {
+    store.flush().await;
+    let Amendment { row, .. } = &amendment;
+    let mut recorder = Recorder::new(store.database().dialect(), zone.clone());
+    let mut batch = vec![Statement::new(
+        "UPDATE proxy_logs SET prompt_tokens = ?, completion_tokens = ?, total_tokens = ?, usage_source = ?, \
+         estimated_cost = ?, billing_details = ? WHERE created_at = ? AND request_id = ? AND retry_count = ?",
+        vec![
+            amendment.prompt_tokens.into(),
+            amendment.completion_tokens.into(),
+            amendment.total_tokens.into(),
+            amendment.usage_source.as_str().into(),
+            amendment.cost.into(),
+            amendment.billing_details.as_deref().into(),
+            row.created_at.into(),
+            row.request_id.as_str().into(),
+            i64::from(row.retry_count).into(),
+        ],
+    )];
+    batch.extend(recorder.correction(row, amendment.more_tokens, amendment.more_cost));
+    store.batch(batch).await.map(drop)
+}

@@ -1,0 +1,54 @@
+//! The latest lines of an account's own log at its site (routing-accounting.md 17).
+
+use std::time::Duration;
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::visitor::{VisitError, Visitor};
+use crate::routing::Platform;
+use crate::routing::pricing::receipt::{self, Receipt};
+use crate::upstream::{Client, FetchLimits};
+
+/// What one look at a log may cost, all its requests together.
+pub const USAGE_LOG_LIMITS: FetchLimits =
+    FetchLimits { timeout: Duration::from_secs(8), max_bytes: 2 * 1024 * 1024 };
+
+/// Asks the visitor's site for the latest lines of its log; of sub2api those of one model.
+pub async fn fetch_receipts(
+    client: &Client,
+    visitor: &Visitor<'_>,
+    model: &str,
+    limits: FetchLimits,
+) -> Result<Vec<Receipt>, VisitError> {
+    let path = match visitor.platform {
+        Platform::Sub2Api => {
+            let model = utf8_percent_encode(model, NON_ALPHANUMERIC);
+            format!("/api/v1/usage?page=1&page_size=20&model={model}")
+        }
+        Platform::AnyRouter => "/api/log/self?p=0&page=1&page_size=20&order=-created_at".to_owned(),
+        _ => "/api/log/self?p=0&page=1&size=20&order=-created_at".to_owned(),
+    };
+    let asking = async {
+        let mut failure = None;
+        for proof in visitor.proofs() {
+            let read = match visitor.get(client, &path, &proof, limits).await {
+                Ok(body) => receipt::read(&body)
+                    .map_err(|message| VisitError { status: Some(200), message: visitor.conceal(message) }),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(lines) => return Ok(lines),
+                Err(error) if error.is_missing() => return Err(error),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let unasked =
+            || VisitError { status: None, message: "there is no credential to ask with".to_owned() };
+        Err(failure.unwrap_or_else(unasked))
+    };
+    let timed_out = |_| {
+        let message = format!("no log within {} s", limits.timeout.as_secs_f64());
+        Err(VisitError { status: None, message })
+    };
+    tokio::time::timeout(limits.timeout, asking).await.unwrap_or_else(timed_out)
+}

@@ -1,0 +1,148 @@
+//! Usage that an answer does not tell is read from the site's own log, once the client has its answer.
+
+mod support;
+
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+use support::{Gateway, Reply, Upstream, eventually};
+
+const MODEL: &str = "gpt-x";
+const LOG: &str = "/api/log/self";
+const KEY: &str = "sk-managed-key-of-the-tests";
+
+fn now() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().expect("a clock after 1970").as_secs()
+}
+
+/// A chat answer with this usage.
+fn chat(usage: Value) -> Reply {
+    Reply::json(
+        200,
+        &json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1790000000, "model": MODEL,
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": "That way."},
+                "finish_reason": "stop"}], "usage": usage}),
+    )
+}
+
+/// The log of new-api with one line, the worked example of routing-accounting.md 16.2.
+fn log() -> Value {
+    let other = json!({"model_ratio": 1.25, "completion_ratio": 4, "cache_ratio": 0.25, "group_ratio": 1.5,
+        "cache_creation_ratio": 1.25, "cache_tokens": 8000, "cache_creation_tokens": 1000});
+    json!({"success": true, "message": "", "data": {"page": 1, "page_size": 20, "total": 1, "items": [
+        {"id": 5, "user_id": 3, "created_at": now(), "type": 2, "content": "", "username": "ada",
+         "token_name": "cli", "model_name": MODEL, "quota": 20000, "prompt_tokens": 12000,
+         "completion_tokens": 800, "use_time": 0, "is_stream": false, "other": other.to_string()}]}})
+}
+
+/// A gateway before a site of this platform that answers so; and a client with a managed key.
+fn world(platform: &str, answer: Reply) -> (Gateway, Upstream, support::Caller) {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&[MODEL]);
+    upstream.answer("/v1/chat/completions", answer);
+    gateway.add_as(&json!({"name": platform, "platform": platform}), &upstream);
+    gateway.admin().post("/api/downstream-keys", &json!({"name": "k", "key": KEY})).expect(200);
+    let client = gateway.anyone().with("authorization", &format!("Bearer {KEY}"));
+    (gateway, upstream, client)
+}
+
+#[track_caller]
+fn wait_for_source(gateway: &Gateway, source: &str) -> Value {
+    let found = |row: &Value| row["usageSource"] == source;
+    eventually(&format!("the row says {source}"), || gateway.logs().into_iter().find(found))
+}
+
+#[track_caller]
+fn wait_for_spending(gateway: &Gateway, usd: f64) {
+    eventually(&format!("key and channel have spent {usd}"), || {
+        let keys = gateway.admin().get("/api/downstream-keys").expect(200);
+        let key = keys["items"].as_array()?.first()?["usedCost"].as_f64()?;
+        let channel = gateway.channels(MODEL).pop()?["totalCost"].as_f64()?;
+        (key == usd && channel == usd).then_some(())
+    });
+}
+
+#[test]
+fn what_an_answer_does_not_tell_is_read_from_the_sites_log() {
+    let (gateway, upstream, client) = world("new-api", chat(json!(null)));
+    upstream.answer(LOG, Reply::json(200, &log()));
+    client.chat(MODEL).expect(200);
+    let row = wait_for_source(&gateway, "self-log");
+    assert_eq!([&row["promptTokens"], &row["completionTokens"], &row["totalTokens"]], [12000, 800, 12800]);
+    assert_eq!(row["estimatedCost"], 0.04, "what the site charged");
+    let detail = gateway.admin().get(&format!("/api/stats/proxy-logs/{}", row["id"])).expect(200);
+    let details = &detail["billingDetails"];
+    assert_eq!(details["breakdown"]["totalCost"], 0.035438, "what its ratios come to");
+    assert_eq!(details["pricing"]["groupRatio"], 1.5);
+    wait_for_spending(&gateway, 0.04);
+    let asked = upstream.last(LOG);
+    assert_eq!(asked.target, "/api/log/self?p=0&page=1&size=20&order=-created_at");
+    assert_eq!(asked.header("authorization"), Some("Bearer sk-upstream-key"));
+    assert_eq!(upstream.asked_for(LOG).len(), 1);
+}
+
+#[test]
+fn a_line_that_comes_late_is_waited_for() {
+    let (gateway, upstream, client) = world("new-api", chat(json!(null)));
+    upstream.answer(LOG, Reply::json(200, &log()));
+    upstream.answer_once(LOG, Reply::json(200, &json!({"success": true, "data": {"items": []}})));
+    client.chat(MODEL).expect(200);
+    wait_for_source(&gateway, "self-log");
+    assert_eq!(upstream.asked_for(LOG).len(), 2);
+}
+
+#[test]
+fn a_hubs_charge_goes_before_our_estimate() {
+    let usage = json!({"prompt_tokens": 100_000, "completion_tokens": 0, "total_tokens": 100_000});
+    let (gateway, upstream, client) = world("done-hub", chat(usage));
+    let line = json!({"created_at": now(), "model_name": MODEL, "quota": 25000, "prompt_tokens": 100_000,
+        "completion_tokens": 0, "request_time": 5, "token_name": "cli"});
+    upstream.answer(LOG, Reply::json(200, &json!({"success": true, "data": {"data": [line], "page": 1}})));
+    client.chat(MODEL).expect(200);
+    let row = wait_for_source(&gateway, "self-log");
+    assert_eq!(row["estimatedCost"], 0.05, "instead of the 0.2 that were booked at first");
+    wait_for_spending(&gateway, 0.05);
+}
+
+#[test]
+fn each_platform_is_asked_in_its_own_way() {
+    for (platform, path, target) in [
+        ("anyrouter", LOG, "/api/log/self?p=0&page=1&page_size=20&order=-created_at"),
+        ("sub2api", "/api/v1/usage", "/api/v1/usage?page=1&page_size=20&model=gpt%2Dx"),
+    ] {
+        let (gateway, upstream, client) = world(platform, chat(json!({"prompt_tokens": 1})));
+        let line = json!({"created_at": now(), "model": MODEL, "input_tokens": 7, "output_tokens": 3,
+            "actual_cost": 0.02, "duration_ms": 5});
+        upstream.answer(path, Reply::json(200, &json!({"success": true, "data": {"items": [line]}})));
+        client.chat(MODEL).expect(200);
+        let row = wait_for_source(&gateway, "self-log");
+        assert_eq!((&row["totalTokens"], &row["estimatedCost"]), (&json!(10), &json!(0.02)), "{platform}");
+        assert_eq!(upstream.last(path).target, target);
+    }
+}
+
+#[test]
+fn a_log_that_never_answers_delays_nobody() {
+    let (gateway, upstream, client) = world("new-api", chat(json!(null)));
+    upstream.answer(LOG, Reply::stall());
+    for count in 1..=3 {
+        client.chat(MODEL).expect(200);
+        gateway.wait_for_logs(count);
+    }
+    let row = wait_for_source(&gateway, "unknown");
+    assert_eq!((&row["totalTokens"], &row["estimatedCost"]), (&Value::Null, &json!(0)));
+}
+
+#[test]
+fn sites_that_told_the_usage_or_keep_no_log_are_not_asked() {
+    let told = json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0});
+    for (platform, usage) in [("new-api", told), ("openai", json!(null)), ("veloera", json!(null))] {
+        let (gateway, upstream, client) = world(platform, chat(usage));
+        client.chat(MODEL).expect(200);
+        gateway.wait_for_logs(1);
+        // A question would be under way by now; the next request's answer comes after it.
+        client.chat(MODEL).expect(200);
+        gateway.wait_for_logs(2);
+        assert!(upstream.asked_for(LOG).is_empty(), "{platform}");
+    }
+}

@@ -56,7 +56,8 @@ pub fn asked_of(dialect: Dialect, body: &str) -> Asked {
 fn asked(dialect: Dialect, body: &Node<'_>) -> Asked {
     let usage_chunk = dialect == Dialect::Chat
         && body.path(&["stream_options", "include_usage"]).and_then(Node::bool) == Some(true);
-    Asked { usage_chunk, ..Asked::default() }
+    let echo = if dialect == Dialect::Responses { responses::echo(body) } else { Vec::new() };
+    Asked { usage_chunk, echo, ..Asked::default() }
 }
 
 /// Converts a complete answer.

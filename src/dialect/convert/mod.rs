@@ -8,6 +8,8 @@
 mod fit;
 mod restore;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod whole;
 
 use bytes::Bytes;

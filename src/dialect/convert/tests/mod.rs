@@ -1,0 +1,108 @@
+//! Pairs of dialects: the worked example and the acceptance cases of proxy-conversion.md 11 and 12.
+
+mod responses_to_others;
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::*;
+use crate::dialect::canonical::Vendor;
+
+/// A body on its way to an upstream.
+fn request(from: Dialect, to: Dialect, vendor: Vendor, body: &Value) -> Result<Value, Unfit> {
+    let target = Target { model: "m", stream: false, vendor };
+    let converted = super::request(from, to, &body.to_string(), &target)?;
+    Ok(serde_json::from_slice(&converted.body).unwrap())
+}
+
+/// The way from one dialect to another.
+struct Way {
+    from: Dialect,
+    to: Dialect,
+    asked: Arc<Asked>,
+    /// The request that was sent, if one was.
+    body: Value,
+}
+
+impl Way {
+    fn new(from: Dialect, to: Dialect) -> Self {
+        let asked = Asked { now: 1_790_000_000, fallback_id: "req-1".to_owned(), ..Asked::default() };
+        Self { from, to, asked: Arc::new(asked), body: Value::Null }
+    }
+
+    /// The way of a request; [`back`](Self::back) is that of its answer.
+    fn asking(from: Dialect, to: Dialect, vendor: Vendor, body: &Value) -> Self {
+        let target = Target { model: "m", stream: false, vendor };
+        let converted = super::request(from, to, &body.to_string(), &target).unwrap();
+        let body = serde_json::from_slice(&converted.body).unwrap();
+        Self { from, to, asked: Arc::new(converted.asked), body }
+    }
+
+    fn back(&self) -> Self {
+        Self { from: self.to, to: self.from, asked: self.asked.clone(), body: Value::Null }
+    }
+
+    fn reply(&self, answer: &Value) -> Value {
+        let reply = super::reply(self.from, self.to, &answer.to_string(), &self.asked).unwrap();
+        serde_json::from_slice(&reply.body).unwrap()
+    }
+
+    /// A complete answer as a stream.
+    fn told(&self, answer: &Value) -> String {
+        let told = super::told(self.from, self.to, &answer.to_string(), &self.asked).unwrap();
+        String::from_utf8(told.body.to_vec()).unwrap()
+    }
+
+    /// A stream as a complete answer.
+    fn gathered(&self, stream: &str) -> Value {
+        let gathered = super::gathered(self.from, self.to, stream.as_bytes(), &self.asked).unwrap();
+        serde_json::from_slice(&gathered.body).unwrap()
+    }
+
+    /// A stream that ends as it should, cut into odd pieces.
+    fn stream_text(&self, stream: &str) -> String {
+        let mut converter = StreamConverter::new(self.from, self.to, self.asked.clone());
+        let mut out = String::new();
+        stream.as_bytes().chunks(7).for_each(|chunk| converter.feed(chunk, &mut out));
+        assert!(converter.close(&mut out), "{stream}");
+        out
+    }
+
+    /// The data of its events.
+    fn stream(&self, stream: &str) -> Vec<Value> {
+        let text = self.stream_text(stream);
+        let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.filter(|data| *data != "[DONE]").map(|data| serde_json::from_str(data).unwrap()).collect()
+    }
+
+    fn failure(&self, stream: &str) -> Option<String> {
+        let mut converter = StreamConverter::new(self.from, self.to, self.asked.clone());
+        converter.feed(stream.as_bytes(), &mut String::new());
+        Some(converter.failure()?.message.clone())
+    }
+
+    fn is_complete(&self, stream: &str) -> bool {
+        let mut converter = StreamConverter::new(self.from, self.to, self.asked.clone());
+        let mut out = String::new();
+        converter.feed(stream.as_bytes(), &mut out);
+        converter.close(&mut out)
+    }
+}
+
+/// `P` of the worked example.
+fn schema() -> Value {
+    serde_json::json!({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}})
+}
+
+/// Takes out where the prompt is to be cached.
+fn without_breakpoints(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.remove("cache_control");
+            members.values_mut().for_each(without_breakpoints);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_breakpoints),
+        _ => {}
+    }
+}

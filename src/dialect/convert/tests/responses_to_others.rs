@@ -1,0 +1,302 @@
+//! Responses clients at upstreams of other dialects, and responses upstreams for other clients
+//! (proxy-conversion.md 11, 12).
+
+use serde_json::{Value, json};
+
+use super::{Way, request, schema, without_breakpoints};
+use crate::dialect::Dialect::{Chat, Messages, Responses};
+use crate::dialect::canonical::{Unfit, Vendor};
+
+const T1: &str = "sy1:anthropic:W3sidCI6Ik5lZWQgYWRkLlxuIiwicyI6IlNJRzEifV0";
+
+/// The request of 11.1.
+fn example() -> Value {
+    json!({"model":"m","max_output_tokens":4000,"reasoning":{"effort":"high","summary":"auto"},
+        "include":["reasoning.encrypted_content"],"store":false,"user":"u1","tool_choice":"auto","parallel_tool_calls":false,
+        "instructions":"Be brief.","tools":[{"type":"function","name":"add","description":"Add","parameters":schema(),"strict":false}],
+        "input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Sum these."},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0K","detail":"low"}]},
+        {"type":"reasoning","summary":[{"type":"summary_text","text":"Need add.\n"}],"encrypted_content":T1},
+        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Adding."}]},
+        {"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"a\":2,\"b\":3}"},
+        {"type":"function_call_output","call_id":"call_1","output":"5"}]})
+}
+
+#[test]
+fn the_request_of_the_example_becomes_messages() {
+    let mut body = request(Responses, Messages, Vendor::Anthropic, &example()).unwrap();
+    without_breakpoints(&mut body);
+    assert_eq!(
+        body,
+        json!({"model":"m","max_tokens":4000,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},
+            "metadata":{"user_id":"u1"},"tool_choice":{"type":"auto","disable_parallel_tool_use":true},
+            "system":[{"type":"text","text":"Be brief."}],"tools":[{"name":"add","description":"Add","input_schema":schema()}],
+            "messages":[{"role":"user","content":[{"type":"text","text":"Sum these."},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0K"}}]},
+            {"role":"assistant","content":[{"type":"thinking","thinking":"Need add.\n","signature":"SIG1"},{"type":"text","text":"Adding."},{"type":"tool_use","id":"call_1","name":"add","input":{"a":2,"b":3}}]},
+            {"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"5"}]}]})
+    );
+}
+
+#[test]
+fn the_request_of_the_example_becomes_chat() {
+    let body = request(Responses, Chat, Vendor::OpenAi, &example()).unwrap();
+    assert_eq!(
+        body,
+        json!({"model":"m","max_completion_tokens":4000,"reasoning_effort":"high","user":"u1","tool_choice":"auto","parallel_tool_calls":false,
+            "tools":[{"type":"function","function":{"name":"add","description":"Add","parameters":schema()}}],
+            "messages":[{"role":"system","content":"Be brief."},
+            {"role":"user","content":[{"type":"text","text":"Sum these."},{"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0K","detail":"low"}}]},
+            {"role":"assistant","content":"Adding.","tool_calls":[{"id":"call_1","type":"function","function":{"name":"add","arguments":"{\"a\":2,\"b\":3}"}}]},
+            {"role":"tool","tool_call_id":"call_1","content":"5"}]})
+    );
+    let body = request(Responses, Chat, Vendor::Other, &example()).unwrap();
+    assert_eq!(body["max_tokens"], 4000);
+    assert_eq!(body["messages"][2]["reasoning_content"], "Need add.\n", "other vendors want it back");
+    assert_eq!(body["messages"][2].get("reasoning_signature"), None);
+}
+
+/// The reply of 11.2, as an upstream of ours might give it.
+fn reply() -> Value {
+    let t2 = "sy1:anthropic:W3sidCI6Ik5vdyA1KzEuIiwicyI6IlNJRzIifV0";
+    json!({"id":"resp_01","object":"response","created_at":1_790_000_000,"status":"completed","model":"m","output":[
+        {"id":"rs_sy0","type":"reasoning","summary":[{"type":"summary_text","text":"Now 5+1."}],"encrypted_content":t2},
+        {"id":"msg_sy1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"5, next:","annotations":[],"logprobs":[]}]},
+        {"id":"fc_sy2","type":"function_call","status":"completed","call_id":"call_2","name":"add","arguments":"{\"a\":5,\"b\":1}"}],
+        "usage":{"input_tokens":120,"input_tokens_details":{"cached_tokens":40},"output_tokens":25,"output_tokens_details":{"reasoning_tokens":9},"total_tokens":145}})
+}
+
+fn reply_in_messages() -> Value {
+    json!({"id":"msg_01","type":"message","role":"assistant","model":"m","content":[
+        {"type":"thinking","thinking":"Now 5+1.","signature":"SIG2"},{"type":"text","text":"5, next:"},
+        {"type":"tool_use","id":"call_2","name":"add","input":{"a":5,"b":1}}],"stop_reason":"tool_use","stop_sequence":null,
+        "usage":{"input_tokens":80,"cache_creation_input_tokens":0,"cache_read_input_tokens":40,"output_tokens":25}})
+}
+
+#[test]
+fn the_reply_of_the_example_becomes_the_others() {
+    let mut out = Way::new(Responses, Messages).reply(&reply());
+    out["id"] = json!("msg_01");
+    assert_eq!(out, reply_in_messages());
+
+    let out = Way::new(Responses, Chat).reply(&reply());
+    let message = &out["choices"][0]["message"];
+    assert_eq!((&out["id"], &out["created"]), (&json!("resp_01"), &json!(1_790_000_000)));
+    assert_eq!(
+        (&message["content"], &message["reasoning_content"]),
+        (&json!("5, next:"), &json!("Now 5+1."))
+    );
+    assert_eq!(message["reasoning_signature"], reply()["output"][0]["encrypted_content"]);
+    assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"a\":5,\"b\":1}");
+    assert_eq!(out["choices"][0]["finish_reason"], "tool_calls");
+    assert_eq!(
+        out["usage"],
+        json!({"prompt_tokens":120,"completion_tokens":25,"total_tokens":145,
+            "prompt_tokens_details":{"cached_tokens":40},"completion_tokens_details":{"reasoning_tokens":9}})
+    );
+}
+
+#[test]
+fn the_reply_of_the_example_comes_from_messages() {
+    let out = Way::new(Messages, Responses).reply(&reply_in_messages());
+    assert_eq!(
+        (&out["id"], &out["status"], &out["output"]),
+        (&json!("resp_01"), &json!("completed"), &reply()["output"])
+    );
+    assert_eq!(
+        out["usage"],
+        json!({"input_tokens":120,"input_tokens_details":{"cached_tokens":40},"output_tokens":25,
+            "output_tokens_details":{"reasoning_tokens":0},"total_tokens":145})
+    );
+}
+
+#[test]
+fn a_stream_of_messages_is_one_of_responses_and_back() {
+    let answer = reply_in_messages();
+    let there = Way::new(Messages, Messages).told(&answer);
+    let events = Way::new(Messages, Responses).stream(&there);
+    let last = events.last().unwrap();
+    assert_eq!(last["type"], "response.completed");
+    assert_eq!(last["response"]["output"], reply()["output"]);
+    let text = Way::new(Messages, Responses).stream_text(&there);
+    let mut gathered = Way::new(Responses, Messages).gathered(&text);
+    gathered["id"] = json!("msg_01");
+    assert_eq!(gathered, answer);
+}
+
+#[test]
+fn thinking_of_openai_comes_home_through_clients_of_others() {
+    let answer = json!({"id":"resp_1","status":"completed","model":"m","output":[
+        {"id":"rs_68af","type":"reasoning","summary":[{"type":"summary_text","text":"A\n"},{"type":"summary_text","text":"B"}],"encrypted_content":"gAAA+/="},
+        {"id":"fc_1","type":"function_call","call_id":"call_1","name":"f","arguments":"{}"}]});
+    let home = json!({"type":"reasoning","id":"rs_68af","summary":[{"type":"summary_text","text":"A\n"},{"type":"summary_text","text":"B"}],"encrypted_content":"gAAA+/="});
+
+    let shown = Way::new(Responses, Messages).reply(&answer);
+    let next = |content: &Value| {
+        json!({"model":"m","max_tokens":100,"messages":[{"role":"user","content":"x"},
+        {"role":"assistant","content":content},{"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1"}]}]})
+    };
+    let body = request(Messages, Responses, Vendor::OpenAi, &next(&shown["content"])).unwrap();
+    assert_eq!(body["input"][1], home);
+    let body = request(Messages, Messages, Vendor::Anthropic, &next(&shown["content"])).unwrap();
+    assert!(!body.to_string().contains("gAAA") && !body.to_string().contains("sy1:"), "{body}");
+
+    let shown = Way::new(Responses, Chat).reply(&answer)["choices"][0]["message"].clone();
+    let chat = json!({"model":"m","messages":[{"role":"user","content":"x"},shown,{"role":"tool","tool_call_id":"call_1","content":""}]});
+    let body = request(Chat, Responses, Vendor::OpenAi, &chat).unwrap();
+    assert_eq!(body["input"][1], home);
+    assert_eq!(body["input"][3], json!({"type":"function_call_output","call_id":"call_1","output":""}));
+}
+
+#[test]
+fn chat_survives_this_dialect() {
+    let body = json!({"model":"m","messages":[
+        {"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"https://x.example/a.png","detail":"high"}}]}],
+        "response_format":{"type":"json_schema","json_schema":{"name":"n","description":"d","schema":{"type":"object"},"strict":true}},
+        "tools":[{"type":"custom","custom":{"name":"patch","description":"d","format":{"type":"grammar","grammar":{"syntax":"lark","definition":"start: x"}}}},
+            {"type":"function","function":{"name":"f","parameters":{"type":"object"}}}],
+        "tool_choice":{"type":"custom","custom":{"name":"patch"}}});
+    let there = request(Chat, Responses, Vendor::OpenAi, &body).unwrap();
+    assert_eq!(there["input"][0]["content"][1]["image_url"], "https://x.example/a.png");
+    let mut back = request(Responses, Chat, Vendor::OpenAi, &there).unwrap();
+    back.as_object_mut().unwrap().remove("store");
+    assert_eq!(back, body);
+}
+
+#[test]
+fn a_custom_tool_works_at_an_upstream_that_has_none() {
+    let body =
+        json!({"model":"m","input":"x","tools":[{"type":"custom","name":"apply_patch","description":"d"}]});
+    let way = Way::asking(Responses, Messages, Vendor::Anthropic, &body);
+    let schema = &way.body["tools"][0]["input_schema"];
+    assert_eq!(schema["properties"], json!({"input":{"type":"string"}}));
+    let answer = json!({"id":"msg_1","type":"message","role":"assistant","model":"m","stop_reason":"tool_use",
+        "content":[{"type":"tool_use","id":"toolu_1","name":"apply_patch","input":{"input":"*** \"a\"\n"}}],"usage":{}});
+    let item = json!({"id":"fc_sy0","type":"custom_tool_call","status":"completed","call_id":"toolu_1","name":"apply_patch","input":"*** \"a\"\n"});
+    let back = way.back();
+    assert_eq!(back.reply(&answer)["output"][0], item);
+    let events = back.stream(&Way::new(Messages, Messages).told(&answer));
+    assert_eq!(events.last().unwrap()["response"]["output"][0], item);
+    assert!(events.iter().any(|event| event["type"] == "response.custom_tool_call_input.delta"));
+}
+
+#[test]
+fn a_long_name_comes_back_whole() {
+    let name = format!("mcp__{}__search", "server".repeat(12));
+    let body = json!({"model":"m","input":"x","tools":[{"type":"function","name":name,"parameters":{}}]});
+    let way = Way::asking(Responses, Chat, Vendor::Other, &body);
+    assert_eq!(way.body["tools"][0]["function"]["name"], "mcp__search");
+    let back = way.back();
+    let call =
+        json!({"index":0,"id":"c","type":"function","function":{"name":"mcp__search","arguments":"{}"}});
+    let answer = json!({"id":"x","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[call]},"finish_reason":"tool_calls"}]});
+    assert_eq!(back.reply(&answer)["output"][0]["name"], name);
+    let chunk = json!({"choices":[{"index":0,"delta":{"tool_calls":[call]},"finish_reason":"tool_calls"}]});
+    let events = back.stream(&format!("data: {chunk}\n\ndata: [DONE]\n\n"));
+    assert_eq!(events.last().unwrap()["response"]["output"][0]["name"], name);
+}
+
+#[test]
+fn text_of_a_chat_stream_is_never_touched() {
+    let line = "this very line comes two times";
+    let pieces = ["hel", "lo f(", "(x))", line, line];
+    let chunk = |delta: Value, reason: Value| {
+        format!(
+            "data: {}\n\n",
+            json!({"id":"c","model":"m","choices":[{"index":0,"delta":delta,"finish_reason":reason}]})
+        )
+    };
+    let mut stream: String =
+        pieces.iter().map(|piece| chunk(json!({"content":piece}), json!(null))).collect();
+    stream += &chunk(json!({}), json!("stop"));
+    stream += "data: [DONE]\n\n";
+    let events = Way::new(Chat, Responses).stream(&stream);
+    let told: String = events
+        .iter()
+        .filter(|event| event["type"] == "response.output_text.delta")
+        .filter_map(|event| event["delta"].as_str())
+        .collect();
+    assert_eq!(told, pieces.concat());
+    assert_eq!(events.last().unwrap()["response"]["output"][0]["content"][0]["text"], pieces.concat());
+}
+
+#[test]
+fn pieces_of_a_chat_call_become_one_call() {
+    let chunk = |delta: Value, reason: Value| {
+        format!(
+            "data: {}\n\n",
+            json!({"id":"c","model":"m","choices":[{"index":0,"delta":delta,"finish_reason":reason}]})
+        )
+    };
+    let mut stream = chunk(json!({"content":"let me"}), json!(null));
+    stream += &chunk(json!({"tool_calls":[{"id":"c1","function":{"name":"f","arguments":""}}]}), json!(null));
+    for piece in ["{", "\"a\"", ":", "1}"] {
+        stream += &chunk(json!({"tool_calls":[{"function":{"arguments":piece}}]}), json!(null));
+    }
+    stream += &chunk(json!({}), json!("tool_calls"));
+    stream += "data: [DONE]\n\n";
+    let output = Way::new(Chat, Responses).stream(&stream).last().unwrap()["response"]["output"].clone();
+    assert_eq!(output.as_array().unwrap().len(), 2);
+    assert_eq!((&output[1]["call_id"], &output[1]["arguments"]), (&json!("c1"), &json!("{\"a\":1}")));
+}
+
+#[test]
+fn endings_keep_their_meaning() {
+    let call = json!({"type":"function_call","call_id":"c","name":"f","arguments":"{\"a\":"});
+    for (status, reason, chat, messages) in [
+        ("completed", None, "tool_calls", "tool_use"),
+        ("incomplete", Some("max_output_tokens"), "length", "max_tokens"),
+        ("incomplete", Some("content_filter"), "content_filter", "refusal"),
+    ] {
+        let answer = json!({"id":"resp_1","model":"m","status":status,"incomplete_details":{"reason":reason},"output":[call]});
+        assert_eq!(Way::new(Responses, Chat).reply(&answer)["choices"][0]["finish_reason"], chat);
+        assert_eq!(Way::new(Responses, Messages).reply(&answer)["stop_reason"], messages);
+    }
+    for (reason, status, details) in [
+        ("end_turn", "completed", json!(null)),
+        ("max_tokens", "incomplete", json!({"reason":"max_output_tokens"})),
+        ("model_context_window_exceeded", "incomplete", json!({"reason":"max_output_tokens"})),
+        ("refusal", "incomplete", json!({"reason":"content_filter"})),
+    ] {
+        let answer = json!({"id":"msg_1","type":"message","content":[{"type":"text","text":"x"}],"stop_reason":reason});
+        let out = Way::new(Messages, Responses).reply(&answer);
+        assert_eq!((&out["status"], &out["incomplete_details"]), (&json!(status), &details));
+    }
+}
+
+#[test]
+fn a_stream_that_fails_never_ends_well() {
+    let delta = json!({"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"});
+    let failed = json!({"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}});
+    for to in [Chat, Messages, Responses] {
+        let way = Way::new(Responses, to);
+        assert_eq!(way.failure(&format!("data: {delta}\n\ndata: {failed}\n\n")).as_deref(), Some("boom"));
+        assert!(!way.is_complete(&format!("data: {delta}\n\n")), "{to:?}");
+    }
+    let broken = json!({"error":{"message":"boom"}});
+    assert_eq!(Way::new(Chat, Responses).failure(&format!("data: {broken}\n\n")).as_deref(), Some("boom"));
+}
+
+#[test]
+fn what_others_cannot_say_is_refused_by_name() {
+    for (body, field) in [
+        (json!({"model":"m","input":[{"type":"computer_call","id":"x"}]}), "computer_call"),
+        (json!({"model":"m","input":"x","tools":[{"type":"mcp"}]}), "tools"),
+        (json!({"model":"m","input":"x","previous_response_id":"resp_1"}), "previous_response_id"),
+    ] {
+        for (to, vendor) in [(Chat, Vendor::OpenAi), (Messages, Vendor::Anthropic)] {
+            assert_eq!(
+                request(Responses, to, vendor, &body),
+                Err(Unfit::unsupported(field)),
+                "{to:?} {body}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_answer_repeats_the_request_it_answers() {
+    let body = json!({"model":"m","input":"x","temperature":0.5,"metadata":{"a":"b"},"instructions":"i"});
+    let out = Way::asking(Responses, Messages, Vendor::Anthropic, &body).back().reply(&reply_in_messages());
+    for key in ["temperature", "metadata", "instructions"] {
+        assert_eq!(out[key], body[key]);
+    }
+}

@@ -228,7 +228,7 @@ fn a_refusal_before_any_handler_is_in_the_shape_of_its_surface() {
     for (method, path, header, status, kind) in [
         ("GET", "/v1/messages", None, 405, "invalid_request_error"),
         ("POST", "/v1/messages/nothing", None, 404, "not_found_error"),
-        ("POST", "/v1/messages/count_tokens", None, 501, "api_error"),
+        ("POST", "/v1/messages/count_tokens", None, 400, "invalid_request_error"),
         ("GET", "/v1/nothing", Some(anthropic), 404, "not_found_error"),
     ] {
         let ask =
@@ -254,7 +254,7 @@ fn a_refusal_before_any_handler_is_in_the_shape_of_its_surface() {
         ("POST", "/responses/anything", 404, "invalid_request_error"),
         ("POST", "/responses/anything/compact", 404, "invalid_request_error"),
         ("POST", "/v1/responses/anything", 404, "not_found_error"),
-        ("POST", "/responses/compact", 501, "invalid_request_error"),
+        ("POST", "/responses/compact", 400, "invalid_request_error"),
         ("POST", "/v1/images/edits", 501, "invalid_request_error"),
         ("GET", "/responses/compact", 426, "invalid_request_error"),
     ] {

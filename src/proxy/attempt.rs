@@ -17,7 +17,7 @@ use crate::routing::{Blow, Channel, Credential, Secret, Why, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::now_ms;
 
-use super::call::Call;
+use super::call::{Call, Operation};
 use super::cost;
 use super::failure::Failure;
 
@@ -36,6 +36,8 @@ pub(super) struct Attempt {
     key: Option<Arc<Key>>,
     /// The slot at the channel's site; given back when the attempt is settled, or dropped with it.
     lease: Lease,
+    /// A failure says nothing of the channel: what was asked is an extra that few upstreams offer.
+    is_extra: bool,
     _in_flight: Held,
 }
 
@@ -68,8 +70,7 @@ impl Attempt {
             model_requested: Some(call.model.clone()),
             model_actual: Some(model.clone()),
             is_stream: Some(call.envelope.stream),
-            downstream_path: Some(call.face.dialect.path()),
-            upstream_path: Some(call.face.dialect.path()),
+            downstream_path: Some(call.operation.path(call.face.dialect)),
             retry_count: number,
             decision: Some(why),
             ..ProxyLogRow::new(started_at, LogStatus::Failed)
@@ -82,6 +83,7 @@ impl Attempt {
             row: Some(row),
             key: call.caller.key.clone(),
             lease,
+            is_extra: call.operation == Operation::CountTokens,
             _in_flight: app.metrics.in_flight.enter(),
         })
     }
@@ -146,7 +148,7 @@ impl Attempt {
     /// No answer came of it.
     pub(super) fn fail(&mut self, failure: &Failure) {
         self.end_failed(failure.status, failure.text.clone(), None, |attempt| {
-            if failure.is_channel_fault() {
+            if failure.is_channel_fault() && !attempt.is_extra {
                 attempt.cool(failure);
             }
         });

@@ -6,15 +6,53 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::HeaderMap;
 
+use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::http::Request;
+use crate::routing::Platform;
 
 use super::auth::Caller;
 use super::reply::Face;
 use super::trace::Trace;
 
+/// What a surface is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    /// To answer, in whatever dialect an upstream may take.
+    Answer,
+    /// To say how many tokens a messages request has (proxy.md 14.3).
+    CountTokens,
+    /// To shorten a conversation of the responses dialect (proxy.md 14.4).
+    Compact,
+}
+
+impl Operation {
+    /// Where clients ask.
+    pub(super) fn path(self, dialect: Dialect) -> &'static str {
+        match self {
+            Self::Answer => dialect.path(),
+            Self::CountTokens => "/v1/messages/count_tokens",
+            Self::Compact => "/v1/responses/compact",
+        }
+    }
+
+    /// Where a platform is asked in a dialect (proxy.md 12.1).
+    pub(super) fn upstream_path(self, platform: Platform, dialect: Dialect) -> &'static str {
+        match (self, platform, dialect) {
+            (Self::Compact, Platform::Codex, _) => "/responses/compact",
+            (Self::CountTokens | Self::Compact, _, dialect) => self.path(dialect),
+            (_, Platform::Codex, Dialect::Responses) => "/responses",
+            (_, Platform::Gemini, Dialect::Chat) => "/v1beta/openai/chat/completions",
+            (_, Platform::Gemini, Dialect::Embeddings) => "/v1beta/openai/embeddings",
+            (_, Platform::Gemini, Dialect::Images) => "/v1beta/openai/images/generations",
+            (_, _, dialect) => dialect.path(),
+        }
+    }
+}
+
 pub(super) struct Call {
     pub(super) face: Face,
+    pub(super) operation: Operation,
     pub(super) envelope: Envelope,
     /// The requested model, shared with every log row.
     pub(super) model: Arc<str>,
@@ -33,12 +71,14 @@ impl Call {
     /// Reads what routing must know of a request whose body is `body`.
     pub(super) fn read(
         face: Face,
+        operation: Operation,
         mut request: Request,
         body: Bytes,
         caller: Caller,
     ) -> Result<Box<Self>, EnvelopeError> {
         let envelope = envelope::skim(face.dialect, &body)?;
         Ok(Box::new(Self {
+            operation,
             face,
             model: Arc::from(envelope.model.as_str()),
             envelope,

@@ -18,14 +18,14 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::dialect::canonical::Asked;
 use crate::dialect::convert::{self, Answer, StreamConverter};
-use crate::dialect::judge::{self, Fault};
+use crate::dialect::judge::{self, Fault, Rules};
 use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::usage::Usage;
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
 
 use super::attempt::Attempt;
-use super::call::Call;
+use super::call::{Call, Operation};
 use super::exchange::Accepted;
 use super::failure::Failure;
 use super::headers;
@@ -155,7 +155,11 @@ impl Held<'_> {
             *reply.body_mut() = ResponseBody::stream(long);
             return Ok(reply);
         }
-        match judge::reply(self.accepted.format, &held, &self.app.settings.load().judge) {
+        let settings = self.app.settings.load();
+        // A count and a compaction have no output to be judged by.
+        let none = Rules::default();
+        let rules = if self.call.operation == Operation::Answer { &settings.judge } else { &none };
+        match judge::reply(self.accepted.format, &held, rules) {
             Ok(usage) => {
                 self.app.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);

@@ -29,7 +29,7 @@ use crate::time::now_ms;
 use crate::upstream::{ErrorKind, RequestBody, SendError, UpstreamBody};
 
 use super::attempt::Attempt;
-use super::call::Call;
+use super::call::{Call, Operation};
 use super::commit;
 use super::failure::Failure;
 use super::formats;
@@ -180,6 +180,10 @@ impl Sending<'_> {
     fn formats(&self) -> formats::Formats {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let mut formats = formats::order(site.platform, client, self.model);
+        if self.call.operation != Operation::Answer {
+            formats.retain(|format| *format == client);
+            return formats;
+        }
         self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now_ms());
         if self.app.settings.load().single_format {
             formats.truncate(1);
@@ -211,7 +215,7 @@ impl Sending<'_> {
                 }
                 Err(unfit) => return Err(Failure::unfit(unfit)),
             };
-            let path = formats::path(site.platform, format);
+            let path = self.call.operation.upstream_path(site.platform, format);
             attempt.via(path);
             let (request, asked) = self.request(endpoint, (path, format), values, outgoing);
             let patience = self.patience();
@@ -265,11 +269,14 @@ impl Sending<'_> {
         outgoing: Outgoing,
     ) -> (hyper::Request<RequestBody>, Option<Asked>) {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
-        let Outgoing { pieces, stream, asked } = outgoing;
+        let Outgoing { pieces, stream, betas, asked } = outgoing;
         let mut request = hyper::Request::new(RequestBody::from(pieces));
         *request.method_mut() = Method::POST;
         *request.headers_mut() =
             headers::upstream(client, format, stream, site, credential, &self.call.headers);
+        if let Some(betas) = &betas {
+            headers::add_betas(request.headers_mut(), betas);
+        }
         request.headers_mut().insert(header::HOST, endpoint.base.authority.clone());
         // The query belongs to the dialect the client speaks.
         let query = if format == client { self.call.query.as_str() } else { "" };

@@ -15,6 +15,7 @@ use crate::dialect::Dialect;
 use crate::routing::Platform;
 use crate::time::Millis;
 
+use super::call::Operation;
 use super::failure::Failure;
 
 /// How long a dialect that worked where another was refused comes first.
@@ -60,24 +61,17 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
     own.chain(base.iter().filter(|dialect| **dialect != client)).copied().collect()
 }
 
-/// Whether a platform can serve a client of a dialect at all.
-pub(super) fn is_served(platform: Platform, client: Dialect) -> bool {
+/// Whether a platform can serve a client of a dialect at all. What is more than an answer is never
+/// converted.
+pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
+    if operation != Operation::Answer {
+        return order(platform, client, "").contains(&client);
+    }
     match platform {
         Platform::Claude | Platform::Codex => client.is_convertible(),
         Platform::Gemini => client != Dialect::Completions,
         Platform::GeminiCli | Platform::Antigravity => false,
         _ => true,
-    }
-}
-
-/// Where a platform is asked in a dialect (proxy.md 12.1).
-pub(super) fn path(platform: Platform, dialect: Dialect) -> &'static str {
-    match (platform, dialect) {
-        (Platform::Codex, Dialect::Responses) => "/responses",
-        (Platform::Gemini, Dialect::Chat) => "/v1beta/openai/chat/completions",
-        (Platform::Gemini, Dialect::Embeddings) => "/v1beta/openai/embeddings",
-        (Platform::Gemini, Dialect::Images) => "/v1beta/openai/images/generations",
-        _ => dialect.path(),
     }
 }
 

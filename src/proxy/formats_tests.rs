@@ -26,12 +26,29 @@ fn the_own_dialect_comes_first_where_it_can() {
     ];
     for (platform, client, model, wanted) in cases {
         assert_eq!(order(*platform, *client, model), *wanted, "{platform:?} {client:?} {model}");
-        assert_eq!(is_served(*platform, *client), !wanted.is_empty(), "{platform:?} {client:?}");
+        assert_eq!(
+            is_served(*platform, *client, Operation::Answer),
+            !wanted.is_empty(),
+            "{platform:?} {client:?}"
+        );
     }
 }
 
 fn status(status: u16, body: &str) -> Failure {
     Failure::status(status, "/v1/x", None, Bytes::copy_from_slice(body.as_bytes()), true, 0)
+}
+
+#[test]
+fn what_is_more_than_an_answer_needs_the_own_dialect() {
+    for (platform, client, operation, served) in [
+        (Platform::NewApi, Messages, Operation::CountTokens, true),
+        (Platform::Claude, Messages, Operation::CountTokens, true),
+        (Platform::Gemini, Messages, Operation::CountTokens, false),
+        (Platform::Codex, Responses, Operation::Compact, true),
+        (Platform::Claude, Responses, Operation::Compact, false),
+    ] {
+        assert_eq!(is_served(platform, client, operation), served, "{platform:?} {operation:?}");
+    }
 }
 
 #[test]

@@ -66,6 +66,21 @@ pub fn upstream(
     out
 }
 
+/// Adds to `anthropic-beta` what a body named there.
+pub fn add_betas(out: &mut HeaderMap, betas: &[String]) {
+    const NAME: &str = "anthropic-beta";
+    let given = out.get(NAME).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let mut all: Vec<&str> = given.split(',').map(str::trim).filter(|beta| !beta.is_empty()).collect();
+    for beta in betas {
+        if !all.contains(&beta.as_str()) {
+            all.push(beta);
+        }
+    }
+    if let Ok(value) = HeaderValue::from_str(&all.join(",")) {
+        out.insert(NAME, value);
+    }
+}
+
 /// Whether a client's header goes on to the upstream.
 fn crosses(dialect: Dialect, platform: Platform, name: &HeaderName) -> bool {
     let name = name.as_str();

@@ -43,16 +43,13 @@ use crate::service::{Access, Route, too_many_of_identity};
 use crate::time::monotonic_ms;
 
 use auth::Caller;
+use call::Operation;
 pub use formats::Memory as FormatMemory;
 use reply::Face;
 
 /// Known endpoints that this release does not serve: their callers learn that at once, in words.
-const NOT_OFFERED: [(&str, (Surface, Dialect)); 4] = [
-    ("/v1/messages/count_tokens", (Surface::Messages, Dialect::Messages)),
-    ("/v1/responses/compact", (Surface::Responses, Dialect::Responses)),
-    ("/responses/compact", (Surface::Responses, Dialect::Responses)),
-    ("/v1/images/edits", (Surface::Images, Dialect::Images)),
-];
+const NOT_OFFERED: [(&str, (Surface, Dialect)); 1] =
+    [("/v1/images/edits", (Surface::Images, Dialect::Images))];
 
 /// Every route of the proxy interface. Each authenticates before anything else.
 pub fn routes() -> Vec<Route> {
@@ -67,9 +64,18 @@ pub fn routes() -> Vec<Route> {
     ] {
         for path in paths {
             routes.push(route(Method::POST, path, surface, Some(dialect), move |app, request, caller| {
-                pipeline::serve(app, dialect, request, caller)
+                pipeline::serve(app, dialect, Operation::Answer, request, caller)
             }));
         }
+    }
+    for (dialect, surface, operation, path) in [
+        (Dialect::Messages, Surface::Messages, Operation::CountTokens, "/v1/messages/count_tokens"),
+        (Dialect::Responses, Surface::Responses, Operation::Compact, "/v1/responses/compact"),
+        (Dialect::Responses, Surface::Responses, Operation::Compact, "/responses/compact"),
+    ] {
+        routes.push(route(Method::POST, path, surface, Some(dialect), move |app, request, caller| {
+            pipeline::serve(app, dialect, operation, request, caller)
+        }));
     }
     for path in ["/v1/responses", "/responses", "/v1/responses/compact", "/responses/compact"] {
         routes.push(refusing(

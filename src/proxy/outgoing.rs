@@ -7,10 +7,10 @@ use memchr::memmem;
 use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::splice_model;
-use crate::dialect::{Dialect, convert};
+use crate::dialect::{Dialect, convert, json};
 use crate::routing::Platform;
 
-use super::call::Call;
+use super::call::{Call, Operation};
 
 /// What gemini's OpenAI surface refuses to read.
 const FOREIGN_TO_GEMINI: [&str; 6] =
@@ -22,12 +22,20 @@ const FOREIGN_TO_CODEX: [&str; 4] =
 const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
 /// Fields of the responses dialect that bridges leave in messages bodies (proxy.md 5.1).
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
+/// What a count has no use for (proxy.md 14.3).
+const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
+/// Counting was a beta once, and still is for those who say so.
+const COUNT_BETA: &str = "token-counting-2024-11-01";
+/// What a compaction has no use for (proxy.md 14.4).
+const NOT_COMPACTED: [&str; 2] = ["stream", "stream_options"];
 
 /// A body in an upstream's dialect.
 pub(super) struct Outgoing {
     pub(super) pieces: [Bytes; 3],
     /// The upstream streams, whatever the client wants.
     pub(super) stream: bool,
+    /// To be said in `anthropic-beta`.
+    pub(super) betas: Option<Vec<String>>,
     /// Set when the body was converted: what the answer's writer must know.
     pub(super) asked: Option<Asked>,
 }
@@ -39,13 +47,31 @@ pub(super) fn prepare(
     format: Dialect,
     model: &str,
 ) -> Result<Outgoing, Unfit> {
+    match call.operation {
+        Operation::Answer => {}
+        Operation::CountTokens => {
+            let body = edit(text(call), &[("model", &quoted(model))], &NOT_COUNTED).into_owned();
+            return Ok(Outgoing {
+                pieces: whole(body),
+                stream: false,
+                betas: Some(betas(text(call))),
+                asked: None,
+            });
+        }
+        Operation::Compact => {
+            let store = matches!(platform, Platform::Codex | Platform::Sub2Api).then_some("store");
+            let removed: Vec<&str> = NOT_COMPACTED.into_iter().chain(store).collect();
+            let body = edit(text(call), &[("model", &quoted(model))], &removed).into_owned();
+            return Ok(Outgoing { pieces: whole(body), stream: false, betas: None, asked: None });
+        }
+    }
     let stream = call.envelope.stream || always_streams(platform, format);
     if format == call.face.dialect {
         let pieces = match native(call, platform, stream) {
             None => splice_model(&call.body, &call.envelope, model),
             Some(body) => whole(edit(&body, &[("model", &quoted(model))], &[]).into_owned()),
         };
-        return Ok(Outgoing { pieces, stream, asked: None });
+        return Ok(Outgoing { pieces, stream, betas: None, asked: None });
     }
     let body = text(call);
     let target = Target { model, stream, vendor: vendor(platform) };
@@ -54,7 +80,20 @@ pub(super) fn prepare(
         None => [converted.body, Bytes::new(), Bytes::new()],
         Some(body) => whole(body),
     };
-    Ok(Outgoing { pieces, stream, asked: Some(converted.asked) })
+    Ok(Outgoing { pieces, stream, betas: None, asked: Some(converted.asked) })
+}
+
+/// `betas` of a messages body: a list or a comma-separated text.
+fn betas(body: &str) -> Vec<String> {
+    let given = json::member(body, "betas").and_then(|value| serde_json::from_str(value).ok());
+    let named: Vec<String> = match given {
+        Some(serde_json::Value::String(text)) => text.split(',').map(|beta| beta.trim().to_owned()).collect(),
+        Some(serde_json::Value::Array(items)) => {
+            items.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        }
+        _ => Vec::new(),
+    };
+    named.into_iter().filter(|beta| !beta.is_empty()).chain([COUNT_BETA.to_owned()]).collect()
 }
 
 /// The body skimmed at the door was valid UTF-8.
@@ -83,7 +122,7 @@ fn platform_edit(platform: Platform, format: Dialect, body: &str, stream: bool) 
         (Platform::Gemini, Dialect::Chat) => Some(edit(body, &[], &FOREIGN_TO_GEMINI).into_owned()),
         (Platform::Codex, Dialect::Responses) => {
             let mut set = vec![("store", "false"), ("stream", "true")];
-            let instructions = crate::dialect::json::member(body, "instructions");
+            let instructions = json::member(body, "instructions");
             if instructions.is_none_or(|text| matches!(text, "null" | "\"\"")) {
                 set.push(("instructions", CODEX_INSTRUCTIONS));
             }

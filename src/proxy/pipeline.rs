@@ -9,8 +9,13 @@ use std::cell::Cell;
 use std::mem;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+
 use crate::app::App;
-use crate::dialect::Dialect;
+use crate::dialect::tree::Node;
+use crate::dialect::{Dialect, messages};
 use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::Barred;
@@ -19,10 +24,11 @@ use crate::routing::{Ask, Channel, Selection, Why, select};
 use crate::time::now_ms;
 
 use super::auth::{Caller, Refused};
-use super::call::Call;
+use super::call::{Call, Operation};
 use super::exchange;
 use super::failure::Failure;
 use super::formats::is_served;
+use super::headers;
 use super::quota::{self, NotCounted};
 use super::reply::Face;
 use super::trace::Trace;
@@ -31,23 +37,47 @@ use super::trace::Trace;
 const FREE_SLOT_TRIES: usize = 16;
 
 /// Serves one call of a surface.
-pub(super) async fn serve(app: Arc<App>, dialect: Dialect, mut request: Request, caller: Caller) -> Response {
+pub(super) async fn serve(
+    app: Arc<App>,
+    dialect: Dialect,
+    operation: Operation,
+    mut request: Request,
+    caller: Caller,
+) -> Response {
     let face = Face { dialect, id: request.id };
     let body = match request.bytes().await {
         Ok(body) => body,
         Err(error) => return face.body_error(&error),
     };
     app.metrics.received_bytes.add(body.len() as u64);
-    let mut call = match Call::read(face, request, body, caller) {
+    let mut call = match Call::read(face, operation, request, body, caller) {
         Ok(call) => call,
         Err(error) => return face.refuse(400, &error.message, None, error.field),
     };
+    if operation == Operation::Compact && call.envelope.stream {
+        return face.refuse(400, "A compaction cannot be streamed", None, Some("stream"));
+    }
     if let Err(refusal) = admit(&app, &call).await {
         return refusal;
     }
     call.trace = Trace::of(&app, &call);
-    let response = route(&app, &call).await;
+    let mut response = route(&app, &call).await;
+    if operation == Operation::CountTokens && !response.status().is_success() {
+        response = estimated_count(&call);
+    }
     mem::take(&mut call.trace).answered(response)
+}
+
+/// Coding clients count all the time and expect a number: where no upstream counts, an estimate
+/// does, and says so (proxy.md 14.3).
+fn estimated_count(call: &Call) -> Response {
+    let text = std::str::from_utf8(&call.body).unwrap_or_default();
+    let tokens = Node::parse(text).map_or(0, |body| messages::estimate_tokens(&body));
+    let body = Bytes::from(format!("{{\"input_tokens\":{tokens}}}"));
+    let mut response = crate::http::json_bytes(StatusCode::OK, body);
+    response.headers_mut().insert("x-switchyard-estimated", HeaderValue::from_static("1"));
+    headers::request_id(call.face.dialect, call.face.id, response.headers_mut());
+    response
 }
 
 /// May this caller ask for this model, and ask once more at all (routing.md 13)? If so the call counts.
@@ -168,7 +198,9 @@ fn choose(app: &App, call: &Call, tried: &[i64], may_take: &dyn Fn(&Channel) -> 
         return Chosen::Nothing(None);
     };
     let dialect = call.face.dialect;
-    let offers = |channel: &Channel| is_served(channel.account.site.platform, dialect) && may_take(channel);
+    let offers = |channel: &Channel| {
+        is_served(channel.account.site.platform, dialect, call.operation) && may_take(channel)
+    };
     let ask = Ask {
         model: &call.envelope.model,
         policy: call.caller.policy(),

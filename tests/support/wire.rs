@@ -25,6 +25,7 @@ pub fn faithful(method: &str, path: &str, body: &Value, models: &[String]) -> Re
         ("POST", "/v1/responses", true) => Reply::events(response_events(model)),
         ("POST", "/v1/messages", false) => Reply::json(200, &message(model)),
         ("POST", "/v1/messages", true) => Reply::events(message_events(model)),
+        ("POST", "/v1/messages/count_tokens", _) => Reply::json(200, &json!({"input_tokens": 42})),
         ("POST", "/v1/completions", false) => Reply::json(200, &completion(model)),
         ("POST", "/v1/completions", true) => Reply::events(completion_events(model)),
         ("POST", "/v1/embeddings", _) => Reply::json(200, &embedding(model)),

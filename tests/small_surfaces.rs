@@ -1,0 +1,76 @@
+//! Calls beside the answers: counting tokens, compacting a conversation.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Ask, Gateway, Reply, Upstream};
+
+const MODEL: &str = "model-small";
+const COUNT: &str = "/v1/messages/count_tokens";
+const COMPACT: &str = "/v1/responses/compact";
+
+fn through(platform: &str) -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+    (gateway, upstream)
+}
+
+fn to_count() -> Value {
+    json!({"model": MODEL, "max_tokens": 5, "stream": false, "betas": ["one-2025", "two-2025"],
+           "messages": [{"role": "user", "content": "Which way?"}]})
+}
+
+#[test]
+fn an_upstream_that_counts_is_asked() {
+    let (gateway, upstream) = through("claude");
+    let ask = Ask::post(&format!("{COUNT}?beta=true")).header("anthropic-beta", "one-2025").json(&to_count());
+    let answer = gateway.client().send(ask);
+    assert_eq!(answer.expect(200), json!({"input_tokens": 42}));
+    assert_eq!(answer.header("x-switchyard-estimated"), None);
+    let asked = upstream.last(COUNT);
+    assert_eq!(asked.json(), json!({"model": MODEL, "messages": to_count()["messages"]}));
+    assert_eq!(asked.header("anthropic-beta"), Some("one-2025,two-2025,token-counting-2024-11-01"));
+}
+
+#[test]
+fn where_nobody_counts_an_estimate_says_so_and_no_channel_cools() {
+    let (gateway, upstream) = through("new-api");
+    for refusal in [Reply::error(404, "Not found"), Reply::error(500, "boom"), Reply::error(403, "no")] {
+        upstream.answer(COUNT, refusal);
+        let answer = gateway.client().post(COUNT, &to_count());
+        assert!(answer.expect(200)["input_tokens"].as_u64().is_some_and(|tokens| tokens > 0));
+        assert_eq!(answer.header("x-switchyard-estimated"), Some("1"));
+    }
+    let channels = gateway.channels(MODEL);
+    assert_eq!((channels.len(), &channels[0]["cooldownUntil"]), (1, &Value::Null));
+    assert_eq!(upstream.asked_for("/v1/messages").len(), 0, "a count is no message");
+}
+
+#[test]
+fn a_conversation_is_compacted_by_its_own_dialect() {
+    let (gateway, upstream) = through("new-api");
+    let compacted = json!({"id": "resp_1", "object": "response.compaction", "created_at": 1, "output": [],
+                           "usage": {"input_tokens": 9, "output_tokens": 1, "total_tokens": 10}});
+    upstream.answer(COMPACT, Reply::json(200, &compacted));
+    let body = json!({"model": MODEL, "input": "long", "stream": false, "stream_options": {}, "store": true});
+    for path in [COMPACT, "/responses/compact"] {
+        assert_eq!(gateway.client().post(path, &body).expect(200), compacted, "{path}");
+        assert_eq!(upstream.last(COMPACT).json(), json!({"model": MODEL, "input": "long", "store": true}));
+    }
+    let streamed = json!({"model": MODEL, "input": "long", "stream": true});
+    let error = gateway.client().post(COMPACT, &streamed).expect(400);
+    assert_eq!(error["error"]["param"], "stream");
+}
+
+#[test]
+fn an_upstream_that_cannot_compact_says_so_itself() {
+    let (gateway, upstream) = through("new-api");
+    upstream.answer(COMPACT, Reply::error(400, "input is too short"));
+    let error = gateway.client().post(COMPACT, &json!({"model": MODEL, "input": "x"})).expect(400);
+    assert_eq!(error["error"]["message"], "input is too short");
+    assert_eq!(
+        upstream.asked_for("/v1/responses").len() + upstream.asked_for("/v1/chat/completions").len(),
+        0
+    );
+}

@@ -7,7 +7,8 @@ use memchr::memmem;
 use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::splice_model;
-use crate::dialect::{Dialect, convert, json};
+use crate::dialect::tree::Node;
+use crate::dialect::{Dialect, convert, json, messages, responses};
 use crate::routing::Platform;
 
 use super::call::{Call, Operation};
@@ -22,6 +23,9 @@ const FOREIGN_TO_CODEX: [&str; 4] =
 const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
 /// Fields of the responses dialect that bridges leave in messages bodies (proxy.md 5.1).
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
+/// How tags of other providers' thinking begin, and ids of items that we made.
+const TAGS: [&str; 2] = ["\"sy1:", "\"metapi:"];
+const OWN_IDS: [&str; 3] = ["\"msg_sy", "\"rs_sy", "\"fc_sy"];
 /// What a count has no use for (proxy.md 14.3).
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
 /// Counting was a beta once, and still is for those who say so.
@@ -104,12 +108,25 @@ fn text(call: &Call) -> &str {
 /// The client's body where it cannot go as it came; `None` where it can, which is nearly always.
 fn native(call: &Call, platform: Platform, stream: bool) -> Option<String> {
     let format = call.face.dialect;
-    let holds = |word: &str| memmem::find(&call.body, word.as_bytes()).is_some();
+    let holds = |words: &[&str]| words.iter().any(|word| memmem::find(&call.body, word.as_bytes()).is_some());
+    // What an earlier answer of ours left in the conversation, which only we can read.
+    let restored = |clean: fn(&Node<'_>) -> Option<Bytes>| {
+        let body = Node::parse(text(call)).ok().and_then(|body| clean(&body))?;
+        String::from_utf8(body.into()).ok()
+    };
     let mut body = None;
     match format {
-        Dialect::Messages if CONTINUATION.iter().any(|field| holds(field)) => {
-            body = Some(edit(text(call), &[], &CONTINUATION).into_owned());
+        Dialect::Messages => {
+            if holds(&TAGS) {
+                body = restored(messages::without_foreign_thinking);
+            }
+            if holds(&CONTINUATION) {
+                body = Some(
+                    edit(body.as_deref().unwrap_or_else(|| text(call)), &[], &CONTINUATION).into_owned(),
+                );
+            }
         }
+        Dialect::Responses if holds(&OWN_IDS) || holds(&TAGS) => body = restored(responses::without_own_ids),
         _ => {}
     }
     platform_edit(platform, format, body.as_deref().unwrap_or_else(|| text(call)), stream).or(body)

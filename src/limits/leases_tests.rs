@@ -1,9 +1,12 @@
 //! On tokio's paused clock: time passes only where a test waits for it.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 use tokio::task::JoinHandle;
 use tokio::time::advance;
 
+use super::super::load::Load;
 use super::*;
 
 const SITE: i64 = 7;
@@ -59,7 +62,7 @@ async fn refused(waiting: Waiting) -> Refused {
 }
 
 fn held(leases: &SiteLeases) -> usize {
-    leases.gates.load()[&SITE].state().held.len()
+    leases.gates.load()[&SITE].occupancy().active
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,12 +308,11 @@ async fn play(steps: Vec<Step>) {
             }
         }
         let Some(gate) = leases.gates.load().get(&SITE).cloned() else { continue };
-        let state = gate.state();
+        let Load { active, waiting: live, .. } = gate.occupancy();
         // Never more than the limit, except those admitted under a higher one.
-        most = if limit == 0 { state.held.len() } else { limit.max(most.min(state.held.len())) };
-        assert!(state.held.len() <= most, "{} run of {limit}", state.held.len());
-        let live = state.waiters.iter().filter(|waiter| !waiter.admit.is_closed()).count();
-        assert!(state.has_room() <= (live == 0), "{live} wait although there is room");
+        most = if limit == 0 { active } else { limit.max(most.min(active)) };
+        assert!(active <= most, "{active} run of {limit}");
+        assert!(!gate.has_free_slot() || live == 0, "{live} wait although there is room");
     }
     for waiting in &waiting {
         waiting.abort();

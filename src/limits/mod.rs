@@ -1,14 +1,20 @@
-//! What bounds how much is asked: rate limits for everybody, guards of single admin routes, and how many
-//! requests may be at one upstream site at once.
+//! What bounds how much is asked: rate limits for everybody, guards of single admin routes, how many
+//! requests may be at one upstream site at once, and how many sessions on one channel.
 //!
 //! Counters in memory, nothing else. The time is an argument, except for leases, which wait for slots.
 
+mod gate;
 mod guard;
 mod leases;
+mod load;
 mod rate;
+mod sessions;
 mod window;
 
+pub use gate::{Lease, LeaseRules, Refused};
 pub use guard::{Bucket, Guards, bucket};
-pub use leases::{Lease, LeaseRules, Refused, SiteLeases};
+pub use leases::SiteLeases;
+pub use load::Load;
 pub use rate::{Identity, RateLimiter, RateLimits};
+pub use sessions::{SessionLeases, SessionRules};
 pub use window::RetryAfterSeconds;

@@ -1,0 +1,292 @@
+//! A gate: so many at once behind it, the others in a queue before it (routing.md 7, 14).
+//!
+//! ```text
+//! request ─▶ gate ─┬─ a slot is free ──────────▶ lease, until dropped or expired
+//!                  ├─ room in the queue ─ wait ─▶ lease, first come first served
+//!                  └─ else, or waited too long ─▶ refused
+//! ```
+//!
+//! A [`Lease`] is a value: dropping it frees the slot, however the request ended, and once only, because a
+//! ticket that is not held any more frees nothing. A lease that outlives its time gives its slot back
+//! although its request goes on; nothing ticks for that: whoever looks for a slot, or waits for one, takes
+//! back what has expired. A semaphore would not do, since a limit may shrink while requests run: then
+//! these finish, and nobody is admitted until fewer run than the limit.
+//!
+//! The clock is tokio's, which tests can pause.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::load::Load;
+
+/// How long requests wait and leases live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseRules {
+    /// Requests that may wait at one site; 0: nobody waits.
+    pub queue_limit: usize,
+    /// Longest wait; zero: nobody waits.
+    pub queue_wait: Duration,
+    /// Life of a lease that is not renewed.
+    pub ttl: Duration,
+    /// How often the lease of a streamed answer is renewed; less than `ttl`.
+    pub keepalive: Duration,
+}
+
+/// A slot, given back when dropped. Where there is no limit it is no slot at all.
+#[derive(Debug, Default)]
+pub struct Lease {
+    slot: Option<Slot>,
+    renewal: Option<Renewal>,
+}
+
+/// Why no lease was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    QueueFull,
+    WaitTimeout,
+}
+
+#[derive(Debug)]
+struct Slot {
+    /// None: there is nothing to give back.
+    gate: Option<Arc<Gate>>,
+    ticket: u64,
+}
+
+/// The task that renews the lease of a stream; ends with it.
+#[derive(Debug)]
+struct Renewal(AbortHandle);
+
+/// One thing that takes only so many at once.
+#[derive(Debug)]
+pub(super) struct Gate {
+    /// For the log: `site`, `channel`.
+    what: &'static str,
+    id: i64,
+    /// Of leases; how long requests wait is said by each that enters.
+    rules: LeaseRules,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// 0: unlimited.
+    limit: usize,
+    /// When each lease in force expires, by its ticket.
+    held: HashMap<u64, Instant>,
+    last_ticket: u64,
+    /// No lease in force expires before.
+    earliest_expiry: Option<Instant>,
+    /// First come, first served. Those that hung up stay until somebody comes across them.
+    waiters: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    deadline: Instant,
+    admit: oneshot::Sender<Lease>,
+}
+
+// === impl LeaseRules ===
+
+impl LeaseRules {
+    /// When a refused client may come again: after the time it could have waited, at least 1 s.
+    pub fn retry_after_secs(&self) -> i64 {
+        i64::try_from(self.queue_wait.as_millis().div_ceil(1000)).unwrap_or(i64::MAX).max(1)
+    }
+}
+
+// === impl Lease ===
+
+impl Lease {
+    /// Renews the lease for as long as it is held: a streamed answer may take longer than a lease lives.
+    pub fn keep_alive(&mut self) {
+        let Some(Slot { gate: Some(gate), ticket }) = &self.slot else { return };
+        if self.renewal.is_some() {
+            return;
+        }
+        let (gate, ticket) = (gate.clone(), *ticket);
+        let renewing = tokio::spawn(async move {
+            loop {
+                sleep(gate.rules.keepalive).await;
+                if !gate.renew(ticket) {
+                    return;
+                }
+            }
+        });
+        self.renewal = Some(Renewal(renewing.abort_handle()));
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if let Some(gate) = self.gate.take() {
+            gate.release(self.ticket);
+        }
+    }
+}
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+// === impl Gate ===
+
+impl Gate {
+    pub(super) fn new(what: &'static str, id: i64, limit: usize, rules: LeaseRules) -> Self {
+        Self { what, id, rules, state: Mutex::new(State { limit, ..State::default() }) }
+    }
+
+    /// The state, with every expired lease taken back and every waiter admitted that can be.
+    fn state(self: &Arc<Self>) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if state.earliest_expiry.is_some_and(|expiry| expiry <= now) {
+            let before = state.held.len();
+            state.held.retain(|_, expires| *expires > now);
+            state.earliest_expiry = state.held.values().min().copied();
+            let expired = before - state.held.len();
+            if expired > 0 {
+                let life = self.rules.ttl.as_secs_f64();
+                log::warn!(
+                    "{} {}: {expired} request(s) outlived their lease of {life} s, their slots are free",
+                    self.what,
+                    self.id
+                );
+            }
+        }
+        self.admit_waiters(&mut state, now);
+        state
+    }
+
+    fn admit_waiters(self: &Arc<Self>, state: &mut State, now: Instant) {
+        while state.has_room()
+            && let Some(waiter) = state.waiters.pop_front()
+        {
+            // One past its deadline is told so by losing its sender.
+            if waiter.deadline <= now {
+                continue;
+            }
+            if let Err(unclaimed) = waiter.admit.send(self.grant(state, now))
+                && let Some(mut slot) = unclaimed.slot
+            {
+                // Its request is gone. The gate is locked, so the slot must not find its own way back.
+                state.held.remove(&slot.ticket);
+                slot.gate = None;
+            }
+        }
+    }
+
+    /// The caller has seen that there is room.
+    fn grant(self: &Arc<Self>, state: &mut State, now: Instant) -> Lease {
+        if state.limit == 0 {
+            return Lease::default();
+        }
+        let expires = now + self.rules.ttl;
+        state.last_ticket += 1;
+        state.held.insert(state.last_ticket, expires);
+        state.earliest_expiry = Some(state.earliest_expiry.map_or(expires, |earliest| earliest.min(expires)));
+        Lease { slot: Some(Slot { gate: Some(self.clone()), ticket: state.last_ticket }), renewal: None }
+    }
+
+    /// A lease, if one is to be had without waiting.
+    pub(super) fn try_enter(self: &Arc<Self>) -> Option<Lease> {
+        self.admit(&mut self.state())
+    }
+
+    fn admit(self: &Arc<Self>, state: &mut State) -> Option<Lease> {
+        // Those who wait have been admitted before anybody else, so room means an empty queue.
+        state.has_room().then(|| self.grant(state, Instant::now()))
+    }
+
+    /// A lease, if need be after a wait in the queue. Dropping the future leaves the queue.
+    pub(super) async fn enter(
+        self: &Arc<Self>,
+        queue_limit: usize,
+        queue_wait: Duration,
+    ) -> Result<Lease, Refused> {
+        let deadline = Instant::now() + queue_wait;
+        let mut admitted = {
+            let mut state = self.state();
+            if let Some(lease) = self.admit(&mut state) {
+                return Ok(lease);
+            }
+            if state.waiters.len() >= queue_limit {
+                state.waiters.retain(|waiter| !waiter.admit.is_closed());
+            }
+            if state.waiters.len() >= queue_limit || queue_wait.is_zero() {
+                return Err(Refused::QueueFull);
+            }
+            let (admit, admitted) = oneshot::channel();
+            state.waiters.push_back(Waiter { deadline, admit });
+            admitted
+        };
+        loop {
+            // A slot may also come free because a lease expires, which only those who wait look after.
+            let expiry = self.state().earliest_expiry;
+            let until = expiry.map_or(deadline, |expiry| expiry.min(deadline));
+            tokio::select! {
+                biased;
+                lease = &mut admitted => return lease.map_err(|_| Refused::WaitTimeout),
+                () = sleep_until(until) => {}
+            }
+            if Instant::now() >= deadline {
+                admitted.close();
+                return admitted.try_recv().map_err(|_| Refused::WaitTimeout);
+            }
+        }
+    }
+
+    /// False when the lease is not in force any more.
+    fn renew(self: &Arc<Self>, ticket: u64) -> bool {
+        let expires = Instant::now() + self.rules.ttl;
+        self.state().held.get_mut(&ticket).map(|held| *held = expires).is_some()
+    }
+
+    fn release(self: &Arc<Self>, ticket: u64) {
+        let mut state = self.state();
+        if state.held.remove(&ticket).is_some() {
+            self.admit_waiters(&mut state, Instant::now());
+        }
+    }
+
+    pub(super) fn set_limit(self: &Arc<Self>, limit: usize) {
+        let mut state = self.state();
+        if state.limit != limit {
+            state.limit = limit;
+            self.admit_waiters(&mut state, Instant::now());
+        }
+    }
+
+    pub(super) fn has_free_slot(self: &Arc<Self>) -> bool {
+        self.state().has_room()
+    }
+
+    /// Nobody is there or waits, and nobody would have to.
+    pub(super) fn is_idle(self: &Arc<Self>) -> bool {
+        let state = self.state();
+        state.limit == 0 && state.held.is_empty() && state.waiters.is_empty()
+    }
+
+    /// How many hold a lease, how many wait for one, and how many may hold one.
+    pub(super) fn occupancy(self: &Arc<Self>) -> Load {
+        let state = self.state();
+        let waiting = state.waiters.iter().filter(|waiter| !waiter.admit.is_closed()).count();
+        Load { active: state.held.len(), waiting, limit: state.limit }
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.limit == 0 || self.held.len() < self.limit
+    }
+}

@@ -1,0 +1,75 @@
+//! How many sessions may be at work on one channel at once (routing.md 7, proxy.md 6).
+//!
+//! A login made for one person's tool is not meant for a crowd: on channels whose credential is one, a
+//! request that belongs to a session holds one of the channel's leases while it is served, and renews it
+//! all that time. The [`Gate`]s are made when first needed; those that nobody holds on to are dropped once
+//! there are many. The rules are an operator's settings, so every request brings those of its moment.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::gate::{Gate, Lease, LeaseRules, Refused};
+use super::load::Load;
+
+/// Idle gates that are kept.
+const KEPT_GATES: usize = 256;
+
+/// What an operator allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionRules {
+    /// Sessions at work on one channel; 0 is any number.
+    pub limit: usize,
+    /// How long they wait and their leases live.
+    pub lease: LeaseRules,
+}
+
+/// The gates of all channels that sessions use.
+#[derive(Debug, Default)]
+pub struct SessionLeases {
+    gates: Mutex<HashMap<i64, Arc<Gate>>>,
+}
+
+// === impl SessionLeases ===
+
+impl SessionLeases {
+    /// A lease that renews itself, if need be after a wait in the queue. Dropping the future leaves the
+    /// queue.
+    pub async fn lease(&self, channel: i64, rules: &SessionRules) -> Result<Lease, Refused> {
+        if rules.limit == 0 {
+            return Ok(Lease::default());
+        }
+        let gate = self.gate(channel, rules);
+        let mut lease = gate.enter(rules.lease.queue_limit, rules.lease.queue_wait).await?;
+        lease.keep_alive();
+        Ok(lease)
+    }
+
+    /// How busy a channel is, by the limit of this moment.
+    pub fn load(&self, channel: i64, limit: usize) -> Load {
+        let gate = self.gates().get(&channel).cloned();
+        Load { limit, ..gate.map(|gate| gate.occupancy()).unwrap_or_default() }
+    }
+
+    fn gate(&self, channel: i64, rules: &SessionRules) -> Arc<Gate> {
+        let mut gates = self.gates();
+        if gates.len() >= KEPT_GATES && !gates.contains_key(&channel) {
+            // Every lease and everybody who waits holds on to its gate.
+            gates.retain(|_, gate| Arc::strong_count(gate) > 1);
+        }
+        let gate = gates
+            .entry(channel)
+            .or_insert_with(|| Arc::new(Gate::new("channel", channel, rules.limit, rules.lease)))
+            .clone();
+        drop(gates);
+        gate.set_limit(rules.limit);
+        gate
+    }
+
+    fn gates(&self) -> MutexGuard<'_, HashMap<i64, Arc<Gate>>> {
+        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+#[path = "sessions_tests.rs"]
+mod tests;

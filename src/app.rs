@@ -24,10 +24,10 @@ use crate::jobs::quotas;
 use crate::jobs::tasks::{Notice, Tasks};
 use crate::jobs::usage_lookup::UsageLookup;
 use crate::keys::KeyTable;
-use crate::limits::{Guards, RateLimiter, SiteLeases};
+use crate::limits::{Guards, RateLimiter, SessionLeases, SiteLeases};
 use crate::metrics::Metrics;
 use crate::routing::health::saved;
-use crate::routing::{LiveTable, Snapshot};
+use crate::routing::{Affinity, LiveTable, Snapshot};
 use crate::settings::Settings;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{self, Store, StoreOptions};
@@ -63,6 +63,10 @@ pub struct App {
     pub leases: SiteLeases,
     /// Which dialects sites have refused.
     pub formats: crate::proxy::FormatMemory,
+    /// Which sessions are at work on which channel right now.
+    pub session_leases: SessionLeases,
+    /// Which channel served which conversation last.
+    pub affinity: Affinity,
     pub metrics: Metrics,
     /// The account list as last made.
     pub accounts_list: ListCache,
@@ -130,6 +134,8 @@ impl App {
             rates: RateLimiter::new(config.rate_limits),
             leases,
             formats: crate::proxy::FormatMemory::default(),
+            session_leases: SessionLeases::default(),
+            affinity: Affinity::default(),
             metrics: Metrics::default(),
             accounts_list: ListCache::default(),
             decisions: KeptDecisions::default(),
@@ -148,6 +154,9 @@ impl App {
         let system_proxy = settings.system_proxy_url.as_deref();
         let snapshot = store::snapshot::load(&self.store, &self.live, system_proxy, settings.weights).await?;
         self.leases.set_limits(snapshot.site_limits());
+        if !self.affinity.is_empty() {
+            self.affinity.retain(&snapshot.channels().map(|channel| channel.id).collect());
+        }
         self.snapshot.store(Arc::new(snapshot));
         Ok(())
     }

@@ -114,6 +114,12 @@ pub struct ProxyConfig {
     /// Longest silence between two chunks of an upstream answer.
     pub stream_idle_timeout: Duration,
     pub site_leases: LeaseRules,
+    /// Whether a conversation stays on the channel that served it last, and how long after its last answer.
+    pub sticky_sessions: bool,
+    pub sticky_session_ttl: Duration,
+    /// Of a session's slot on a channel: its life, and how often it is renewed; less than that.
+    pub session_lease_ttl: Duration,
+    pub session_lease_keepalive: Duration,
     pub failure_cooldown: Duration,
     pub failure_cooldown_max: Duration,
     pub error_keywords: Vec<String>,
@@ -161,6 +167,8 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             }
         }
     }
+
+    let session_lease_ttl = vars.millis("PROXY_SESSION_CHANNEL_LEASE_TTL_MS", 90_000, 5_000);
 
     let config = Config {
         host: vars.text("HOST", "0.0.0.0"),
@@ -226,6 +234,12 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             first_byte_timeout: vars.seconds("PROXY_FIRST_BYTE_TIMEOUT_SEC", 0, 0),
             stream_idle_timeout: vars.seconds("PROXY_STREAM_IDLE_TIMEOUT_SEC", 300, 1),
             site_leases: vars.site_leases(),
+            sticky_sessions: vars.flag("PROXY_STICKY_SESSION_ENABLED", true),
+            sticky_session_ttl: vars.millis("PROXY_STICKY_SESSION_TTL_MS", 1_800_000, 30_000),
+            session_lease_ttl,
+            session_lease_keepalive: vars
+                .millis("PROXY_SESSION_CHANNEL_LEASE_KEEPALIVE_MS", 15_000, 1_000)
+                .min(session_lease_ttl / 2),
             failure_cooldown: vars.seconds("CHANNEL_FAILURE_COOLDOWN_SEC", 600, 1),
             failure_cooldown_max: vars.cooldown_cap(),
             error_keywords: vars.list("PROXY_ERROR_KEYWORDS"),
@@ -343,6 +357,11 @@ impl Vars<'_> {
 
     fn seconds(&mut self, name: &str, default: u64, min: u64) -> Duration {
         Duration::from_secs(self.integer(name, default, min, 365 * 86_400))
+    }
+
+    /// At most about 24 days.
+    fn millis(&mut self, name: &str, default: u64, min: u64) -> Duration {
+        Duration::from_millis(self.integer(name, default, min, i32::MAX as u64))
     }
 
     fn weight(&mut self, name: &str, default: f64) -> f64 {

@@ -16,6 +16,7 @@ use crate::config::runtime::Values;
 use crate::config::{self, Config, PLACEHOLDER_AUTH_TOKEN, PLACEHOLDER_PROXY_TOKEN};
 use crate::cron::Cron;
 use crate::dialect::judge;
+use crate::limits::{LeaseRules, SessionRules};
 use crate::routing::Weights;
 use crate::routing::failure::Cooldown;
 use crate::time::Millis;
@@ -44,6 +45,9 @@ pub struct Settings {
     pub judge: judge::Rules,
     /// `disableCrossProtocolFallback`: only the first dialect of a site is tried.
     pub single_format: bool,
+    /// How long after its last answer a conversation stays on its channel; `None` is not at all.
+    pub sticky_ttl: Option<Duration>,
+    pub session_leases: SessionRules,
     /// `globalAllowedModels`; empty allows all.
     pub allowed_models: Vec<String>,
     pub log_cleanup: LogCleanup,
@@ -187,6 +191,17 @@ impl Settings {
                 keywords.iter().map(String::as_str),
                 values.flag("proxy_empty_content_fail_enabled"),
             ),
+            sticky_ttl: config.proxy.sticky_sessions.then_some(config.proxy.sticky_session_ttl),
+            session_leases: SessionRules {
+                limit: usize::try_from(values.count("proxy_session_channel_concurrency_limit"))
+                    .unwrap_or(usize::MAX),
+                lease: LeaseRules {
+                    queue_limit: usize::MAX,
+                    queue_wait: Duration::from_millis(values.count("proxy_session_channel_queue_wait_ms")),
+                    ttl: config.proxy.session_lease_ttl,
+                    keepalive: config.proxy.session_lease_keepalive,
+                },
+            },
             allowed_models: values.texts("global_allowed_models"),
             single_format: values.flag("disable_cross_protocol_fallback"),
             log_cleanup,

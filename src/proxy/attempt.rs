@@ -13,16 +13,24 @@ use crate::jobs::usage_lookup;
 use crate::keys::Key;
 use crate::limits::Lease;
 use crate::metrics::Held;
-use crate::routing::{Blow, Channel, Credential, Secret, Why, failure};
+use crate::routing::{Blow, Channel, Conversation, Credential, Secret, Why, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::now_ms;
 
 use super::call::{Call, Operation};
 use super::cost;
 use super::failure::Failure;
+use super::session::Session;
 
 /// A client that hung up, as nginx numbers it.
 const CLIENT_CLOSED: u16 = 499;
+
+/// What an attempt holds while it runs: a slot at the site, and one of the channel for its session.
+#[derive(Default)]
+pub(super) struct Slots {
+    pub(super) site: Lease,
+    pub(super) _session: Lease,
+}
 
 pub(super) struct Attempt {
     app: Arc<App>,
@@ -34,8 +42,11 @@ pub(super) struct Attempt {
     row: Option<ProxyLogRow>,
     /// Who pays for a success.
     key: Option<Arc<Key>>,
-    /// The slot at the channel's site; given back when the attempt is settled, or dropped with it.
-    lease: Lease,
+    /// What its success binds to the channel.
+    conversation: Option<Conversation>,
+    /// The slots at the channel's site and on the channel; given back when the attempt is settled, or
+    /// dropped with it.
+    slots: Slots,
     /// A failure says nothing of the channel: what was asked is an extra that few upstreams offer.
     is_extra: bool,
     _in_flight: Held,
@@ -51,7 +62,7 @@ impl Attempt {
         model: &Arc<str>,
         why: Why,
         number: u32,
-        lease: Lease,
+        slots: Slots,
     ) -> Box<Self> {
         let started_at = now_ms();
         if channel.live.record_selection(started_at) {
@@ -73,6 +84,11 @@ impl Attempt {
             downstream_path: Some(call.operation.path(call.face.dialect)),
             retry_count: number,
             decision: Some(why),
+            client_family: Some(call.client.family.id()),
+            client_app_id: call.client.app.as_ref().map(|app| app.id.clone()),
+            client_app_name: call.client.app.as_ref().map(|app| app.name.clone()),
+            client_confidence: Some(call.client.confidence.id()),
+            session_id: call.client.session.clone(),
             ..ProxyLogRow::new(started_at, LogStatus::Failed)
         };
         Box::new(Self {
@@ -82,7 +98,8 @@ impl Attempt {
             started: Instant::now(),
             row: Some(row),
             key: call.caller.key.clone(),
-            lease,
+            conversation: call.session.as_ref().map(Session::conversation),
+            slots,
             is_extra: call.operation == Operation::CountTokens,
             _in_flight: app.metrics.in_flight.enter(),
         })
@@ -106,7 +123,7 @@ impl Attempt {
 
     /// The upstream has begun to stream, for as long as it takes.
     pub(super) fn keep_lease(&mut self) {
-        self.lease.keep_alive();
+        self.slots.site.keep_alive();
     }
 
     /// The first byte of the answer's body is here.
@@ -120,7 +137,7 @@ impl Attempt {
     /// The client has its answer, or will have had it.
     pub(super) fn succeed(&mut self, usage: Option<Usage>) {
         let Some(mut row) = self.row.take() else { return };
-        self.lease = Lease::default();
+        self.slots = Slots::default();
         let latency = self.elapsed_ms();
         row.status = LogStatus::Success;
         row.http_status = Some(200);
@@ -138,6 +155,7 @@ impl Attempt {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }
         self.charge(bill.usd);
+        self.bind();
         let question = cost::question(&self.channel, self.key.as_ref(), &row, usage.as_ref());
         self.app.store.telemetry().log(row);
         if let Some(question) = question {
@@ -151,18 +169,24 @@ impl Attempt {
             if failure.is_channel_fault() && !attempt.is_extra {
                 attempt.cool(failure);
             }
+            if failure.leaves_the_channel() && !attempt.is_extra {
+                attempt.unbind();
+            }
         });
     }
 
     /// The answer broke after the client had begun to read it. Always a fault of the channel.
     pub(super) fn break_off(&mut self, cause: &str, usage: Option<Usage>) {
         let failure = Failure::judged(cause.to_owned());
-        self.end_failed(200, cause.to_owned(), usage, |attempt| attempt.cool(&failure));
+        self.end_failed(200, cause.to_owned(), usage, |attempt| {
+            attempt.cool(&failure);
+            attempt.unbind();
+        });
     }
 
     fn end_failed(&mut self, status: u16, text: String, usage: Option<Usage>, book: impl FnOnce(&Self)) {
         let Some(mut row) = self.row.take() else { return };
-        self.lease = Lease::default();
+        self.slots = Slots::default();
         row.http_status = Some(status);
         row.latency_ms = Some(self.elapsed_ms());
         row.error_message = Some(text);
@@ -204,6 +228,23 @@ impl Attempt {
                     self.app.store.telemetry().dirty_channel(sibling.live.clone());
                 }
             }
+        }
+    }
+
+    /// The conversation stays where it was answered, for as long again.
+    fn bind(&self) {
+        if let Some(conversation) = self.conversation
+            && let Some(ttl) = self.app.settings.load().sticky_ttl
+        {
+            let expires = now_ms().saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
+            self.app.affinity.bind(conversation, self.channel.id, expires);
+        }
+    }
+
+    /// The conversation need not come back here.
+    fn unbind(&self) {
+        if let Some(conversation) = self.conversation {
+            self.app.affinity.unbind(conversation, self.channel.id);
         }
     }
 

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::HeaderMap;
 
+use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::http::Request;
 use crate::routing::Platform;
 
 use super::auth::Caller;
+use super::client::Client;
 use super::reply::Face;
+use super::session::Session;
 use super::trace::Trace;
 
 /// What a surface is asked to do.
@@ -63,6 +66,9 @@ pub(super) struct Call {
     pub(super) query: String,
     pub(super) caller: Caller,
     pub(super) key_id: Option<i64>,
+    pub(super) client: Client,
+    /// The conversation it belongs to, where it says so and it matters.
+    pub(super) session: Option<Session>,
     /// Empty unless an operator asked for such calls.
     pub(super) trace: Trace,
 }
@@ -70,6 +76,7 @@ pub(super) struct Call {
 impl Call {
     /// Reads what routing must know of a request whose body is `body`.
     pub(super) fn read(
+        app: &App,
         face: Face,
         operation: Operation,
         mut request: Request,
@@ -77,9 +84,14 @@ impl Call {
         caller: Caller,
     ) -> Result<Box<Self>, EnvelopeError> {
         let envelope = envelope::skim(face.dialect, &body)?;
+        let client =
+            Client::detect(request.uri.path(), face.dialect, &request.headers, envelope.user.as_deref());
+        let session = Session::of(app, &client, operation.path(face.dialect), &envelope, caller.key_id());
         Ok(Box::new(Self {
             operation,
             face,
+            client,
+            session,
             model: Arc::from(envelope.model.as_str()),
             envelope,
             body,

@@ -23,12 +23,11 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Asked, Unfit};
 use crate::http::Response;
-use crate::limits::Lease;
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, Why, pool};
 use crate::time::now_ms;
 use crate::upstream::{ErrorKind, RequestBody, SendError, UpstreamBody};
 
-use super::attempt::Attempt;
+use super::attempt::{Attempt, Slots};
 use super::call::{Call, Operation};
 use super::commit;
 use super::failure::Failure;
@@ -107,10 +106,10 @@ pub(super) async fn attempt(
     model: &Arc<str>,
     why: Why,
     number: u32,
-    lease: Lease,
+    slots: Slots,
 ) -> Result<Response, Failure> {
     call.trace.tries(channel, model, why);
-    let mut attempt = Attempt::begin(app, call, channel, model, why, number, lease);
+    let mut attempt = Attempt::begin(app, call, channel, model, why, number, slots);
     let sending = Sending { app, call, channel, model };
     let accepted = match sending.answer(&mut attempt).await {
         Ok(accepted) => accepted,

@@ -9,6 +9,7 @@
 //! | not configured well enough to try | no | yes | 502 |
 //! | the dialects it speaks cannot say it | no | yes | 400, naming the field |
 //! | the request makes no sense in any dialect | no | no | 400, naming the field |
+//! | its session slots are taken | no | yes | 503 |
 
 use std::time::Duration;
 
@@ -38,6 +39,7 @@ enum Kind {
     Unsupported,
     /// The request cannot be understood well enough to be converted.
     Invalid,
+    Busy,
 }
 
 /// A failed attempt. Its texts carry no address and no credential of the upstream.
@@ -106,6 +108,15 @@ impl Failure {
         failure
     }
 
+    /// As many sessions as the channel takes are at work there, and none ended in time.
+    pub(super) fn busy(retry_after_secs: i64) -> Self {
+        let mut failure =
+            Self::of(Kind::Busy, 503, "Channel busy: all its session slots are taken".to_owned());
+        failure.error.kind = Some("server_error".to_owned());
+        failure.retry_after = Some(retry_after_secs.into());
+        failure
+    }
+
     /// A status outside 2xx, its body read.
     pub(super) fn status(
         status: u16,
@@ -159,14 +170,20 @@ impl Failure {
         match self.kind {
             Kind::Network(_) | Kind::FirstByte | Kind::Judged => true,
             Kind::Status => failure::is_channel_fault(self.status, &self.words()),
-            Kind::Local | Kind::Unsupported | Kind::Invalid => false,
+            Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
         }
+    }
+
+    /// Whether a conversation that was here last is better off elsewhere (routing.md 7).
+    pub(super) fn leaves_the_channel(&self) -> bool {
+        self.kind == Kind::Busy || self.is_channel_fault()
     }
 
     /// Whether another channel may do better (routing.md 10.2).
     pub(super) fn may_retry(&self) -> bool {
         match self.kind {
-            Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::Local | Kind::Unsupported => true,
+            Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::Local => true,
+            Kind::Unsupported | Kind::Busy => true,
             Kind::Invalid => false,
             Kind::Status => failure::should_retry(self.status, &self.words()),
         }
@@ -177,7 +194,7 @@ impl Failure {
         match self.kind {
             Kind::Network(_) | Kind::FirstByte => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
-            Kind::Judged | Kind::Local | Kind::Unsupported | Kind::Invalid => false,
+            Kind::Judged | Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
         }
     }
 

@@ -10,11 +10,13 @@
 //! headers   what crosses, both ways           models    the model lists
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
+//! client    who is calling, by its own words  session   a conversation and its channel
 //! ```
 
 mod attempt;
 pub mod auth;
 mod call;
+mod client;
 mod commit;
 mod cost;
 mod exchange;
@@ -29,6 +31,7 @@ mod quota;
 mod redact;
 mod relay;
 pub mod reply;
+mod session;
 mod trace;
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! One model call, from the parsed head to the answer (design §3):
 //!
 //! ```text
-//! read body ─ envelope ─ look up the route ─┬─ select channel ─ site slot ─ attempt ─┬─ answer
-//!                                           └──────────── next channel ◀────────────┘
+//! read body ─ envelope ─ look up the route ─┬─ select channel ─ session slot ─ site slot ─ attempt ─┬─ answer
+//!                                           └─────────────────── next channel ◀────────────────────┘
 //! ```
 
 use std::cell::Cell;
@@ -19,10 +19,11 @@ use crate::dialect::{Dialect, messages};
 use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::Barred;
-use crate::limits::Lease;
-use crate::routing::{Ask, Channel, Selection, Why, select};
+use crate::limits::{Lease, Refused as NoLease};
+use crate::routing::{Ask, Channel, Selection, Why, select, select_bound};
 use crate::time::now_ms;
 
+use super::attempt::{Attempt, Slots};
 use super::auth::{Caller, Refused};
 use super::call::{Call, Operation};
 use super::exchange;
@@ -50,7 +51,7 @@ pub(super) async fn serve(
         Err(error) => return face.body_error(&error),
     };
     app.metrics.received_bytes.add(body.len() as u64);
-    let mut call = match Call::read(face, operation, request, body, caller) {
+    let mut call = match Call::read(&app, face, operation, request, body, caller) {
         Ok(call) => call,
         Err(error) => return face.refuse(400, &error.message, None, error.field),
     };
@@ -106,8 +107,15 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
     for number in 0..app.config.proxy.max_channel_attempts {
-        let (channel, model, why, lease) = match pick(app, call, &tried).await {
-            Picked::Channel(channel, model, why, lease) => (channel, model, why, lease),
+        let (channel, model, why, slots) = match pick(app, call, &tried).await {
+            Picked::Channel(channel, model, why, slots) => (channel, model, why, slots),
+            Picked::Busy(channel, model, why) => {
+                let failure = Failure::busy(app.settings.load().session_leases.lease.retry_after_secs());
+                Attempt::begin(app, call, &channel, &model, why, number, Slots::default()).fail(&failure);
+                tried.push(channel.id);
+                last = Some(Box::new(failure));
+                continue;
+            }
             Picked::Nothing(earliest_cooldown) => {
                 return match last {
                     Some(failure) => failure.into_response(call.face),
@@ -117,7 +125,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
             Picked::Saturated => return call.face.site_saturated(app.leases.rules().retry_after_secs()),
         };
         tried.push(channel.id);
-        let answered = exchange::attempt(app, call, &channel, &model, why, number, lease).await;
+        let answered = exchange::attempt(app, call, &channel, &model, why, number, slots).await;
         match answered.inspect_err(|failure| call.trace.fails(failure)) {
             Ok(response) => return response,
             Err(failure) if failure.may_retry() => last = Some(Box::new(failure)),
@@ -132,8 +140,10 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
 
 /// What a search for a channel gave.
 enum Picked {
-    /// With the model's name there, what it was picked by, and the slot at its site.
-    Channel(Arc<Channel>, Arc<str>, Why, Lease),
+    /// With the model's name there, what it was picked by, and the slots it takes.
+    Channel(Arc<Channel>, Arc<str>, Why, Slots),
+    /// As many sessions as it takes are at work there, and none ended in time.
+    Busy(Arc<Channel>, Arc<str>, Why),
     /// With the time at which the first cooling channel recovers, when cooling is all that stands
     /// in the way.
     Nothing(Option<i64>),
@@ -141,38 +151,40 @@ enum Picked {
     Saturated,
 }
 
-/// Picks a channel and takes a slot at its site. Sites with a free slot come first; only when every
-/// eligible site is full does the request queue, at the picked one (design §5).
+/// Picks a channel and takes its slots: the one of its session first. Sites with a free slot come first;
+/// only when every eligible site is full does the request queue, at the picked one (design §5). A first
+/// attempt prefers the channel that served the conversation last.
 async fn pick(app: &Arc<App>, call: &Call, tried: &[i64]) -> Picked {
+    let bound = call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(app));
     for _ in 0..FREE_SLOT_TRIES {
-        let full = Cell::new(false);
-        let has_free_slot = |channel: &Channel| {
-            let free = is_unlimited(channel) || app.leases.has_free_slot(channel.account.site.id);
-            full.set(full.get() || !free);
-            free
-        };
-        match choose(app, call, tried, &has_free_slot) {
+        let (chosen, some_are_full) = choose_free(app, call, tried, bound);
+        match chosen {
             // None: somebody else took the slot in between.
             Chosen::Channel(channel, model, why) => {
-                if let Some(lease) = try_lease(app, &channel) {
-                    return Picked::Channel(channel, model, why, lease);
+                let Ok(session) = session_lease(app, call, &channel).await else {
+                    return Picked::Busy(channel, model, why);
+                };
+                if let Some(site) = try_lease(app, &channel) {
+                    return Picked::Channel(channel, model, why, Slots { site, _session: session });
                 }
             }
-            Chosen::Nothing(_) if full.get() => break,
+            Chosen::Nothing(_) if some_are_full => break,
             Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
         }
     }
-    match choose(app, call, tried, &|_| true) {
-        Chosen::Nothing(earliest_cooldown) => Picked::Nothing(earliest_cooldown),
-        // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
-        Chosen::Channel(channel, model, why) => {
-            match Box::pin(app.leases.lease(channel.account.site.id)).await {
-                Ok(lease) => Picked::Channel(channel, model, why, lease),
-                Err(refused) => {
-                    log::debug!("site {} is full: {refused:?}", channel.account.site.name);
-                    Picked::Saturated
-                }
-            }
+    let (channel, model, why) = match choose(app, call, tried, bound, &|_| true) {
+        Chosen::Channel(channel, model, why) => (channel, model, why),
+        Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
+    };
+    let Ok(session) = session_lease(app, call, &channel).await else {
+        return Picked::Busy(channel, model, why);
+    };
+    // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
+    match Box::pin(app.leases.lease(channel.account.site.id)).await {
+        Ok(site) => Picked::Channel(channel, model, why, Slots { site, _session: session }),
+        Err(refused) => {
+            log::debug!("site {} is full: {refused:?}", channel.account.site.name);
+            Picked::Saturated
         }
     }
 }
@@ -186,13 +198,40 @@ fn try_lease(app: &App, channel: &Channel) -> Option<Lease> {
     if is_unlimited(channel) { Some(Lease::default()) } else { app.leases.try_lease(channel.account.site.id) }
 }
 
+/// The slot that a session takes of a channel whose credential is one person's login (routing.md 7).
+async fn session_lease(app: &App, call: &Call, channel: &Channel) -> Result<Lease, NoLease> {
+    if call.session.is_none() || !channel.account.session_scoped {
+        return Ok(Lease::default());
+    }
+    let rules = app.settings.load().session_leases;
+    // Boxed, as all that is rarely waited for.
+    Box::pin(app.session_leases.lease(channel.id, &rules)).await
+}
+
 enum Chosen {
     Channel(Arc<Channel>, Arc<str>, Why),
     Nothing(Option<i64>),
 }
 
-/// Selects among the eligible channels that `may_take` it.
-fn choose(app: &App, call: &Call, tried: &[i64], may_take: &dyn Fn(&Channel) -> bool) -> Chosen {
+/// Selects among the channels whose site has a free slot; tells whether that passed any over.
+fn choose_free(app: &App, call: &Call, tried: &[i64], bound: Option<i64>) -> (Chosen, bool) {
+    let some_are_full = Cell::new(false);
+    let has_free_slot = |channel: &Channel| {
+        let free = is_unlimited(channel) || app.leases.has_free_slot(channel.account.site.id);
+        some_are_full.set(some_are_full.get() || !free);
+        free
+    };
+    (choose(app, call, tried, bound, &has_free_slot), some_are_full.get())
+}
+
+/// Selects among the eligible channels that `may_take` it: the `bound` one if it is among them.
+fn choose(
+    app: &App,
+    call: &Call,
+    tried: &[i64],
+    bound: Option<i64>,
+    may_take: &dyn Fn(&Channel) -> bool,
+) -> Chosen {
     let snapshot = app.snapshot.load();
     let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
         return Chosen::Nothing(None);
@@ -201,17 +240,22 @@ fn choose(app: &App, call: &Call, tried: &[i64], may_take: &dyn Fn(&Channel) -> 
     let offers = |channel: &Channel| {
         is_served(channel.account.site.platform, dialect, call.operation) && may_take(channel)
     };
+    let load = |channel: &Channel| match channel.account.session_scoped {
+        true => app.session_leases.load(channel.id, app.settings.load().session_leases.limit).multiplier(),
+        false => 1.0,
+    };
     let ask = Ask {
         model: &call.envelope.model,
         policy: call.caller.policy(),
         tried,
         now: now_ms(),
         surface: &offers,
-        load: &|_| 1.0,
+        load: &load,
         max_avoidance: app.settings.load().cooldown.max_ms,
         rotations: Some(&app.live.rotations),
     };
-    match select(&matched, &ask, &mut random) {
+    let preferred = bound.and_then(|channel| select_bound(&matched, &ask, channel));
+    match preferred.unwrap_or_else(|| select(&matched, &ask, &mut random)) {
         Selection::Channel { channel, upstream_model, why } => {
             Chosen::Channel(channel.clone(), Arc::from(upstream_model), why)
         }

@@ -30,6 +30,7 @@ pub fn account(id: i64, site: Site) -> Account {
         unit_cost: None,
         prices: Arc::default(),
         oauth: false,
+        session_scoped: false,
     }
 }
 

@@ -17,6 +17,7 @@
 //! shortlist    between whom the choice is; who had better stand back
 //! select       one channel out of those that may be picked; why: what it went by
 //! explain      why a selection would give what it gives
+//! affinity     which channel served a conversation last
 //! pool         in which order the addresses of a site are tried
 //! error_text   what the words of an upstream's error say
 //! failure      what an upstream's failure means: try another channel? cool this one, until when?
@@ -27,6 +28,7 @@
 //! requests change lives in atomics that every snapshot shares. Nothing here does I/O, reads a clock or
 //! throws dice: time and randomness are arguments, so that every number of routing.md can be a test.
 
+pub mod affinity;
 pub mod eligibility;
 pub mod error_text;
 pub mod explain;
@@ -52,6 +54,7 @@ pub mod snapshot;
 pub mod stable;
 mod why;
 
+pub use affinity::{Affinity, Conversation};
 pub use eligibility::Ask;
 pub use health::{Blow, SiteHealth};
 pub use live::{ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
@@ -62,7 +65,7 @@ pub use policy::{CredentialRef, Policy};
 pub use rotation::{Pool, Rotations};
 pub use route::{Channel, Route, RouteMode, Strategy};
 pub use score::{Conditions, Weights};
-pub use select::{Selection, select};
+pub use select::{Selection, select, select_bound};
 pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site};
 pub use snapshot::{Match, Snapshot};
 pub use why::Why;

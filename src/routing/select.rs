@@ -64,6 +64,21 @@ pub fn select<'r>(found: &Match<'r>, ask: &Ask<'r>, random: &mut dyn FnMut() -> 
     }
 }
 
+/// The channel that a conversation is bound to, whatever its priority, when it may be picked now and
+/// nothing says that it had better stand back (routing.md 7).
+pub fn select_bound<'r>(found: &Match<'r>, ask: &Ask<'r>, channel_id: i64) -> Option<Selection<'r>> {
+    let asked = Asked::new(found.route, found.by_display_name, ask);
+    let at = found.route.channels.binary_search_by_key(&channel_id, |channel| channel.id).ok()?;
+    let channel = &found.route.channels[at];
+    let stands_back = asked.is_behind_breaker(channel)
+        || (found.route.strategy != Strategy::RoundRobin && asked.failed_lately(channel));
+    (asked.obstacle(channel).is_none() && !stands_back).then(|| Selection::Channel {
+        channel,
+        upstream_model: upstream_model(channel, &asked),
+        why: Why::Bound,
+    })
+}
+
 /// Draws one of several of the same priority, after those that had better stand back.
 fn draw<'r>(
     channels: Vec<&'r Arc<Channel>>,

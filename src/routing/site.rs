@@ -62,6 +62,8 @@ pub struct Account {
     /// What the site charges this account, as far as it has told.
     pub prices: Arc<PriceList>,
     pub oauth: bool,
+    /// Its credential is one person's login, which is not meant for a crowd: OAuth, or a session.
+    pub session_scoped: bool,
 }
 
 /// A credential in the clear. It shows itself only to those who ask for it by name.

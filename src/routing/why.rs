@@ -29,6 +29,8 @@ pub enum Why {
         candidates: u32,
         stood_back: u32,
     },
+    /// It served the conversation last.
+    Bound,
 }
 
 impl fmt::Display for Why {
@@ -50,6 +52,7 @@ impl fmt::Display for Why {
                 write!(f, "stable_first: {pool} pool, {candidates} available, {leaders} in turn")?;
                 stood_back
             }
+            Self::Bound => return f.write_str("sticky: it served the conversation last"),
         };
         match stood_back {
             0 => Ok(()),
@@ -84,6 +87,7 @@ mod tests {
                 },
                 "stable_first: observation pool, 5 available, 2 in turn, 1 avoided",
             ),
+            (Why::Bound, "sticky: it served the conversation last"),
         ] {
             assert_eq!(why.to_string(), text);
         }

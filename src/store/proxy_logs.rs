@@ -1,6 +1,7 @@
 //! The proxy log: one row per attempt, kept apart from configuration so that history survives
 //! deletes (routing-accounting.md 18, admin-ops-2.md 18).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::sql::{Row, Statement, Value};
@@ -78,11 +79,11 @@ pub struct ProxyLogRow {
     pub is_priced: bool,
     /// JSON text.
     pub billing_details: Option<String>,
-    pub client_family: Option<String>,
-    pub client_app_id: Option<String>,
-    pub client_app_name: Option<String>,
+    pub client_family: Option<&'static str>,
+    pub client_app_id: Option<Cow<'static, str>>,
+    pub client_app_name: Option<Cow<'static, str>>,
     pub client_confidence: Option<&'static str>,
-    pub session_id: Option<String>,
+    pub session_id: Option<Arc<str>>,
     pub downstream_path: Option<&'static str>,
     pub upstream_path: Option<&'static str>,
     pub error_message: Option<String>,
@@ -176,10 +177,10 @@ impl ProxyLogRow {
                 self.estimated_cost.into(),
                 self.billing_details.into(),
                 self.client_family.into(),
-                self.client_app_id.into(),
-                self.client_app_name.into(),
+                self.client_app_id.as_deref().into(),
+                self.client_app_name.as_deref().into(),
                 self.client_confidence.into(),
-                self.session_id.into(),
+                self.session_id.as_deref().into(),
                 self.downstream_path.into(),
                 self.upstream_path.into(),
                 self.error_message.into(),

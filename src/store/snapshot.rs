@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hyper::http::{HeaderName, HeaderValue};
 use serde::de::{Deserializer, MapAccess, Visitor};
 
-use super::accounts::{AccountRow, AccountStatus};
+use super::accounts::{AccountRow, AccountStatus, CredentialMode};
 use super::routes::{ChannelRow, RouteRow};
 use super::sites::{EndpointRow, SiteRow, SiteStatus};
 use super::tokens::TokenRow;
@@ -218,6 +218,7 @@ impl<'a> Builder<'a> {
             unit_cost: row.unit_cost,
             prices: self.live.prices(row.id),
             oauth: row.oauth_provider.is_some(),
+            session_scoped: row.oauth_provider.is_some() || row.credential_mode == CredentialMode::Session,
         }
     }
 

@@ -199,7 +199,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
     for n in 0..5 {
         store.telemetry().log(ProxyLogRow {
             request_id: Some(format!("r{n}")),
-            client_family: Some("codex".into()),
+            client_family: Some("codex"),
             client_app_id: Some("app1".into()),
             client_app_name: Some("App One".into()),
             ..row(1000 + n, LogStatus::Success)
@@ -210,7 +210,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
         account_id: None,
         model_requested: Some("100%_pure".into()),
         model_actual: Some("MODÈLE-1".into()),
-        client_family: Some("generic".into()),
+        client_family: Some("generic"),
         ..row(2000, LogStatus::Failed)
     };
     store.telemetry().log(other);

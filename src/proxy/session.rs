@@ -1,0 +1,89 @@
+//! The conversation a request belongs to (design §3, Affinity; routing.md 7).
+//!
+//! Its name is the client's session id, else the prompt cache key of the body, else the user id of
+//! Claude Code, and counts for one caller, one kind of client, one surface and one model. Who names
+//! none, or where stickiness is off, has none: nothing is bound, and no slot of a channel is taken.
+
+use crate::app::App;
+use crate::dialect::envelope::Envelope;
+use crate::routing::Conversation;
+use crate::time::now_ms;
+
+use super::client::{Client, Family};
+
+/// A conversation, by its hash.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Session {
+    conversation: Conversation,
+}
+
+impl Session {
+    pub(super) fn of(
+        app: &App,
+        client: &Client,
+        path: &str,
+        envelope: &Envelope,
+        key_id: Option<i64>,
+    ) -> Option<Self> {
+        let name = name(client, envelope)?;
+        app.settings.load().sticky_ttl?;
+        let text = sticky_key(key_id, client.family, path, &envelope.model, name);
+        Some(Self { conversation: app.affinity.conversation(&text) })
+    }
+
+    pub(super) fn conversation(&self) -> Conversation {
+        self.conversation
+    }
+
+    /// The channel that served the conversation last.
+    pub(super) fn channel(&self, app: &App) -> Option<i64> {
+        app.affinity.lookup(self.conversation, now_ms())
+    }
+}
+
+fn name<'c>(client: &'c Client, envelope: &'c Envelope) -> Option<&'c str> {
+    let user = || envelope.user.as_deref().filter(|_| client.family == Family::ClaudeCode);
+    client.session.as_deref().or(envelope.prompt_cache_key.as_deref()).or_else(user)
+}
+
+/// Lower case but for the session's own name.
+fn sticky_key(key_id: Option<i64>, family: Family, path: &str, model: &str, name: &str) -> String {
+    let caller = key_id.map_or_else(|| "anonymous".to_owned(), |id| id.to_string());
+    format!("key:{caller}|{}|{}|{}|{name}", family.id(), path, model.to_lowercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::dialect::Dialect;
+    use crate::dialect::envelope::skim;
+    use crate::proxy::client::Confidence;
+
+    #[test]
+    fn the_key_is_lower_case_but_for_the_sessions_name() {
+        let key = |id| sticky_key(id, Family::Codex, "/v1/responses", "GPT-5", "Abc");
+        assert_eq!(key(Some(7)), "key:7|codex|/v1/responses|gpt-5|Abc");
+        assert_eq!(key(None), "key:anonymous|codex|/v1/responses|gpt-5|Abc");
+    }
+
+    #[test]
+    fn a_session_id_goes_before_a_cache_key_and_that_before_claude_codes_user() {
+        let body = |rest: &str| format!("{{\"model\":\"m\",\"messages\":[1]{rest}}}");
+        let cache_key = ",\"prompt_cache_key\":\"cache\"";
+        let user = ",\"metadata\":{\"user_id\":\"user_1\"}";
+        for (family, session, rest, expected) in [
+            (Family::ClaudeCode, Some("s"), format!("{cache_key}{user}"), Some("s")),
+            (Family::ClaudeCode, None, format!("{cache_key}{user}"), Some("cache")),
+            (Family::ClaudeCode, None, user.to_owned(), Some("user_1")),
+            (Family::Generic, None, cache_key.to_owned(), Some("cache")),
+            (Family::Generic, None, user.to_owned(), None),
+        ] {
+            let envelope = skim(Dialect::Messages, body(&rest).as_bytes()).unwrap();
+            let session = session.map(Arc::from);
+            let client = Client { family, confidence: Confidence::Unknown, app: None, session };
+            assert_eq!(name(&client, &envelope), expected, "{rest}");
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Which channel served a conversation last (routing.md 7; design §3, Affinity).
+//!
+//! ```text
+//! first attempt ── lookup ──▶ the bound channel, when it may be picked now; else any
+//! success ──────── bind ────▶ here from now on, for the whole time again
+//! its failure ──── unbind ──▶ nowhere, unless a success has moved it meanwhile
+//! ```
+//!
+//! A preference, never a pin: it keeps an upstream's prompt cache warm, and nothing breaks when it is
+//! forgotten. So a conversation is kept as a keyed 64-bit hash (a collision costs one cold cache), and
+//! a full shard forgets what would expire first. Each shard has a lock of its own, held for one look-up.
+
+use std::array;
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::time::Millis;
+
+const SHARDS: usize = 64;
+/// Conversations that are remembered, over all shards.
+const MAX_CONVERSATIONS: usize = 65_536;
+
+/// A conversation of one caller about one model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Conversation(u64);
+
+/// The channels that conversations are bound to.
+#[derive(Debug)]
+pub struct Affinity {
+    keys: RandomState,
+    shards: [Mutex<HashMap<Conversation, Binding>>; SHARDS],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Binding {
+    channel: i64,
+    expires: Millis,
+}
+
+// === impl Affinity ===
+
+impl Affinity {
+    /// The conversation that a text names.
+    pub fn conversation(&self, text: &str) -> Conversation {
+        Conversation(self.keys.hash_one(text))
+    }
+
+    /// The channel a conversation is bound to.
+    pub fn lookup(&self, conversation: Conversation, now: Millis) -> Option<i64> {
+        let binding = *self.shard(conversation).get(&conversation)?;
+        (binding.expires > now).then_some(binding.channel)
+    }
+
+    /// The channel served the conversation: it stays there until `expires`, or moves with a later success.
+    pub fn bind(&self, conversation: Conversation, channel: i64, expires: Millis) {
+        let mut shard = self.shard(conversation);
+        if shard.len() >= MAX_CONVERSATIONS / SHARDS && !shard.contains_key(&conversation) {
+            let first = shard.iter().min_by_key(|(_, binding)| binding.expires).map(|(first, _)| *first);
+            first.and_then(|first| shard.remove(&first));
+        }
+        shard.insert(conversation, Binding { channel, expires });
+    }
+
+    /// The channel failed the conversation: forgets the binding if it still points there.
+    pub fn unbind(&self, conversation: Conversation, channel: i64) {
+        let mut shard = self.shard(conversation);
+        if shard.get(&conversation).is_some_and(|binding| binding.channel == channel) {
+            shard.remove(&conversation);
+        }
+    }
+
+    /// Forgets every binding to a channel that is not among these.
+    pub fn retain(&self, channels: &HashSet<i64>) {
+        for shard in &self.shards {
+            lock(shard).retain(|_, binding| channels.contains(&binding.channel));
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.shards.iter().all(|shard| lock(shard).is_empty())
+    }
+
+    fn shard(&self, conversation: Conversation) -> MutexGuard<'_, HashMap<Conversation, Binding>> {
+        lock(&self.shards[conversation.0 as usize % SHARDS])
+    }
+}
+
+impl Default for Affinity {
+    fn default() -> Self {
+        Self { keys: RandomState::new(), shards: array::from_fn(|_| Mutex::default()) }
+    }
+}
+
+fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TTL: Millis = 1_800_000;
+
+    #[test]
+    fn a_binding_lasts_from_the_last_success() {
+        let affinity = Affinity::default();
+        let talk = affinity.conversation("key:1|codex|/v1/responses|m|s");
+        assert_eq!(affinity.lookup(talk, 0), None);
+        affinity.bind(talk, 7, TTL);
+        assert_eq!(affinity.lookup(talk, TTL - 1), Some(7));
+        assert_eq!(affinity.lookup(talk, TTL), None);
+        affinity.bind(talk, 7, 1_000 + TTL);
+        assert_eq!(affinity.lookup(talk, TTL), Some(7));
+        assert_eq!(affinity.lookup(affinity.conversation("key:1|codex|/v1/responses|m|t"), 0), None);
+    }
+
+    #[test]
+    fn a_failure_forgets_only_a_binding_that_still_points_there() {
+        let affinity = Affinity::default();
+        let talk = affinity.conversation("a");
+        affinity.bind(talk, 7, TTL);
+        affinity.unbind(talk, 8);
+        assert_eq!(affinity.lookup(talk, 0), Some(7));
+        affinity.bind(talk, 8, TTL);
+        affinity.unbind(talk, 7);
+        assert_eq!(affinity.lookup(talk, 0), Some(8), "a success elsewhere has moved it");
+        affinity.unbind(talk, 8);
+        assert_eq!(affinity.lookup(talk, 0), None);
+    }
+
+    #[test]
+    fn bindings_to_deleted_channels_are_forgotten() {
+        let affinity = Affinity::default();
+        let talks = ["a", "b"].map(|text| affinity.conversation(text));
+        affinity.bind(talks[0], 1, TTL);
+        affinity.bind(talks[1], 2, TTL);
+        affinity.retain(&HashSet::from([2]));
+        assert_eq!(talks.map(|talk| affinity.lookup(talk, 0)), [None, Some(2)]);
+        assert!(!affinity.is_empty());
+        affinity.retain(&HashSet::new());
+        assert!(affinity.is_empty());
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_latest_are_kept() {
+        let affinity = Affinity::default();
+        let talks = 200_000;
+        for number in 0..talks {
+            affinity.bind(affinity.conversation(&number.to_string()), 1, number);
+        }
+        let count: usize = affinity.shards.iter().map(|shard| lock(shard).len()).sum();
+        assert!((60_000..=MAX_CONVERSATIONS).contains(&count), "{count}");
+        let last = affinity.conversation(&(talks - 1).to_string());
+        assert_eq!(affinity.lookup(last, 0), Some(1));
+        assert_eq!(affinity.lookup(affinity.conversation("0"), -1), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Who calls is told apart by what clients say of themselves, and the log shows it.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Ask, Gateway, Upstream};
+
+const MODEL: &str = "model-client";
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+const MESSAGES: &str = "/v1/messages";
+const UUID: &str = "0190c0de-1234-4abc-8def-0123456789ab";
+
+/// A surface, headers, a body, what the log says of the client, how its message begins.
+type Case<'c> = (&'c str, &'c [(&'c str, &'c str)], Value, [Value; 4], Option<&'c str>);
+
+fn body(path: &str) -> Value {
+    match path {
+        RESPONSES => json!({"model": MODEL, "input": "Which way?"}),
+        MESSAGES => {
+            json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Which way?"}]})
+        }
+        _ => json!({"model": MODEL, "messages": [{"role": "user", "content": "Which way?"}]}),
+    }
+}
+
+fn started() -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    gateway.wait_for_channels(MODEL, 1);
+    (gateway, upstream)
+}
+
+fn ask(gateway: &Gateway, path: &str, headers: &[(&str, &str)], body: &Value) {
+    let ask = headers.iter().fold(Ask::post(path).json(body), |ask, (name, value)| ask.header(name, value));
+    gateway.client().send(ask).expect(200);
+}
+
+#[test]
+fn the_log_tells_clients_apart() {
+    let (gateway, _upstream) = started();
+    let claude_code = {
+        let mut body = body(MESSAGES);
+        let user = format!("user_{}_account__session_{UUID}", "0f".repeat(32));
+        body["metadata"] = json!({ "user_id": user });
+        body
+    };
+    let cases: Vec<Case<'_>> = vec![
+        (
+            MESSAGES,
+            &[("anthropic-version", "2023-06-01")],
+            claude_code,
+            [json!("claude_code"), json!("claude_code"), json!("Claude Code"), json!("exact")],
+            Some(
+                "[client:claude_code] [session:0190c0de-1234-4abc-8def-0123456789ab] [downstream:/v1/messages]",
+            ),
+        ),
+        (
+            RESPONSES,
+            &[("originator", "codex_cli_rs"), ("session_id", "s-1")],
+            body(RESPONSES),
+            [json!("codex"), json!("codex_cli_rs"), json!("Codex CLI"), json!("exact")],
+            Some("[client:codex] [session:s-1] [downstream:/v1/responses]"),
+        ),
+        (
+            RESPONSES,
+            &[("conversation_id", "c-1")],
+            body(RESPONSES),
+            [json!("codex"), Value::Null, Value::Null, json!("heuristic")],
+            Some("[client:codex] [session:c-1] [downstream:/v1/responses]"),
+        ),
+        (
+            CHAT,
+            &[("x-title", "Cherry Studio")],
+            body(CHAT),
+            [json!("generic"), json!("cherry_studio"), json!("Cherry Studio"), json!("heuristic")],
+            Some("[downstream:/v1/chat/completions]"),
+        ),
+        (
+            CHAT,
+            &[("x-stainless-lang", "js"), ("openai-beta", "x")],
+            body(CHAT),
+            [json!("generic"), Value::Null, Value::Null, json!("unknown")],
+            Some("[downstream:/v1/chat/completions]"),
+        ),
+    ];
+    for (path, headers, body, ..) in &cases {
+        ask(&gateway, path, headers, body);
+    }
+    let rows = gateway.wait_for_logs(cases.len());
+    for ((path, _, _, expected, message), row) in cases.iter().zip(&rows) {
+        let names = ["clientFamily", "clientAppId", "clientAppName", "clientConfidence"];
+        assert_eq!(names.map(|name| row[name].clone()), *expected, "{path}: {row}");
+        let text = row["errorMessage"].as_str().unwrap_or_default();
+        assert!(text.starts_with(message.unwrap_or_default()), "{path}: {text}");
+    }
+}
+
+#[test]
+fn the_log_is_filtered_by_client() {
+    let (gateway, _upstream) = started();
+    ask(&gateway, RESPONSES, &[("originator", "codex_cli_rs")], &body(RESPONSES));
+    ask(&gateway, RESPONSES, &[("x-codex-turn-state", "t")], &body(RESPONSES));
+    ask(&gateway, CHAT, &[("user-agent", "opencode/1.0")], &body(CHAT));
+    ask(&gateway, CHAT, &[], &body(CHAT));
+    gateway.wait_for_logs(4);
+    let page = |query: &str| gateway.admin().get(&format!("/api/stats/proxy-logs{query}")).expect(200);
+    for (query, count) in [
+        ("?client=family:codex", 2),
+        ("?client=FAMILY:Codex", 2),
+        ("?client=app:codex_cli_rs", 1),
+        ("?client=app:opencode", 1),
+        ("?client=family:generic", 2),
+        ("?client=family:claude_code", 0),
+    ] {
+        assert_eq!(page(query)["total"], count, "{query}");
+    }
+    let options = json!([
+        {"value": "app:codex_cli_rs", "label": "App · Codex CLI"},
+        {"value": "app:opencode", "label": "App · OpenCode"},
+        {"value": "family:codex", "label": "Protocol · Codex"},
+    ]);
+    assert_eq!(page("?client=app:opencode")["clientOptions"], options, "whatever the client filter says");
+}

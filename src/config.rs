@@ -67,10 +67,22 @@ pub struct Config {
 
     pub rate_limits: RateLimits,
     pub proxy: ProxyConfig,
+    pub files: FileRules,
     pub proxy_log_retention_days: u32,
     pub proxy_log_prune_interval: Duration,
     /// What the environment says of the settings an operator may save.
     pub runtime: runtime::Values,
+}
+
+/// What clients may upload, and how long it stays.
+pub struct FileRules {
+    /// Bytes of one upload, form and all.
+    pub upload_limit: u64,
+    /// Bytes of all files of one key; 0 is any number.
+    pub quota: u64,
+    /// 0 keeps them for ever.
+    pub retention_days: u32,
+    pub prune_interval: Duration,
 }
 
 /// Which database keeps the state.
@@ -250,6 +262,14 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             balance_weight: vars.weight("BALANCE_WEIGHT", 0.3),
             usage_weight: vars.weight("USAGE_WEIGHT", 0.3),
             fallback_unit_cost: vars.weight("ROUTING_FALLBACK_UNIT_COST", 1.0).max(1e-6),
+        },
+        files: FileRules {
+            upload_limit: vars.integer("FILE_UPLOAD_LIMIT_BYTES", 512 << 20, 1 << 20, 1 << 40),
+            quota: vars.integer("PROXY_FILE_QUOTA_BYTES", 10 << 30, 0, 1 << 50),
+            retention_days: vars.integer("PROXY_FILE_RETENTION_DAYS", 30, 0, 100_000) as u32,
+            prune_interval: Duration::from_secs(
+                60 * vars.integer("PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES", 60, 1, 100_000),
+            ),
         },
         proxy_log_retention_days: vars.integer("PROXY_LOG_RETENTION_DAYS", 30, 0, 100_000) as u32,
         proxy_log_prune_interval: Duration::from_secs(

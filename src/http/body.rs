@@ -111,7 +111,7 @@ fn first_capacity(claimed: Option<usize>, read: usize) -> usize {
 }
 
 /// The next piece of data; trailers are dropped. A timer is only armed when nothing is there yet.
-async fn next_data(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, BodyError> {
+pub(super) async fn next_data(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, BodyError> {
     loop {
         let ready = std::future::poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
             Poll::Ready(frame) => Poll::Ready(Some(frame)),

@@ -41,6 +41,13 @@ impl Request {
         body::collect(body, headers, *limits).await
     }
 
+    /// The next piece of the body, for who does not keep it whole; `None` at its end. Bounds only the
+    /// silence between two pieces.
+    pub async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let idle = self.limits.idle;
+        body::next_data(&mut self.body, idle).await
+    }
+
     /// The body as a JSON object; an absent body is `{}` (admin-core.md 1.1).
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 //! flight          lets everybody who asks for the same costly thing share one run of it
 //!
 //! model_refresh   which models the accounts can reach          outcome   what its askers are told
-//! rebuild         which routes and channels follow from that   retention forgets old log rows
+//! rebuild         which routes and channels follow from that   retention forgets old log rows and files
 //! health          keeps the health of sites over a restart
 //! prices          what sites charge, read before requests need it
 //! usage_lookup    exact usage from a site's own log, once the client has its answer
@@ -54,6 +54,7 @@ pub fn all(app: &Arc<App>) -> Vec<Job> {
         log_cleanup(app),
         job(app, "health of sites", When::Every(Duration::ZERO), health::save_changes),
         job(app, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
+        job(app, "file retention", When::AtStartAndEvery(app.config.files.prune_interval), prune_files),
         job(app, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ]
 }
@@ -109,6 +110,13 @@ async fn prune_debug_traces(app: Arc<App>) -> Pass {
     let pruned = retention::prune_debug_traces(&app.store, hours, now_ms()).await;
     let pruned = pruned.map_err(|error| error.to_string())?;
     Ok((pruned > 0).then(|| format!("{pruned} trace(s) deleted")))
+}
+
+async fn prune_files(app: Arc<App>) -> Pass {
+    let days = app.config.files.retention_days;
+    let pruned = retention::prune_files(&app.store, days, now_ms()).await;
+    let (files, uploads) = pruned.map_err(|error| error.to_string())?;
+    Ok((files + uploads > 0).then(|| format!("{files} file(s) and {uploads} unfinished upload(s) deleted")))
 }
 
 async fn give_back_silent(app: Arc<App>) -> Pass {

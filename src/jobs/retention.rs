@@ -1,12 +1,15 @@
-//! Forgetting old rows (routing-accounting.md 18.2, data.md C).
+//! Forgetting old rows (routing-accounting.md 18.2, data.md C) and old files (proxy.md 15).
 //!
 //! Either or: while no setting of the log cleanup is saved, log rows older than
 //! PROXY_LOG_RETENTION_DAYS go at start and at each PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES. Once
 //! one is, the schedule an operator saved takes over: then usage is the log of requests, program the
 //! events and check-ins. A chunk per transaction, so that the writer is never held up.
+//!
+//! Files older than PROXY_FILE_RETENTION_DAYS go at start and at each
+//! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, and with them what unfinished uploads of yesterday left.
 
 use crate::settings::LogCleanup;
-use crate::store::{self, Store, debug_traces, events, proxy_logs};
+use crate::store::{self, Store, debug_traces, events, files, proxy_logs};
 use crate::time::Millis;
 
 const DAY_MS: Millis = 86_400_000;
@@ -53,6 +56,16 @@ async fn prune(store: &Store, days: u32, now: Millis) -> store::Result<u64> {
         Some(cutoff) => proxy_logs::prune(store, cutoff).await,
         None => Ok(0),
     }
+}
+
+/// Deletes files older than so many days, hidden ones too, and chunks that for a day have belonged to
+/// none. Gives how many files and how many unfinished uploads went.
+pub async fn prune_files(store: &Store, days: u32, now: Millis) -> store::Result<(u64, u64)> {
+    let pruned = match cutoff(days, now) {
+        Some(cutoff) => files::prune(store, cutoff).await?,
+        None => 0,
+    };
+    Ok((pruned, files::sweep(store, now - DAY_MS).await?))
 }
 
 /// Rows strictly older than this go; 0 days keep all.

@@ -11,6 +11,7 @@
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
 //! client    who is calling, by its own words  session   a conversation and its channel
+//! files     what clients upload
 //! ```
 
 mod attempt;
@@ -21,6 +22,7 @@ mod commit;
 mod cost;
 mod exchange;
 mod failure;
+mod files;
 mod formats;
 mod headers;
 mod long_reply;
@@ -92,6 +94,13 @@ pub fn routes() -> Vec<Route> {
     for (path, what) in NOT_OFFERED {
         routes.push(refusing(Method::POST, path, what, 501, "This endpoint is not offered here"));
     }
+    let files = "/v1/files";
+    let (file, content) = ("/v1/files/{id}", "/v1/files/{id}/content");
+    routes.push(route(Method::POST, files, Surface::Files, None, files::upload));
+    routes.push(route(Method::GET, files, Surface::Files, None, files::list));
+    routes.push(route(Method::GET, file, Surface::Files, None, files::get));
+    routes.push(route(Method::DELETE, file, Surface::Files, None, files::delete));
+    routes.push(route(Method::GET, content, Surface::Files, None, files::content));
     routes.push(route(Method::GET, "/v1/models", Surface::Models, None, models::list));
     routes.push(route(Method::GET, "/v1/models/{*model}", Surface::Models, None, models::get));
     routes

@@ -76,7 +76,8 @@ impl Trace {
     pub(super) fn of(app: &Arc<App>, call: &Call) -> Self {
         let settings = app.settings.load();
         let Some(rules) = &settings.trace else { return Self::default() };
-        let (client_kind, session_id) = (None::<String>, None::<String>);
+        let client_kind = Some(call.client.family.id().to_owned());
+        let session_id = call.client.session.as_deref().map(str::to_owned);
         if !rules.wants(&call.model, client_kind.as_deref(), session_id.as_deref()) {
             return Self::default();
         }

@@ -49,6 +49,7 @@ pub(super) const STEPS: &[Step] = &[
     step!(13, "0013_coordination"),
     step!(29, "0029_site_max_concurrency"),
     step!(30, "0030_proxy_log_decision"),
+    step!(33, "0033_proxy_file_chunks"),
     step!(40, "0040_debug_traces"),
 ];
 

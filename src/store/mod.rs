@@ -20,6 +20,7 @@ mod database;
 pub mod debug_traces;
 mod error;
 pub mod events;
+pub mod files;
 pub mod key_usage;
 pub mod keys;
 mod migrate;

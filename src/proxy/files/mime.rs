@@ -1,0 +1,102 @@
+//! Which media types are taken, and what a name says where the client does not (proxy.md 15).
+
+/// Types by their own name, and by what file names end in.
+const TYPES: [(&str, &[&str]); 18] = [
+    ("application/pdf", &["pdf"]),
+    ("application/json", &["json"]),
+    ("text/plain", &["txt"]),
+    ("text/markdown", &["md", "markdown"]),
+    ("image/png", &["png"]),
+    ("image/jpeg", &["jpg", "jpeg"]),
+    ("image/gif", &["gif"]),
+    ("image/webp", &["webp"]),
+    ("image/svg+xml", &["svg"]),
+    ("image/avif", &["avif"]),
+    ("image/bmp", &["bmp"]),
+    ("audio/wav", &["wav"]),
+    ("audio/mpeg", &["mp3"]),
+    ("audio/mp4", &["m4a"]),
+    ("audio/ogg", &["ogg"]),
+    ("audio/aac", &["aac"]),
+    ("audio/flac", &["flac"]),
+    ("audio/webm", &["weba"]),
+];
+
+/// The type under which a file is stored: the one its part names, unless that says nothing; then by its
+/// name. `None` when it is not one that is taken.
+pub(super) fn stored_type(said: Option<&str>, filename: &str) -> Option<String> {
+    let said = said.unwrap_or_default().split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if said.is_empty() || said == "application/octet-stream" {
+        return by_extension(filename).map(str::to_owned);
+    }
+    let is_named = |name: &str| TYPES.iter().any(|(known, _)| *known == name);
+    let is_of = |kind: &str| {
+        said.strip_prefix(kind).is_some_and(|rest| {
+            !rest.is_empty()
+                && rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&byte))
+        })
+    };
+    (is_named(&said) || is_of("image/") || is_of("audio/")).then_some(said)
+}
+
+fn by_extension(filename: &str) -> Option<&'static str> {
+    let (_, extension) = filename.rsplit_once('.')?;
+    let extension = extension.to_ascii_lowercase();
+    TYPES.iter().find(|(_, endings)| endings.contains(&extension.as_str())).map(|(name, _)| *name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_type_is_what_the_part_says_else_what_the_name_says() {
+        for (said, filename, expected) in [
+            (Some("application/pdf"), "x", Some("application/pdf")),
+            (Some("Text/Plain; charset=utf-8"), "x.pdf", Some("text/plain")),
+            (Some("image/x-icon"), "x", Some("image/x-icon")),
+            (Some("audio/x-wav"), "x", Some("audio/x-wav")),
+            (Some("application/zip"), "x.pdf", None),
+            (Some("text/html"), "x.txt", None),
+            (Some("image/"), "x.png", None),
+            (Some("image/png\u{1}"), "x.png", None),
+            (Some("video/mp4"), "x.mp4", None),
+            (Some(""), "x.md", Some("text/markdown")),
+            (None, "a.b.MARKDOWN", Some("text/markdown")),
+            (Some("application/octet-stream"), "x.weba", Some("audio/webm")),
+            (None, "x.exe", None),
+            (None, "pdf", None),
+            (None, "", None),
+        ] {
+            assert_eq!(stored_type(said, filename).as_deref(), expected, "{said:?} {filename}");
+        }
+    }
+
+    #[test]
+    fn every_listed_ending_has_its_type() {
+        for (endings, expected) in [
+            ("pdf", "application/pdf"),
+            ("txt", "text/plain"),
+            ("md markdown", "text/markdown"),
+            ("json", "application/json"),
+            ("png", "image/png"),
+            ("jpg jpeg", "image/jpeg"),
+            ("gif", "image/gif"),
+            ("webp", "image/webp"),
+            ("svg", "image/svg+xml"),
+            ("avif", "image/avif"),
+            ("bmp", "image/bmp"),
+            ("wav", "audio/wav"),
+            ("mp3", "audio/mpeg"),
+            ("m4a", "audio/mp4"),
+            ("ogg", "audio/ogg"),
+            ("aac", "audio/aac"),
+            ("flac", "audio/flac"),
+            ("weba", "audio/webm"),
+        ] {
+            for ending in endings.split(' ') {
+                assert_eq!(by_extension(&format!("file.{ending}")), Some(expected), "{ending}");
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! `POST /v1/files`: a form read as it comes, its file handed to the store a chunk at a time. Whatever
+//! way an upload ends other than as a file, its chunks go again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use ring::digest::{Context as Hasher, SHA256};
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::time::Instant;
+
+use crate::app::App;
+use crate::http::multipart::{Event, Malformed, PartHead, Reader};
+use crate::http::{self, BodyError, Request, Response};
+use crate::proxy::auth::Caller;
+use crate::store::files::{self, CHUNK, FileRow, NewFile, Owner};
+use crate::time::now_ms;
+
+use super::{Refusal, face, mime, owner, view};
+
+/// What an upload without `purpose` is for.
+const DEFAULT_PURPOSE: &str = "assistants";
+const MAX_PURPOSE: usize = 64;
+const MAX_FILENAME: usize = 255;
+/// An upload that takes longer is given up, long before its chunks would be taken for left behind.
+const MAX_DURATION: Duration = Duration::from_secs(6 * 3600);
+/// How much of a refused upload is still read, so that its client gets to reading the answer.
+const MAX_DRAINED: usize = 1 << 20;
+const DRAIN_TIME: Duration = Duration::from_secs(2);
+
+pub(in crate::proxy) async fn upload(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
+    match receive(&app, &mut request, &owner(&caller)).await {
+        Ok(file) => http::json(StatusCode::OK, &view(&app, &file)),
+        Err(refusal) => {
+            // Whether it worked does not matter: the answer is sent all the same.
+            let _ = tokio::time::timeout(DRAIN_TIME, drain(&mut request)).await;
+            refusal.answer(face(&request))
+        }
+    }
+}
+
+async fn drain(request: &mut Request) {
+    let mut drained = 0;
+    while drained < MAX_DRAINED
+        && let Ok(Some(piece)) = request.piece().await
+    {
+        drained += piece.len();
+    }
+}
+
+/// The part being read.
+enum Field {
+    File,
+    Purpose,
+    /// Fields that mean nothing here are read over.
+    Other,
+}
+
+async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result<FileRow, Refusal> {
+    let mut form = Reader::new(header(request, CONTENT_TYPE.as_str()))?;
+    let room = Room::of(app, owner).await?;
+    if let Ok(claimed) = header(request, CONTENT_LENGTH.as_str()).parse() {
+        room.check(claimed)?;
+    }
+    let deadline = Instant::now() + MAX_DURATION;
+    let mut taken = 0;
+    let mut purpose = Vec::new();
+    let mut file: Option<Incoming> = None;
+    let mut field = Field::Other;
+    while let Some(piece) = request.piece().await? {
+        taken += piece.len() as u64;
+        room.check(taken)?;
+        if Instant::now() > deadline {
+            return Err(Refusal::new(408, "The upload took too long"));
+        }
+        form.feed(&piece);
+        while let Some(event) = form.event()? {
+            match (event, &field) {
+                (Event::Part(head), _) => {
+                    field = match head.name.as_str() {
+                        "file" if file.is_some() => {
+                            return Err(Refusal::bad("file", "Send one file per request"));
+                        }
+                        "file" => {
+                            file = Some(Incoming::begin(app, &head)?);
+                            Field::File
+                        }
+                        "purpose" => Field::Purpose,
+                        _ => Field::Other,
+                    };
+                }
+                (Event::Data(data), Field::File) => {
+                    if let Some(file) = &mut file {
+                        file.write(&data).await?;
+                    }
+                }
+                (Event::Data(data), Field::Purpose) => {
+                    purpose.extend_from_slice(&data);
+                    if purpose.len() > MAX_PURPOSE {
+                        return Err(Refusal::bad("purpose", "purpose is longer than 64 bytes"));
+                    }
+                }
+                (Event::Data(_), Field::Other) => {}
+                (Event::PartEnd | Event::End, _) => field = Field::Other,
+            }
+        }
+    }
+    if !form.is_ended() {
+        return Err(Refusal::new(400, "The form ended before its last boundary"));
+    }
+    let file = file.ok_or_else(|| Refusal::bad("file", "file is required: send it as a part of the form"))?;
+    let purpose =
+        std::str::from_utf8(&purpose).map_err(|_| Refusal::bad("purpose", "purpose is not UTF-8"))?;
+    file.finish(owner, purpose.trim()).await
+}
+
+fn header<'r>(request: &'r Request, name: &str) -> &'r str {
+    request.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// How much may still be taken.
+struct Room {
+    /// Of one upload, form and all.
+    limit: u64,
+    /// Of this owner's quota; `None` without one.
+    left: Option<u64>,
+}
+
+impl Room {
+    async fn of(app: &App, owner: &Owner) -> Result<Self, Refusal> {
+        let rules = &app.config.files;
+        let left = match rules.quota {
+            0 => None,
+            quota => {
+                let used = files::used_bytes(&app.store, owner).await?;
+                Some(quota.saturating_sub(u64::try_from(used).unwrap_or(0)))
+            }
+        };
+        Ok(Self { limit: rules.upload_limit, left })
+    }
+
+    fn check(&self, bytes: u64) -> Result<(), Refusal> {
+        if bytes > self.limit {
+            return Err(Refusal::new(413, format!("The upload is larger than {} bytes", self.limit)));
+        }
+        if self.left.is_some_and(|left| bytes > left) {
+            let message = "The files of this key would take more room than it has: delete some";
+            return Err(Refusal { code: Some("file_quota_exceeded"), ..Refusal::new(413, message) });
+        }
+        Ok(())
+    }
+}
+
+/// A file on its way in. Dropped unfinished, it takes its chunks out of the store again.
+struct Incoming {
+    app: Arc<App>,
+    /// The public id of the file to be.
+    id: String,
+    filename: String,
+    mime_type: String,
+    hasher: Hasher,
+    /// Bytes of the next chunk.
+    buffer: Vec<u8>,
+    /// Chunks handed over.
+    chunks: i64,
+    size: i64,
+    finished: bool,
+}
+
+impl Incoming {
+    fn begin(app: &Arc<App>, head: &PartHead) -> Result<Self, Refusal> {
+        let filename = tidy_filename(head.filename.as_deref().unwrap_or_default());
+        let Some(mime_type) = mime::stored_type(head.content_type.as_deref(), &filename) else {
+            let message = "Unsupported file type: send PDF, JSON, plain text, Markdown, an image or audio";
+            return Err(Refusal { code: Some("unsupported_file_type"), ..Refusal::bad("file", message) });
+        };
+        Ok(Self {
+            app: app.clone(),
+            id: new_id()?,
+            filename,
+            mime_type,
+            hasher: Hasher::new(&SHA256),
+            buffer: Vec::new(),
+            chunks: 0,
+            size: 0,
+            finished: false,
+        })
+    }
+
+    async fn write(&mut self, mut data: &[u8]) -> Result<(), Refusal> {
+        self.hasher.update(data);
+        self.size += data.len() as i64;
+        while !data.is_empty() {
+            if self.buffer.capacity() == 0 {
+                // A small file gets a small buffer, a large one its whole chunk at the second piece.
+                self.buffer.reserve_exact(data.len().min(CHUNK));
+            }
+            let (now, later) = data.split_at(data.len().min(CHUNK - self.buffer.len()));
+            if self.buffer.capacity() - self.buffer.len() < now.len() {
+                self.buffer.reserve_exact(CHUNK - self.buffer.len());
+            }
+            self.buffer.extend_from_slice(now);
+            data = later;
+            if self.buffer.len() == CHUNK {
+                self.hand_over().await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn hand_over(&mut self) -> Result<(), Refusal> {
+        let position = self.chunks;
+        // Counted before: a chunk whose commit nobody waited for is there all the same.
+        self.chunks += 1;
+        let chunk = std::mem::take(&mut self.buffer);
+        Ok(files::append(&self.app.store, &self.id, position, chunk, now_ms()).await?)
+    }
+
+    async fn finish(mut self, owner: &Owner, purpose: &str) -> Result<FileRow, Refusal> {
+        if !self.buffer.is_empty() {
+            self.hand_over().await?;
+        }
+        let sum = self.hasher.clone().finish();
+        let file = NewFile {
+            public_id: self.id.clone(),
+            filename: self.filename.clone(),
+            mime_type: self.mime_type.clone(),
+            purpose: if purpose.is_empty() { DEFAULT_PURPOSE } else { purpose }.to_owned(),
+            byte_size: self.size,
+            sha256: hex(sum.as_ref()),
+            created_at: now_ms(),
+        };
+        // From here on the store has it or not, whoever hangs up.
+        self.finished = true;
+        let stored = files::finish(&self.app.store, owner, file).await;
+        self.finished = stored.is_ok();
+        Ok(stored?)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        if self.finished || self.chunks == 0 {
+            return;
+        }
+        let (store, id) = (self.app.store.clone(), std::mem::take(&mut self.id));
+        self.app.crew.spawn("the removal of an unfinished upload", async move {
+            if let Err(error) = files::discard(&store, &id).await {
+                log::warn!("the chunks of the unfinished upload {id} stay until the next sweep: {error}");
+            }
+        });
+    }
+}
+
+impl From<Malformed> for Refusal {
+    fn from(malformed: Malformed) -> Self {
+        Self::new(400, format!("The upload is no form with a file: {}", malformed.0))
+    }
+}
+
+impl From<BodyError> for Refusal {
+    fn from(error: BodyError) -> Self {
+        Self::new(error.status().as_u16(), error.to_string())
+    }
+}
+
+/// `file-sy-` and 128 random bits: whoever knows one was told it.
+fn new_id() -> Result<String, Refusal> {
+    let mut bits = [0; 16];
+    SystemRandom::new().fill(&mut bits).map_err(|_| Refusal::new(503, "There is no randomness for an id"))?;
+    Ok(format!("file-sy-{}", hex(&bits)))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The last part of a path, without control characters; `upload.bin` when nothing is left.
+fn tidy_filename(said: &str) -> String {
+    let last = said.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name: String = last.chars().filter(|c| !c.is_control()).take(MAX_FILENAME).collect();
+    let name = name.trim();
+    if name.is_empty() { "upload.bin".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_tidied() {
+        let long = "x".repeat(300);
+        for (said, expected) in [
+            ("a b.pdf", "a b.pdf"),
+            ("", "upload.bin"),
+            ("  ", "upload.bin"),
+            ("C:\\dir\\x.pdf", "x.pdf"),
+            ("../../etc/passwd", "passwd"),
+            ("dir/", "upload.bin"),
+            ("a\r\nb\0.txt", "ab.txt"),
+            ("caf\u{e9}.pdf", "caf\u{e9}.pdf"),
+            (&long, &long[..255]),
+        ] {
+            assert_eq!(tidy_filename(said), expected, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn ids_are_local_and_never_the_same() {
+        let ids: std::collections::HashSet<String> = (0..100).map(|_| new_id().unwrap()).collect();
+        assert_eq!(ids.len(), 100);
+        assert!(ids.iter().all(|id| id.len() == 8 + 32 && id.starts_with("file-sy-")));
+    }
+}

@@ -1,0 +1,291 @@
+//! Files that clients uploaded (proxy.md 15, data.md A.3).
+//!
+//! ```text
+//! proxy_files ──sha256──▶ proxy_file_blobs ──upload──▶ proxy_file_chunks (upload, position)
+//! one per upload          one per content, counted      [`CHUNK`] bytes each
+//! ```
+//!
+//! An upload appends its chunks one transaction at a time, so that no other write waits for long, and
+//! then becomes a file in one: if the same content is there already, its own chunks go again. Deleting
+//! hides a file at once and frees its content when nobody else has it. Chunks that no blob speaks of are
+//! left by an upload that never ended, or by a deletion cut short: [`sweep`] removes them.
+
+use std::collections::HashSet;
+
+use super::sql::{OnConflict, Row, Statement, Value, upsert};
+use super::{Error, Result, Store};
+use crate::time::Millis;
+
+/// Bytes of one chunk, the last one of a file aside.
+pub const CHUNK: usize = 512 * 1024;
+/// Chunks that one transaction deletes.
+const DELETED_AT_ONCE: i64 = 16;
+/// What a deletion of that many frees, in pages of the database.
+const PAGES_FREED: u32 = 4096;
+/// Files or uploads that one look at what has to go brings up.
+const LOOK: i64 = 100;
+
+/// Who a file belongs to: one managed key, or everybody with the proxy token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub kind: &'static str,
+    pub id: String,
+}
+
+/// A file before it has a row.
+pub struct NewFile {
+    pub public_id: String,
+    pub filename: String,
+    pub mime_type: String,
+    pub purpose: String,
+    pub byte_size: i64,
+    /// In hex.
+    pub sha256: String,
+    pub created_at: Millis,
+}
+
+/// A stored file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileRow {
+    pub id: i64,
+    pub public_id: String,
+    pub filename: String,
+    pub mime_type: String,
+    pub purpose: Option<String>,
+    pub byte_size: i64,
+    pub sha256: String,
+    pub created_at: Millis,
+    /// The upload whose chunks are its content.
+    pub upload: Option<String>,
+}
+
+/// Which files to list.
+pub struct Page<'a> {
+    pub purpose: Option<&'a str>,
+    /// Only those behind the file of this row.
+    pub after: Option<i64>,
+    pub newest_first: bool,
+    pub limit: i64,
+}
+
+// === impl Owner ===
+
+impl Owner {
+    /// By the managed key, `None` for the proxy token.
+    pub fn of_key(key_id: Option<i64>) -> Self {
+        match key_id {
+            Some(id) => Self { kind: "managed_key", id: id.to_string() },
+            None => Self { kind: "global_proxy_token", id: "global".to_owned() },
+        }
+    }
+
+    fn args(&self) -> [Value; 2] {
+        [self.kind.into(), self.id.as_str().into()]
+    }
+}
+
+/// Appends a chunk to an upload.
+pub async fn append(store: &Store, upload: &str, position: i64, bytes: Vec<u8>, now: Millis) -> Result<()> {
+    let insert = Statement::new(
+        "INSERT INTO proxy_file_chunks (upload, position, bytes, created_at) VALUES (?, ?, ?, ?)",
+        vec![upload.into(), position.into(), Value::Blob(bytes), now.into()],
+    );
+    store.batch(vec![insert]).await.map(drop)
+}
+
+/// Makes a complete upload a file, with the chunks under its public id.
+pub async fn finish(store: &Store, owner: &Owner, file: NewFile) -> Result<FileRow> {
+    let blob = upsert(
+        store.database().dialect(),
+        "proxy_file_blobs",
+        &["sha256"],
+        &[
+            ("reference_count", OnConflict::Add),
+            ("created_at", OnConflict::Keep),
+            ("upload", OnConflict::Keep),
+        ],
+    );
+    let blob = Statement::new(
+        blob,
+        vec![
+            file.sha256.as_str().into(),
+            1i64.into(),
+            file.created_at.into(),
+            file.public_id.as_str().into(),
+        ],
+    );
+    let [owner_kind, owner_id] = owner.args();
+    let row = Statement::new(
+        "INSERT INTO proxy_files (public_id, owner_type, owner_id, filename, mime_type, purpose, byte_size, \
+         sha256, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        vec![
+            file.public_id.as_str().into(),
+            owner_kind,
+            owner_id,
+            file.filename.into(),
+            file.mime_type.into(),
+            file.purpose.into(),
+            file.byte_size.into(),
+            file.sha256.into(),
+            file.created_at.into(),
+            file.created_at.into(),
+        ],
+    );
+    store.batch(vec![blob, row]).await?;
+    let stored = find(store, owner, &file.public_id).await?.ok_or(Error::NotFound)?;
+    if stored.upload.as_deref() != Some(&file.public_id) {
+        discard(store, &file.public_id).await?;
+    }
+    Ok(stored)
+}
+
+const COLUMNS: &str = "f.id, f.public_id, f.filename, f.mime_type, f.purpose, f.byte_size, f.sha256, \
+     f.created_at, b.upload FROM proxy_files f LEFT JOIN proxy_file_blobs b ON b.sha256 = f.sha256";
+
+/// A file of this owner that is not deleted.
+pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Option<FileRow>> {
+    let [kind, id] = owner.args();
+    let sql = format!(
+        "SELECT {COLUMNS} WHERE f.public_id = ? AND f.owner_type = ? AND f.owner_id = ? AND f.deleted_at IS NULL"
+    );
+    store.query(sql, vec![public_id.into(), kind, id]).await?.first().map(read).transpose()
+}
+
+/// The files of this owner, by age.
+pub async fn list(store: &Store, owner: &Owner, page: &Page<'_>) -> Result<Vec<FileRow>> {
+    let mut args = Vec::from(owner.args());
+    let mut sql =
+        format!("SELECT {COLUMNS} WHERE f.owner_type = ? AND f.owner_id = ? AND f.deleted_at IS NULL");
+    if let Some(purpose) = page.purpose {
+        sql.push_str(" AND f.purpose = ?");
+        args.push(purpose.into());
+    }
+    if let Some(after) = page.after {
+        sql.push_str(if page.newest_first { " AND f.id < ?" } else { " AND f.id > ?" });
+        args.push(after.into());
+    }
+    sql.push_str(if page.newest_first { " ORDER BY f.id DESC LIMIT ?" } else { " ORDER BY f.id LIMIT ?" });
+    args.push(page.limit.into());
+    store.query(sql, args).await?.iter().map(read).collect()
+}
+
+/// Bytes of all files this owner has.
+pub async fn used_bytes(store: &Store, owner: &Owner) -> Result<i64> {
+    let sql = "SELECT COALESCE(SUM(byte_size), 0) FROM proxy_files \
+               WHERE owner_type = ? AND owner_id = ? AND deleted_at IS NULL";
+    let rows = store.query(sql, Vec::from(owner.args())).await?;
+    rows.first().map_or(Ok(0), |row| row.fields().int())
+}
+
+/// One chunk of an upload; `None` behind the last, and once it has been deleted.
+pub async fn chunk(store: &Store, upload: &str, position: i64) -> Result<Option<Vec<u8>>> {
+    let sql = "SELECT bytes FROM proxy_file_chunks WHERE upload = ? AND position = ?";
+    let rows = store.query(sql, vec![upload.into(), position.into()]).await?;
+    match rows.into_iter().next().and_then(|row| row.0.into_iter().next()) {
+        None => Ok(None),
+        Some(Value::Blob(bytes)) => Ok(Some(bytes)),
+        Some(_) => Err(Error::Database("a chunk of a file is not bytes".to_owned())),
+    }
+}
+
+/// Hides a file and frees what only it held. [`Error::NotFound`] when it is hidden already.
+pub async fn delete(store: &Store, file: &FileRow, now: Millis) -> Result<()> {
+    let hide = Statement::new(
+        "UPDATE proxy_files SET deleted_at = ?, updated_at = ? WHERE id = ? AND deleted_at IS NULL",
+        vec![now.into(), now.into(), file.id.into()],
+    );
+    release(store, file, vec![hide.must_change()]).await
+}
+
+/// Forgets files that are older than the cutoff, hidden ones too; returns how many went.
+pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
+    let mut pruned = 0;
+    loop {
+        let sql = format!("SELECT {COLUMNS} WHERE f.created_at < ? ORDER BY f.created_at, f.id LIMIT ?");
+        let rows = store.query(sql, vec![cutoff.into(), LOOK.into()]).await?;
+        for row in &rows {
+            let file = read(row)?;
+            // Once hidden it has given its content back already.
+            match delete(store, &file, cutoff).await {
+                Ok(()) | Err(Error::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+            let forget = Statement::new("DELETE FROM proxy_files WHERE id = ?", vec![file.id.into()]);
+            pruned += store.batch(vec![forget]).await?[0].rows;
+        }
+        if rows.len() < LOOK as usize {
+            return Ok(pruned);
+        }
+    }
+}
+
+/// Removes chunks older than the cutoff that belong to no file; returns how many uploads they were of.
+pub async fn sweep(store: &Store, cutoff: Millis) -> Result<u64> {
+    let mut swept = HashSet::new();
+    loop {
+        let sql = "SELECT DISTINCT c.upload FROM proxy_file_chunks c WHERE c.created_at < ? AND NOT EXISTS \
+                   (SELECT 1 FROM proxy_file_blobs b WHERE b.upload = c.upload) LIMIT ?";
+        let rows = store.query(sql, vec![cutoff.into(), LOOK.into()]).await?;
+        for row in &rows {
+            let upload = row.fields().text()?;
+            discard(store, &upload).await?;
+            swept.insert(upload);
+        }
+        if rows.len() < LOOK as usize {
+            return Ok(swept.len() as u64);
+        }
+    }
+}
+
+/// Removes the chunks of an upload, a few at a time.
+pub async fn discard(store: &Store, upload: &str) -> Result<()> {
+    loop {
+        let some = Statement::new(
+            "DELETE FROM proxy_file_chunks WHERE upload = ? AND position IN (SELECT position FROM \
+             (SELECT position FROM proxy_file_chunks WHERE upload = ? ORDER BY position LIMIT ?) AS first)",
+            vec![upload.into(), upload.into(), DELETED_AT_ONCE.into()],
+        );
+        let rows = store.batch(vec![some]).await?[0].rows;
+        if rows > 0 {
+            store.database().reclaim(PAGES_FREED).await?;
+        }
+        if rows < DELETED_AT_ONCE as u64 {
+            return Ok(());
+        }
+    }
+}
+
+/// Commits a change that takes a file away together with its share of the content; removes the content
+/// when that was the last share. In one transaction, so that an upload of the same content either still
+/// finds it or brings its own.
+async fn release(store: &Store, file: &FileRow, mut change: Vec<Statement>) -> Result<()> {
+    let sha256 = || vec![file.sha256.as_str().into()];
+    change.push(Statement::new(
+        "UPDATE proxy_file_blobs SET reference_count = reference_count - 1 WHERE sha256 = ?",
+        sha256(),
+    ));
+    change.push(Statement::new(
+        "DELETE FROM proxy_file_blobs WHERE sha256 = ? AND reference_count <= 0",
+        sha256(),
+    ));
+    let was_last = store.batch(change).await?.last().is_some_and(|outcome| outcome.rows > 0);
+    match &file.upload {
+        Some(upload) if was_last => discard(store, upload).await,
+        _ => Ok(()),
+    }
+}
+
+fn read(row: &Row) -> Result<FileRow> {
+    let mut row = row.fields();
+    Ok(FileRow {
+        id: row.int()?,
+        public_id: row.text()?,
+        filename: row.text()?,
+        mime_type: row.text()?,
+        purpose: row.opt_text()?,
+        byte_size: row.int()?,
+        sha256: row.text()?,
+        created_at: row.int()?,
+        upload: row.opt_text()?,
+    })
+}

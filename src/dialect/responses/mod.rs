@@ -4,7 +4,7 @@
 //! request   request_read ─ items ┐          ┌ request_write
 //!                                ├ content, reasoning, tools
 //! answer    reply_read ──────────┤          ├ reply_write ─ answer
-//! stream    stream_read ─────────┘          └ stream_write ─ answer
+//! stream    stream_read ─ stream_items        stream_write ─ answer
 //! ```
 //!
 //! What belongs to this dialect without being a conversion stands beside it: [`validate`] refuses
@@ -21,6 +21,7 @@ mod reply_read;
 mod reply_write;
 mod request_read;
 mod request_write;
+mod stream_items;
 mod stream_read;
 mod stream_write;
 #[cfg(test)]

@@ -24,8 +24,10 @@ pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
             list.object(|o| item.put(o, index, if cut { status } else { Status::Completed }));
         }
     };
+    // Clients' types want counts, known or not.
+    let usage = reply.usage.unwrap_or_default();
     let mut json = Writer::with_capacity(2048);
-    json.object(|o| head.put(o, status, output, reply.usage.as_ref(), asked));
+    json.object(|o| head.put(o, status, output, Some(&usage), asked));
     json.into_bytes()
 }
 

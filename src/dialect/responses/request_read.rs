@@ -53,7 +53,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         logprobs: includes("message.output_text.logprobs")
             || top_logprobs.as_ref().and_then(Json::f64).is_some_and(|count| count > 0.0),
         top_logprobs,
-        openai: retention(body).into_iter().collect(),
+        openai: shared(body),
         native: native(body),
         ..Request::default()
     })
@@ -142,12 +142,15 @@ fn format<'a>(body: &Node<'a>) -> Result<Option<Format<'a>>, Unfit> {
     }))
 }
 
-/// The one member that chat has under the same name; the others that this dialect copies from chat
-/// mean nothing there (`include`, `truncation`, `background`, `max_tool_calls`, …).
-fn retention<'a>(body: &Node<'a>) -> Option<(&'static str, Json<'a>)> {
-    let key = "prompt_cache_retention";
-    let retention = word(body, key)?;
-    Some((key, Json::of(&retention.decode().as_ref().into())))
+/// What chat has under the same name; the other members that this dialect copies from chat mean
+/// nothing there (`include`, `truncation`, `background`, `max_tool_calls`, …).
+fn shared<'a>(body: &Node<'a>) -> Vec<(&'static str, Json<'a>)> {
+    let retention = word(body, "prompt_cache_retention")
+        .map(|word| ("prompt_cache_retention", Json::of(&word.decode().as_ref().into())));
+    let obfuscation = body.path(&["stream_options", "include_obfuscation"]);
+    let obfuscation = obfuscation.and_then(|node| node.bool().or_else(|| node.str()?.trim().parse().ok()));
+    let obfuscation = obfuscation.map(|wanted| ("include_obfuscation", Json::of(&wanted.into())));
+    retention.into_iter().chain(obfuscation).collect()
 }
 
 /// What lies at an upstream of this dialect and nowhere else: without it the answer would be another.

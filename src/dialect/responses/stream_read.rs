@@ -11,6 +11,7 @@
 //! that leave out events have not said yet. So each item remembers which of its parts were told.
 
 use super::reply_read::{self, input};
+use super::stream_items::{self, Item, Kind};
 use super::{items, reasoning};
 use crate::dialect::canonical::{CallKind, Event, PartKind};
 use crate::dialect::literal::Text;
@@ -28,49 +29,6 @@ pub struct StreamReader {
 }
 
 type Each<'e> = &'e mut dyn FnMut(Event<'_>);
-
-/// An item of the output, as far as it was told.
-#[derive(Debug)]
-struct Item {
-    kind: Kind,
-    /// Its place in the output and its id, when the upstream says them.
-    index: Option<u64>,
-    id: Option<Text<'static>>,
-    done: bool,
-    /// It has been found again in the terminal response.
-    repeated: bool,
-    /// The open part.
-    key: Option<u32>,
-    /// Which of its parts is open, or was last.
-    at: u64,
-    /// The parts of which something was told.
-    told: Vec<u64>,
-    /// Reasoning is told by its summary or in its own words, whichever comes first.
-    raw: Option<bool>,
-    /// Input of a call whose name is not known yet.
-    held: Text<'static>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Message,
-    Reasoning,
-    Call(CallKind),
-    /// What ran at the upstream.
-    Other,
-}
-
-impl Kind {
-    fn of(item: &Node<'_>) -> Self {
-        match item.str_at("type").as_ref() {
-            "message" => Self::Message,
-            "reasoning" => Self::Reasoning,
-            "function_call" => Self::Call(CallKind::Function),
-            "custom_tool_call" => Self::Call(CallKind::Custom),
-            _ => Self::Other,
-        }
-    }
-}
 
 impl StreamReader {
     /// Reads one SSE event: its name, which may be empty, and its data.
@@ -110,7 +68,7 @@ impl StreamReader {
             "custom_tool_call_input.done" => self.argue_rest(&event, CallKind::Custom, each),
             "output_item.done" => {
                 if let Some(item) = event.get("item") {
-                    let at = self.item(&event, Kind::of(item));
+                    let at = stream_items::of_event(&mut self.items, &event, Kind::of(item));
                     self.item_done(at, item, each);
                 }
             }
@@ -150,7 +108,7 @@ impl StreamReader {
         }
         self.start(event, each);
         for (index, item) in response.items_at("output").iter().enumerate() {
-            let at = self.again(index as u64, item);
+            let at = stream_items::repeated(&mut self.items, index as u64, item);
             self.item_done(at, item, each);
         }
         if self.items.is_empty()
@@ -178,64 +136,15 @@ impl StreamReader {
         each(Event::Fail(error.unwrap_or_else(reply_read::unnamed)));
     }
 
-    // === which item ===
+    // === items ===
 
     fn added(&mut self, event: &Node<'_>, each: Each<'_>) {
         let Some(item) = event.get("item") else { return };
         let kind = Kind::of(item);
-        let at = self.push(event.u64_at("output_index"), item.text_at("id"), kind);
+        let at = stream_items::push(&mut self.items, event.u64_at("output_index"), item.text_at("id"), kind);
         if matches!(kind, Kind::Call(_)) {
             self.name(at, item, each);
         }
-    }
-
-    fn push(&mut self, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
-        self.items.push(Item {
-            kind,
-            index,
-            id: id.map(Text::into_owned),
-            done: false,
-            repeated: false,
-            key: None,
-            at: 0,
-            told: Vec::new(),
-            raw: None,
-            held: Text::EMPTY,
-        });
-        self.items.len() - 1
-    }
-
-    /// The item an event speaks of: of its kind, at its place, or else of its id; the latest one
-    /// when it says neither. An upstream that leaves out the event that adds it adds it so.
-    fn item(&mut self, event: &Node<'_>, kind: Kind) -> usize {
-        let index = event.u64_at("output_index");
-        let id = event.text_at("item_id").or_else(|| event.get("item")?.text_at("id"));
-        let is_meant = |item: &Item| match (index, item.index, &id, &item.id) {
-            _ if item.kind != kind => false,
-            (Some(index), Some(own), ..) => index == own,
-            (_, _, Some(id), Some(own)) => id == own,
-            _ => true,
-        };
-        match self.items.iter().rposition(is_meant) {
-            Some(at) => at,
-            None => self.push(index, id, kind),
-        }
-    }
-
-    /// The item that the terminal response repeats: the one at its place, of its id, or the first
-    /// of its kind; a new one when there is none.
-    fn again(&mut self, index: u64, item: &Node<'_>) -> usize {
-        let kind = Kind::of(item);
-        let id = item.text_at("id");
-        let find = |is_meant: &dyn Fn(&Item) -> bool| {
-            self.items.iter().position(|own| own.kind == kind && !own.repeated && is_meant(own))
-        };
-        let found = find(&|own| own.index == Some(index))
-            .or_else(|| find(&|own| own.id.is_some() && own.id == id))
-            .or_else(|| find(&|_| true));
-        let at = found.unwrap_or_else(|| self.push(Some(index), id, kind));
-        self.items[at].repeated = true;
-        at
     }
 
     // === parts ===
@@ -266,7 +175,7 @@ impl StreamReader {
     }
 
     fn say(&mut self, event: &Node<'_>, refused: bool, text: Text<'_>, each: Each<'_>) {
-        let at = self.item(event, Kind::Message);
+        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
         self.say_part(at, event.u64_at("content_index").unwrap_or(0), refused, text, each);
     }
 
@@ -284,7 +193,7 @@ impl StreamReader {
     }
 
     fn say_rest(&mut self, event: &Node<'_>, refused: bool, text: Text<'_>, each: Each<'_>) {
-        let at = self.item(event, Kind::Message);
+        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
         let part = event.u64_at("content_index").unwrap_or(0);
         self.say_rest_of(at, part, refused, text, each);
     }
@@ -308,7 +217,7 @@ impl StreamReader {
     }
 
     fn think(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
-        let at = self.item(event, Kind::Reasoning);
+        let at = stream_items::of_event(&mut self.items, event, Kind::Reasoning);
         self.think_part(at, thought_index(event, raw), raw, text, each);
     }
 
@@ -327,7 +236,7 @@ impl StreamReader {
     }
 
     fn think_rest(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
-        let at = self.item(event, Kind::Reasoning);
+        let at = stream_items::of_event(&mut self.items, event, Kind::Reasoning);
         let part = thought_index(event, raw);
         if !self.items[at].told.contains(&part) {
             self.think_part(at, part, raw, text, each);
@@ -353,7 +262,7 @@ impl StreamReader {
     }
 
     fn argue(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
-        let at = self.item(event, Kind::Call(kind));
+        let at = stream_items::of_event(&mut self.items, event, Kind::Call(kind));
         self.give(at, input(event, "delta"), each);
     }
 
@@ -370,7 +279,7 @@ impl StreamReader {
     }
 
     fn argue_rest(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
-        let at = self.item(event, Kind::Call(kind));
+        let at = stream_items::of_event(&mut self.items, event, Kind::Call(kind));
         self.give_rest(at, kind, event, each);
     }
 
@@ -424,15 +333,6 @@ impl StreamReader {
         if let Some(signature) = proofs.into_iter().next() {
             let key = self.open(at, PartKind::Thinking, each);
             each(Event::Signature { key, signature });
-        }
-    }
-}
-
-impl Item {
-    fn tell(&mut self, part: u64) {
-        self.at = part;
-        if !self.told.contains(&part) {
-            self.told.push(part);
         }
     }
 }

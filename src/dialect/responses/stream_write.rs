@@ -77,6 +77,8 @@ impl StreamWriter {
             Event::End => {
                 self.begin(asked, out);
                 self.close_all(out);
+                // Clients' types want counts, known or not.
+                self.usage.get_or_insert_default();
                 let status = Status::of(&self.stop);
                 self.terminal(status, asked, out);
             }

@@ -263,6 +263,27 @@ fn endings_keep_their_meaning() {
 }
 
 #[test]
+fn a_stream_is_gathered_although_its_last_event_is_empty() {
+    let reasoning = json!({"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"A"},{"type":"summary_text","text":"B"}],"encrypted_content":"gAAA"});
+    let message = json!({"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"hi","annotations":[],"logprobs":[]}]});
+    let mut stream = String::new();
+    for event in [
+        json!({"type":"response.created","response":{"id":"resp_1","model":"m","created_at":7,"output":[]}}),
+        json!({"type":"response.output_item.done","output_index":0,"item":reasoning}),
+        json!({"type":"response.output_item.done","output_index":1,"item":message}),
+        json!({"type":"response.completed","response":{"id":"resp_1","status":"completed","output":[],"usage":{"input_tokens":1,"output_tokens":2}}}),
+    ] {
+        stream += &format!("data: {event}\n\n");
+    }
+    let whole = Way::new(Responses, Responses).gathered(&stream);
+    assert_eq!(whole["output"][0], reasoning);
+    assert_eq!(whole["output"][1]["content"], message["content"]);
+    assert_eq!((&whole["id"], &whole["created_at"]), (&json!("resp_1"), &json!(7)));
+    let events = Way::new(Responses, Responses).stream(&Way::new(Responses, Responses).told(&whole));
+    assert_eq!(events.last().unwrap()["response"]["output"][1]["content"], message["content"]);
+}
+
+#[test]
 fn a_stream_that_fails_never_ends_well() {
     let delta = json!({"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"});
     let failed = json!({"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}});

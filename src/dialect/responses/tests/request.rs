@@ -376,6 +376,12 @@ fn members_of_chat_are_copied_or_refused() {
         (&json!(true), &json!({"include_obfuscation":false}))
     );
 
+    let text = json!({"input":[],"stream_options":{"include_obfuscation":"true"}}).to_string();
+    let node = Node::parse(&text).unwrap();
+    let out = super::write_request(&read_request(&node).unwrap(), &stream).unwrap();
+    let out: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(out["stream_options"], json!({"include_obfuscation":true}));
+
     let several = Request { n: Some(2), ..Request::default() };
     assert_eq!(written(&several), Err(Unfit::unsupported("n")));
     let spoken = Request { native: vec!["modalities"], ..Request::default() };

@@ -209,6 +209,10 @@ fn nothing_is_written_before_there_is_something() {
     assert_eq!(types(&events), ["created", "in_progress", "completed"]);
     assert_eq!(events[0]["response"]["id"], "resp_req-1");
     assert_eq!(events[0]["response"]["created_at"], 1_790_000_000);
+    assert_eq!(
+        (&events[0]["response"]["usage"], &events[2]["response"]["usage"]["total_tokens"]),
+        (&json!(null), &json!(0))
+    );
 }
 
 #[test]

@@ -1,0 +1,108 @@
+//! The items of a streamed answer, and how an event finds the one it speaks of.
+
+use crate::dialect::canonical::CallKind;
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+
+/// An item of the output, as far as it was told.
+#[derive(Debug)]
+pub(super) struct Item {
+    pub kind: Kind,
+    /// Its place in the output and its id, when the upstream says them.
+    pub index: Option<u64>,
+    pub id: Option<Text<'static>>,
+    pub done: bool,
+    /// It has been found again in the terminal response.
+    pub repeated: bool,
+    /// The open part.
+    pub key: Option<u32>,
+    /// Which of its parts is open, or was last.
+    pub at: u64,
+    /// The parts of which something was told.
+    pub told: Vec<u64>,
+    /// Reasoning is told by its summary or in its own words, whichever comes first.
+    pub raw: Option<bool>,
+    /// Input of a call whose name is not known yet.
+    pub held: Text<'static>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Message,
+    Reasoning,
+    Call(CallKind),
+    /// What ran at the upstream.
+    Other,
+}
+
+impl Kind {
+    pub(super) fn of(item: &Node<'_>) -> Self {
+        match item.str_at("type").as_ref() {
+            "message" => Self::Message,
+            "reasoning" => Self::Reasoning,
+            "function_call" => Self::Call(CallKind::Function),
+            "custom_tool_call" => Self::Call(CallKind::Custom),
+            _ => Self::Other,
+        }
+    }
+}
+
+impl Item {
+    /// Something of the part is told now.
+    pub(super) fn tell(&mut self, part: u64) {
+        self.at = part;
+        if !self.told.contains(&part) {
+            self.told.push(part);
+        }
+    }
+}
+
+/// Adds an item, and gives its place among those that were met.
+pub(super) fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
+    items.push(Item {
+        kind,
+        index,
+        id: id.map(Text::into_owned),
+        done: false,
+        repeated: false,
+        key: None,
+        at: 0,
+        told: Vec::new(),
+        raw: None,
+        held: Text::EMPTY,
+    });
+    items.len() - 1
+}
+
+/// The item an event speaks of: of its kind, at its place, or else of its id; the latest one when it
+/// says neither. An upstream that leaves out the event that adds an item adds it so.
+pub(super) fn of_event(items: &mut Vec<Item>, event: &Node<'_>, kind: Kind) -> usize {
+    let index = event.u64_at("output_index");
+    let id = event.text_at("item_id").or_else(|| event.get("item")?.text_at("id"));
+    let is_meant = |item: &Item| match (index, item.index, &id, &item.id) {
+        _ if item.kind != kind => false,
+        (Some(index), Some(own), ..) => index == own,
+        (_, _, Some(id), Some(own)) => id == own,
+        _ => true,
+    };
+    match items.iter().rposition(is_meant) {
+        Some(at) => at,
+        None => push(items, index, id, kind),
+    }
+}
+
+/// The item that the terminal response repeats at that place: the one at its place, of its id, or
+/// the first of its kind; a new one when there is none.
+pub(super) fn repeated(items: &mut Vec<Item>, index: u64, item: &Node<'_>) -> usize {
+    let kind = Kind::of(item);
+    let id = item.text_at("id");
+    let find = |is_meant: &dyn Fn(&Item) -> bool| {
+        items.iter().position(|own| own.kind == kind && !own.repeated && is_meant(own))
+    };
+    let found = find(&|own| own.index == Some(index))
+        .or_else(|| find(&|own| own.id.is_some() && own.id == id))
+        .or_else(|| find(&|_| true));
+    let at = found.unwrap_or_else(|| push(items, Some(index), id, kind));
+    items[at].repeated = true;
+    at
+}

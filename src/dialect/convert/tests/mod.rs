@@ -1,5 +1,6 @@
 //! Pairs of dialects: the worked example and the acceptance cases of proxy-conversion.md 11 and 12.
 
+mod messages_to_others;
 mod responses_to_others;
 
 use std::sync::Arc;

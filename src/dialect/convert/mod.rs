@@ -147,7 +147,7 @@ enum Reader {
     Chat(Box<chat::StreamReader>),
     Responses(responses::StreamReader),
     Messages(messages::StreamReader),
-    Gemini(gemini::StreamReader),
+    Gemini(Box<gemini::StreamReader>),
 }
 
 impl Reader {
@@ -185,7 +185,7 @@ enum Writer {
     Chat(Box<chat::StreamWriter>),
     Responses(Box<responses::StreamWriter>),
     Messages(Box<messages::StreamWriter>),
-    Gemini(gemini::StreamWriter),
+    Gemini(Box<gemini::StreamWriter>),
 }
 
 impl Writer {
@@ -193,7 +193,7 @@ impl Writer {
         match dialect {
             Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(asked))),
             Dialect::Messages => Self::Messages(Box::new(messages::StreamWriter::new(asked))),
-            Dialect::Gemini => Self::Gemini(gemini::StreamWriter::new(asked)),
+            Dialect::Gemini => Self::Gemini(Box::new(gemini::StreamWriter::new(asked))),
             _ => Self::Chat(Box::new(chat::StreamWriter::new(asked))),
         }
     }

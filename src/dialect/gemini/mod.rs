@@ -1,63 +1,35 @@
 //! Gemini's generateContent (proxy-conversion.md 6, 7, 8), to and from the canonical form.
+//!
+//! | module | |
+//! |---|---|
+//! | `request_read`, `tools_read` | a request body |
+//! | `request_write`, `contents_write` | the same, written for an upstream |
+//! | `reply_read`, `reply_write` | a complete answer |
+//! | `stream_read`, `stream_write` | a streamed answer, as `alt=sse` asks for it |
+//! | `parts_read`, `member`, `stop` | what all of them consist of |
+//!
+//! The model, and whether the answer is streamed, stand in the path of a request and not in its
+//! body. What only Google has (cached content, answers in pictures or sound) makes a request unfit
+//! for anyone else; safety settings are dropped.
 
-use bytes::Bytes;
+mod contents_write;
+mod member;
+mod parts_read;
+mod reply_read;
+mod reply_write;
+mod request_read;
+mod request_write;
+mod stop;
+mod stream_read;
+mod stream_write;
+mod tools_read;
 
-use super::canonical::{Asked, Event, Reply, Request, Target, Unfit};
-use super::tree::Node;
-use super::upstream_error::UpstreamError;
+#[cfg(test)]
+mod tests;
 
-/// Reads a request body.
-pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
-    let _ = body;
-    Err(Unfit::unsupported("dialect"))
-}
-
-/// Writes a request body.
-pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
-    let _ = (request, target);
-    Err(Unfit::unsupported("dialect"))
-}
-
-/// Reads a complete answer; an answer that reports a failure is an error.
-pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
-    let _ = body;
-    Err(UpstreamError::default())
-}
-
-/// Writes a complete answer.
-pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
-    let _ = (reply, asked);
-    Bytes::new()
-}
-
-/// Reads a streamed answer, event by event.
-#[derive(Debug, Default)]
-pub struct StreamReader {}
-
-impl StreamReader {
-    /// Reads one SSE event: its name, which may be empty, and its data.
-    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
-        let _ = (name, data, each);
-    }
-
-    /// The upstream's body is over. Ends what may end without a last word.
-    pub fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
-        let _ = each;
-    }
-}
-
-/// Writes a streamed answer.
-#[derive(Debug)]
-pub struct StreamWriter {}
-
-impl StreamWriter {
-    pub fn new(asked: &Asked) -> Self {
-        let _ = asked;
-        Self {}
-    }
-
-    /// Appends to `out` the SSE events that say it.
-    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
-        let _ = (event, asked, out);
-    }
-}
+pub use reply_read::read_reply;
+pub use reply_write::write_reply;
+pub use request_read::read_request;
+pub use request_write::write_request;
+pub use stream_read::StreamReader;
+pub use stream_write::StreamWriter;

@@ -1,0 +1,190 @@
+//! The contents of a request, written for an upstream (proxy-conversion.md 6.1).
+
+use std::collections::HashMap;
+
+use crate::dialect::canonical::{Call, File, Image, Part, Request, Role, Source, Thinking, ToolResult};
+use crate::dialect::canonical::{Turn, Unfit};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::signature::Signature;
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// Stands for the proof of a call that has none (Google's documentation of thought signatures).
+const NO_PROOF: &str = "skip_thought_signature_validator";
+
+/// Whether all that was said can be said here; if not, names what cannot.
+pub(super) fn check(request: &Request<'_>) -> Result<(), Unfit> {
+    let parts = request.turns.iter().flat_map(|turn| &turn.parts);
+    for part in parts.flat_map(|part| match part {
+        Part::Result(result) => result.parts.as_slice(),
+        part => std::slice::from_ref(part),
+    }) {
+        match part {
+            Part::Foreign(name) => return Err(Unfit::unsupported(name.decode())),
+            Part::Image(Image { source: Source::Id(_), .. })
+            | Part::File(File { source: Source::Id(_), .. }) => {
+                return Err(Unfit::unsupported("file_id"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Writes all contents into the list being written. `signs` tells that the model wants a proof with
+/// the first call of a turn.
+pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) {
+    let mut names: HashMap<&str, &Text<'_>> = HashMap::new();
+    for run in request.turns.chunk_by(|one, next| one.role == next.role) {
+        let role = run.first().map_or(Role::User, |turn| turn.role);
+        let mut json = Writer::new();
+        json.list(|a| match role {
+            Role::Assistant => write_model(a, run, signs),
+            Role::User => write_user(a, run, &names),
+        });
+        let calls = run.iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
+            Part::Call(call) => Some((call.id.literal(), &call.name)),
+            _ => None,
+        });
+        names.extend(calls);
+        if json.as_str() != "[]" {
+            list.object(|o| {
+                o.field("role", if role == Role::User { "user" } else { "model" });
+                o.field("parts", Json::checked(json.as_str()));
+            });
+        }
+    }
+}
+
+fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
+    let parts = || run.iter().flat_map(|turn| &turn.parts);
+    let has_proof =
+        |part: &Part<'_>| matches!(part, Part::Call(Call { signature: Some(Signature::Gemini(_)), .. }));
+    let mut lacks_proof = signs && !parts().any(has_proof);
+    for part in parts() {
+        match part {
+            Part::Thinking(Thinking { text, signature: Some(Signature::Gemini(proof)) }) => {
+                list.object(|o| {
+                    put_thought(o, text, Some(proof));
+                })
+            }
+            Part::Call(call) => list.object(|o| {
+                put_call(o, &call.id, &call.name, &call.input);
+                match &call.signature {
+                    Some(Signature::Gemini(proof)) => o.field("thoughtSignature", proof),
+                    _ if std::mem::take(&mut lacks_proof) => o.field("thoughtSignature", NO_PROOF),
+                    _ => {}
+                }
+            }),
+            part => write_content(list, part),
+        }
+    }
+}
+
+/// Results come first; one without its call has no name, and is left out.
+fn write_user(list: &mut Writer, run: &[Turn<'_>], names: &HashMap<&str, &Text<'_>>) {
+    let parts = || run.iter().flat_map(|turn| &turn.parts);
+    let results = || {
+        parts().filter_map(|part| match part {
+            Part::Result(result) => Some((result, *names.get(result.call_id.literal())?)),
+            _ => None,
+        })
+    };
+    results().for_each(|(result, name)| list.object(|o| write_result(o, result, name)));
+    let attached = results().flat_map(|(result, _)| &result.parts).filter(|part| text_of(part).is_none());
+    attached.chain(parts()).for_each(|part| write_content(list, part));
+}
+
+fn write_result(o: &mut Writer, result: &ToolResult<'_>, name: &Text<'_>) {
+    let texts: Vec<_> = result.parts.iter().filter_map(text_of).collect();
+    o.object_at("functionResponse", |o| {
+        o.field("id", &result.call_id);
+        o.field("name", name);
+        o.object_at("response", |o| {
+            o.field(if result.is_error { "error" } else { "result" }, Text::join(&texts, "\\n"));
+        });
+    });
+}
+
+fn write_content(list: &mut Writer, part: &Part<'_>) {
+    if let Some(text) = text_of(part).filter(|text| !text.is_empty()) {
+        return list.object(|o| o.field("text", text));
+    }
+    match part {
+        Part::Image(Image { source, .. }) => list.object(|o| put_data(o, source, "image/jpeg")),
+        Part::File(File { source, .. }) if !matches!(source, Source::Plain(_)) => {
+            list.object(|o| put_data(o, source, "application/pdf"));
+        }
+        Part::Audio { data, format } => list.object(|o| {
+            o.object_at("inlineData", |o| {
+                o.joined("mimeType", &["audio/", format.literal()]);
+                o.field("data", data);
+            });
+        }),
+        _ => {}
+    }
+}
+
+/// What is said as text: a text file too, with its name above it.
+fn text_of<'p>(part: &'p Part<'_>) -> Option<Text<'p>> {
+    match part {
+        Part::Text(text) | Part::Refusal(text) => Some(text.borrowed()),
+        Part::File(File { source: Source::Plain(text), name }) => Some(match name {
+            Some(name) => Text::join([name, text], "\\n"),
+            None => text.borrowed(),
+        }),
+        _ => None,
+    }
+}
+
+/// An address comes with a type, told by its end, or the usual one.
+fn put_data(o: &mut Writer, source: &Source<'_>, usual: &'static str) {
+    match source {
+        Source::Inline { mime, data } => o.object_at("inlineData", |o| {
+            o.field("mimeType", mime);
+            o.field("data", data);
+        }),
+        Source::Url(uri) => o.object_at("fileData", |o| {
+            o.field("fileUri", uri);
+            o.field("mimeType", mime_of(&uri.decode()).unwrap_or(usual));
+        }),
+        Source::Id(_) | Source::Plain(_) => {}
+    }
+}
+
+fn mime_of(uri: &str) -> Option<&'static str> {
+    let path = uri.split(['?', '#']).next()?;
+    Some(match path.rsplit_once('.')?.1.to_ascii_lowercase().as_str() {
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "pdf" => "application/pdf",
+        "txt" => "text/plain",
+        "md" => "text/markdown",
+        "mp3" => "audio/mp3",
+        "wav" => "audio/wav",
+        "mp4" => "video/mp4",
+        _ => return None,
+    })
+}
+
+pub(super) fn put_thought(o: &mut Writer, text: &Text<'_>, proof: Option<&Text<'_>>) {
+    o.field("text", text);
+    o.field("thought", true);
+    o.field_if("thoughtSignature", proof);
+}
+
+/// The arguments are an object here. What is none travels as text in one.
+pub(super) fn put_call(o: &mut Writer, id: &Text<'_>, name: &Text<'_>, input: &Text<'_>) {
+    o.object_at("functionCall", |o| {
+        o.field_if("id", Some(id).filter(|id| !id.is_empty()));
+        o.field("name", name);
+        let json = input.decode();
+        match Node::parse(&json) {
+            Ok(args) if args.is_object() => o.field("args", args.json()),
+            _ if json.trim().is_empty() => o.object_at("args", |_| {}),
+            _ => o.object_at("args", |o| o.field("_raw", input)),
+        }
+    });
+}

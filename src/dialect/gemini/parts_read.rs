@@ -1,0 +1,112 @@
+//! The parts of a content, in requests and answers alike.
+
+use super::member;
+use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Source, Thinking, ToolResult};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+use crate::dialect::tree::Node;
+
+/// A part as it stands; what it answers, and the id of a call without one, is left to the reader.
+#[derive(Debug)]
+pub(super) enum Read<'a> {
+    Part(Part<'a>),
+    /// A `functionResponse`: the name of its function, and the result, whose call id may be empty.
+    Result(Text<'a>, ToolResult<'a>),
+}
+
+/// Reads a part; `None` when it says nothing.
+pub(super) fn read<'a>(part: &Node<'a>) -> Option<Read<'a>> {
+    let proof = member::get(part, "thoughtSignature").and_then(Node::text).map(Signature::Gemini);
+    if let Some(text) = part.text_at("text") {
+        if part.bool_at("thought") == Some(true) {
+            return Some(Read::Part(Part::Thinking(Thinking { text, signature: proof })));
+        }
+        // The proof of a plain text is a courtesy: nobody wants it back.
+        return (!text.is_empty()).then_some(Read::Part(Part::Text(text)));
+    }
+    if let Some(call) = member::get(part, "functionCall") {
+        return Some(Read::Part(Part::Call(Call {
+            id: call.text_at("id").unwrap_or_default(),
+            name: call.text_at("name").filter(|name| !name.is_blank())?,
+            kind: CallKind::Function,
+            input: call.get("args").map(|args| Text::of(&args.json().compact())).unwrap_or_default(),
+            signature: proof,
+        })));
+    }
+    if let Some(response) = member::get(part, "functionResponse") {
+        return Some(Read::Result(response.text_at("name").unwrap_or_default(), result(response)));
+    }
+    if let Some(data) = member::get(part, "inlineData") {
+        return inline(data).map(Read::Part);
+    }
+    if let Some(file) = member::get(part, "fileData") {
+        return linked(file).map(Read::Part);
+    }
+    let name = part.members().iter().find(|(_, value)| value.is_object()).map(|(key, _)| key)?;
+    Some(Read::Part(Part::Foreign(Text::of(name))))
+}
+
+/// A result is an object. The usual ones hold one text, under a name that tells how it went.
+fn result<'a>(response: &Node<'a>) -> ToolResult<'a> {
+    let mut parts = Vec::new();
+    let mut is_error = false;
+    if let Some(body) = response.get("response") {
+        let (name, value) = match body.members() {
+            [(name, value)] => (&**name, value),
+            _ => ("", body),
+        };
+        is_error = name == "error";
+        let is_wrapped = is_error || matches!(name, "result" | "output");
+        let value = if is_wrapped { value } else { body };
+        let text = value.text().unwrap_or_else(|| Text::of(&value.json().compact()));
+        if !text.is_empty() {
+            parts.push(Part::Text(text));
+        }
+    }
+    let pictures =
+        response.items_at("parts").iter().filter_map(|part| inline(member::get(part, "inlineData")?));
+    parts.extend(pictures);
+    let call_id = response.text_at("id").unwrap_or_default();
+    ToolResult { call_id, kind: CallKind::Function, parts, is_error }
+}
+
+fn inline<'a>(inline: &Node<'a>) -> Option<Part<'a>> {
+    let data = inline.text_at("data")?;
+    let mime = member::get(inline, "mimeType").and_then(Node::text).unwrap_or_default();
+    let kind = mime.decode().to_ascii_lowercase();
+    if let Some(format) = kind.strip_prefix("audio/") {
+        return Some(Part::Audio { data, format: Text::of(audio_format(format)) });
+    }
+    let source = Source::Inline { mime, data };
+    if kind.starts_with("image/") {
+        return Some(Part::Image(Image { source, detail: None }));
+    }
+    let name = member::get(inline, "displayName").and_then(Node::text);
+    Some(Part::File(File { source, name }))
+}
+
+/// The word for it on chat.
+fn audio_format(subtype: &str) -> &str {
+    match subtype {
+        "mpeg" | "mpga" => "mp3",
+        "mp4" | "x-m4a" => "m4a",
+        "x-wav" | "wave" | "vnd.wave" => "wav",
+        other => other,
+    }
+}
+
+/// A file at Google is had by Google alone; any other address by everyone.
+fn linked<'a>(file: &Node<'a>) -> Option<Part<'a>> {
+    let uri = member::get(file, "fileUri")?.text()?;
+    let address = uri.decode().into_owned();
+    if !address.starts_with("http") || address.contains("//generativelanguage.googleapis.com/") {
+        return Some(Part::Foreign(Text::plain("fileData")));
+    }
+    let source = Source::Url(uri);
+    let is_image =
+        member::get(file, "mimeType").and_then(Node::str).is_some_and(|mime| mime.starts_with("image/"));
+    Some(match is_image {
+        true => Part::Image(Image { source, detail: None }),
+        false => Part::File(File { source, name: None }),
+    })
+}

@@ -1,0 +1,61 @@
+//! A complete answer, read (proxy-conversion.md 7, column gemini).
+
+use super::parts_read::{self, Read};
+use super::{member, stop};
+use crate::dialect::canonical::{Candidate, Part, Reply, Stop};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::UpstreamError;
+
+/// Reads a complete answer; an answer that reports a failure is an error.
+pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
+    let body = stop::opened(body);
+    if let Some(error) = stop::failure(body) {
+        return Err(error);
+    }
+    let id = member::get(body, "responseId").and_then(Node::text).unwrap_or_default();
+    let candidates = body.items_at("candidates").iter();
+    let candidates: Result<Vec<_>, _> = candidates.map(|node| candidate(node, &id)).collect();
+    let mut candidates = candidates?;
+    if candidates.is_empty() && stop::is_blocked(body) {
+        candidates.push(Candidate { parts: Vec::new(), stop: Stop::Filtered });
+    }
+    if candidates.is_empty() {
+        return Err(UpstreamError::new("Upstream's answer has no candidates"));
+    }
+    Ok(Reply {
+        id,
+        model: member::get(body, "modelVersion").and_then(Node::text).unwrap_or_default(),
+        created: None,
+        candidates,
+        usage: stop::read_usage(body),
+    })
+}
+
+fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Result<Candidate<'a>, UpstreamError> {
+    let nodes = candidate.path(&["content", "parts"]).map_or(&[][..], Node::items);
+    let mut parts: Vec<Part<'a>> = Vec::new();
+    for part in nodes {
+        if let Some(Read::Part(mut part)) = parts_read::read(part) {
+            if let Part::Call(call) = &mut part
+                && call.id.is_empty()
+            {
+                call.id = call_id(id, parts.len());
+            }
+            parts.push(part);
+        }
+    }
+    let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
+    let reason = member::get(candidate, "finishReason").and_then(Node::str).unwrap_or_default();
+    Ok(Candidate { parts, stop: stop::read(&reason, called)? })
+}
+
+/// An id for a call that came without one. It names the answer, so that calls of later turns are not
+/// taken for it.
+pub(super) fn call_id(answer: &Text<'_>, number: usize) -> Text<'static> {
+    let answer = answer.decode();
+    let letters =
+        answer.chars().filter(|letter| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-'));
+    let answer: String = letters.take(40).collect();
+    Text::of(&format!("call_g{answer}_{number}"))
+}

@@ -1,0 +1,69 @@
+//! A complete answer, written for a client (proxy-conversion.md 7.1).
+
+use bytes::Bytes;
+
+use super::contents_write::{put_call, put_thought};
+use super::stop;
+use crate::dialect::canonical::{Asked, Candidate, Image, Part, Reply, Source};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+use crate::dialect::writer::Writer;
+
+/// Writes a complete answer.
+pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
+    let mut json = Writer::with_capacity(1024);
+    json.object(|o| {
+        o.array("candidates", |a| {
+            for (index, candidate) in reply.candidates.iter().enumerate() {
+                a.object(|o| write_candidate(o, index, candidate));
+            }
+        });
+        if let Some(usage) = &reply.usage {
+            stop::write_usage(o, usage);
+        }
+        o.field("modelVersion", &reply.model);
+        o.field("responseId", id(&reply.id, asked));
+    });
+    json.into_bytes()
+}
+
+pub(super) fn id<'t>(id: &'t Text<'_>, asked: &Asked) -> Text<'t> {
+    if id.is_empty() { Text::of(&asked.fallback_id) } else { id.borrowed() }
+}
+
+fn write_candidate(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
+    o.object_at("content", |o| {
+        o.field("role", "model");
+        o.array("parts", |a| candidate.parts.iter().for_each(|part| write_part(a, part)));
+    });
+    o.field("finishReason", stop::word(&candidate.stop));
+    o.field("index", index as u64);
+}
+
+fn write_part(list: &mut Writer, part: &Part<'_>) {
+    match part {
+        Part::Text(text) | Part::Refusal(text) => list.object(|o| o.field("text", text)),
+        Part::Thinking(thinking) if !thinking.text.is_empty() => list.object(|o| {
+            put_thought(o, &thinking.text, thinking.signature.as_ref().and_then(own_proof));
+        }),
+        Part::Call(call) if !call.name.is_empty() => list.object(|o| {
+            put_call(o, &call.id, &call.name, &call.input);
+            o.field_if("thoughtSignature", call.signature.as_ref().and_then(own_proof));
+        }),
+        Part::Image(Image { source: Source::Inline { mime, data }, .. }) => list.object(|o| {
+            o.object_at("inlineData", |o| {
+                o.field("mimeType", mime);
+                o.field("data", data);
+            });
+        }),
+        _ => {}
+    }
+}
+
+/// Clients of Google's decode a proof as base64: those of others have no form they would take.
+pub(super) fn own_proof<'s, 'a>(signature: &'s Signature<'a>) -> Option<&'s Text<'a>> {
+    match signature {
+        Signature::Gemini(proof) => Some(proof),
+        _ => None,
+    }
+}

@@ -1,0 +1,160 @@
+//! A request body, read (proxy-conversion.md 6.2).
+
+use super::parts_read::{self, Read};
+use super::{member, tools_read};
+use crate::dialect::canonical::{Effort, Format, Part, Reasoning, Request, Role, ToolResult, Turn, Unfit};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+
+/// Reads a request body. The model stands in the path of the request.
+pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+    let turns = turns(body)?;
+    let config = member::get(body, "generationConfig");
+    let option = |key: &str| member::get(config?, key);
+    let number = |key: &str| option(key).filter(|node| node.f64().is_some()).map(Node::json);
+    let count = |key: &str| option(key).and_then(Node::u64);
+    Ok(Request {
+        system: system(body),
+        turns,
+        tools: tools_read::tools(body),
+        tool_choice: tools_read::choice(body),
+        max_output: count("maxOutputTokens").filter(|limit| *limit > 0),
+        temperature: number("temperature"),
+        top_p: number("topP"),
+        top_k: number("topK"),
+        stop: config.map(stop).unwrap_or_default(),
+        reasoning: config.map(reasoning).unwrap_or_default(),
+        format: config.and_then(format),
+        seed: number("seed"),
+        frequency_penalty: number("frequencyPenalty"),
+        presence_penalty: number("presencePenalty"),
+        n: count("candidateCount").filter(|n| *n > 1),
+        logprobs: option("responseLogprobs").and_then(Node::bool) == Some(true),
+        top_logprobs: number("logprobs"),
+        native: native(body, config),
+        ..Request::default()
+    })
+}
+
+fn system<'a>(body: &Node<'a>) -> Vec<Text<'a>> {
+    let Some(system) = member::get(body, "systemInstruction") else { return Vec::new() };
+    if let Some(text) = system.text() {
+        return vec![text];
+    }
+    let parts = match system.get("parts") {
+        Some(parts) if parts.is_array() => parts.items(),
+        Some(part) => std::slice::from_ref(part),
+        None => std::slice::from_ref(system),
+    };
+    parts.iter().filter_map(|part| part.text_at("text")).filter(|text| !text.is_empty()).collect()
+}
+
+/// A call whose result has not come.
+struct Waiting<'a> {
+    id: Text<'a>,
+    name: Text<'a>,
+}
+
+fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, Unfit> {
+    let contents = match body.get("contents") {
+        Some(contents) if contents.is_object() => std::slice::from_ref(contents),
+        Some(contents) if !contents.items().is_empty() => contents.items(),
+        _ => return Err(Unfit::invalid("contents", "must be a list of at least one content")),
+    };
+    let mut waiting = Vec::new();
+    let mut turns = Vec::new();
+    for (index, content) in contents.iter().enumerate() {
+        let role = match &*content.str_at("role") {
+            "user" | "function" | "tool" | "" => Role::User,
+            "model" | "assistant" => Role::Assistant,
+            _ => return Err(Unfit::invalid(format!("contents[{index}].role"), "must be user or model")),
+        };
+        let parts = match content.get("parts") {
+            Some(parts) if parts.is_array() => parts.items(),
+            Some(part) if part.is_object() => std::slice::from_ref(part),
+            _ => return Err(Unfit::invalid(format!("contents[{index}].parts"), "must be a list of parts")),
+        };
+        let numbered = parts.iter().enumerate();
+        let parts: Vec<_> = numbered
+            .filter_map(|(number, part)| {
+                let part = parts_read::read(part)?;
+                Some(settle(part, format_args!("call_g{index}_{number}"), &mut waiting))
+            })
+            .collect();
+        if !parts.is_empty() {
+            turns.push(Turn { role, parts });
+        }
+    }
+    Ok(turns)
+}
+
+/// Gives a call without an id one of its place, and a result without one that of the first call of
+/// its function that waits.
+fn settle<'a>(part: Read<'a>, id: std::fmt::Arguments<'_>, waiting: &mut Vec<Waiting<'a>>) -> Part<'a> {
+    match part {
+        Read::Part(Part::Call(mut call)) => {
+            if call.id.is_empty() {
+                call.id = Text::of(&id.to_string());
+            }
+            waiting.push(Waiting { id: call.id.clone(), name: call.name.clone() });
+            Part::Call(call)
+        }
+        Read::Part(part) => part,
+        Read::Result(name, result) => {
+            let answers = |call: &Waiting<'_>| match result.call_id.is_empty() {
+                true => call.name == name,
+                false => call.id == result.call_id,
+            };
+            let call_id = match waiting.iter().position(answers) {
+                Some(at) => waiting.remove(at).id,
+                None if result.call_id.is_empty() => name,
+                None => result.call_id,
+            };
+            Part::Result(ToolResult { call_id, ..result })
+        }
+    }
+}
+
+/// A list; some clients send one string.
+fn stop<'a>(config: &Node<'a>) -> Vec<Text<'a>> {
+    let Some(stop) = member::get(config, "stopSequences") else { return Vec::new() };
+    let all = if stop.is_array() { stop.items() } else { std::slice::from_ref(stop) };
+    all.iter().filter_map(Node::text).filter(|text| !text.is_blank()).collect()
+}
+
+/// A budget of -1 leaves it to the model.
+fn reasoning<'a>(config: &Node<'a>) -> Reasoning<'a> {
+    let Some(thinking) = member::get(config, "thinkingConfig") else { return Reasoning::default() };
+    let level = member::get(thinking, "thinkingLevel").and_then(Node::str);
+    let shown = member::get(thinking, "includeThoughts").and_then(Node::bool) == Some(true);
+    Reasoning {
+        effort: level.and_then(|level| Effort::parse(&level)),
+        budget: member::get(thinking, "thinkingBudget").and_then(Node::u64),
+        summary: shown.then(|| Text::plain("auto")),
+        off: false,
+        encrypted: false,
+    }
+}
+
+fn format<'a>(config: &Node<'a>) -> Option<Format<'a>> {
+    let own = member::get(config, "responseSchema").map(tools_read::json_schema);
+    let schema = member::get(config, "responseJsonSchema").map(Node::json).or(own);
+    if schema.is_some() {
+        return Some(Format::JsonSchema { name: None, description: None, schema, strict: None });
+    }
+    let mime = member::get(config, "responseMimeType").and_then(Node::str);
+    (mime.as_deref() == Some("application/json")).then_some(Format::JsonObject)
+}
+
+/// Answers in pictures or sound, and content that lies at Google, are had in this dialect alone.
+fn native(body: &Node<'_>, config: Option<&Node<'_>>) -> Vec<&'static str> {
+    let modalities = config.map_or(&[][..], |config| member::items(config, "responseModalities"));
+    let is_text = |modality: &Node<'_>| modality.str().is_some_and(|word| word.eq_ignore_ascii_case("text"));
+    let speaks = config.is_some_and(|config| member::get(config, "speechConfig").is_some());
+    let asked = [
+        ("cachedContent", member::get(body, "cachedContent").is_some()),
+        ("responseModalities", !modalities.iter().all(is_text)),
+        ("speechConfig", speaks),
+    ];
+    asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect()
+}

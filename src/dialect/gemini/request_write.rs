@@ -1,0 +1,155 @@
+//! A request body, written for an upstream (proxy-conversion.md 6.1).
+
+use bytes::Bytes;
+
+use super::contents_write;
+use crate::dialect::canonical::{Effort, Format, Request, Target, Tool, ToolChoice, Unfit};
+use crate::dialect::effort::{GeminiThinking, gemini_thinking};
+use crate::dialect::literal::Text;
+use crate::dialect::writer::Writer;
+
+/// Google takes no more stop sequences.
+const MAX_STOPS: usize = 5;
+
+/// Writes a request body. The model and whether to stream stand in the path of the request.
+pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
+    check(request, target)?;
+    let model = target.model.to_ascii_lowercase();
+    let thinking = thinks(&model).then(|| gemini_thinking(&request.reasoning, &model)).flatten();
+    let is_third = model.contains("gemini-3");
+    let is_off = request.reasoning.wanted_effort() == Some(Effort::None);
+    let signs = is_third || (thinking.is_some() && !is_off);
+    let mut json = Writer::with_capacity(4096);
+    json.object(|o| {
+        if !request.system.is_empty() {
+            o.object_at("systemInstruction", |o| {
+                o.array("parts", |a| {
+                    request.system.iter().for_each(|text| a.object(|o| o.field("text", text)))
+                });
+            });
+        }
+        o.array("contents", |a| contents_write::write(a, request, signs));
+        write_tools(o, request, is_third);
+        let mut config = Writer::new();
+        config.object(|o| {
+            write_config(o, request);
+            write_thinking(o, thinking, is_off);
+        });
+        if config.as_str() != "{}" {
+            o.field("generationConfig", crate::dialect::literal::Json::checked(config.as_str()));
+        }
+    });
+    Ok(json.into_bytes())
+}
+
+fn check(request: &Request<'_>, target: &Target<'_>) -> Result<(), Unfit> {
+    if let Some(field) = request.native.first() {
+        return Err(Unfit::unsupported(*field));
+    }
+    if request.logprobs {
+        return Err(Unfit::unsupported("logprobs"));
+    }
+    // A stream is converted as one answer.
+    if request.n.is_some() && target.stream {
+        return Err(Unfit::unsupported("n"));
+    }
+    let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
+    if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {
+        return Err(Unfit::unsupported("tools"));
+    }
+    contents_write::check(request)
+}
+
+/// Whether a model knows `thinkingConfig`. Names that tell nothing are aliases of current models.
+fn thinks(model: &str) -> bool {
+    !["gemma", "claude", "gpt", "gemini-1", "gemini-2.0", "learnlm"].iter().any(|older| model.contains(older))
+}
+
+fn write_thinking(o: &mut Writer, thinking: Option<GeminiThinking>, is_off: bool) {
+    let Some(thinking) = thinking else { return };
+    o.object_at("thinkingConfig", |o| {
+        if !is_off {
+            o.field("includeThoughts", true);
+        }
+        match thinking {
+            GeminiThinking::Level(level) => o.field("thinkingLevel", level),
+            GeminiThinking::Budget(budget) => o.field("thinkingBudget", budget),
+        }
+    });
+}
+
+fn write_config(o: &mut Writer, request: &Request<'_>) {
+    o.field_if("maxOutputTokens", request.max_output);
+    o.field_if("temperature", request.temperature.as_ref());
+    o.field_if("topP", request.top_p.as_ref());
+    o.field_if("topK", request.top_k.as_ref());
+    if !request.stop.is_empty() {
+        o.array("stopSequences", |a| request.stop.iter().take(MAX_STOPS).for_each(|text| a.item(text)));
+    }
+    o.field_if("seed", request.seed.as_ref());
+    o.field_if("presencePenalty", request.presence_penalty.as_ref());
+    o.field_if("frequencyPenalty", request.frequency_penalty.as_ref());
+    o.field_if("candidateCount", request.n);
+    match &request.format {
+        Some(Format::JsonObject) => o.field("responseMimeType", "application/json"),
+        Some(Format::JsonSchema { schema, .. }) => {
+            o.field("responseMimeType", "application/json");
+            o.field_if("responseJsonSchema", schema.as_ref());
+        }
+        Some(Format::Text) | None => {}
+    }
+}
+
+/// Before the third generation a model searches or calls functions, not both.
+fn write_tools(o: &mut Writer, request: &Request<'_>, is_third: bool) {
+    let searches = request.tools.iter().any(|tool| matches!(tool, Tool::WebSearch(_)));
+    let calls = request.tools.iter().any(|tool| matches!(tool, Tool::Function { .. }));
+    if !searches && !calls {
+        return;
+    }
+    o.array("tools", |a| {
+        if calls {
+            a.object(|o| {
+                o.array("functionDeclarations", |a| request.tools.iter().for_each(|it| write_tool(a, it)))
+            });
+        }
+        if searches && (is_third || !calls) {
+            a.object(|o| o.object_at("googleSearch", |_| {}));
+        }
+    });
+    if calls && let Some(choice) = &request.tool_choice {
+        write_choice(o, choice);
+    }
+}
+
+fn write_tool(list: &mut Writer, tool: &Tool<'_>) {
+    let Tool::Function { name, description, parameters, .. } = tool else { return };
+    list.object(|o| {
+        o.field("name", name);
+        o.field_if("description", description.as_ref());
+        o.field_if("parametersJsonSchema", parameters.as_ref());
+    });
+}
+
+fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>) {
+    let (mode, names): (_, Vec<&Text<'_>>) = match choice {
+        ToolChoice::Auto => ("AUTO", Vec::new()),
+        ToolChoice::None => ("NONE", Vec::new()),
+        ToolChoice::Required => ("ANY", Vec::new()),
+        ToolChoice::Named { name, .. } => ("ANY", vec![name]),
+        ToolChoice::Allowed { names, required } => {
+            // AUTO takes no names.
+            let mode = if *required { "ANY" } else { "VALIDATED" };
+            (mode, names.iter().map(|(name, _)| name).collect())
+        }
+        ToolChoice::Hosted(_) => return,
+    };
+    o.object_at("toolConfig", |o| {
+        o.object_at("functionCallingConfig", |o| {
+            o.field("mode", mode);
+            if !names.is_empty() {
+                o.array("allowedFunctionNames", |a| names.iter().for_each(|name| a.item(*name)));
+            }
+        });
+    });
+}

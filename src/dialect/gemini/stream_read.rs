@@ -1,0 +1,157 @@
+//! A streamed answer, read (proxy-conversion.md 8 and 9, gemini).
+//!
+//! Every chunk is an answer of its own with the new parts alone. Nothing marks the last one but its
+//! `finishReason`, and some models write that in every chunk: the end of the body is the end.
+
+use super::parts_read::{self, Read};
+use super::{member, reply_read, stop};
+use crate::dialect::canonical::{Event, Part, PartKind, Stop};
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error;
+
+/// Reads a streamed answer, event by event. Of several candidates the first that comes.
+#[derive(Debug, Default)]
+pub struct StreamReader {
+    started: bool,
+    over: bool,
+    id: Text<'static>,
+    candidate: Option<u64>,
+    next_key: u32,
+    /// The open part, and whether it is thinking.
+    open: Option<(u32, bool)>,
+    calls: usize,
+    stop: Option<Stop<'static>>,
+}
+
+impl StreamReader {
+    /// Reads one SSE event: its name, which may be empty, and its data.
+    pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
+        if self.over {
+            return;
+        }
+        let Ok(chunk) = Node::parse(data.trim()) else {
+            if name == b"error" {
+                self.fail(upstream_error::read(200, data.as_bytes()), each);
+            }
+            return;
+        };
+        let chunk = stop::opened(&chunk);
+        let failure = if name == b"error" { Some(stop::told(chunk)) } else { stop::failure(chunk) };
+        if let Some(error) = failure {
+            return self.fail(error, each);
+        }
+        if let Some(usage) = stop::read_usage(chunk) {
+            each(Event::Usage(usage));
+        }
+        self.start(chunk, each);
+        if chunk.items_at("candidates").is_empty() && stop::is_blocked(chunk) {
+            self.stop = Some(Stop::Filtered);
+        }
+        for candidate in chunk.items_at("candidates") {
+            let index = candidate.u64_at("index").unwrap_or(0);
+            if !self.over && *self.candidate.get_or_insert(index) == index {
+                self.read_candidate(candidate, each);
+            }
+        }
+    }
+
+    /// The upstream's body is over, which ends an answer that has said why it stops.
+    pub fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        if let Some(stop) = self.stop.take() {
+            self.close_part(each);
+            each(Event::Finish(stop));
+            each(Event::End);
+        }
+    }
+
+    fn start(&mut self, chunk: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        if std::mem::replace(&mut self.started, true) {
+            return;
+        }
+        let text = |key: &str| member::get(chunk, key).and_then(Node::text).unwrap_or_default();
+        self.id = text("responseId").into_owned();
+        each(Event::Start { id: self.id.borrowed(), model: text("modelVersion"), created: None });
+    }
+
+    fn fail(&mut self, error: upstream_error::UpstreamError, each: &mut dyn FnMut(Event<'_>)) {
+        self.over = true;
+        each(Event::Fail(error));
+    }
+
+    fn read_candidate(&mut self, candidate: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        for part in candidate.path(&["content", "parts"]).map_or(&[][..], Node::items) {
+            if let Some(Read::Part(part)) = parts_read::read(part) {
+                self.read_part(part, each);
+            }
+        }
+        let Some(reason) = member::get(candidate, "finishReason").and_then(Node::str) else { return };
+        match stop::read(&reason, self.calls > 0) {
+            Ok(stop) => self.stop = Some(stop),
+            Err(error) => self.fail(error, each),
+        }
+    }
+
+    fn read_part(&mut self, part: Part<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        match part {
+            Part::Text(text) => {
+                let key = self.open_part(false, each);
+                each(Event::Delta { key, text });
+            }
+            Part::Thinking(thinking) => {
+                let key = self.open_part(true, each);
+                if !thinking.text.is_empty() {
+                    each(Event::Delta { key, text: thinking.text });
+                }
+                if let Some(signature) = thinking.signature {
+                    each(Event::Signature { key, signature });
+                }
+            }
+            Part::Call(call) => {
+                self.close_part(each);
+                let key = self.take_key();
+                let own = reply_read::call_id(&self.id, self.calls);
+                self.calls += 1;
+                let id = if call.id.is_empty() { own } else { call.id };
+                each(Event::PartStart { key, part: PartKind::Call { id, name: call.name, kind: call.kind } });
+                if !call.input.is_empty() {
+                    each(Event::Delta { key, text: call.input });
+                }
+                if let Some(signature) = call.signature {
+                    each(Event::Signature { key, signature });
+                }
+                each(Event::PartStop { key });
+            }
+            _ => {}
+        }
+    }
+
+    /// The key of the open part of that kind, which is opened if need be.
+    fn open_part(&mut self, is_thought: bool, each: &mut dyn FnMut(Event<'_>)) -> u32 {
+        if let Some((key, open)) = self.open
+            && open == is_thought
+        {
+            return key;
+        }
+        self.close_part(each);
+        let key = self.take_key();
+        self.open = Some((key, is_thought));
+        each(Event::PartStart { key, part: if is_thought { PartKind::Thinking } else { PartKind::Text } });
+        key
+    }
+
+    fn close_part(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        if let Some((key, _)) = self.open.take() {
+            each(Event::PartStop { key });
+        }
+    }
+
+    fn take_key(&mut self) -> u32 {
+        let key = self.next_key;
+        self.next_key += 1;
+        key
+    }
+}

@@ -1,0 +1,181 @@
+//! A streamed answer, written for a client (proxy-conversion.md 8, gemini).
+//!
+//! Every event is an answer with the new parts alone. A call is one part: it is held until it is
+//! whole. The last event says why the model stopped and what it consumed.
+
+use super::contents_write::{put_call, put_thought};
+use super::reply_write::{id, own_proof};
+use super::stop;
+use crate::dialect::canonical::{Asked, Event, PartKind, Stop};
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::usage::Usage;
+use crate::dialect::writer::Writer;
+
+/// Writes a streamed answer.
+#[derive(Debug, Default)]
+pub struct StreamWriter {
+    id: Text<'static>,
+    model: Text<'static>,
+    usage: Option<Usage>,
+    stop: Option<Stop<'static>>,
+    open: Vec<Open>,
+    /// A whole call that the next event takes along.
+    ready: String,
+    over: bool,
+}
+
+/// A part that is open.
+#[derive(Debug)]
+struct Open {
+    key: u32,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Text,
+    Thinking,
+    Call { id: Text<'static>, name: Text<'static>, input: Text<'static>, proof: Option<Text<'static>> },
+}
+
+impl StreamWriter {
+    pub fn new(_: &Asked) -> Self {
+        Self::default()
+    }
+
+    /// Appends to `out` the SSE events that say it.
+    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+        if self.over {
+            return;
+        }
+        match event {
+            Event::Start { id, model, .. } => {
+                self.id = id.clone().into_owned();
+                self.model = model.clone().into_owned();
+            }
+            Event::PartStart { key, part } => {
+                let kind = match part {
+                    PartKind::Text | PartKind::Refusal => Kind::Text,
+                    PartKind::Thinking => Kind::Thinking,
+                    PartKind::Call { id, name, .. } => Kind::Call {
+                        id: id.clone().into_owned(),
+                        name: name.clone().into_owned(),
+                        input: Text::EMPTY,
+                        proof: None,
+                    },
+                };
+                self.open.push(Open { key: *key, kind });
+            }
+            Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, asked, out),
+            Event::Delta { .. } => {}
+            Event::Signature { key, signature } => {
+                let Some(own) = own_proof(signature) else { return };
+                match self.open.iter_mut().find(|part| part.key == *key).map(|part| &mut part.kind) {
+                    Some(Kind::Call { proof, .. }) => *proof = Some(own.clone().into_owned()),
+                    Some(Kind::Thinking) => {
+                        let part = object(|o| put_thought(o, &Text::EMPTY, Some(own)));
+                        self.say(&part, asked, out);
+                    }
+                    _ => {}
+                }
+            }
+            Event::PartStop { key } => self.stop_part(*key, asked, out),
+            Event::Usage(usage) => self.usage.get_or_insert_default().merge(*usage),
+            Event::Finish(stop) => self.stop = Some(stop.clone().into_owned()),
+            Event::Fail(error) => {
+                self.over = true;
+                push(out, &failure(error));
+            }
+            Event::End => self.end(asked, out),
+        }
+    }
+
+    fn more(&mut self, key: u32, text: &Text<'_>, asked: &Asked, out: &mut String) {
+        let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
+        let part = match &mut part.kind {
+            Kind::Text => object(|o| o.field("text", text)),
+            Kind::Thinking => object(|o| put_thought(o, text, None)),
+            Kind::Call { input, .. } => return input.push(text),
+        };
+        self.say(&part, asked, out);
+    }
+
+    fn stop_part(&mut self, key: u32, asked: &Asked, out: &mut String) {
+        let Some(at) = self.open.iter().position(|part| part.key == key) else { return };
+        if let Kind::Call { id, name, input, proof } = self.open.remove(at).kind {
+            self.flush(asked, out);
+            self.ready = object(|o| {
+                put_call(o, &id, &name, &input);
+                o.field_if("thoughtSignature", proof);
+            });
+        }
+    }
+
+    fn say(&mut self, part: &str, asked: &Asked, out: &mut String) {
+        self.flush(asked, out);
+        push(out, &self.answer(part, None, asked));
+    }
+
+    fn flush(&mut self, asked: &Asked, out: &mut String) {
+        let ready = std::mem::take(&mut self.ready);
+        if !ready.is_empty() {
+            push(out, &self.answer(&ready, None, asked));
+        }
+    }
+
+    fn end(&mut self, asked: &Asked, out: &mut String) {
+        while let Some(key) = self.open.first().map(|part| part.key) {
+            self.stop_part(key, asked, out);
+        }
+        self.over = true;
+        let stop = self.stop.take().unwrap_or_default();
+        let last = std::mem::take(&mut self.ready);
+        // Clients want a part in every answer; Google too writes an empty text.
+        let last = if last.is_empty() { object(|o| o.field("text", "")) } else { last };
+        push(out, &self.answer(&last, Some(&stop), asked));
+    }
+
+    fn answer(&self, part: &str, stop: Option<&Stop<'_>>, asked: &Asked) -> String {
+        object(|o| {
+            o.array("candidates", |a| {
+                a.object(|o| {
+                    o.object_at("content", |o| {
+                        o.field("role", "model");
+                        o.array("parts", |a| a.item(Json::checked(part)));
+                    });
+                    o.field_if("finishReason", stop.map(stop::word));
+                    o.field("index", 0u64);
+                });
+            });
+            if let Some(usage) = self.usage.filter(|_| stop.is_some()) {
+                stop::write_usage(o, &usage);
+            }
+            o.field("modelVersion", &self.model);
+            o.field("responseId", id(&self.id, asked));
+        })
+    }
+}
+
+fn object(inside: impl FnOnce(&mut Writer)) -> String {
+    let mut json = Writer::with_capacity(160);
+    json.object(inside);
+    json.into_string()
+}
+
+fn push(out: &mut String, json: &str) {
+    ["data: ", json, "\n\n"].iter().for_each(|piece| out.push_str(piece));
+}
+
+/// An error in Google's form: a number and a name in capitals.
+fn failure(error: &UpstreamError) -> String {
+    let code = error.code.as_deref().and_then(|code| code.parse::<u64>().ok());
+    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    object(|o| {
+        o.object_at("error", |o| {
+            o.field("code", code.unwrap_or(500));
+            o.field("message", &error.message);
+            o.field("status", error.kind.as_deref().filter(is_name).unwrap_or("INTERNAL"));
+        });
+    })
+}

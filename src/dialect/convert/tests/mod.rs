@@ -1,5 +1,7 @@
 //! Pairs of dialects: the worked example and the acceptance cases of proxy-conversion.md 11 and 12.
 
+mod chat_to_others;
+mod gemini_to_others;
 mod messages_to_others;
 mod responses_to_others;
 

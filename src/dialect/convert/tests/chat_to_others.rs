@@ -1,0 +1,315 @@
+//! Chat clients at upstreams of other dialects, and chat upstreams for other clients
+//! (proxy-conversion.md 11, 12).
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Way, request, schema, without_breakpoints};
+use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
+use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
+use crate::dialect::convert::StreamConverter;
+use crate::dialect::upstream_error::UpstreamError;
+
+const T1: &str = "sy1:anthropic:W3sidCI6Ik5lZWQgYWRkLlxuIiwicyI6IlNJRzEifV0";
+
+/// The request of 11.1.
+fn example() -> Value {
+    json!({"model":"m","max_completion_tokens":4000,"reasoning_effort":"high","user":"u1","tool_choice":"auto",
+        "parallel_tool_calls":false,
+        "tools":[{"type":"function","function":{"name":"add","description":"Add","parameters":schema()}}],
+        "messages":[{"role":"system","content":"Be brief."},
+        {"role":"user","content":[{"type":"text","text":"Sum these."},
+            {"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0K","detail":"low"}}]},
+        {"role":"assistant","content":"Adding.","reasoning_content":"Need add.\n","reasoning_signature":T1,
+            "tool_calls":[{"id":"call_1","type":"function","function":{"name":"add","arguments":"{\"a\":2,\"b\":3}"}}]},
+        {"role":"tool","tool_call_id":"call_1","content":"5"}]})
+}
+
+fn chunk(delta: Value, reason: Value) -> String {
+    let choice = json!({"index":0,"delta":delta,"finish_reason":reason});
+    format!("data: {}\n\n", json!({"id":"c1","created":7,"model":"m","choices":[choice]}))
+}
+
+/// Chunks with these deltas, and the end.
+fn stream(deltas: &[Value], reason: &str) -> String {
+    let mut stream: String = deltas.iter().map(|delta| chunk(delta.clone(), Value::Null)).collect();
+    stream += &chunk(json!({}), json!(reason));
+    stream + "data: [DONE]\n\n"
+}
+
+/// What a client of a dialect has at the end of a chat stream, as a chat message.
+fn seen(to: Dialect, stream: &str) -> Value {
+    let text = Way::new(Chat, to).stream_text(stream);
+    Way::new(to, Chat).gathered(&text)["choices"][0]["message"].take()
+}
+
+// === requests ===
+
+#[test]
+fn the_request_of_the_example_becomes_responses() {
+    let wanted = json!({"model":"m","max_output_tokens":4000,"reasoning":{"effort":"high","summary":"auto"},
+        "include":["reasoning.encrypted_content"],"store":false,"user":"u1","tool_choice":"auto","parallel_tool_calls":false,
+        "instructions":"Be brief.",
+        "tools":[{"type":"function","name":"add","description":"Add","parameters":schema(),"strict":false}],
+        "input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Sum these."},
+            {"type":"input_image","image_url":"data:image/png;base64,iVBORw0K","detail":"low"}]},
+        {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Adding."}]},
+        {"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"a\":2,\"b\":3}"},
+        {"type":"function_call_output","call_id":"call_1","output":"5"}]});
+    assert_eq!(request(Chat, Responses, Vendor::OpenAi, &example()), Ok(wanted));
+}
+
+#[test]
+fn the_request_of_the_example_becomes_messages() {
+    let mut body = request(Chat, Messages, Vendor::Anthropic, &example()).unwrap();
+    without_breakpoints(&mut body);
+    let wanted = json!({"model":"m","max_tokens":4000,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},
+        "metadata":{"user_id":"u1"},"tool_choice":{"type":"auto","disable_parallel_tool_use":true},
+        "system":[{"type":"text","text":"Be brief."}],
+        "tools":[{"name":"add","description":"Add","input_schema":schema()}],
+        "messages":[{"role":"user","content":[{"type":"text","text":"Sum these."},
+            {"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0K"}}]},
+        {"role":"assistant","content":[{"type":"thinking","thinking":"Need add.\n","signature":"SIG1"},
+            {"type":"text","text":"Adding."},{"type":"tool_use","id":"call_1","name":"add","input":{"a":2,"b":3}}]},
+        {"role":"user","content":[{"type":"tool_result","tool_use_id":"call_1","content":"5"}]}]});
+    assert_eq!(body, wanted);
+}
+
+#[test]
+fn the_request_of_the_example_becomes_gemini() {
+    assert_eq!(request(Chat, Gemini, Vendor::Gemini, &example()), Ok(super::gemini_to_others::example()));
+}
+
+#[test]
+fn what_only_some_can_do_is_refused_by_name_where_it_must() {
+    let with = |members: Value| {
+        let mut body = json!({"model":"m","messages":[{"role":"user","content":"x"}]});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        body
+    };
+    for (members, field) in [
+        (json!({"n":2}), "n"),
+        (json!({"modalities":["text","audio"],"audio":{"voice":"alloy"}}), "modalities"),
+        (
+            json!({"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"url":"x"}}]}]}),
+            "video_url",
+        ),
+    ] {
+        let body = with(members);
+        assert_eq!(
+            request(Chat, Messages, Vendor::Anthropic, &body),
+            Err(Unfit::unsupported(field)),
+            "{body}"
+        );
+    }
+    let several = with(json!({"n":2}));
+    let body = request(Chat, Gemini, Vendor::Gemini, &several).unwrap();
+    assert_eq!(body["generationConfig"]["candidateCount"], 2);
+    let target = Target { model: "m", stream: true, vendor: Vendor::Gemini };
+    let streamed = super::super::request(Chat, Gemini, &several.to_string(), &target);
+    assert_eq!(streamed.unwrap_err(), Unfit::unsupported("n"));
+    // Advice is dropped in silence.
+    let advice = with(
+        json!({"seed":1,"logit_bias":{"1":1},"prediction":{},"store":true,"verbosity":"low","service_tier":"flex"}),
+    );
+    assert!(request(Chat, Messages, Vendor::Anthropic, &advice).is_ok());
+}
+
+#[test]
+fn a_turn_of_results_is_valid_everywhere() {
+    let call = |id: &str| json!({"id":id,"type":"function","function":{"name":"f","arguments":""}});
+    let body = json!({"model":"m","messages":[{"role":"user","content":"x"},
+        {"role":"assistant","content":null,"tool_calls":[call("a"),call("b")]},
+        {"role":"tool","tool_call_id":"a","content":""},
+        {"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"1"},{"type":"text","text":"2"}]},
+        {"role":"user","content":"and?"}]});
+    let mut messages = request(Chat, Messages, Vendor::Anthropic, &body).unwrap();
+    without_breakpoints(&mut messages);
+    let last = &messages["messages"][2]["content"];
+    assert_eq!(last[0], json!({"type":"tool_result","tool_use_id":"a","content":""}));
+    assert_eq!((&last[1]["tool_use_id"], &last[2]["text"]), (&json!("b"), &json!("and?")));
+    assert_eq!(messages["messages"][1]["content"][0]["input"], json!({}));
+
+    let input = request(Chat, Responses, Vendor::OpenAi, &body).unwrap()["input"].take();
+    assert_eq!(input[1]["arguments"], "{}");
+    assert_eq!(input[3], json!({"type":"function_call_output","call_id":"a","output":""}));
+
+    let contents = request(Chat, Gemini, Vendor::Gemini, &body).unwrap()["contents"].take();
+    let parts = &contents[2]["parts"];
+    assert_eq!(parts[0]["functionResponse"], json!({"id":"a","name":"f","response":{"result":""}}));
+    assert_eq!(parts[1]["functionResponse"]["response"], json!({"result":"1\n2"}));
+    assert_eq!(parts[2], json!({"text":"and?"}));
+}
+
+// === streams ===
+
+#[test]
+fn text_is_never_touched() {
+    let line = "this very line comes two times";
+    let pieces = ["hel", "lo f(", "(x))", line, line, "\u{1} \n", "é😀"];
+    let deltas: Vec<_> = pieces.iter().map(|piece| json!({"content":piece})).collect();
+    for to in [Chat, Responses, Messages, Gemini] {
+        assert_eq!(seen(to, &stream(&deltas, "stop"))["content"], pieces.concat(), "{to:?}");
+    }
+}
+
+#[test]
+fn calls_are_told_apart_everywhere() {
+    let piece = |piece: Value| json!({"tool_calls":[piece]});
+    let alone: Vec<_> = ["", "{", "\"a\"", ":1", "}"]
+        .iter()
+        .enumerate()
+        .map(|(number, text)| match number {
+            0 => piece(json!({"function":{"name":"f","arguments":text}})),
+            _ => piece(json!({"function":{"arguments":text}})),
+        })
+        .collect();
+    let mut after_text = vec![json!({"content":"x"})];
+    after_text.extend(alone);
+    let both = [
+        piece(json!({"index":0,"id":"a","function":{"name":"f","arguments":"{\"a\":"}})),
+        piece(json!({"index":0,"function":{"arguments":"1}"}})),
+        piece(json!({"index":0,"id":"b","function":{"name":"f","arguments":"{\"a\":2}"}})),
+    ];
+    for to in [Chat, Responses, Messages, Gemini] {
+        let arguments = |message: &Value| -> Vec<Value> {
+            let calls = message["tool_calls"].as_array().unwrap().iter();
+            calls.map(|call| call["function"]["arguments"].clone()).collect()
+        };
+        let message = seen(to, &stream(&after_text, "stop"));
+        assert_eq!(
+            (&message["content"], arguments(&message)),
+            (&json!("x"), vec![json!("{\"a\":1}")]),
+            "{to:?}"
+        );
+        let message = seen(to, &stream(&both, "tool_calls"));
+        assert_eq!(arguments(&message), ["{\"a\":1}", "{\"a\":2}"], "{to:?}");
+    }
+}
+
+#[test]
+fn where_the_network_cuts_makes_no_difference() {
+    let text = "<think>é😀\n</think>ok é";
+    let bytes = stream(&[json!({"content":text})], "stop");
+    let at_once = |size: usize| {
+        let mut converter = StreamConverter::new(Chat, Messages, Arc::new(Asked::default()));
+        let mut out = String::new();
+        bytes.as_bytes().chunks(size).for_each(|chunk| converter.feed(chunk, &mut out));
+        assert!(converter.close(&mut out));
+        out
+    };
+    let whole = at_once(usize::MAX);
+    (1..9).for_each(|size| assert_eq!(at_once(size), whole));
+    for (cut, _) in text.char_indices() {
+        let (one, rest) = text.split_at(cut);
+        let deltas = [json!({"content":one}), json!({"content":rest})];
+        for to in [Chat, Messages, Responses, Gemini] {
+            let message = seen(to, &stream(&deltas, "stop"));
+            assert_eq!(
+                (&message["reasoning_content"], &message["content"]),
+                (&json!("é😀\n"), &json!("ok é")),
+                "{one}|{rest}"
+            );
+        }
+    }
+}
+
+#[test]
+fn usage_that_comes_last_reaches_every_client() {
+    let usage = json!({"prompt_tokens":120,"completion_tokens":25,"prompt_tokens_details":{"cached_tokens":40},
+        "completion_tokens_details":{"reasoning_tokens":9}});
+    let mut text = chunk(json!({"content":"x"}), Value::Null) + &chunk(json!({}), json!("stop"));
+    text += &format!("data: {}\n\ndata: [DONE]\n\n", json!({"choices":[],"usage":usage}));
+    let events = Way::new(Chat, Messages).stream(&text);
+    let delta = events.iter().find(|event| event["type"] == "message_delta").unwrap();
+    let counts = &delta["usage"];
+    assert_eq!(
+        (&counts["input_tokens"], &counts["cache_read_input_tokens"], &counts["output_tokens"]),
+        (&json!(80), &json!(40), &json!(25))
+    );
+    let last = Way::new(Chat, Responses).stream(&text).pop().unwrap();
+    assert_eq!(last["response"]["usage"]["input_tokens_details"]["cached_tokens"], 40);
+    let last = Way::new(Chat, Gemini).stream(&text).pop().unwrap();
+    assert_eq!(last["usageMetadata"]["candidatesTokenCount"], 16);
+}
+
+#[test]
+fn a_chat_client_gets_one_end_and_the_usage_it_asked_for() {
+    let answer = json!({"id":"msg_1","type":"message","role":"assistant","model":"m","stop_reason":"end_turn",
+        "content":[{"type":"text","text":"x"}],"usage":{"input_tokens":3,"output_tokens":2}});
+    let there = Way::new(Messages, Messages).told(&answer);
+    for usage_chunk in [true, false] {
+        let asked = Arc::new(Asked { usage_chunk, ..Asked::default() });
+        let mut converter = StreamConverter::new(Messages, Chat, asked);
+        let mut out = String::new();
+        converter.feed(there.as_bytes(), &mut out);
+        assert!(converter.close(&mut out));
+        assert_eq!(out.matches("\"finish_reason\":\"stop\"").count(), 1);
+        assert_eq!(out.matches("\"prompt_tokens\":3").count(), usize::from(usage_chunk));
+        assert!(out.ends_with("data: [DONE]\n\n") && out.matches("[DONE]").count() == 1);
+    }
+}
+
+#[test]
+fn endings_keep_their_meaning() {
+    let half = json!({"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a"}}]});
+    for (reason, messages, status, gemini) in [
+        ("length", "max_tokens", "incomplete", "MAX_TOKENS"),
+        ("content_filter", "refusal", "incomplete", "SAFETY"),
+        ("tool_calls", "tool_use", "completed", "STOP"),
+        ("stop", "tool_use", "completed", "STOP"),
+    ] {
+        let text = stream(std::slice::from_ref(&half), reason);
+        let events = Way::new(Chat, Messages).stream(&text);
+        let delta = events.iter().find(|event| event["type"] == "message_delta").unwrap();
+        assert_eq!(delta["delta"]["stop_reason"], messages, "{reason}");
+        let last = Way::new(Chat, Responses).stream(&text).pop().unwrap();
+        assert_eq!(last["response"]["status"], status, "{reason}");
+        let last = Way::new(Chat, Gemini).stream(&text).pop().unwrap();
+        assert_eq!(last["candidates"][0]["finishReason"], gemini, "{reason}");
+    }
+}
+
+#[test]
+fn a_stream_that_fails_never_ends_well() {
+    let text = chunk(json!({"content":"x"}), Value::Null);
+    let error = format!("data: {}\n\n", json!({"error":{"message":"boom"}}));
+    for to in [Chat, Messages, Responses, Gemini] {
+        let way = Way::new(Chat, to);
+        assert_eq!(way.failure(&(text.clone() + &error)).as_deref(), Some("boom"), "{to:?}");
+        assert!(!way.is_complete(&text), "{to:?}");
+        assert_eq!(way.failure("data: [DONE]\n\n").as_deref(), Some("Upstream's stream has no content"));
+
+        let mut converter = StreamConverter::new(Chat, to, Arc::new(Asked::default()));
+        let mut out = String::new();
+        converter.feed(text.as_bytes(), &mut out);
+        let told = out.len();
+        converter.fail(&UpstreamError::new("boom"), &mut out);
+        assert!(out[told..].contains("boom"), "{to:?}");
+        for end in ["[DONE]", "message_stop", "response.completed", "finishReason", "finish_reason\":\"stop"]
+        {
+            assert!(!out.contains(end), "{to:?} {end}");
+        }
+    }
+}
+
+// === names ===
+
+#[test]
+fn a_long_name_comes_back_whole() {
+    let name = format!("mcp__{}__search", "x".repeat(80));
+    let body = json!({"model":"m","messages":[{"role":"user","content":"x"}],
+        "tools":[{"type":"function","function":{"name":name}}],
+        "tool_choice":{"type":"function","function":{"name":name}}});
+    for (to, vendor) in [(Responses, Vendor::OpenAi), (Gemini, Vendor::Gemini)] {
+        let way = Way::asking(Chat, to, vendor, &body);
+        assert!(!way.body.to_string().contains(&name), "{to:?}");
+        let delta =
+            json!({"tool_calls":[{"index":0,"id":"c","function":{"name":"mcp__search","arguments":"{}"}}]});
+        let there = Way::new(Chat, to).stream_text(&stream(&[delta], "tool_calls"));
+        let chunks = way.back().stream(&there);
+        let named = chunks.iter().any(|chunk| chunk.to_string().contains(&name));
+        assert!(named, "{to:?} {chunks:?}");
+    }
+}

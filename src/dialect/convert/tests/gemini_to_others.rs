@@ -1,0 +1,171 @@
+//! Gemini clients at upstreams of other dialects, and gemini upstreams for other clients
+//! (proxy-conversion.md 6, 11, 12).
+
+use serde_json::{Value, json};
+
+use super::{Way, request, schema, without_breakpoints};
+use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
+use crate::dialect::canonical::{Unfit, Vendor};
+
+/// The request of 11.1.
+pub(super) fn example() -> Value {
+    json!({"systemInstruction":{"parts":[{"text":"Be brief."}]},
+        "generationConfig":{"maxOutputTokens":4000,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":32768}},
+        "tools":[{"functionDeclarations":[{"name":"add","description":"Add","parametersJsonSchema":schema()}]}],
+        "toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},
+        "contents":[
+            {"role":"user","parts":[{"text":"Sum these."},{"inlineData":{"mimeType":"image/png","data":"iVBORw0K"}}]},
+            {"role":"model","parts":[{"text":"Adding."},{"functionCall":{"id":"call_1","name":"add","args":{"a":2,"b":3}},
+                "thoughtSignature":"skip_thought_signature_validator"}]},
+            {"role":"user","parts":[{"functionResponse":{"id":"call_1","name":"add","response":{"result":"5"}}}]}]})
+}
+
+/// The reply of 11.2.
+fn reply() -> Value {
+    json!({"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"Now 5+1.","thought":true},
+            {"text":"5, next:"},{"functionCall":{"id":"call_2","name":"add","args":{"a":5,"b":1}}}]},"finishReason":"STOP"}],
+        "usageMetadata":{"promptTokenCount":120,"cachedContentTokenCount":40,"candidatesTokenCount":16,
+            "thoughtsTokenCount":9,"totalTokenCount":145},
+        "modelVersion":"m","responseId":"msg_01"})
+}
+
+#[test]
+fn the_request_of_the_example_becomes_chat() {
+    let wanted = json!({"model":"m","max_tokens":4000,"reasoning_effort":"high","tool_choice":"auto",
+        "tools":[{"type":"function","function":{"name":"add","description":"Add","parameters":schema()}}],
+        "messages":[{"role":"system","content":"Be brief."},
+        {"role":"user","content":[{"type":"text","text":"Sum these."},
+            {"type":"image_url","image_url":{"url":"data:image/png;base64,iVBORw0K"}}]},
+        {"role":"assistant","content":"Adding.",
+            "tool_calls":[{"id":"call_1","type":"function","function":{"name":"add","arguments":"{\"a\":2,\"b\":3}"}}]},
+        {"role":"tool","tool_call_id":"call_1","content":"5"}]});
+    assert_eq!(request(Gemini, Chat, Vendor::Other, &example()), Ok(wanted));
+}
+
+#[test]
+fn the_request_of_the_example_becomes_the_others() {
+    let mut body = request(Gemini, Messages, Vendor::Anthropic, &example()).unwrap();
+    without_breakpoints(&mut body);
+    assert_eq!(body["thinking"], json!({"type":"adaptive"}));
+    assert_eq!(body["output_config"], json!({"effort":"high"}));
+    assert_eq!(
+        body["messages"][1]["content"][1],
+        json!({"type":"tool_use","id":"call_1","name":"add","input":{"a":2,"b":3}})
+    );
+    assert_eq!(body["messages"][2]["content"][0]["tool_use_id"], "call_1");
+    let body = request(Gemini, Responses, Vendor::OpenAi, &example()).unwrap();
+    assert_eq!(body["reasoning"]["effort"], "high");
+    assert_eq!(
+        body["input"][2],
+        json!({"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"a\":2,\"b\":3}"})
+    );
+    assert_eq!(body["input"][3], json!({"type":"function_call_output","call_id":"call_1","output":"5"}));
+    for (to, vendor) in [(Chat, Vendor::OpenAi), (Messages, Vendor::Anthropic), (Responses, Vendor::OpenAi)] {
+        let body = request(Gemini, to, vendor, &example()).unwrap();
+        assert!(!body.to_string().contains("skip_thought"), "{to:?}");
+    }
+}
+
+#[test]
+fn what_only_google_has_goes_nowhere_else() {
+    for (members, field) in [
+        (json!({"cachedContent":"cachedContents/1"}), "cachedContent"),
+        (json!({"generationConfig":{"responseModalities":["IMAGE"]}}), "responseModalities"),
+    ] {
+        let mut body = example();
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        for (to, vendor) in
+            [(Chat, Vendor::OpenAi), (Messages, Vendor::Anthropic), (Responses, Vendor::OpenAi)]
+        {
+            assert_eq!(request(Gemini, to, vendor, &body), Err(Unfit::unsupported(field)), "{to:?}");
+        }
+    }
+    let mut safe = example();
+    safe["safetySettings"] = json!([{"category":"HARM_CATEGORY_HARASSMENT","threshold":"BLOCK_NONE"}]);
+    assert!(request(Gemini, Chat, Vendor::OpenAi, &safe).is_ok());
+}
+
+#[test]
+fn the_reply_of_the_example_becomes_the_others() {
+    let out = Way::new(Gemini, Chat).reply(&reply());
+    let message = &out["choices"][0]["message"];
+    assert_eq!(
+        (&message["reasoning_content"], &message["content"]),
+        (&json!("Now 5+1."), &json!("5, next:"))
+    );
+    assert_eq!(message["tool_calls"][0]["function"]["arguments"], "{\"a\":5,\"b\":1}");
+    assert_eq!(out["choices"][0]["finish_reason"], "tool_calls");
+    let counts = json!({"prompt_tokens":120,"completion_tokens":25,"total_tokens":145,
+        "prompt_tokens_details":{"cached_tokens":40},"completion_tokens_details":{"reasoning_tokens":9}});
+    assert_eq!(out["usage"], counts);
+
+    let out = Way::new(Gemini, Messages).reply(&reply());
+    assert_eq!(out["stop_reason"], "tool_use");
+    assert_eq!((&out["usage"]["input_tokens"], &out["usage"]["output_tokens"]), (&json!(80), &json!(25)));
+    let out = Way::new(Gemini, Responses).reply(&reply());
+    assert_eq!((&out["status"], &out["output"][2]["call_id"]), (&json!("completed"), &json!("call_2")));
+}
+
+#[test]
+fn the_reply_of_the_example_comes_back_from_chat_whole() {
+    let chat = Way::new(Gemini, Chat).reply(&reply());
+    assert_eq!(Way::new(Chat, Gemini).reply(&chat), reply());
+    let told = Way::new(Gemini, Chat).told(&reply());
+    let events = Way::new(Chat, Gemini).stream(&told);
+    let parts: Vec<_> =
+        events.iter().map(|event| event["candidates"][0]["content"]["parts"][0].clone()).collect();
+    assert_eq!(json!(parts), reply()["candidates"][0]["content"]["parts"]);
+    assert_eq!(events.last().unwrap()["candidates"][0]["finishReason"], "STOP");
+}
+
+#[test]
+fn calls_of_the_same_function_stay_apart_over_turns() {
+    let answer = |id: &str, proof: &str| {
+        let call = json!({"functionCall":{"name":"add","args":{}},"thoughtSignature":proof});
+        json!({"candidates":[{"content":{"parts":[call]},"finishReason":"STOP"}],"responseId":id,"modelVersion":"gemini-3-pro"})
+    };
+    let mut messages = vec![json!({"role":"user","content":"x"})];
+    for (id, proof) in [("r1", "Cq=="), ("r2", "Dq==")] {
+        let message = Way::new(Gemini, Chat).reply(&answer(id, proof))["choices"][0]["message"].take();
+        let call_id = message["tool_calls"][0]["id"].clone();
+        messages.extend([message, json!({"role":"tool","tool_call_id":call_id,"content":id})]);
+    }
+    let body = json!({"model":"m","messages":messages});
+    let contents = request(Chat, Gemini, Vendor::Gemini, &body).unwrap()["contents"].take();
+    let mut ids = Vec::new();
+    for (turn, (id, proof)) in [(1, ("r1", "Cq==")), (3, ("r2", "Dq=="))] {
+        let call = &contents[turn]["parts"][0];
+        let result = &contents[turn + 1]["parts"][0]["functionResponse"];
+        assert_eq!((&call["functionCall"]["id"], &call["thoughtSignature"]), (&result["id"], &json!(proof)));
+        assert_eq!((&result["name"], &result["response"]), (&json!("add"), &json!({"result":id})));
+        ids.push(result["id"].clone());
+    }
+    assert_ne!(ids[0], ids[1]);
+}
+
+#[test]
+fn endings_keep_their_meaning() {
+    for (reason, chat, messages, status) in [
+        ("STOP", "stop", "end_turn", "completed"),
+        ("MAX_TOKENS", "length", "max_tokens", "incomplete"),
+        ("SAFETY", "content_filter", "refusal", "incomplete"),
+        ("PROHIBITED_CONTENT", "content_filter", "refusal", "incomplete"),
+    ] {
+        let answer = json!({"candidates":[{"content":{"parts":[{"text":"x"}]},"finishReason":reason}]});
+        assert_eq!(Way::new(Gemini, Chat).reply(&answer)["choices"][0]["finish_reason"], chat);
+        assert_eq!(Way::new(Gemini, Messages).reply(&answer)["stop_reason"], messages);
+        assert_eq!(Way::new(Gemini, Responses).reply(&answer)["status"], status);
+    }
+}
+
+#[test]
+fn a_stream_that_fails_never_ends_well() {
+    let text = format!("data: {}\n\n", json!({"candidates":[{"content":{"parts":[{"text":"x"}]}}]}));
+    let error =
+        format!("data: {}\n\n", json!({"error":{"code":503,"message":"boom","status":"UNAVAILABLE"}}));
+    for to in [Chat, Messages, Responses, Gemini] {
+        let way = Way::new(Gemini, to);
+        assert_eq!(way.failure(&(text.clone() + &error)).as_deref(), Some("boom"), "{to:?}");
+        assert!(!way.is_complete(&text), "{to:?}");
+    }
+}

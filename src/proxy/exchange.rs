@@ -204,8 +204,15 @@ impl Sending<'_> {
         let mut queue = formats.clone();
         let mut refusal: Option<Box<Failure>> = None;
         let mut cause: Option<Box<Failure>> = None;
+        // A request in other words, which is sent once.
+        let mut again: Option<Box<Outgoing>> = None;
+        let mut is_last_word = false;
         while let Some(format) = queue.pop_front() {
-            let outgoing = match outgoing::prepare(self.call, site.platform, format, self.model) {
+            let prepared = match again.take() {
+                Some(outgoing) => Ok(*outgoing),
+                None => outgoing::prepare(self.call, site.platform, format, self.model),
+            };
+            let outgoing = match prepared {
                 Ok(outgoing) => outgoing,
                 Err(unfit @ Unfit::Unsupported { .. }) => {
                     formats.retain(|own| *own != format);
@@ -216,6 +223,8 @@ impl Sending<'_> {
             };
             let path = self.call.operation.upstream_path(site.platform, format);
             attempt.via(path);
+            let written = outgoing.written().filter(|_| format == Dialect::Messages && !is_last_word);
+            let stream = outgoing.stream;
             let (request, asked) = self.request(endpoint, (path, format), values, outgoing);
             let patience = self.patience();
             self.call.trace.sends(&endpoint.base, path, &request);
@@ -229,6 +238,13 @@ impl Sending<'_> {
                 }
                 Err(failure) => failure.without(Some(credential.secret())),
             };
+            if let Some(pieces) = written.and_then(|body| outgoing::rephrased(&body, &failure)) {
+                self.call.trace.misses(&failure, true);
+                is_last_word = true;
+                again = Some(Box::new(Outgoing { pieces, stream, betas: None, asked }));
+                queue.push_front(format);
+                continue;
+            }
             let failure = if format == client { failure } else { failure.in_other_words() };
             let downgrade = if formats.len() > 1 { formats::downgrade(&failure) } else { None };
             self.call.trace.misses(&failure, downgrade.is_some());

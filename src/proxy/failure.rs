@@ -17,9 +17,9 @@ use bytes::Bytes;
 use hyper::header::{HeaderValue, RETRY_AFTER};
 use memchr::memmem;
 
-use crate::dialect::Dialect;
 use crate::dialect::canonical::Unfit;
 use crate::dialect::errors::{self, UpstreamError};
+use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::routing::{Secret, failure};
 use crate::time::Millis;
@@ -163,6 +163,11 @@ impl Failure {
     fn of(kind: Kind, status: u16, text: String) -> Self {
         let error = UpstreamError { message: text.clone(), ..UpstreamError::default() };
         Self { kind, status, error, text, retry_after: None, recovers_at: None, body: None }
+    }
+
+    /// Whether the upstream refused the way in which the request asks for thinking.
+    pub(super) fn refuses_thinking_form(&self) -> bool {
+        self.kind == Kind::Status && messages::refuses_thinking_form(self.status, &self.error)
     }
 
     /// Whether the channel is to blame, so that it cools down (routing.md 9.1).

@@ -12,6 +12,7 @@ use crate::dialect::{Dialect, convert, json, messages, responses};
 use crate::routing::Platform;
 
 use super::call::{Call, Operation};
+use super::failure::Failure;
 
 /// What gemini's OpenAI surface refuses to read.
 const FOREIGN_TO_GEMINI: [&str; 6] =
@@ -42,6 +43,23 @@ pub(super) struct Outgoing {
     pub(super) betas: Option<Vec<String>>,
     /// Set when the body was converted: what the answer's writer must know.
     pub(super) asked: Option<Asked>,
+}
+
+impl Outgoing {
+    /// The body, when it is of our own writing.
+    pub(super) fn written(&self) -> Option<Bytes> {
+        self.asked.is_some().then(|| self.pieces[0].clone())
+    }
+}
+
+/// A body of our own writing that asks for thinking in the other form, when the upstream's model does
+/// not take the one its name promised (proxy-conversion.md 2.3).
+pub(super) fn rephrased(body: &Bytes, failure: &Failure) -> Option<[Bytes; 3]> {
+    if !failure.refuses_thinking_form() {
+        return None;
+    }
+    let body = Node::parse(std::str::from_utf8(body).ok()?).ok()?;
+    Some([messages::in_other_thinking_form(&body)?, Bytes::new(), Bytes::new()])
 }
 
 /// Writes the body of a call for a platform in a dialect.

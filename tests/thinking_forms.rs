@@ -1,0 +1,55 @@
+//! A model's name may promise what the model does not take: adaptive thinking, or a budget.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Gateway, Reply, Upstream};
+
+const MESSAGES: &str = "/v1/messages";
+const CHAT: &str = "/v1/chat/completions";
+
+fn refusal(message: &str) -> Reply {
+    Reply::json(400, &json!({"type":"error","error":{"type":"invalid_request_error","message":message}}))
+}
+
+/// What a chat client of `model` gets that asks to think, and the thinking that the upstream was asked for.
+fn ask(model: &str, refusals: &[&str]) -> (u16, Vec<Value>, Vec<Value>) {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[model]));
+    gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+    gateway.wait_for_channels(model, 1);
+    for message in refusals.iter().rev() {
+        upstream.answer_once(MESSAGES, refusal(message));
+    }
+    let body = json!({"model": model, "max_completion_tokens": 4000, "reasoning_effort": "medium",
+        "messages": [{"role": "user", "content": "Hi"}]});
+    let status = gateway.client().post(CHAT, &body).status;
+    let asked = upstream.asked_for(MESSAGES).iter().map(|asked| asked.json()["thinking"].clone()).collect();
+    let logged = gateway.wait_for_logs(1).iter().map(|row| row["status"].clone()).collect();
+    (status, asked, logged)
+}
+
+const NO_ADAPTIVE: &str = "adaptive thinking is not supported on this model";
+const NO_BUDGET: &str = "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\" and \"output_config.effort\" to control thinking behavior.";
+
+#[test]
+fn a_refused_form_of_thinking_is_sent_once_more_in_the_other() {
+    let adaptive = json!({"type":"adaptive"});
+    let budget = json!({"type":"enabled","budget_tokens":3200});
+    for (model, refusal, forms) in [
+        ("claude-latest", NO_ADAPTIVE, [&adaptive, &budget]),
+        ("claude-sonnet-4-5", NO_BUDGET, [&budget, &adaptive]),
+    ] {
+        let (status, asked, logged) = ask(model, &[refusal]);
+        assert_eq!(status, 200, "{model}");
+        assert_eq!(asked.iter().collect::<Vec<_>>(), forms, "{model}");
+        assert_eq!(logged, ["success"], "no failure of the channel: {model}");
+    }
+}
+
+#[test]
+fn a_form_refused_twice_is_the_clients_answer() {
+    let (status, asked, _) = ask("claude-latest", &[NO_ADAPTIVE, NO_BUDGET]);
+    assert_eq!((status, asked.len()), (400, 2));
+    let (status, asked, _) = ask("claude-latest", &["prompt is too long"]);
+    assert_eq!((status, asked.len()), (400, 1));
+}

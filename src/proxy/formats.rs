@@ -3,7 +3,8 @@
 //! The client's own dialect comes first wherever the platform can take it (design §5): only there
 //! nothing has to be converted. The others follow in the platform's order. A refusal that is about
 //! the dialect moves on to the next and is remembered ([`Memory`]); any other failure is the
-//! channel's.
+//! channel's. So is a 5xx that does not speak of the dialect: the same site would be asked three
+//! times for what another channel can do at once.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -159,7 +160,7 @@ pub(super) fn downgrade(failure: &Failure) -> Option<Downgrade> {
         || of_another
         || says(REFUSED)
         || (status == 400 && words.contains("unsupported") && to.is_some());
-    (refused || status >= 500).then_some(Downgrade { to, blocks: refused })
+    refused.then_some(Downgrade { to, blocks: true })
 }
 
 // === what is remembered ===

@@ -59,7 +59,7 @@ fn only_what_is_about_the_dialect_moves_to_another() {
         (404, error("The model x does not exist"), None),
         (405, String::new(), Some((None, true))),
         (501, String::new(), Some((None, true))),
-        (500, error("boom"), Some((None, false))),
+        (500, error("boom"), None),
         (500, error("convert_request_failed"), Some((None, true))),
         (503, error("service temporarily unavailable"), None),
         (502, error("Bad gateway"), None),

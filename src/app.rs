@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 
 use crate::admin::accounts::ListCache;
 use crate::admin::decisions::KeptDecisions;
+use crate::admin::marketplace::MarketplaceCache;
 use crate::config::{Config, DatabaseKind};
 use crate::jobs::crew::Crew;
 use crate::jobs::health;
@@ -70,6 +71,8 @@ pub struct App {
     pub metrics: Metrics,
     /// The account list as last made.
     pub accounts_list: ListCache,
+    /// The models on offer as last gathered.
+    pub marketplace: MarketplaceCache,
     /// The explanations last asked to be kept with their routes.
     pub decisions: KeptDecisions,
     /// When the process began to serve.
@@ -138,6 +141,7 @@ impl App {
             affinity: Affinity::default(),
             metrics: Metrics::default(),
             accounts_list: ListCache::default(),
+            marketplace: MarketplaceCache::default(),
             decisions: KeptDecisions::default(),
             started: now_ms(),
             stopping: AtomicBool::new(false),

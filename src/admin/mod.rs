@@ -12,6 +12,7 @@
 //! | `channels`, `channel_input` | the channels of a route, added and changed by hand |
 //! | `decisions`, `decision_view` | why a request would go where it goes, and the answers kept with the routes |
 //! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
+//! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
 //! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
@@ -39,7 +40,9 @@ mod key_input;
 mod key_usage;
 mod key_view;
 mod keys;
+pub mod marketplace;
 mod metrics;
+mod model_offers;
 mod paging;
 mod presets;
 mod proxy_logs;
@@ -57,6 +60,7 @@ mod site_models;
 mod site_url;
 mod sites;
 mod tasks;
+mod token_candidates;
 mod verdict;
 mod verify;
 
@@ -137,6 +141,8 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/stats/proxy-logs/{id}", proxy_logs::get),
         admin(Method::GET, "/api/stats/proxy-debug/traces", debug_traces::list),
         admin(Method::GET, "/api/stats/proxy-debug/traces/{id}", debug_traces::get),
+        admin(Method::GET, "/api/models/marketplace", marketplace::list),
+        admin(Method::GET, "/api/models/token-candidates", token_candidates::list),
         admin(Method::GET, "/api/tasks", tasks::list),
         admin(Method::GET, "/api/tasks/{id}", tasks::get),
         admin(Method::GET, "/api/events", events::list),

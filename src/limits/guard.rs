@@ -33,6 +33,7 @@ pub mod bucket {
     pub const ROUTES_SUMMARY_READ: Bucket = bucket("routes-summary-read", 60);
     pub const ACCOUNTS_LOGIN: Bucket = bucket("accounts-login", 5);
     pub const ACCOUNTS_VERIFY_TOKEN: Bucket = bucket("accounts-verify-token", 5);
+    pub const MODELS_TOKEN_CANDIDATES: Bucket = bucket("models-token-candidates", 30);
     pub const OAUTH_PROVIDER_READ: Bucket = bucket("oauth-provider-read", 60);
     pub const OAUTH_CONNECTION_READ: Bucket = bucket("oauth-connection-read", 60);
     pub const OAUTH_START: Bucket = bucket("oauth-start", 20);

@@ -24,6 +24,7 @@ pub mod files;
 pub mod key_usage;
 pub mod keys;
 mod migrate;
+pub mod model_rates;
 pub mod proxy_logs;
 pub mod quota;
 pub mod route_edits;

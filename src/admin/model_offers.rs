@@ -1,0 +1,81 @@
+//! Who offers which model now: what accounts know and what their tokens reach, as one picture
+//! (admin-ops-2.md 19). Only active accounts on active sites count.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::app::App;
+use crate::store::accounts::{self, AccountRow, AccountStatus};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::store::tokens::{self, TokenRow};
+use crate::store::{self, availability};
+
+/// All offers, with the rows they point to.
+pub struct Offers {
+    pub accounts: HashMap<i64, AccountRow>,
+    pub sites: HashMap<i64, SiteRow>,
+    /// Those that a channel may use.
+    pub tokens: HashMap<i64, TokenRow>,
+    /// By model, then by account.
+    pub models: BTreeMap<String, BTreeMap<i64, Offer>>,
+}
+
+/// A model at one account.
+#[derive(Default)]
+pub struct Offer {
+    /// The smallest known.
+    pub latency_ms: Option<i64>,
+    /// The account itself was seen to have it.
+    pub of_account: bool,
+    /// The tokens that reach it, by id.
+    pub tokens: Vec<i64>,
+}
+
+impl Offers {
+    pub async fn read(app: &App) -> store::Result<Self> {
+        let store = &app.store;
+        let sites = sites::list(store).await?.into_iter();
+        let sites: HashMap<i64, SiteRow> =
+            sites.filter(|site| site.status == SiteStatus::Active).map(|site| (site.id, site)).collect();
+        let active = |account: &AccountRow| {
+            account.status == AccountStatus::Active && sites.contains_key(&account.site_id)
+        };
+        let accounts = accounts::list(store).await?.into_iter();
+        let accounts: HashMap<i64, AccountRow> =
+            accounts.filter(active).map(|account| (account.id, account)).collect();
+        let tokens = tokens::list(store).await?.into_iter();
+        let tokens: HashMap<i64, TokenRow> = tokens
+            .filter(|token| token.is_usable() && accounts.contains_key(&token.account_id))
+            .map(|token| (token.id, token))
+            .collect();
+        let mut models: BTreeMap<String, BTreeMap<i64, Offer>> = BTreeMap::new();
+        let mut note = |model: String, account: i64, latency_ms: Option<i64>, token: Option<i64>| {
+            let offer = models.entry(model).or_default().entry(account).or_default();
+            offer.latency_ms = offer.latency_ms.into_iter().chain(latency_ms).min();
+            match token {
+                Some(token) => offer.tokens.push(token),
+                None => offer.of_account = true,
+            }
+        };
+        for row in availability::list(store).await?.into_iter().filter(|row| row.available) {
+            if accounts.contains_key(&row.account_id) {
+                note(row.model_name, row.account_id, row.latency_ms, None);
+            }
+        }
+        for row in availability::list_tokens(store).await?.into_iter().filter(|row| row.available) {
+            if let Some(token) = tokens.get(&row.token_id) {
+                note(row.model_name, token.account_id, row.latency_ms, Some(token.id));
+            }
+        }
+        Ok(Self { accounts, sites, tokens, models })
+    }
+
+    /// The account's site, which is an active one.
+    pub fn site(&self, account: &AccountRow) -> Option<&SiteRow> {
+        self.sites.get(&account.site_id)
+    }
+}
+
+/// What to call an account.
+pub fn username(account: &AccountRow) -> String {
+    account.username.clone().unwrap_or_else(|| format!("account-{}", account.id))
+}

@@ -1,0 +1,25 @@
+//! How often each model was asked for, and how often it answered.
+
+use std::collections::HashMap;
+
+use super::{Result, Store};
+
+/// Calls of a model, at least one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    pub calls: i64,
+    pub ok: i64,
+}
+
+/// By model, over the local days from this one (`YYYY-MM-DD`) on.
+pub async fn since(store: &Store, day: &str) -> Result<HashMap<String, Rate>> {
+    let sql = "SELECT model, SUM(calls), SUM(ok) FROM usage_day WHERE local_day >= ? \
+               GROUP BY model HAVING SUM(calls) > 0";
+    let rows = store.query(sql, vec![day.into()]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.text()?, Rate { calls: row.int()?, ok: row.int()? }))
+        })
+        .collect()
+}

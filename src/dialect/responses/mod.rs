@@ -9,7 +9,8 @@
 //!
 //! What belongs to this dialect without being a conversion stands beside it: [`validate`] refuses
 //! outputs without a call, [`without_own_ids`] takes our traces out of a body that passes through,
-//! [`echo`] collects what an answer repeats, [`merge_turn`] makes requests of a socket's frames.
+//! [`echo`] collects what an answer repeats; [`merge_turn`] and [`TurnOutput`] make whole requests of a
+//! socket's frames.
 
 mod answer;
 mod content;
@@ -40,5 +41,5 @@ pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
-pub use turn::{merge_turn, whole_turn};
+pub use turn::{TurnOutput, merge_turn, whole_turn};
 pub use validate::validate;

@@ -3,8 +3,11 @@
 //! A client of the socket sends what is new and refers to the response before. An upstream that is
 //! asked over HTTP wants the whole conversation: what was asked last, what came back, what is new.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
+use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -13,6 +16,73 @@ use crate::dialect::writer::Writer;
 const NOT_OF_THE_REQUEST: [&str; 5] = ["type", "stream", "background", "previous_response_id", "input"];
 /// What a frame need not repeat.
 const INHERITED: [&str; 3] = ["model", "instructions", "tools"];
+
+/// What a turn brought, collected from its events whatever its end.
+#[derive(Debug, Default)]
+pub struct TurnOutput {
+    response_id: Option<String>,
+    /// By their place in the output, as they were done.
+    done: BTreeMap<u64, String>,
+    /// As the terminal event repeats them.
+    repeated: Vec<String>,
+}
+
+impl TurnOutput {
+    /// Reads the data of an event.
+    pub fn read(&mut self, data: &str) {
+        let Ok(event) = Node::parse(data) else { return };
+        if let Some(id) = event.path(&["response", "id"]).and_then(Node::str) {
+            self.response_id = Some(id.into_owned());
+        }
+        match event.str_at("type").as_ref() {
+            "response.output_item.done" => {
+                let Some(item) = event.get("item").filter(|item| item.is_object()) else { return };
+                let next = self.done.last_key_value().map_or(0, |(last, _)| last.saturating_add(1));
+                let place = event.u64_at("output_index").unwrap_or(next);
+                self.done.insert(place, item.raw().to_owned());
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                let Some(response) = event.get("response") else { return };
+                let items = response.items_at("output").iter().filter(|item| item.is_object());
+                self.repeated = items.map(|item| item.raw().to_owned()).collect();
+                if let Some(text) = response.text_at("output_text").filter(|text| !text.is_empty())
+                    && self.repeated.is_empty()
+                {
+                    self.repeated.push(message_of(&text));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The id the next turn may refer to.
+    pub fn response_id(&self) -> Option<&str> {
+        self.response_id.as_deref()
+    }
+
+    /// The items, in their order.
+    pub fn items(&self) -> Vec<&str> {
+        match self.done.is_empty() {
+            true => self.repeated.iter().map(String::as_str).collect(),
+            false => self.done.values().map(String::as_str).collect(),
+        }
+    }
+}
+
+fn message_of(text: &Text<'_>) -> String {
+    let mut json = Writer::new();
+    json.object(|o| {
+        o.field("type", "message");
+        o.field("role", "assistant");
+        o.array("content", |a| {
+            a.object(|o| {
+                o.field("type", "output_text");
+                o.field("text", text);
+            });
+        });
+    });
+    json.into_string()
+}
 
 /// The request that a frame makes by itself.
 pub fn whole_turn(frame: &Node<'_>) -> Bytes {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{echo, merge_turn, validate, whole_turn, without_own_ids};
+use super::{TurnOutput, echo, merge_turn, validate, whole_turn, without_own_ids};
 use crate::dialect::canonical::Unfit;
 use crate::dialect::tree::Node;
 
@@ -97,4 +97,27 @@ fn a_turn_of_a_socket_becomes_a_whole_request() {
         (&merged["model"], &merged["instructions"], &merged["input"]),
         (&json!("n"), &json!("j"), &json!(1))
     );
+}
+
+#[test]
+fn a_turn_leaves_its_items_whatever_its_end() {
+    let of = |events: &[Value]| {
+        let mut output = TurnOutput::default();
+        output.read("[DONE]");
+        events.iter().for_each(|event| output.read(&event.to_string()));
+        let items: Vec<Value> = output.items().into_iter().map(|item| parsed(item.as_bytes())).collect();
+        (output.response_id().map(str::to_owned), json!(items))
+    };
+    let done = |index: Value, id: &str| json!({"type":"response.output_item.done","output_index":index,"item":{"id":id}});
+    let end = |kind: &str, response: Value| json!({"type":format!("response.{kind}"),"response":response});
+    let created = end("created", json!({"id":"resp_1"}));
+    let wanted = |ids: &[&str]| json!(ids.iter().map(|id| json!({"id":id})).collect::<Vec<_>>());
+
+    let (id, items) =
+        of(&[created.clone(), done(json!(1), "b"), done(json!(0), "a"), end("failed", json!({"output":[]}))]);
+    assert_eq!((id.as_deref(), items), (Some("resp_1"), wanted(&["a", "b"])));
+    assert_eq!(of(&[done(json!(null), "a"), done(json!(null), "b")]).1, wanted(&["a", "b"]));
+    assert_eq!(of(&[end("incomplete", json!({"output":[{"id":"a"}]}))]).1, wanted(&["a"]));
+    let (_, said) = of(&[created, end("completed", json!({"output":[],"output_text":"hi\n"}))]);
+    assert_eq!(said[0]["content"][0], json!({"type":"output_text","text":"hi\n"}));
 }

@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use crate::admin::accounts::ListCache;
 use crate::admin::decisions::KeptDecisions;
 use crate::admin::marketplace::MarketplaceCache;
+use crate::admin::stats_cache::StatsCache;
 use crate::config::{Config, DatabaseKind};
 use crate::jobs::crew::Crew;
 use crate::jobs::health;
@@ -73,6 +74,8 @@ pub struct App {
     pub accounts_list: ListCache,
     /// The models on offer as last gathered.
     pub marketplace: MarketplaceCache,
+    /// Statistics as last made.
+    pub stats: StatsCache,
     /// The explanations last asked to be kept with their routes.
     pub decisions: KeptDecisions,
     /// When the process began to serve.
@@ -142,6 +145,7 @@ impl App {
             metrics: Metrics::default(),
             accounts_list: ListCache::default(),
             marketplace: MarketplaceCache::default(),
+            stats: StatsCache::default(),
             decisions: KeptDecisions::default(),
             started: now_ms(),
             stopping: AtomicBool::new(false),

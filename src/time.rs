@@ -51,6 +51,19 @@ pub fn local_day_start(ms: Millis, zone: &jiff::tz::TimeZone) -> Millis {
     stamp.to_zoned(zone.clone()).start_of_day().map_or(ms, |start| start.timestamp().as_millisecond())
 }
 
+/// When the local hour of `ms` began: where the local clock shows a full hour.
+pub fn local_hour_start(ms: Millis, zone: &jiff::tz::TimeZone) -> Millis {
+    let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    let offset = Millis::from(zone.to_offset(stamp).seconds()) * 1000;
+    ms - (ms + offset).rem_euclid(3_600_000)
+}
+
+/// The local day of `ms`.
+pub fn local_day(ms: Millis, zone: &jiff::tz::TimeZone) -> jiff::civil::Date {
+    let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    stamp.to_zoned(zone.clone()).date()
+}
+
 /// Milliseconds from a JSON number of milliseconds or seconds, by its size (data.md H).
 pub fn from_number(number: f64) -> Option<Millis> {
     if number > 1e12 && number < 9e15 {

@@ -10,7 +10,7 @@ use support::{Gateway, Home, Setup, Upstream};
 /// A gateway with two sites, started again on what `rows` (SQL) put into its file.
 struct Seeded {
     gateway: Gateway,
-    _upstreams: [Upstream; 2],
+    upstreams: [Upstream; 2],
 }
 
 impl Seeded {
@@ -29,7 +29,7 @@ impl Seeded {
             database.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         }
         drop(database);
-        Self { gateway: setup.start_in(home), _upstreams: upstreams }
+        Self { gateway: setup.start_in(home), upstreams }
     }
 
     #[track_caller]
@@ -128,4 +128,194 @@ fn clearing_the_log_says_how_much_went_and_keeps_the_sums() {
     assert_eq!(calls.expect("a sum"), 9);
     let again = seeded.gateway.admin().delete("/api/stats/proxy-logs").expect(200);
     assert_eq!(again["deletedProxyLogs"], 0);
+}
+
+/// Sums of two sites today and two days ago, hours of the first, check-ins, balances.
+const USED: &str = "
+    UPDATE accounts SET balance = 2.5 WHERE site_id = 1;
+    UPDATE accounts SET balance = 4, balance_used = 3 WHERE site_id = 2;
+    INSERT INTO usage_day (local_day, site_id, model, tz, calls, ok, failed, tokens, cost, latency_ms, latency_n) VALUES
+      (date('now'), 1, 'alpha', 'UTC', 3, 2, 1, 300, 0.75, 100, 2),
+      (date('now'), 2, 'beta', 'UTC', 1, 1, 0, 50, 0.1234567, 30, 1),
+      (date('now', '-2 days'), 1, 'beta', 'UTC', 4, 4, 0, 40, 0.5, 0, 0),
+      (date('now', '-30 days'), 1, 'alpha', 'UTC', 9, 9, 0, 90, 1.5, 0, 0);
+    INSERT INTO usage_hour (bucket_start, site_id, model, calls, ok, failed, tokens, cost, latency_ms, latency_n) VALUES
+      ((strftime('%s', 'now') / 3600 - 2) * 3600000, 1, 'alpha', 2, 1, 1, 0, 0, 25, 2),
+      ((strftime('%s', 'now') / 3600 - 2) * 3600000, 1, 'beta', 1, 1, 0, 0, 0, 0, 0),
+      ((strftime('%s', 'now') / 3600 - 30) * 3600000, 1, 'alpha', 8, 8, 0, 0, 0, 0, 0);
+    INSERT INTO checkin_logs (account_id, status, reward, created_at)
+      SELECT 1, s, r, strftime('%s', 'now') * 1000 FROM
+      (SELECT 'success' AS s, '0.5' AS r UNION ALL SELECT 'skipped', NULL UNION ALL SELECT 'failed', NULL);
+    INSERT INTO proxy_logs (site_id, account_id, model_requested, status, total_tokens, latency_ms, estimated_cost, created_at) VALUES
+      (1, 1, 'alpha', 'success', 100, 10, 0.1, strftime('%s', 'now', '-2 hours') * 1000),
+      (1, 1, 'alpha', 'retried', NULL, 10, 0, strftime('%s', 'now', '-2 hours') * 1000),
+      (2, 2, 'beta', 'success', 7, 10, 0.1, strftime('%s', 'now', '-2 days') * 1000);";
+
+const ONE_ZONE: &[(&str, &str)] = &[("TZ", "UTC")];
+
+#[test]
+fn the_summary_counts_what_active_sites_have_and_did() {
+    let seeded = Seeded::with(ONE_ZONE, &[USED]);
+    let mut summary = seeded.get("/api/stats/dashboard?view=summary");
+    assert!(summary["generatedAt"].as_str().is_some_and(|time| time.ends_with('Z')));
+    let fields = summary.as_object_mut().expect("an object");
+    fields.remove("generatedAt");
+    assert_eq!(
+        summary,
+        json!({
+            "totalBalance": 6.5, "totalUsed": 2.873457, "todaySpend": 0.873457, "todayReward": 0.5,
+            "activeAccounts": 2, "totalAccounts": 2,
+            "todayCheckin": {"success": 2, "failed": 1, "total": 3},
+            "proxy24h": {"success": 1, "failed": 1, "total": 2, "totalTokens": 100},
+            "performance": {"windowSeconds": 60, "requestsPerMinute": 0, "tokensPerMinute": 0},
+        })
+    );
+    seeded.gateway.client().chat("alpha").expect(200);
+    let fresh = seeded.get("/api/stats/dashboard?view=summary&refresh=1");
+    assert_eq!(fresh["proxy24h"]["success"], 2);
+    assert_eq!(fresh["performance"]["requestsPerMinute"], 1);
+    seeded.gateway.admin().put("/api/sites/1", &json!({"status": "disabled"})).expect(200);
+    let without = seeded.get("/api/stats/dashboard?view=summary&refresh=true");
+    assert_eq!((&without["totalBalance"], &without["totalAccounts"]), (&json!(4), &json!(1)));
+    assert_eq!((&without["totalUsed"], &without["proxy24h"]["total"]), (&json!(0.123457), &json!(0)));
+    assert_eq!(without["todayCheckin"]["total"], 0);
+}
+
+#[test]
+fn the_insights_show_hours_and_models() {
+    let seeded = Seeded::with(ONE_ZONE, &[USED]);
+    let insights = seeded.get("/api/stats/dashboard?view=insights");
+    assert!(insights.get("totalBalance").is_none());
+    let site = &insights["siteAvailability"][0];
+    for (field, value) in [
+        ("siteId", json!(1)),
+        ("siteName", json!("one")),
+        ("platform", json!("openai")),
+        ("totalRequests", json!(3)),
+        ("successCount", json!(2)),
+        ("failedCount", json!(1)),
+        ("availabilityPercent", json!(66.7)),
+        ("averageLatencyMs", json!(13)),
+    ] {
+        assert_eq!(site[field], value, "{field}");
+    }
+    let buckets = site["buckets"].as_array().expect("buckets");
+    assert_eq!(buckets.len(), 24);
+    let used: Vec<_> = buckets.iter().filter(|bucket| bucket["totalRequests"] != 0).collect();
+    assert_eq!((used.len(), &used[0]["totalRequests"]), (1, &json!(3)));
+    let (start, label) =
+        (used[0]["startUtc"].as_str().expect("a time"), used[0]["label"].as_str().expect("a label"));
+    assert_eq!(start.replace('T', " ").replace(".000Z", ""), label);
+    let idle = buckets.iter().find(|bucket| bucket["totalRequests"] == 0).expect("an idle hour");
+    assert_eq!((&idle["availabilityPercent"], &idle["averageLatencyMs"]), (&Value::Null, &Value::Null));
+
+    let analysis = &insights["modelAnalysis"];
+    assert_eq!(analysis["window"]["days"], 7);
+    assert_eq!(analysis["totals"], json!({"calls": 8, "tokens": 390, "spend": 1.373457}));
+    assert_eq!(
+        analysis["spendDistribution"],
+        json!([{"model": "alpha", "spend": 0.75, "calls": 3}, {"model": "beta", "spend": 0.623457, "calls": 5}])
+    );
+    assert_eq!(
+        analysis["callsDistribution"],
+        json!([{"model": "beta", "calls": 5, "share": 62.5}, {"model": "alpha", "calls": 3, "share": 37.5}])
+    );
+    assert_eq!(
+        analysis["callRanking"][1],
+        json!({"model": "alpha", "calls": 3, "successRate": 66.67, "avgLatencyMs": 50, "spend": 0.75, "tokens": 300})
+    );
+    let trend = analysis["spendTrend"].as_array().expect("a trend");
+    let spend: Vec<_> = trend.iter().map(|day| day["spend"].clone()).collect();
+    assert_eq!(spend, [json!(0), json!(0), json!(0), json!(0), json!(0.5), json!(0), json!(0.873457)]);
+    assert_eq!(trend[6]["day"], analysis["window"]["end"]);
+}
+
+#[test]
+fn the_dashboard_keeps_its_numbers_for_a_moment_and_says_so() {
+    let seeded = Seeded::with(ONE_ZONE, &[USED]);
+    let states = |query: &str| {
+        let answer = seeded.gateway.admin().get(&format!("/api/stats/dashboard{query}"));
+        let header = |name: &str| answer.header(name).map(str::to_owned);
+        (header("x-dashboard-summary-cache"), header("x-dashboard-insights-cache"))
+    };
+    let state = |name: &str| Some(name.to_owned());
+    assert_eq!(states("?view=summary"), (state("miss"), None));
+    assert_eq!(states(""), (state("hit"), state("miss")));
+    assert_eq!(states("?view=insights"), (None, state("hit")));
+    assert_eq!(states("?view=full&refresh=yes"), (state("refresh"), state("refresh")));
+    assert_eq!(states("?view=anything&refresh=0"), (state("hit"), state("hit")));
+    let full = seeded.get("/api/stats/dashboard");
+    assert!(full.get("totalBalance").is_some() && full.get("modelAnalysis").is_some());
+}
+
+#[test]
+fn sites_and_models_are_summed_by_local_day() {
+    let seeded = Seeded::with(ONE_ZONE, &[USED]);
+    assert_eq!(
+        seeded.get("/api/stats/site-distribution")["distribution"],
+        json!([
+            {"siteId": 1, "siteName": "one", "platform": "openai", "totalBalance": 2.5, "totalSpend": 2.75, "accountCount": 1},
+            {"siteId": 2, "siteName": "two", "platform": "openai", "totalBalance": 4, "totalSpend": 0.123457, "accountCount": 1},
+        ])
+    );
+    let trend = seeded.get("/api/stats/site-trend")["trend"].clone();
+    assert_eq!(trend.as_array().map(Vec::len), Some(2), "{trend}");
+    assert_eq!(trend[0]["sites"], json!({"one": {"spend": 0.5, "calls": 4}}));
+    assert_eq!(
+        trend[1]["sites"],
+        json!({"one": {"spend": 0.75, "calls": 3}, "two": {"spend": 0.123457, "calls": 1}})
+    );
+    assert_eq!(trend[1]["sitesById"]["2"], json!({"siteName": "two", "spend": 0.123457, "calls": 1}));
+    assert!(trend[0]["date"].as_str() < trend[1]["date"].as_str());
+    assert_eq!(seeded.get("/api/stats/site-trend?days=1")["trend"].as_array().map(Vec::len), Some(1));
+    assert_eq!(seeded.get("/api/stats/site-trend?days=366")["trend"].as_array().map(Vec::len), Some(3));
+    assert_eq!(
+        seeded.get("/api/stats/model-by-site?siteId=1")["models"],
+        json!([
+            {"model": "beta", "calls": 4, "spend": 0.5, "tokens": 40},
+            {"model": "alpha", "calls": 3, "spend": 0.75, "tokens": 300},
+        ])
+    );
+    assert_eq!(seeded.get("/api/stats/model-by-site")["models"][0]["calls"], 5);
+    assert_eq!(seeded.get("/api/stats/model-by-site?siteId=99")["models"], json!([]));
+    for (path, field) in [
+        ("site-distribution?days=0", "days"),
+        ("site-trend?days=367", "days"),
+        ("site-trend?days=many", "days"),
+        ("model-by-site?days=-1", "days"),
+        ("model-by-site?days=1.5", "days"),
+        ("model-by-site?siteId=0", "siteId"),
+        ("model-by-site?siteId=x", "siteId"),
+    ] {
+        let refused = seeded.gateway.admin().get(&format!("/api/stats/{path}")).expect(400);
+        assert!(refused["message"].as_str().is_some_and(|text| text.contains(field)), "{path}: {refused}");
+    }
+}
+
+#[test]
+fn clearing_the_usage_forgets_sums_counters_and_cooldowns() {
+    let one_dialect = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
+    let seeded = Seeded::with(&[ONE_ZONE[0], one_dialect], &[USED]);
+    seeded.gateway.client().chat("alpha").expect(200);
+    seeded.upstreams[1].answer("/v1/chat/completions", support::Reply::error(500, "boom"));
+    seeded.gateway.client().chat("beta").expect(500);
+    let answer = seeded.gateway.admin().post("/api/settings/maintenance/clear-usage", &json!({})).expect(200);
+    assert_eq!((&answer["success"], &answer["deletedProxyLogs"]), (&json!(true), &json!(5)));
+    assert!(answer["message"].is_string());
+    assert_eq!(seeded.get("/api/stats/proxy-logs")["total"], 0);
+    assert_eq!(seeded.get("/api/stats/dashboard?view=summary")["totalUsed"], 0);
+    for model in ["alpha", "beta"] {
+        let channel = &seeded.gateway.channels(model)[0];
+        for field in ["successCount", "failCount", "totalLatencyMs", "consecutiveFailCount"] {
+            assert_eq!(channel[field], 0, "{model} {field}");
+        }
+        for field in ["lastUsedAt", "lastSelectedAt", "lastFailAt", "cooldownUntil"] {
+            assert_eq!(channel[field], Value::Null, "{model} {field}");
+        }
+    }
+    let event = &seeded.get("/api/events?limit=1")[0];
+    assert_eq!((&event["type"], &event["level"]), (&json!("status"), &json!("warning")));
+    // A cooling channel serves again at once, and nothing comes back with a restart.
+    seeded.upstreams[1].answer_faithfully();
+    seeded.gateway.client().chat("beta").expect(200);
 }

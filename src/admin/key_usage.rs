@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +14,7 @@ use crate::app::App;
 use crate::http::{self, Query, Request, Response};
 use crate::store::key_usage::{self, KeyUsage};
 use crate::store::keys;
-use crate::time::{Millis, iso, local_day_start, now_ms};
+use crate::time::{Millis, iso, local_day_start, local_hour_start, now_ms};
 
 const HOUR: Millis = 3_600_000;
 const DAY: Millis = 24 * HOUR;
@@ -201,12 +200,6 @@ fn buckets(quarters: &[(Millis, KeyUsage)], range: Range, zone: &TimeZone) -> Ve
         }
     }
     buckets
-}
-
-fn local_hour_start(at: Millis, zone: &TimeZone) -> Millis {
-    let stamp = Timestamp::from_millisecond(at).unwrap_or(Timestamp::UNIX_EPOCH);
-    let offset = Millis::from(zone.to_offset(stamp).seconds()) * 1000;
-    at - (at + offset).rem_euclid(HOUR)
 }
 
 fn usage(used: KeyUsage) -> Map<String, Value> {

@@ -14,6 +14,7 @@
 //! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
+//! | `dashboard`, `site_stats`, `stats_cache` | what was used and how sites answered; numbers kept for a moment |
 //! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
 //! A handler takes the app and the request and gives an answer or an [`AdminError`]; [`routes`] is the
@@ -29,6 +30,7 @@ mod auth;
 mod batch;
 mod channel_input;
 mod channels;
+mod dashboard;
 mod debug_traces;
 mod decision_view;
 pub mod decisions;
@@ -57,8 +59,10 @@ mod secrets;
 mod site_batch;
 mod site_input;
 mod site_models;
+mod site_stats;
 mod site_url;
 mod sites;
+pub mod stats_cache;
 mod tasks;
 mod token_candidates;
 mod verdict;
@@ -136,6 +140,11 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/downstream-keys/{id}/value", keys::value),
         admin(Method::GET, "/api/downstream-keys/{id}/overview", key_usage::overview),
         admin(Method::GET, "/api/downstream-keys/{id}/trend", key_usage::trend),
+        admin(Method::POST, "/api/settings/maintenance/clear-usage", site_stats::clear_usage),
+        admin(Method::GET, "/api/stats/dashboard", dashboard::get),
+        admin(Method::GET, "/api/stats/site-distribution", site_stats::distribution),
+        admin(Method::GET, "/api/stats/site-trend", site_stats::trend),
+        admin(Method::GET, "/api/stats/model-by-site", site_stats::models),
         admin(Method::GET, "/api/stats/proxy-logs", proxy_logs::list),
         admin(Method::DELETE, "/api/stats/proxy-logs", proxy_logs::clear),
         admin(Method::GET, "/api/stats/proxy-logs/{id}", proxy_logs::get),

@@ -36,6 +36,7 @@ pub mod snapshot;
 pub mod spend;
 mod sql;
 mod sqlite;
+pub mod stats;
 mod sweep;
 mod telemetry;
 #[cfg(test)]

@@ -1,0 +1,311 @@
+//! `GET /api/stats/dashboard`: the state of the whole at a glance (admin-ops-2.md 17). Only sites that
+//! are active count.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::header::{HeaderName, HeaderValue};
+use jiff::ToSpan;
+use jiff::tz::TimeZone;
+use serde_json::{Map, Value, json};
+
+use super::errors::Result;
+use super::stats_cache::{self, Ask, refresh_of};
+use super::{money, number};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::store::stats::{self, Holder, Sums};
+use crate::time::{Millis, iso, local_day, local_day_start, local_hour_start, now_ms};
+
+const SUMMARY_TTL: Duration = Duration::from_secs(12);
+const INSIGHTS_TTL: Duration = Duration::from_secs(20);
+const SUMMARY_CACHE: HeaderName = HeaderName::from_static("x-dashboard-summary-cache");
+const INSIGHTS_CACHE: HeaderName = HeaderName::from_static("x-dashboard-insights-cache");
+
+const DAY: Millis = 86_400_000;
+/// The window of the rates.
+const WINDOW: Millis = 60_000;
+const AVAILABILITY_HOURS: usize = 24;
+const ANALYSIS_DAYS: i64 = 7;
+/// The longest list of models.
+const MAX_LISTED: usize = 10;
+
+/// `GET /api/stats/dashboard`
+pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
+    let view = request.query.get("view").unwrap_or_default();
+    let refresh = refresh_of(&request.query);
+    let (mut shown, mut headers) = (Map::new(), Vec::new());
+    if view != "insights" {
+        let ask = Ask { key: "summary".to_owned(), ttl: SUMMARY_TTL, refresh };
+        let (summary, state) = stats_cache::get(&app, ask, summary).await?;
+        shown.extend(summary.as_object().cloned().unwrap_or_default());
+        headers.push((SUMMARY_CACHE, state));
+    }
+    if view != "summary" {
+        let ask = Ask { key: "insights".to_owned(), ttl: INSIGHTS_TTL, refresh };
+        let (insights, state) = stats_cache::get(&app, ask, insights).await?;
+        let summary_made = shown.get("generatedAt").cloned();
+        shown.extend(insights.as_object().cloned().unwrap_or_default());
+        shown.extend(summary_made.map(|made| ("generatedAt".to_owned(), made)));
+        headers.push((INSIGHTS_CACHE, state));
+    }
+    let mut response = http::json(StatusCode::OK, &shown);
+    for (name, state) in headers {
+        response.headers_mut().insert(name, HeaderValue::from_static(state));
+    }
+    Ok(response)
+}
+
+async fn summary(app: Arc<App>) -> Result<Value> {
+    app.store.flush().await;
+    let (store, zone, now) = (&app.store, &app.config.time_zone, now_ms());
+    let today = local_day(now, zone).to_string();
+    let holders = stats::holders(store).await?;
+    let spent = |sums: Vec<(i64, Sums)>| sums.iter().map(|(_, sums)| sums.cost).sum::<f64>();
+    let used = spent(stats::by_site(store, None).await?);
+    let used_today = spent(stats::by_site(store, Some(&today)).await?);
+    let checkins = stats::checkins_since(store, local_day_start(now, zone)).await?;
+    let failed = checkins.iter().filter(|(_, status, _)| status == "failed").count();
+    let day = stats::logged_since(store, now - DAY).await?;
+    let minute = stats::logged_since(store, now - WINDOW).await?;
+    Ok(json!({
+        "generatedAt": iso(now),
+        "totalBalance": amount(holders.iter().map(|holder| holder.balance).sum()),
+        "totalUsed": amount(used),
+        "todaySpend": amount(used_today),
+        "todayReward": amount(reward_of_today(&holders, &checkins, &today)),
+        "activeAccounts": holders.iter().filter(|holder| holder.is_active).count(),
+        "totalAccounts": holders.len(),
+        "todayCheckin": { "success": checkins.len() - failed, "failed": failed, "total": checkins.len() },
+        "proxy24h": {
+            "success": day.ok,
+            "failed": day.calls - day.ok,
+            "total": day.calls,
+            "totalTokens": day.tokens,
+        },
+        "performance": {
+            "windowSeconds": WINDOW / 1000,
+            "requestsPerMinute": minute.calls,
+            "tokensPerMinute": minute.tokens,
+        },
+    }))
+}
+
+/// Per account what its check-ins of today brought; where one does not say, at least what its income
+/// rose by.
+fn reward_of_today(holders: &[Holder], checkins: &[(i64, String, Option<String>)], today: &str) -> f64 {
+    let mut parsed: HashMap<i64, (f64, bool)> = HashMap::new();
+    for (account, _, reward) in checkins.iter().filter(|(_, status, _)| status == "success") {
+        let (sum, unknown) = parsed.entry(*account).or_default();
+        match reward.as_deref().and_then(first_number) {
+            Some(reward) => *sum += reward,
+            None => *unknown = true,
+        }
+    }
+    let of = |holder: &Holder| match parsed.get(&holder.id) {
+        None => 0.0,
+        Some((sum, false)) => *sum,
+        Some((sum, true)) => sum.max(income_of_today(holder, today)),
+    };
+    holders.iter().map(of).sum()
+}
+
+/// By how much an account's income has risen today, as far as was seen.
+fn income_of_today(holder: &Holder, today: &str) -> f64 {
+    let extra: Value =
+        holder.extra.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let seen = &extra["todayIncomeSnapshot"];
+    if seen["day"] != today {
+        return 0.0;
+    }
+    (seen["latest"].as_f64().unwrap_or(0.0) - seen["baseline"].as_f64().unwrap_or(0.0)).max(0.0)
+}
+
+fn first_number(text: &str) -> Option<f64> {
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let text = &text[start..];
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    text[..end].trim_end_matches('.').parse().ok()
+}
+
+async fn insights(app: Arc<App>) -> Result<Value> {
+    app.store.flush().await;
+    let now = now_ms();
+    Ok(json!({
+        "generatedAt": iso(now),
+        "siteAvailability": availability(&app, now).await?,
+        "modelAnalysis": analysis(&app, now).await?,
+    }))
+}
+
+/// How each site answered in the last local hours, the current one last.
+async fn availability(app: &App, now: Millis) -> Result<Vec<Value>> {
+    let zone = &app.config.time_zone;
+    let hours = last_hours(now, zone);
+    let first = hours.first().copied().unwrap_or(now);
+    let mut found: HashMap<(i64, Millis), Sums> = HashMap::new();
+    for (bucket, site, sums) in stats::by_hour_and_site(&app.store, first).await? {
+        found.entry((site, local_hour_start(bucket, zone))).or_default().add(&sums);
+    }
+    let sites = stats::active_sites(&app.store).await?;
+    let shown = sites.into_iter().map(|site| {
+        let mut total = Sums::default();
+        let buckets: Vec<Value> = hours
+            .iter()
+            .map(|hour| {
+                let sums = found.get(&(site.id, *hour)).copied().unwrap_or_default();
+                total.add(&sums);
+                let mut bucket = answered(&sums);
+                bucket.insert("startUtc".to_owned(), iso(*hour).into());
+                bucket.insert("label".to_owned(), label(*hour, zone).into());
+                bucket.into()
+            })
+            .collect();
+        let mut shown = answered(&total);
+        shown.extend([
+            ("siteId".to_owned(), site.id.into()),
+            ("siteName".to_owned(), site.name.into()),
+            ("siteUrl".to_owned(), site.url.into()),
+            ("platform".to_owned(), site.platform.into()),
+            ("buckets".to_owned(), buckets.into()),
+        ]);
+        shown.into()
+    });
+    Ok(shown.collect())
+}
+
+/// The starts of the last local hours, ascending.
+fn last_hours(now: Millis, zone: &TimeZone) -> Vec<Millis> {
+    let mut hours = vec![local_hour_start(now, zone)];
+    while hours.len() < AVAILABILITY_HOURS {
+        let later = hours.last().copied().unwrap_or(now);
+        hours.push(local_hour_start(later - 1, zone));
+    }
+    hours.reverse();
+    hours
+}
+
+fn label(at: Millis, zone: &TimeZone) -> String {
+    let stamp = jiff::Timestamp::from_millisecond(at).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+fn answered(sums: &Sums) -> Map<String, Value> {
+    let mut shown = Map::new();
+    shown.insert("totalRequests".to_owned(), sums.calls.into());
+    shown.insert("successCount".to_owned(), sums.ok.into());
+    shown.insert("failedCount".to_owned(), (sums.calls - sums.ok).into());
+    let percent = (sums.calls > 0).then(|| rounded(sums.ok as f64 * 100.0 / sums.calls as f64, 10.0));
+    shown.insert("availabilityPercent".to_owned(), percent.into());
+    shown.insert("averageLatencyMs".to_owned(), sums.latency().into());
+    shown
+}
+
+/// What models did in the last local days, today included.
+async fn analysis(app: &App, now: Millis) -> Result<Value> {
+    let today = local_day(now, &app.config.time_zone);
+    let first = today.saturating_sub((ANALYSIS_DAYS - 1).days());
+    let from = first.to_string();
+    let mut models = stats::by_model(&app.store, &from, None).await?;
+    let mut total = Sums::default();
+    models.iter().for_each(|(_, sums)| total.add(sums));
+    let mut by_day: HashMap<String, f64> = HashMap::new();
+    for (day, _, sums) in stats::by_day_and_site(&app.store, &from).await? {
+        *by_day.entry(day).or_default() += sums.cost;
+    }
+    let trend: Vec<Value> = (0..ANALYSIS_DAYS)
+        .map(|days| first.saturating_add(days.days()).to_string())
+        .map(|day| json!({ "day": day, "spend": amount(by_day.get(&day).copied().unwrap_or(0.0)) }))
+        .collect();
+    models.sort_by(|(one, a), (other, b)| b.cost.total_cmp(&a.cost).then_with(|| one.cmp(other)));
+    let spend = |(model, sums): &(String, Sums)| json!({ "model": model, "spend": amount(sums.cost), "calls": sums.calls });
+    let by_spend: Vec<Value> = models.iter().take(MAX_LISTED).map(spend).collect();
+    models.sort_by(|(one, a), (other, b)| b.calls.cmp(&a.calls).then_with(|| one.cmp(other)));
+    let share = |(model, sums): &(String, Sums)| json!({ "model": model, "calls": sums.calls, "share": part(sums.calls, total.calls) });
+    let by_calls: Vec<Value> = models.iter().take(MAX_LISTED).map(share).collect();
+    let rank = |(model, sums): &(String, Sums)| {
+        json!({
+            "model": model,
+            "calls": sums.calls,
+            "successRate": part(sums.ok, sums.calls),
+            "avgLatencyMs": sums.latency().unwrap_or(0),
+            "spend": amount(sums.cost),
+            "tokens": sums.tokens,
+        })
+    };
+    let ranking: Vec<Value> = models.iter().take(MAX_LISTED).map(rank).collect();
+    Ok(json!({
+        "window": { "start": from, "end": today.to_string(), "days": ANALYSIS_DAYS },
+        "totals": { "calls": total.calls, "tokens": total.tokens, "spend": amount(total.cost) },
+        "spendDistribution": by_spend,
+        "spendTrend": trend,
+        "callsDistribution": by_calls,
+        "callRanking": ranking,
+    }))
+}
+
+/// USD as answers show it.
+pub(super) fn amount(usd: f64) -> Value {
+    number(money(usd))
+}
+
+/// A percentage with two decimals; 0 of nothing.
+fn part(count: i64, of: i64) -> Value {
+    if of == 0 { 0.into() } else { rounded(count as f64 * 100.0 / of as f64, 100.0) }
+}
+
+fn rounded(value: f64, by: f64) -> Value {
+    number((value * by).round() / by)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(id: i64, extra: Option<&str>) -> Holder {
+        Holder { id, site_id: 1, balance: 0.0, is_active: true, extra: extra.map(str::to_owned) }
+    }
+
+    #[test]
+    fn a_reward_that_is_not_told_is_at_least_the_income_of_the_day() {
+        let seen = r#"{"todayIncomeSnapshot":{"day":"2026-05-01","baseline":1,"latest":3.5}}"#;
+        let holders = [holder(1, Some(seen)), holder(2, Some(seen)), holder(3, None)];
+        let row = |account, status: &str, reward: Option<&str>| {
+            (account, status.to_owned(), reward.map(str::to_owned))
+        };
+        let checkins = [
+            row(1, "success", Some("+ 0.25 USD")),
+            row(2, "success", Some("1")),
+            row(2, "success", None),
+            row(3, "success", Some("done")),
+            row(3, "failed", Some("9")),
+        ];
+        assert_eq!(reward_of_today(&holders, &checkins, "2026-05-01"), 2.75);
+        assert_eq!(reward_of_today(&holders, &checkins, "2026-05-02"), 1.25);
+    }
+
+    #[test]
+    fn the_last_hours_follow_the_local_clock() {
+        for (zone, now, first, last) in [
+            ("Asia/Kolkata", "2026-05-01T18:45:00Z", "2026-04-30T19:30:00.000Z", "2026-05-01T18:30:00.000Z"),
+            (
+                "America/New_York",
+                "2026-03-08T12:00:00Z",
+                "2026-03-07T13:00:00.000Z",
+                "2026-03-08T12:00:00.000Z",
+            ),
+        ] {
+            let zone = TimeZone::get(zone).expect("a zone");
+            let hours = last_hours(crate::time::parse(now).expect("a time"), &zone);
+            assert_eq!(hours.len(), AVAILABILITY_HOURS);
+            assert_eq!((iso(hours[0]), iso(hours[23])), (first.to_owned(), last.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_part_has_two_decimals_and_of_nothing_it_is_0() {
+        assert_eq!((part(1, 3), part(2, 2), part(0, 0)), (json!(33.33), json!(100), json!(0)));
+    }
+}

@@ -1,0 +1,157 @@
+//! Statistics by site and model (admin-ops-2.md 19), and their end: forgetting all usage
+//! (admin-ops.md 9).
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::StatusCode;
+use jiff::ToSpan;
+use serde_json::{Map, Value, json};
+
+use super::dashboard::amount;
+use super::errors::Result;
+use super::input::Invalid;
+use super::stats_cache::{self, Ask, refresh_of};
+use crate::app::App;
+use crate::http::{self, Query, Request, Response};
+use crate::routing::ChannelTotals;
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::proxy_logs;
+use crate::store::stats::{self, Sums};
+use crate::time::{local_day, now_ms};
+
+const TTL: Duration = Duration::from_secs(15);
+const DEFAULT_DAYS: i64 = 7;
+const MAX_DAYS: i64 = 366;
+
+/// `GET /api/stats/site-distribution`: balances now, and what was spent of all time.
+pub async fn distribution(app: Arc<App>, request: Request) -> Result<Response> {
+    // The days are checked and mean nothing, as ever.
+    days_of(&request.query)?;
+    let ask = Ask { key: "site-distribution".to_owned(), ttl: TTL, refresh: refresh_of(&request.query) };
+    let (found, _) = stats_cache::get(&app, ask, load_distribution).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "distribution": *found })))
+}
+
+async fn load_distribution(app: Arc<App>) -> Result<Value> {
+    app.store.flush().await;
+    let spent: HashMap<i64, Sums> = stats::by_site(&app.store, None).await?.into_iter().collect();
+    let mut held: HashMap<i64, (f64, i64)> = HashMap::new();
+    for holder in stats::holders(&app.store).await? {
+        let (balance, count) = held.entry(holder.site_id).or_default();
+        *balance += holder.balance;
+        *count += 1;
+    }
+    let sites = stats::active_sites(&app.store).await?;
+    let shown = sites.into_iter().filter_map(|site| {
+        let (balance, count) = held.get(&site.id)?;
+        Some(json!({
+            "siteId": site.id,
+            "siteName": site.name,
+            "platform": site.platform,
+            "totalBalance": amount(*balance),
+            "totalSpend": amount(spent.get(&site.id).map_or(0.0, |sums| sums.cost)),
+            "accountCount": count,
+        }))
+    });
+    Ok(shown.collect())
+}
+
+/// `GET /api/stats/site-trend`: each day with calls, by the sites' names and by their ids, since names may
+/// be equal.
+pub async fn trend(app: Arc<App>, request: Request) -> Result<Response> {
+    let days = days_of(&request.query)?;
+    let ask = Ask { key: format!("site-trend:{days}"), ttl: TTL, refresh: refresh_of(&request.query) };
+    let (found, _) = stats_cache::get(&app, ask, move |app| load_trend(app, days)).await?;
+    Ok(http::json(StatusCode::OK, &json!({ "trend": *found })))
+}
+
+async fn load_trend(app: Arc<App>, days: i64) -> Result<Value> {
+    app.store.flush().await;
+    let sites = stats::active_sites(&app.store).await?;
+    let names: HashMap<i64, String> = sites.into_iter().map(|site| (site.id, site.name)).collect();
+    let mut by_day: BTreeMap<String, Vec<(i64, Sums)>> = BTreeMap::new();
+    for (day, site, sums) in stats::by_day_and_site(&app.store, &first_day(&app, days)).await? {
+        by_day.entry(day).or_default().push((site, sums));
+    }
+    let shown = by_day.into_iter().map(|(day, of_sites)| {
+        let (mut by_name, mut by_id) = (BTreeMap::<&str, Sums>::new(), Map::new());
+        for (site, sums) in &of_sites {
+            let Some(name) = names.get(site) else { continue };
+            by_name.entry(name).or_default().add(sums);
+            let mut shown = spent(sums);
+            shown.insert("siteName".to_owned(), name.as_str().into());
+            by_id.insert(site.to_string(), shown.into());
+        }
+        let by_name: Map<String, Value> =
+            by_name.into_iter().map(|(name, sums)| (name.to_owned(), spent(&sums).into())).collect();
+        json!({ "date": day, "sites": by_name, "sitesById": by_id })
+    });
+    Ok(shown.collect())
+}
+
+/// `GET /api/stats/model-by-site`
+pub async fn models(app: Arc<App>, request: Request) -> Result<Response> {
+    let days = days_of(&request.query)?;
+    let site = match request.query.get("siteId").map(|text| text.trim().to_owned()) {
+        None => None,
+        Some(text) if text.is_empty() => None,
+        Some(text) => {
+            let id = text.parse().ok().filter(|id: &i64| *id > 0);
+            Some(id.ok_or_else(|| Invalid::field("siteId", "positive integer"))?)
+        }
+    };
+    app.store.flush().await;
+    let mut models = stats::by_model(&app.store, &first_day(&app, days), site).await?;
+    models.sort_by(|(one, a), (other, b)| b.calls.cmp(&a.calls).then_with(|| one.cmp(other)));
+    let shown = models.iter().map(|(model, sums)| {
+        let mut shown = spent(sums);
+        shown.insert("model".to_owned(), model.as_str().into());
+        shown.insert("tokens".to_owned(), sums.tokens.into());
+        shown
+    });
+    Ok(http::json(StatusCode::OK, &json!({ "models": shown.collect::<Vec<_>>() })))
+}
+
+/// `POST /api/settings/maintenance/clear-usage`: the log, the sums, counters and cooldowns.
+pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
+    app.store.flush().await;
+    let now = now_ms();
+    let deleted = proxy_logs::prune(&app.store, now + 1).await?;
+    for channel in app.snapshot.load().channels() {
+        channel.live.restore(ChannelTotals::default());
+    }
+    let event = NewEvent {
+        kind: "status",
+        title: "Usage cleared".to_owned(),
+        message: Some(format!("{deleted} log rows, all sums, counters and cooldowns were forgotten")),
+        level: EventLevel::Warning,
+        related_id: None,
+        related_type: Some("settings"),
+    };
+    let mut statements = stats::forget_usage();
+    statements.push(event.insert(now));
+    app.store.batch(statements).await?;
+    app.stats.clear();
+    app.publish().await?;
+    let answer = json!({ "success": true, "message": "Usage was cleared", "deletedProxyLogs": deleted });
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+fn spent(sums: &Sums) -> Map<String, Value> {
+    Map::from_iter([("spend".to_owned(), amount(sums.cost)), ("calls".to_owned(), sums.calls.into())])
+}
+
+/// How many local days, today included.
+fn days_of(query: &Query) -> Result<i64, Invalid> {
+    let Some(text) = query.get("days").filter(|text| !text.trim().is_empty()) else {
+        return Ok(DEFAULT_DAYS);
+    };
+    let days = text.trim().parse().ok().filter(|days| (1..=MAX_DAYS).contains(days));
+    days.ok_or_else(|| Invalid::field("days", "integer from 1 to 366"))
+}
+
+fn first_day(app: &App, days: i64) -> String {
+    local_day(now_ms(), &app.config.time_zone).saturating_sub((days - 1).days()).to_string()
+}

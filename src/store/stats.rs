@@ -1,0 +1,206 @@
+//! What the dashboard and the statistics ask: sums over the usage tables, which outlive the log, and
+//! over the log where single requests count (admin-ops-2.md 17, 19).
+
+use super::sql::{Fields, Statement};
+use super::{Result, Store};
+use crate::time::Millis;
+
+/// Sums over calls; whatever is not a success has failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sums {
+    pub calls: i64,
+    pub ok: i64,
+    pub tokens: i64,
+    /// USD.
+    pub cost: f64,
+    pub latency_ms: i64,
+    /// How many calls the latency is of.
+    pub latency_n: i64,
+}
+
+impl Sums {
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.ok += other.ok;
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.cost += other.cost;
+        self.latency_ms += other.latency_ms;
+        self.latency_n += other.latency_n;
+    }
+
+    /// The average latency, rounded; `None` without one.
+    pub fn latency(&self) -> Option<i64> {
+        (self.latency_n > 0).then(|| (self.latency_ms as f64 / self.latency_n as f64).round() as i64)
+    }
+}
+
+/// An account on an active site, as far as the dashboard looks at it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Holder {
+    pub id: i64,
+    pub site_id: i64,
+    pub balance: f64,
+    pub is_active: bool,
+    /// JSON text: members without a column, among them `todayIncomeSnapshot`.
+    pub extra: Option<String>,
+}
+
+/// An active site.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActiveSite {
+    pub id: i64,
+    pub name: String,
+    pub url: String,
+    pub platform: String,
+}
+
+const SUMS: &str = "COALESCE(SUM(u.calls), 0), COALESCE(SUM(u.ok), 0), COALESCE(SUM(u.tokens), 0), \
+     COALESCE(SUM(u.cost), 0), COALESCE(SUM(u.latency_ms), 0), COALESCE(SUM(u.latency_n), 0)";
+const OF_ACTIVE_SITES: &str = "JOIN sites s ON s.id = u.site_id AND s.status = 'active'";
+/// Rows of the log on accounts of active sites.
+const ACTIVE_LOGS: &str = "proxy_logs l JOIN accounts a ON a.id = l.account_id \
+     JOIN sites s ON s.id = a.site_id AND s.status = 'active'";
+
+fn read(row: &mut Fields<'_>) -> Result<Sums> {
+    Ok(Sums {
+        calls: row.int()?,
+        ok: row.int()?,
+        tokens: row.int()?,
+        cost: row.real()?,
+        latency_ms: row.int()?,
+        latency_n: row.int()?,
+    })
+}
+
+/// Active sites in the order in which they are shown.
+pub async fn active_sites(store: &Store) -> Result<Vec<ActiveSite>> {
+    let sql = "SELECT id, name, url, platform FROM sites WHERE status = 'active' \
+               ORDER BY is_pinned DESC, sort_order, name, id";
+    let rows = store.query(sql, Vec::new()).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok(ActiveSite { id: row.int()?, name: row.text()?, url: row.text()?, platform: row.text()? })
+        })
+        .collect()
+}
+
+/// Every account on an active site.
+pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
+    let sql = "SELECT a.id, a.site_id, a.balance, a.status, a.extra FROM accounts a \
+               JOIN sites s ON s.id = a.site_id AND s.status = 'active' ORDER BY a.id";
+    let rows = store.query(sql, Vec::new()).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok(Holder {
+                id: row.int()?,
+                site_id: row.int()?,
+                balance: row.real()?,
+                is_active: row.str()? == "active",
+                extra: row.opt_text()?,
+            })
+        })
+        .collect()
+}
+
+/// Check-ins since a moment on accounts of active sites: account, status, reward.
+pub async fn checkins_since(store: &Store, from: Millis) -> Result<Vec<(i64, String, Option<String>)>> {
+    let sql = "SELECT c.account_id, c.status, c.reward FROM checkin_logs c \
+               JOIN accounts a ON a.id = c.account_id JOIN sites s ON s.id = a.site_id AND s.status = 'active' \
+               WHERE c.created_at >= ?";
+    let rows = store.query(sql, vec![from.into()]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.int()?, row.text()?, row.opt_text()?))
+        })
+        .collect()
+}
+
+/// Calls of the log since a moment, on accounts of active sites. Latency is left out.
+pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
+    let sql = format!(
+        "SELECT COUNT(*), COALESCE(SUM(CASE WHEN l.status = 'success' THEN 1 ELSE 0 END), 0), \
+         COALESCE(SUM(COALESCE(l.total_tokens, 0)), 0), COALESCE(SUM(l.estimated_cost), 0), 0, 0 \
+         FROM {ACTIVE_LOGS} WHERE l.created_at >= ?"
+    );
+    let rows = store.query(sql, vec![from.into()]).await?;
+    rows.first().map_or(Ok(Sums::default()), |row| read(&mut row.fields()))
+}
+
+/// Each active site's sums from a local day on (`None`: of all time).
+pub async fn by_site(store: &Store, from_day: Option<&str>) -> Result<Vec<(i64, Sums)>> {
+    let sql = format!(
+        "SELECT u.site_id, {SUMS} FROM usage_day u {OF_ACTIVE_SITES} WHERE u.local_day >= ? GROUP BY u.site_id"
+    );
+    let rows = store.query(sql, vec![from_day.unwrap_or_default().into()]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.int()?, read(&mut row)?))
+        })
+        .collect()
+}
+
+/// Sums of active sites by local day and site, from a day on, ascending.
+pub async fn by_day_and_site(store: &Store, from_day: &str) -> Result<Vec<(String, i64, Sums)>> {
+    let sql = format!(
+        "SELECT u.local_day, u.site_id, {SUMS} FROM usage_day u {OF_ACTIVE_SITES} WHERE u.local_day >= ? \
+         GROUP BY u.local_day, u.site_id ORDER BY u.local_day, u.site_id"
+    );
+    let rows = store.query(sql, vec![from_day.into()]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.text()?, row.int()?, read(&mut row)?))
+        })
+        .collect()
+}
+
+/// Sums of active sites by hour bucket and site, from a bucket on.
+pub async fn by_hour_and_site(store: &Store, from: Millis) -> Result<Vec<(Millis, i64, Sums)>> {
+    let sql = format!(
+        "SELECT u.bucket_start, u.site_id, {SUMS} FROM usage_hour u {OF_ACTIVE_SITES} \
+         WHERE u.bucket_start >= ? GROUP BY u.bucket_start, u.site_id"
+    );
+    let rows = store.query(sql, vec![from.into()]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.int()?, row.int()?, read(&mut row)?))
+        })
+        .collect()
+}
+
+/// Sums by model from a local day on: of one site, or of all active ones.
+pub async fn by_model(store: &Store, from_day: &str, site: Option<i64>) -> Result<Vec<(String, Sums)>> {
+    let (of, mut args) = match site {
+        Some(site) => ("WHERE u.site_id = ? AND", vec![site.into()]),
+        None => ("JOIN sites s ON s.id = u.site_id AND s.status = 'active' WHERE", Vec::new()),
+    };
+    args.push(from_day.into());
+    let sql = format!("SELECT u.model, {SUMS} FROM usage_day u {of} u.local_day >= ? GROUP BY u.model");
+    let rows = store.query(sql, args).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.text()?, read(&mut row)?))
+        })
+        .collect()
+}
+
+/// Forgets all that was used: sums, counters and cooldowns of channels, what accounts have used.
+pub fn forget_usage() -> Vec<Statement> {
+    let statement = |sql: &'static str| Statement::new(sql, Vec::new());
+    vec![
+        statement("DELETE FROM usage_hour"),
+        statement("DELETE FROM usage_day"),
+        statement(
+            "UPDATE channel_stats SET success_count = 0, fail_count = 0, total_latency_ms = 0, total_cost = 0, \
+             consecutive_fail_count = 0, last_used_at = NULL, last_selected_at = NULL, last_fail_at = NULL, \
+             cooldown_until = NULL",
+        ),
+        statement("UPDATE accounts SET balance_used = 0"),
+    ]
+}

@@ -346,3 +346,26 @@ fn traces_older_than_the_retention_are_forgotten() {
         database.query_row("SELECT COUNT(*) FROM proxy_debug_attempts", [], |row| row.get::<_, i64>(0));
     assert_eq!(left.expect("a count"), 1);
 }
+
+#[test]
+fn a_trace_names_the_client_and_the_channel_its_conversation_was_on() {
+    let (gateway, _upstream) = one_site();
+    switch(
+        &gateway,
+        &json!({"proxyDebugTargetSessionId": "conversation-1", "proxyDebugTargetClientKind": "CODEX"}),
+    );
+    let ask = |session: &str| {
+        Caller::chat_ask("alpha", false).header("originator", "codex_cli_rs").header("session_id", session)
+    };
+    gateway.client().send(ask("conversation-2")).expect(200);
+    gateway.client().send(ask("conversation-1")).expect(200);
+    let first = newest(&gateway, 1);
+    assert_eq!(
+        (&first["trace"]["clientKind"], &first["trace"]["sessionId"]),
+        (&json!("codex"), &json!("conversation-1"))
+    );
+    assert_eq!(first["trace"]["stickyHitChannelId"], json!(null));
+    gateway.client().send(ask("conversation-1")).expect(200);
+    let second = newest(&gateway, 2);
+    assert_eq!(second["trace"]["stickyHitChannelId"], first["trace"]["selectedChannelId"]);
+}

@@ -96,6 +96,7 @@ impl Trace {
             trace_hint: Some(call.face.id.as_str().to_owned()),
             requested_model: Some(call.model.to_string()),
             downstream_api_key_id: call.key_id,
+            sticky_hit_channel_id: call.session.and_then(|session| session.channel(app)),
             request_headers_json: rules.headers.then(|| secrets.headers(&call.headers)),
             final_status: Some("failed"),
             created_at: now,

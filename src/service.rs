@@ -75,6 +75,10 @@ impl Route {
     pub fn path(&self) -> &'static str {
         self.path
     }
+
+    pub fn access(&self) -> Access {
+        self.access
+    }
 }
 
 /// Every route of the service.

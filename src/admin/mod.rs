@@ -15,6 +15,7 @@
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
 //! | `dashboard`, `site_stats`, `stats_cache` | what was used and how sites answered; numbers kept for a moment |
+//! | `openapi` | every route in a line |
 //! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
 //! A handler takes the app and the request and gives an answer or an [`AdminError`]; [`routes`] is the
@@ -45,6 +46,7 @@ mod keys;
 pub mod marketplace;
 mod metrics;
 mod model_offers;
+mod openapi;
 mod paging;
 mod presets;
 mod proxy_logs;
@@ -159,6 +161,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/events/count", events::count),
         admin(Method::POST, "/api/events/read-all", events::mark_all_read),
         admin(Method::POST, "/api/events/{id}/read", events::mark_read),
+        admin(Method::GET, "/api/openapi.json", openapi::get),
         admin(Method::GET, "/metrics", metrics::get),
     ]
 }

@@ -1,0 +1,240 @@
+//! `GET /api/openapi.json`: every route of the service in OpenAPI 3.1, for people and their tools.
+//!
+//! What a route is for stands in [`OPERATIONS`], by hand. Method, path, parameters and authentication
+//! come from the router, and a test holds the two against each other: a route without a line here, or a
+//! line without a route, does not pass.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::errors::Result;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::service::{self, Access, Route};
+
+/// What one route is for.
+struct Operation {
+    route: &'static str,
+    summary: &'static str,
+    /// What its query may say, by blanks.
+    query: &'static str,
+}
+
+const fn op(route: &'static str, summary: &'static str) -> Operation {
+    Operation { route, summary, query: "" }
+}
+
+const fn asks(route: &'static str, summary: &'static str, query: &'static str) -> Operation {
+    Operation { route, summary, query }
+}
+
+#[rustfmt::skip]
+static OPERATIONS: &[Operation] = &[
+    op("GET /api/desktop/health", "The process answers"),
+    op("GET /api/openapi.json", "This description"),
+    op("GET /metrics", "State of the process in the Prometheus text form"),
+    op("GET /api/settings/auth/info", "The admin token, masked"),
+    op("POST /api/settings/auth/change", "Change the admin token"),
+    op("GET /api/settings/runtime", "Runtime settings as they hold, secrets masked"),
+    op("PUT /api/settings/runtime", "Change runtime settings: all of the request, or nothing"),
+    op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns"),
+    op("GET /api/sites", "Sites with their balances"),
+    op("POST /api/sites", "Add a site"),
+    op("GET /api/sites/presets", "Vendors' addresses to choose from"),
+    op("POST /api/sites/detect", "Find out what platform an address is"),
+    op("POST /api/sites/batch", "Enable, disable, delete or proxy several sites"),
+    op("PUT /api/sites/{id}", "Change a site"),
+    op("DELETE /api/sites/{id}", "Delete a site with everything under it"),
+    op("GET /api/sites/{id}/disabled-models", "Models switched off at a site"),
+    op("PUT /api/sites/{id}/disabled-models", "Replace the models switched off at a site"),
+    op("GET /api/sites/{id}/available-models", "Models that a site's accounts offer"),
+    asks("GET /api/accounts", "Accounts and their sites", "refresh"),
+    op("POST /api/accounts", "Add a verified account"),
+    op("POST /api/accounts/verify-token", "Prove a credential without saving it"),
+    op("POST /api/accounts/batch", "Enable, disable, delete or refresh several accounts"),
+    op("PUT /api/accounts/{id}", "Change an account"),
+    op("DELETE /api/accounts/{id}", "Delete an account with everything under it"),
+    op("GET /api/accounts/{id}/models", "Models of an account"),
+    op("POST /api/accounts/{id}/models/manual", "Add models to an account by hand"),
+    op("GET /api/routes", "Routes with their channels"),
+    op("GET /api/routes/summary", "Routes with the count of their channels"),
+    op("GET /api/routes/lite", "Routes without channels"),
+    op("POST /api/routes", "Add a route"),
+    op("POST /api/routes/batch", "Enable, disable or delete several routes"),
+    op("POST /api/routes/rebuild", "Rebuild the routes from what accounts offer"),
+    op("PUT /api/routes/{id}", "Change a route"),
+    op("DELETE /api/routes/{id}", "Delete a route"),
+    op("POST /api/routes/{id}/cooldown/clear", "End the cooldowns of a route's channels"),
+    asks("GET /api/routes/decision", "Why a request for a model would go where it goes", "model"),
+    op("POST /api/routes/decision/batch", "The same for several models"),
+    op("POST /api/routes/decision/by-route/batch", "The same for models of named routes"),
+    op("POST /api/routes/decision/route-wide/batch", "The same for whole routes"),
+    op("POST /api/routes/decision/refresh", "Work out the decisions of all routes anew"),
+    op("GET /api/routes/{id}/channels", "Channels of a route"),
+    op("POST /api/routes/{id}/channels", "Add a channel to a route"),
+    op("POST /api/routes/{id}/channels/batch", "Add several channels to a route"),
+    op("PUT /api/channels/batch", "Change the priorities of several channels"),
+    op("PUT /api/channels/{id}", "Change a channel"),
+    op("DELETE /api/channels/{id}", "Delete a channel"),
+    op("GET /api/downstream-keys", "Keys of clients, masked"),
+    op("POST /api/downstream-keys", "Add a key"),
+    op("POST /api/downstream-keys/batch", "Enable, disable, delete, reset or label several keys"),
+    asks("GET /api/downstream-keys/summary", "What each key used", "range status search group tags tagMatch"),
+    op("PUT /api/downstream-keys/{id}", "Change a key"),
+    op("DELETE /api/downstream-keys/{id}", "Delete a key"),
+    op("POST /api/downstream-keys/{id}/reset-usage", "Count a key's usage from zero"),
+    op("GET /api/downstream-keys/{id}/value", "The key itself"),
+    op("GET /api/downstream-keys/{id}/overview", "What one key used"),
+    asks("GET /api/downstream-keys/{id}/trend", "What one key used by hour or day", "range timeZone"),
+    asks("GET /api/stats/dashboard", "The state of the whole at a glance", "view refresh"),
+    asks("GET /api/stats/site-distribution", "Balance and spend of each active site", "days refresh"),
+    asks("GET /api/stats/site-trend", "Spend and calls of each active site by local day", "days refresh"),
+    asks("GET /api/stats/model-by-site", "Calls, spend and tokens by model", "siteId days"),
+    asks("GET /api/stats/proxy-logs", "The log of attempts, newest first", "limit offset status search client siteId from to view"),
+    op("DELETE /api/stats/proxy-logs", "Empty the log; the sums stay"),
+    op("GET /api/stats/proxy-logs/{id}", "One attempt with its billing details"),
+    asks("GET /api/stats/proxy-debug/traces", "Requests recorded in full, newest first", "limit"),
+    op("GET /api/stats/proxy-debug/traces/{id}", "One recorded request with its attempts"),
+    asks("GET /api/models/marketplace", "Models that can be had, from whom and for how much", "refresh includePricing"),
+    op("GET /api/models/token-candidates", "Which tokens offer each model, and which accounts lack one"),
+    asks("GET /api/tasks", "Long operations, newest first", "limit"),
+    op("GET /api/tasks/{id}", "One long operation with its log"),
+    asks("GET /api/events", "What the operator should notice, newest first", "limit offset type read"),
+    op("DELETE /api/events", "Delete all events"),
+    op("GET /api/events/count", "How many events are unread"),
+    op("POST /api/events/read-all", "Mark all events as read"),
+    op("POST /api/events/{id}/read", "Mark an event as read"),
+    op("POST /v1/chat/completions", "Chat completion"),
+    op("POST /chat/completions", "Chat completion"),
+    op("POST /v1/responses", "Response"),
+    op("POST /responses", "Response"),
+    op("GET /v1/responses", "Refused with 426: the WebSocket form"),
+    op("GET /responses", "Refused with 426: the WebSocket form"),
+    op("POST /v1/responses/compact", "Compact a conversation"),
+    op("POST /responses/compact", "Compact a conversation"),
+    op("GET /v1/responses/compact", "Refused with 426"),
+    op("GET /responses/compact", "Refused with 426"),
+    op("POST /v1/messages", "Message"),
+    op("POST /v1/messages/count_tokens", "Count the tokens of a message"),
+    op("POST /v1/completions", "Legacy completion"),
+    op("POST /v1/embeddings", "Embeddings"),
+    op("POST /v1/images/generations", "Image generation"),
+    op("POST /v1/images/edits", "Not offered: refused with 501"),
+    op("POST /v1/files", "Upload a file"),
+    op("GET /v1/files", "Files of the caller"),
+    op("GET /v1/files/{id}", "About a file"),
+    op("DELETE /v1/files/{id}", "Delete a file"),
+    op("GET /v1/files/{id}/content", "The bytes of a file"),
+    op("GET /v1/models", "Models the caller may ask for"),
+    op("GET /v1/models/{model}", "One model"),
+];
+
+/// `GET /api/openapi.json`
+pub async fn get(_app: Arc<App>, _request: Request) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &description()))
+}
+
+fn description() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in service::routes() {
+        let path = shown_path(route.path());
+        let methods = paths.entry(path).or_insert_with(|| json!({}));
+        methods[route.method().as_str().to_lowercase()] = operation(&route);
+    }
+    let error = |properties: Value| json!({ "type": "object", "properties": properties });
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Switchyard",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Many upstream AI sites, each with accounts, behind one address.",
+        },
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "admin": { "type": "http", "scheme": "bearer", "description": "AUTH_TOKEN" },
+                "client": { "type": "http", "scheme": "bearer", "description": "PROXY_TOKEN or a downstream key" },
+            },
+            "schemas": {
+                "AdminError": error(json!({
+                    "success": { "const": false },
+                    "message": { "type": "string" },
+                    "error": { "type": "string" },
+                })),
+                "ProxyError": error(json!({ "error": { "type": "object" } })),
+            },
+        },
+    })
+}
+
+fn operation(route: &Route) -> Value {
+    let name = name_of(route);
+    let known = OPERATIONS.iter().find(|operation| operation.route == name);
+    let (scheme, error) = match route.access() {
+        Access::Public => (None, "AdminError"),
+        Access::Admin => (Some("admin"), "AdminError"),
+        Access::Proxy => (Some("client"), "ProxyError"),
+    };
+    let in_path = shown_path(route.path());
+    let in_path = in_path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let in_path = in_path.map(|name| {
+        let kind = if name == "id" && route.access() == Access::Admin { "integer" } else { "string" };
+        // Tasks have names of their own.
+        let kind = if route.path().starts_with("/api/tasks") { "string" } else { kind };
+        json!({ "name": name, "in": "path", "required": true, "schema": { "type": kind } })
+    });
+    let in_query = known.map_or("", |operation| operation.query).split_whitespace();
+    let in_query =
+        in_query.map(|name| json!({ "name": name, "in": "query", "schema": { "type": "string" } }));
+    let parameters: Vec<Value> = in_path.chain(in_query).collect();
+    let refused = format!("#/components/schemas/{error}");
+    let mut shown = json!({
+        "summary": known.map(|operation| operation.summary),
+        "security": scheme.map_or_else(|| json!([]), |scheme| json!([{ scheme: [] }])),
+        "responses": {
+            "2XX": { "description": "Done" },
+            "default": {
+                "description": "Refused or failed",
+                "content": { "application/json": { "schema": { "$ref": refused } } },
+            },
+        },
+    });
+    if !parameters.is_empty() {
+        shown["parameters"] = parameters.into();
+    }
+    if matches!(route.method().as_str(), "POST" | "PUT") {
+        let media_type = if route.path() == "/v1/files" { "multipart/form-data" } else { "application/json" };
+        shown["requestBody"] = json!({ "content": { media_type: { "schema": { "type": "object" } } } });
+    }
+    shown
+}
+
+fn name_of(route: &Route) -> String {
+    format!("{} {}", route.method(), shown_path(route.path()))
+}
+
+/// The path as OpenAPI writes it: a parameter that takes the rest of the path is one like any other.
+fn shown_path(path: &str) -> String {
+    path.replace("{*", "{")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_route_is_described_and_nothing_else_is() {
+        let routes: BTreeSet<String> = service::routes().iter().map(name_of).collect();
+        let described: BTreeSet<String> =
+            OPERATIONS.iter().map(|operation| operation.route.to_owned()).collect();
+        assert_eq!(described.len(), OPERATIONS.len(), "a route is described twice");
+        let undescribed: Vec<_> = routes.difference(&described).collect();
+        let unserved: Vec<_> = described.difference(&routes).collect();
+        assert!(undescribed.is_empty(), "add to OPERATIONS in src/admin/openapi.rs: {undescribed:?}");
+        assert!(unserved.is_empty(), "take out of OPERATIONS in src/admin/openapi.rs: {unserved:?}");
+    }
+}

@@ -1,0 +1,62 @@
+//! The description of the API: it names what the service answers, and how to be let in.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Ask, Gateway};
+
+const PATH: &str = "/api/openapi.json";
+
+#[test]
+fn the_description_is_for_admins() {
+    let gateway = Gateway::start();
+    gateway.anyone().get(PATH).expect(401);
+    gateway.client().get(PATH).expect(403);
+    let description = gateway.admin().get(PATH).expect(200);
+    assert_eq!(description["openapi"], "3.1.0");
+    assert_eq!(description["info"]["title"], "Switchyard");
+}
+
+#[test]
+fn an_operation_tells_what_it_is_for_and_who_may_use_it() {
+    let description = Gateway::start().admin().get(PATH).expect(200);
+    let operation = |path: &str, method: &str| description["paths"][path][method].clone();
+    for (path, method, security) in [
+        ("/api/desktop/health", "get", json!([])),
+        ("/api/settings/runtime", "put", json!([{"admin": []}])),
+        ("/v1/chat/completions", "post", json!([{"client": []}])),
+        ("/v1/models/{model}", "get", json!([{"client": []}])),
+    ] {
+        assert_eq!(operation(path, method)["security"], security, "{path}");
+    }
+    let logs = operation("/api/stats/proxy-logs", "get");
+    let names: Vec<_> =
+        logs["parameters"].as_array().expect("parameters").iter().map(|p| &p["name"]).collect();
+    assert_eq!(names, ["limit", "offset", "status", "search", "client", "siteId", "from", "to", "view"]);
+    let site = operation("/api/sites/{id}", "put");
+    let id = json!({"name": "id", "in": "path", "required": true, "schema": {"type": "integer"}});
+    assert_eq!(site["parameters"], json!([id]));
+    assert!(site["requestBody"]["content"]["application/json"].is_object());
+}
+
+/// Each path and method of the description, asked for without a token, is known: not 404, not 405.
+#[test]
+fn everything_described_is_served() {
+    let gateway = Gateway::start();
+    let description = gateway.admin().get(PATH).expect(200);
+    let mut count = 0;
+    for (path, methods) in description["paths"].as_object().expect("paths") {
+        for (method, operation) in methods.as_object().expect("methods") {
+            assert!(
+                operation["summary"].as_str().is_some_and(|summary| !summary.is_empty()),
+                "{method} {path}"
+            );
+            let target = path.replace("{id}", "1").replace("{model}", "m");
+            let answer = gateway.anyone().send(Ask::new(&method.to_uppercase(), &target));
+            let expected = if operation["security"] == Value::Array(Vec::new()) { 200 } else { 401 };
+            assert_eq!(answer.status, expected, "{method} {path}");
+            count += 1;
+        }
+    }
+    assert!(count > 80, "{count}");
+}

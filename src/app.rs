@@ -29,7 +29,7 @@ use crate::keys::KeyTable;
 use crate::limits::{Guards, RateLimiter, SessionLeases, SiteLeases};
 use crate::metrics::Metrics;
 use crate::routing::health::saved;
-use crate::routing::{Affinity, LiveTable, Snapshot};
+use crate::routing::{Affinity, Channel, LiveTable, Snapshot};
 use crate::settings::Settings;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{self, Store, StoreOptions};
@@ -183,6 +183,15 @@ impl App {
         let _turn = self.publishing.lock().await;
         self.settings.store(Arc::new(load_settings(&self.config, &self.store).await?));
         Ok(())
+    }
+
+    /// What the conversations under way on a channel leave of its share (routing.md 7).
+    pub fn load_of(&self, channel: &Channel) -> f64 {
+        if !channel.account.session_scoped {
+            return 1.0;
+        }
+        let limit = self.settings.load().session_leases.limit;
+        self.session_leases.load(channel.id, limit).multiplier()
     }
 
     /// True once the process has been told to stop.

@@ -194,6 +194,7 @@ impl<'a> Desk<'a> {
     fn explain(&self, found: Option<Match<'_>>, model: &str) -> Decision {
         let Some(found) = found else { return Decision::unmatched(model) };
         let ask = Ask {
+            load: &|channel| self.app.load_of(channel),
             max_avoidance: self.app.settings.load().cooldown.max_ms,
             rotations: Some(&self.app.live.rotations),
             ..Ask::new(model, &self.policy, self.now)

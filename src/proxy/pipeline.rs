@@ -240,17 +240,13 @@ fn choose(
     let offers = |channel: &Channel| {
         is_served(channel.account.site.platform, dialect, call.operation) && may_take(channel)
     };
-    let load = |channel: &Channel| match channel.account.session_scoped {
-        true => app.session_leases.load(channel.id, app.settings.load().session_leases.limit).multiplier(),
-        false => 1.0,
-    };
     let ask = Ask {
         model: &call.envelope.model,
         policy: call.caller.policy(),
         tried,
         now: now_ms(),
         surface: &offers,
-        load: &load,
+        load: &|channel| app.load_of(channel),
         max_avoidance: app.settings.load().cooldown.max_ms,
         rotations: Some(&app.live.rotations),
     };

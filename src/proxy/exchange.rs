@@ -192,7 +192,7 @@ impl Sending<'_> {
 
     /// Asks one address, in one dialect after the other. A dialect that is refused for good leaves
     /// `formats`: the next address need not hear it. Of several failures the first counts that is
-    /// about more than the dialect.
+    /// about more than the dialect, else what no dialect can say.
     async fn ask(
         &self,
         endpoint: &Endpoint,
@@ -203,6 +203,7 @@ impl Sending<'_> {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let mut queue = formats.clone();
         let mut refusal: Option<Box<Failure>> = None;
+        let mut unsaid: Option<Box<Failure>> = None;
         let mut cause: Option<Box<Failure>> = None;
         // A request in other words, which is sent once.
         let mut again: Option<Box<Outgoing>> = None;
@@ -216,7 +217,7 @@ impl Sending<'_> {
                 Ok(outgoing) => outgoing,
                 Err(unfit @ Unfit::Unsupported { .. }) => {
                     formats.retain(|own| *own != format);
-                    refusal.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
+                    unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
                     continue;
                 }
                 Err(unfit) => return Err(Failure::unfit(unfit)),
@@ -264,7 +265,7 @@ impl Sending<'_> {
             }
         }
         let nothing = || Failure::local(format!("site {} takes none of the dialects", site.name));
-        Err(cause.or(refusal).map_or_else(nothing, |failure| *failure))
+        Err(cause.or(unsaid).or(refusal).map_or_else(nothing, |failure| *failure))
     }
 
     fn patience(&self) -> Patience {

@@ -1,0 +1,191 @@
+//! Clients of one dialect on upstreams of another: which is asked, what is remembered, what a client
+//! sees of it. What each conversion makes of each field is tested beside the dialects.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Ask, Gateway, Reply, Upstream, split_events, wire};
+
+const MODEL: &str = "model-narrow";
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+const MESSAGES: &str = "/v1/messages";
+const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
+
+/// A gateway before an upstream that offers only one of the dialects.
+fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[MODEL]);
+    for path in PATHS {
+        if path != offered {
+            upstream.answer(path, Reply::error(404, "Not found"));
+        }
+    }
+    let gateway = Gateway::with(variables);
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    (gateway, upstream)
+}
+
+fn body(path: &str, streamed: bool) -> Value {
+    let mut body = match path {
+        RESPONSES => json!({"model": MODEL, "input": "Which way?"}),
+        _ => json!({"model": MODEL, "messages": [{"role": "user", "content": "Which way?"}]}),
+    };
+    if path == MESSAGES {
+        body["max_tokens"] = json!(64);
+    }
+    if streamed {
+        body["stream"] = json!(true);
+    }
+    body
+}
+
+/// What a complete answer says, and the tokens in and out.
+fn said(path: &str, answer: &Value) -> (String, Value, Value) {
+    let usage = &answer["usage"];
+    match path {
+        CHAT => (
+            text(&answer["choices"][0]["message"]["content"]),
+            usage["prompt_tokens"].clone(),
+            usage["completion_tokens"].clone(),
+        ),
+        RESPONSES => {
+            let message = answer["output"]
+                .as_array()
+                .and_then(|items| items.iter().find(|item| item["type"] == "message"));
+            let content = message.map(|message| text(&message["content"][0]["text"])).unwrap_or_default();
+            (content, usage["input_tokens"].clone(), usage["output_tokens"].clone())
+        }
+        _ => (
+            text(&answer["content"][0]["text"]),
+            usage["input_tokens"].clone(),
+            usage["output_tokens"].clone(),
+        ),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// The `data` of every event that is JSON.
+fn data(stream: &str) -> Vec<Value> {
+    split_events(stream.as_bytes())
+        .iter()
+        .filter_map(|event| event.lines().find_map(|line| line.strip_prefix("data: ").map(str::to_owned)))
+        .filter_map(|data| serde_json::from_str(&data).ok())
+        .collect()
+}
+
+fn streamed_text(path: &str, events: &[Value]) -> String {
+    let piece = |event: &Value| match path {
+        CHAT => text(&event["choices"][0]["delta"]["content"]),
+        RESPONSES if event["type"] == "response.output_text.delta" => text(&event["delta"]),
+        MESSAGES => text(&event["delta"]["text"]),
+        _ => String::new(),
+    };
+    events.iter().map(piece).collect()
+}
+
+#[test]
+fn every_client_is_answered_by_every_upstream() {
+    for offered in PATHS {
+        let (gateway, upstream) = narrow(offered, &[]);
+        for path in PATHS {
+            let answer = gateway.client().post(path, &body(path, false)).expect(200);
+            let wanted = (wire::TEXT.to_owned(), json!(wire::PROMPT_TOKENS), json!(wire::COMPLETION_TOKENS));
+            assert_eq!(said(path, &answer), wanted, "{path} on {offered}: {answer}");
+
+            let stream = gateway.client().send(Ask::post(path).json(&body(path, true)));
+            assert_eq!(stream.status, 200, "{}", stream.text());
+            let events = data(&stream.text());
+            assert_eq!(streamed_text(path, &events), wire::TEXT, "{path} on {offered}: {}", stream.text());
+        }
+        assert!(upstream.asked_for(offered).len() >= 6);
+    }
+}
+
+#[test]
+fn a_refused_dialect_is_not_asked_again_soon() {
+    let (gateway, upstream) = narrow(CHAT, &[]);
+    for _ in 0..3 {
+        gateway.client().post(MESSAGES, &body(MESSAGES, false)).expect(200);
+    }
+    assert_eq!((upstream.asked_for(MESSAGES).len(), upstream.asked_for(CHAT).len()), (1, 3));
+    // What carries an image is not judged by what text met.
+    let mut image = body(MESSAGES, false);
+    image["messages"][0]["content"] = json!([{"type": "image", "source":
+        {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}}]);
+    gateway.client().post(MESSAGES, &image).expect(200);
+    assert_eq!((upstream.asked_for(MESSAGES).len(), upstream.asked_for(CHAT).len()), (2, 4));
+    let row = gateway.wait_for_logs(4).pop().expect("a row");
+    assert_eq!(row["status"], "success", "{row}");
+    assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null, "a refused dialect is no fault");
+}
+
+#[test]
+fn an_ordinary_mistake_is_sent_once_and_keeps_its_code() {
+    let (gateway, upstream) = narrow(CHAT, &[]);
+    let refusal = json!({"error": {"message": "maximum context length is 10", "type": "invalid_request_error",
+        "param": "messages", "code": "context_length_exceeded"}});
+    upstream.answer(CHAT, Reply::json(400, &refusal));
+    assert_eq!(gateway.client().post(CHAT, &body(CHAT, false)).expect(400), refusal);
+    assert_eq!((upstream.asked_for(CHAT).len(), upstream.asked_for(MESSAGES).len()), (1, 0));
+
+    let error = gateway.client().post(MESSAGES, &body(MESSAGES, false)).expect(400);
+    assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("invalid_request_error")));
+    assert_eq!(error["error"]["message"], "maximum context length is 10");
+    assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);
+}
+
+#[test]
+fn an_operator_may_forbid_other_dialects() {
+    let (gateway, upstream) = narrow(CHAT, &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+    gateway.client().post(MESSAGES, &body(MESSAGES, false)).expect(404);
+    assert_eq!((upstream.asked_for(MESSAGES).len(), upstream.asked_for(CHAT).len()), (1, 0));
+    gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
+}
+
+#[test]
+fn what_no_upstream_can_express_names_the_field() {
+    let (gateway, upstream) = narrow(MESSAGES, &[]);
+    let mut two = body(CHAT, false);
+    two["n"] = json!(2);
+    let error = gateway.client().post(CHAT, &two).expect(400);
+    assert_eq!(
+        (&error["error"]["param"], &error["error"]["type"]),
+        (&json!("n"), &json!("invalid_request_error"))
+    );
+    assert_eq!(upstream.asked_for(MESSAGES).len(), 0);
+    assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);
+}
+
+#[test]
+fn an_answer_in_the_wrong_form_is_brought_into_the_right_one() {
+    let (gateway, upstream) = narrow(CHAT, &[]);
+    upstream.answer(CHAT, Reply::events(wire::chat_events(MODEL)));
+    let answer = gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
+    assert_eq!(said(CHAT, &answer).0, wire::TEXT);
+    upstream.answer(CHAT, Reply::json(200, &wire::chat(MODEL)));
+    let stream = gateway.client().send(Ask::post(CHAT).json(&body(CHAT, true)));
+    assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    assert!(stream.text().ends_with("data: [DONE]\n\n"), "{}", stream.text());
+    assert_eq!(streamed_text(CHAT, &data(&stream.text())), wire::TEXT);
+}
+
+#[test]
+fn a_converted_stream_that_breaks_fails_in_the_clients_words() {
+    let events = wire::chat_events(MODEL);
+    for (path, marks) in
+        [(MESSAGES, &["event: error", "\"type\":\"error\""][..]), (RESPONSES, &["response.failed"])]
+    {
+        let (gateway, upstream) = narrow(CHAT, &[]);
+        upstream.answer(CHAT, Reply::events(&events[..events.len() - 3]).cut_after(events.len() - 3));
+        let stream = gateway.client().stream(Ask::post(path).json(&body(path, true)));
+        let (bytes, _) = stream.rest();
+        let told = String::from_utf8_lossy(&bytes);
+        assert!(marks.iter().all(|mark| told.contains(mark)), "{path}: {told}");
+        assert!(!told.contains("message_stop") && !told.contains("response.completed"), "{path}: {told}");
+        let row = gateway.wait_for_logs(1).pop().expect("a row");
+        assert_eq!(row["status"], "failed", "{row}");
+    }
+}

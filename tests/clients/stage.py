@@ -18,10 +18,14 @@ import unittest
 import urllib.error
 import urllib.request
 
+import narrow
+
 HERE = pathlib.Path(__file__).parent
 ADMIN_TOKEN = "admin-token-of-the-client-tests"
 PROXY_TOKEN = "sk-proxy-token-of-the-client-tests"
-MODELS = {"embedder", "painter", "refuses", "talker"}
+MODELS = {"embedder", "matrix", "painter", "refuses", "talker"}
+# Of the upstreams that speak one dialect each.
+NARROW = {narrow.model_of(dialect) for dialect in narrow.PATHS}
 # A break cools its channel, so that each of these can be asked once only.
 BREAKING = {"breaks-chat", "breaks-messages", "breaks-responses"}
 SOON = 30.0
@@ -32,7 +36,11 @@ def main():
     with contextlib.ExitStack() as stack:
         upstream = stack.enter_context(upstream_process(aimock))
         address = stack.enter_context(gateway_process(binary))
-        add_account(address, upstream)
+        add_account(address, "aimock", "openai", upstream)
+        for dialect in narrow.PATHS:
+            # Aggregators may speak any dialect: which one, the gateway has to find out.
+            add_account(address, dialect, "new-api", stack.enter_context(narrow.upstream(upstream, dialect)))
+        await_models(address, MODELS | BREAKING | NARROW)
         os.environ["CLIENT_TESTS_GATEWAY"] = address
         loader = unittest.defaultTestLoader
         if names:
@@ -140,14 +148,17 @@ def ask(address, method, path, body=None, token=ADMIN_TOKEN):
         raise
 
 
-def add_account(address, upstream):
-    """What an operator does: a site, an account on it; then its models are there."""
-    site = ask(address, "POST", "/api/sites", {"name": "aimock", "url": upstream, "platform": "openai"})
+def add_account(address, name, platform, upstream):
+    """What an operator does: a site, an account on it."""
+    site = ask(address, "POST", "/api/sites", {"name": name, "url": upstream, "platform": platform})
     account = {"siteId": site["id"], "accessToken": "sk-aimock", "credentialMode": "apikey"}
     ask(address, "POST", "/api/accounts", account)
+
+
+def await_models(address, wanted):
     deadline = time.monotonic() + SOON
     models = set()
-    while models != MODELS | BREAKING:
+    while models != wanted:
         if time.monotonic() > deadline:
             raise SystemExit(f"only these models appeared: {sorted(models)}")
         time.sleep(0.02)

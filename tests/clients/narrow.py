@@ -1,0 +1,75 @@
+"""Upstreams that speak one dialect each: a filter before aimock that answers 404 to the rest.
+
+Each offers one model, named after the dialect, and remembers the last request it let through.
+"""
+
+import contextlib
+import json
+import threading
+import urllib.error
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
+# What aimock's fixtures call the model of the matrix.
+MODEL = "matrix"
+LAST = {}
+
+
+def model_of(dialect):
+    return f"only-{dialect}"
+
+
+@contextlib.contextmanager
+def upstream(aimock, dialect):
+    """An upstream of one dialect; gives its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            if self.path.partition("?")[0] != "/v1/models":
+                return self.answer(404, b'{"error":{"message":"Not found"}}')
+            self.answer(200, json.dumps({"object": "list", "data": [{"id": model_of(dialect), "object": "model"}]}).encode())
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers.get("content-length", 0)))
+            if self.path.partition("?")[0] != PATHS[dialect]:
+                return self.answer(404, b'{"error":{"message":"Not found"}}')
+            asked = json.loads(body)
+            LAST[dialect] = asked
+            body = json.dumps({**asked, "model": MODEL}).encode()
+            passed = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "content-length")}
+            request = urllib.request.Request(aimock + self.path, data=body, headers=passed)
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    self.relay(answer)
+            except urllib.error.HTTPError as error:
+                self.answer(error.code, error.read())
+
+        def relay(self, answer):
+            self.send_response(answer.status)
+            self.send_header("content-type", answer.headers["content-type"])
+            self.send_header("transfer-encoding", "chunked")
+            self.end_headers()
+            while piece := answer.read1(65536):
+                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self.wfile.flush()
+            self.wfile.write(b"0\r\n\r\n")
+
+        def answer(self, status, body):
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()

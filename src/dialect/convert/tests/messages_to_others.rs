@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Way, request, schema, without_breakpoints};
-use crate::dialect::Dialect::{Chat, Messages, Responses};
+use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
 use crate::dialect::canonical::{Target, Unfit, Vendor};
 use crate::dialect::upstream_error::UpstreamError;
 
@@ -106,6 +106,28 @@ fn the_request_of_the_example_becomes_responses() {
         {"type":"function_call","call_id":"call_1","name":"add","arguments":"{\"a\":2,\"b\":3}"},
         {"type":"function_call_output","call_id":"call_1","output":"5"}]});
     assert_eq!(body, wanted);
+}
+
+#[test]
+fn the_request_of_the_example_becomes_gemini() {
+    let wanted = json!({"systemInstruction":{"parts":[{"text":"Be brief."}]},
+        "generationConfig":{"maxOutputTokens":4000,"thinkingConfig":{"includeThoughts":true,"thinkingBudget":32768}},
+        "tools":[{"functionDeclarations":[{"name":"add","description":"Add","parametersJsonSchema":schema()}]}],
+        "toolConfig":{"functionCallingConfig":{"mode":"AUTO"}},
+        "contents":[{"role":"user","parts":[{"text":"Sum these."},{"inlineData":{"mimeType":"image/png","data":"iVBORw0K"}}]},
+        {"role":"model","parts":[{"text":"Adding."},{"functionCall":{"id":"call_1","name":"add","args":{"a":2,"b":3}},"thoughtSignature":"skip_thought_signature_validator"}]},
+        {"role":"user","parts":[{"functionResponse":{"id":"call_1","name":"add","response":{"result":"5"}}}]}]});
+    assert_eq!(request(Messages, Gemini, Vendor::Gemini, &example()).unwrap(), wanted);
+}
+
+#[test]
+fn the_reply_of_the_example_becomes_gemini() {
+    let out = Way::new(Messages, Gemini).reply(&reply());
+    let parts = json!([{"text":"Now 5+1.","thought":true},{"text":"5, next:"},
+        {"functionCall":{"id":"call_2","name":"add","args":{"a":5,"b":1}}}]);
+    assert_eq!(out["candidates"][0]["content"]["parts"], parts);
+    assert_eq!(out["usageMetadata"]["promptTokenCount"], 120);
+    assert_eq!(out["usageMetadata"]["cachedContentTokenCount"], 40);
 }
 
 #[test]

@@ -158,8 +158,7 @@ fn every_member_is_read() {
         assert_eq!(request.max_output, Some(5));
     });
     read(
-        r#""metadata":{"user_id":"u"},"mcp_servers":[],"container":null,"service_tier":"auto","#
-            .trim_end_matches(','),
+        r#""metadata":{"user_id":"u"},"mcp_servers":[],"container":null,"service_tier":"auto""#,
         |request| {
             assert_eq!(request.user, Some(Text::of("u")));
             assert!(request.native.is_empty() && request.service_tier.is_none());

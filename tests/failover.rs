@@ -9,6 +9,8 @@ use support::{Ask, Caller, Gateway, Pair, Reply, Upstream, eventually, seconds_a
 
 const CHAT: &str = "/v1/chat/completions";
 const COOLDOWN: i64 = 600;
+/// What is tested is one channel after the other, not one dialect after the other.
+const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
 
 /// Sends one chat completion while the first upstream is in trouble, and checks what follows:
 /// the client gets the second's answer, both attempts are logged, and the first channel rests.
@@ -318,7 +320,7 @@ fn an_upstream_that_repeats_its_credential_tells_nobody() {
 /// A gateway with one upstream for [`Pair::MODEL`].
 fn alone(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[Pair::MODEL]);
-    let gateway = Gateway::with(variables);
+    let gateway = Gateway::with(&[variables, &[ONE_DIALECT]].concat());
     gateway.add("alone", &upstream);
     (gateway, upstream)
 }
@@ -385,7 +387,9 @@ fn when_every_channel_cools_the_client_is_told_when_to_come_back() {
 
 #[test]
 fn no_more_channels_are_tried_than_allowed() {
-    for (variables, wanted) in [(vec![], 3), (vec![("PROXY_MAX_CHANNEL_ATTEMPTS", "2")], 2)] {
+    for (variables, wanted) in
+        [(vec![ONE_DIALECT], 3), (vec![ONE_DIALECT, ("PROXY_MAX_CHANNEL_ATTEMPTS", "2")], 2)]
+    {
         let gateway = Gateway::with(&variables);
         let upstreams: Vec<Upstream> = (0..4)
             .map(|number| {
@@ -457,7 +461,7 @@ fn a_rest_outlasts_a_restart() {
 fn a_bad_address_of_a_pool_is_left_for_the_next_one() {
     for trouble in [Reply::error(503, "boom"), Reply::error(429, "slow down"), Reply::silence()] {
         let (one, two) = (Upstream::start(&["m"]), Upstream::start(&["m"]));
-        let gateway = Gateway::start();
+        let gateway = Gateway::with(&[ONE_DIALECT]);
         let site = gateway.create_site(&json!({"name": "pool", "url": "http://127.0.0.1:1",
             "platform": "openai", "apiEndpoints": [{"url": one.url()}, {"url": two.url()}]}));
         let account = gateway.create_account(&site, "sk-upstream-key");

@@ -8,7 +8,7 @@ use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::splice_model;
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, convert, json, messages, responses};
+use crate::dialect::{Dialect, chat, convert, json, messages, responses};
 use crate::routing::Platform;
 
 use super::call::{Call, Operation};
@@ -144,6 +144,7 @@ fn native(call: &Call, platform: Platform, stream: bool) -> Option<String> {
                 );
             }
         }
+        Dialect::Chat if holds(&TAGS) => body = restored(chat::without_proofs),
         Dialect::Responses if holds(&OWN_IDS) || holds(&TAGS) => body = restored(responses::without_own_ids),
         _ => {}
     }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `request_read`, `turns_read`, `tools_read` | a request body, its messages, its tools |
 //! | `request_write`, `turns_write`, `tools_write` | the same, written for an upstream |
+//! | `native` | what must leave a body that is not converted |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `parts`, `snapshots`, `inline` | a streamed answer, and the habits of upstreams |
 //! | `stream_write` | a streamed answer, written for a client |
@@ -16,6 +17,7 @@
 mod calls;
 mod content;
 mod inline;
+mod native;
 mod parts;
 mod reply_read;
 mod reply_write;
@@ -35,6 +37,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
+pub use native::without_proofs;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;

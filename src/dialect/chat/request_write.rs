@@ -27,7 +27,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     let mut json = Writer::with_capacity(4096);
     json.object(|o| {
         o.field("model", target.model);
-        o.array("messages", |a| turns_write::write(a, request, target.vendor));
+        o.array("messages", |a| turns_write::write(a, request, target));
         tools_write::write(o, request, target);
         write_limits(o, request, target);
         write_sampling(o, request);

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::thinking;
 use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Request, Role, Source, Turn, Vendor};
-use crate::dialect::canonical::{ToolResult, Unfit};
+use crate::dialect::canonical::{Target, ToolResult, Unfit};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::writer::Writer;
@@ -33,8 +33,15 @@ pub(super) fn check(request: &Request<'_>, vendor: Vendor) -> Result<(), Unfit> 
     Ok(())
 }
 
+/// Stands for the proof of a call that has none (Google's documentation of thought signatures).
+const NO_PROOF: Text<'static> = Text::plain("skip_thought_signature_validator");
+
 /// Writes all messages into the list being written.
-pub(super) fn write(list: &mut Writer, request: &Request<'_>, vendor: Vendor) {
+pub(super) fn write(list: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
+    let vendor = target.vendor;
+    // From the third generation on a call without its proof is refused.
+    let signs = vendor == Vendor::Gemini && target.model.contains("gemini-3");
+    let to = Reader { vendor, signs };
     if !request.system.is_empty() {
         list.object(|o| {
             o.field("role", "system");
@@ -50,28 +57,36 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, vendor: Vendor) {
                     Part::Call(call) => Some(call.id.literal()),
                     _ => None,
                 }));
-                write_assistant_run(list, run, vendor);
+                write_assistant_run(list, run, to);
             }
             _ => write_user_run(list, run, &called),
         }
     }
 }
 
+/// Who reads the messages.
+#[derive(Clone, Copy)]
+struct Reader {
+    vendor: Vendor,
+    /// Wants a proof with the first call of a turn.
+    signs: bool,
+}
+
 /// Nothing may stand between calls and their results: what the assistant said after its calls joins
 /// the same message.
-fn write_assistant_run(list: &mut Writer, run: &[Turn<'_>], vendor: Vendor) {
+fn write_assistant_run(list: &mut Writer, run: &[Turn<'_>], to: Reader) {
     let mut message: Vec<&Part<'_>> = Vec::new();
     for turn in run {
         if !message.iter().any(|part| matches!(part, Part::Call(_))) {
-            write_assistant(list, &message, vendor);
+            write_assistant(list, &message, to);
             message.clear();
         }
         message.extend(&turn.parts);
     }
-    write_assistant(list, &message, vendor);
+    write_assistant(list, &message, to);
 }
 
-fn write_assistant(list: &mut Writer, parts: &[&Part<'_>], vendor: Vendor) {
+fn write_assistant(list: &mut Writer, parts: &[&Part<'_>], to: Reader) {
     let texts = parts.iter().filter_map(|part| match part {
         Part::Text(text) => Some(text),
         _ => None,
@@ -96,25 +111,30 @@ fn write_assistant(list: &mut Writer, parts: &[&Part<'_>], vendor: Vendor) {
         o.field("content", Text::join(texts, ""));
         // Several vendors want the thoughts of a running tool loop back; OpenAI refuses the member.
         let thought = thinking::joined(parts.iter().copied());
-        if vendor != Vendor::OpenAi && !calls.is_empty() && !thought.is_empty() {
+        if to.vendor != Vendor::OpenAi && !calls.is_empty() && !thought.is_empty() {
             o.field("reasoning_content", thought);
         }
         o.field_if("refusal", Some(refusal).filter(|refusal| !refusal.is_empty()));
         if !calls.is_empty() {
-            o.array("tool_calls", |a| {
-                calls.iter().for_each(|call| a.object(|o| write_call(o, call, vendor)));
-            });
+            o.array("tool_calls", |a| write_calls(a, &calls, to));
         }
     });
 }
 
-fn write_call(o: &mut Writer, call: &Call<'_>, vendor: Vendor) {
-    o.field("id", &call.id);
-    put_call(o, call.kind, &call.name, &call.input);
-    if vendor == Vendor::Gemini
-        && let Some(Signature::Gemini(proof)) = &call.signature
-    {
-        put_gemini_proof(o, proof);
+fn write_calls(list: &mut Writer, calls: &[&Call<'_>], to: Reader) {
+    let proof_of = |call: &Call<'_>| match &call.signature {
+        Some(Signature::Gemini(proof)) if to.vendor == Vendor::Gemini => Some(proof.borrowed().into_owned()),
+        _ => None,
+    };
+    let mut made_up = (to.signs && !calls.iter().any(|call| proof_of(call).is_some())).then_some(NO_PROOF);
+    for call in calls {
+        list.object(|o| {
+            o.field("id", &call.id);
+            put_call(o, call.kind, &call.name, &call.input);
+            if let Some(proof) = proof_of(call).or_else(|| made_up.take()) {
+                put_gemini_proof(o, &proof);
+            }
+        });
     }
 }
 

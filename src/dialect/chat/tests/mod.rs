@@ -1,5 +1,6 @@
 mod pieces;
 mod replies;
+mod request_write;
 mod requests;
 mod stream_read;
 mod stream_write;

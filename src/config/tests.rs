@@ -146,3 +146,31 @@ fn an_address_that_cannot_be_used_is_a_mistake_and_is_not_repeated() {
         assert!(read_pairs(&[(name, value)]).is_ok(), "{value}");
     }
 }
+
+#[test]
+fn sessions_and_files_have_the_documented_defaults_and_floors() {
+    let (config, warnings) = read_pairs(&[]).ok().unwrap();
+    assert!(config.proxy.sticky_sessions);
+    assert_eq!(config.proxy.sticky_session_ttl, Duration::from_millis(1_800_000));
+    assert_eq!(config.proxy.session_lease_ttl, Duration::from_millis(90_000));
+    assert_eq!(config.proxy.session_lease_keepalive, Duration::from_millis(15_000));
+    assert_eq!(config.files.upload_limit, 512 << 20);
+    assert_eq!(config.files.retention_days, 30);
+    assert_eq!(config.files.prune_interval, Duration::from_secs(60 * 60));
+    assert!(warnings.is_empty(), "{warnings:?}");
+    let low = [
+        ("PROXY_STICKY_SESSION_ENABLED", "off"),
+        ("PROXY_STICKY_SESSION_TTL_MS", "1"),
+        ("PROXY_SESSION_CHANNEL_LEASE_TTL_MS", "1"),
+        ("PROXY_SESSION_CHANNEL_LEASE_KEEPALIVE_MS", "1"),
+        ("PROXY_FILE_RETENTION_DAYS", "0"),
+        ("PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES", "0"),
+    ];
+    let (config, _) = read_pairs(&low).ok().unwrap();
+    assert!(!config.proxy.sticky_sessions);
+    assert_eq!(config.proxy.sticky_session_ttl, Duration::from_millis(30_000));
+    assert_eq!(config.proxy.session_lease_ttl, Duration::from_millis(5_000));
+    assert_eq!(config.proxy.session_lease_keepalive, Duration::from_millis(1_000));
+    assert_eq!(config.files.retention_days, 0);
+    assert_eq!(config.files.prune_interval, Duration::from_secs(60));
+}

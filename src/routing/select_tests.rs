@@ -369,6 +369,42 @@ fn the_load_of_a_channel_lowers_its_share() {
 }
 
 #[test]
+fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
+    let bound = |strategy, channel_of: fn(Channel) -> Channel, tried: &[i64]| {
+        let channels = vec![channel(1), channel_of(Channel { priority: 9, weight: 0, ..channel(2) })];
+        let snapshot = snapshot(vec![Route { strategy, ..route(1, "m", channels) }]);
+        let policy = Policy::default();
+        let found = snapshot.lookup("m", &policy).unwrap();
+        let ask = Ask { tried, ..Ask::new("m", &policy, 1_000) };
+        let selection = select_bound(&found, &ask, 2)?;
+        assert!(matches!(selection, Selection::Channel { channel, why: Why::Bound, .. } if channel.id == 2));
+        assert!(select_bound(&found, &ask, 3).is_none(), "a channel of another route");
+        Some(())
+    };
+    let cooling = |channel: Channel| {
+        channel.live.record_cooldown(1_001);
+        channel
+    };
+    let behind_breaker = |channel: Channel| {
+        sick(&channel, 3, "m");
+        channel
+    };
+    let failed_lately = |channel: Channel| {
+        channel.live.record_failure(999, 0);
+        channel
+    };
+    for strategy in [Strategy::Weighted, Strategy::RoundRobin, Strategy::StableFirst] {
+        assert!(bound(strategy, |channel| channel, &[]).is_some(), "{strategy:?}");
+        assert!(bound(strategy, |channel| channel, &[2]).is_none(), "tried: {strategy:?}");
+        assert!(bound(strategy, |channel| Channel { enabled: false, ..channel }, &[]).is_none());
+        assert!(bound(strategy, cooling, &[]).is_none(), "{strategy:?}");
+        assert!(bound(strategy, behind_breaker, &[]).is_none(), "{strategy:?}");
+        let takes_turns = strategy == Strategy::RoundRobin;
+        assert_eq!(bound(strategy, failed_lately, &[]).is_some(), takes_turns, "{strategy:?}");
+    }
+}
+
+#[test]
 fn whoever_is_behind_an_open_breaker_stands_back_while_others_remain() {
     for strategy in [Strategy::Weighted, Strategy::RoundRobin, Strategy::StableFirst] {
         let channels = vec![channel(1), channel(2), Channel { priority: 1, ..channel(3) }];

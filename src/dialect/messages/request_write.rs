@@ -80,10 +80,12 @@ fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), Unfit> {
     if let Some(member) = request.native.first() {
         return Err(Unfit::unsupported(*member));
     }
-    match request.tools.iter().any(|tool| matches!(tool, Tool::Hosted(_))) {
-        true => Err(Unfit::unsupported("tools")),
-        false => Ok(()),
+    // Codex offers a group of tools of its own (`namespace`) beside its functions, and works without.
+    let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
+    if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {
+        return Err(Unfit::unsupported("tools"));
     }
+    Ok(())
 }
 
 // === members ===
@@ -242,7 +244,7 @@ fn chosen<'r>(request: &'r Request<'_>, tools: &[&Tool<'_>]) -> Option<Choice<'r
         ToolChoice::None => of("none"),
         ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => of("any"),
         ToolChoice::Named { name, .. } if is_offered(name) => tool(name.borrowed()),
-        // Hosted tools other than web search have been refused.
+        // Hosted tools other than web search are not offered.
         ToolChoice::Hosted(_) if tools.iter().any(|tool| matches!(tool, Tool::WebSearch(_))) => {
             tool(Text::plain(WEB_SEARCH))
         }

@@ -160,6 +160,37 @@ fn what_no_upstream_can_express_names_the_field() {
 }
 
 #[test]
+fn a_conversation_that_lies_elsewhere_is_asked_for_in_full() {
+    let (gateway, upstream) = narrow(CHAT, &[]);
+    let mut next = body(RESPONSES, false);
+    next["previous_response_id"] = json!("resp_1");
+    let error = gateway.client().post(RESPONSES, &next).expect(400);
+    assert_eq!(error["error"]["code"], "previous_response_not_found", "{error}");
+    assert_eq!(upstream.asked_for(CHAT).len(), 0);
+}
+
+#[test]
+fn an_output_must_name_its_call() {
+    let (gateway, upstream) = narrow(RESPONSES, &[]);
+    let output = |id: Value| json!({"type": "function_call_output", "call_id": id, "output": "5"});
+    for (id, known) in [(json!("call_1"), true), (json!("call_2"), false), (Value::Null, false)] {
+        let call = json!({"type": "function_call", "call_id": "call_1", "name": "add", "arguments": "{}"});
+        let mut asked = body(RESPONSES, false);
+        asked["input"] = json!([call, output(id.clone())]);
+        let answer = gateway.client().post(RESPONSES, &asked);
+        if known {
+            answer.expect(200);
+        } else {
+            assert_eq!(answer.expect(400)["error"]["param"], "input[1].call_id", "{id}");
+            // Codex is taken at its word.
+            let codex = Ask::post(RESPONSES).header("originator", "codex_cli_rs").json(&asked);
+            assert_eq!(gateway.client().send(codex).status, 200, "{id}");
+        }
+    }
+    assert_eq!(upstream.asked_for(RESPONSES).len(), 3);
+}
+
+#[test]
 fn an_answer_in_the_wrong_form_is_brought_into_the_right_one() {
     let (gateway, upstream) = narrow(CHAT, &[]);
     upstream.answer(CHAT, Reply::events(wire::chat_events(MODEL)));

@@ -104,6 +104,9 @@ impl Failure {
         };
         let mut failure = Self::of(kind, 400, text);
         failure.error.kind = Some("invalid_request_error".to_owned());
+        // Clients recover from this one by sending the whole conversation.
+        let of_history = field == "previous_response_id";
+        failure.error.code = of_history.then(|| "previous_response_not_found".to_owned());
         failure.error.param = Some(field);
         failure
     }

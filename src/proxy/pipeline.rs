@@ -12,10 +12,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
+use memchr::memmem;
 
 use crate::app::App;
+use crate::dialect::canonical::Unfit;
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, messages};
+use crate::dialect::{Dialect, messages, responses};
 use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::Barred;
@@ -26,6 +28,7 @@ use crate::time::now_ms;
 use super::attempt::{Attempt, Slots};
 use super::auth::{Caller, Refused};
 use super::call::{Call, Operation};
+use super::client::Family;
 use super::exchange;
 use super::failure::Failure;
 use super::formats::is_served;
@@ -58,6 +61,9 @@ pub(super) async fn serve(
     if operation == Operation::Compact && call.envelope.stream {
         return face.refuse(400, "A compaction cannot be streamed", None, Some("stream"));
     }
+    if let Some(refusal) = orphaned_output(&call) {
+        return refusal;
+    }
     if let Err(refusal) = admit(&app, &call).await {
         return refusal;
     }
@@ -67,6 +73,20 @@ pub(super) async fn serve(
         response = estimated_count(&call);
     }
     mem::take(&mut call.trace).answered(response)
+}
+
+/// A tool's output in a responses request must name its call (proxy.md 5.3). Codex is let through: it
+/// sends what its own API takes.
+fn orphaned_output(call: &Call) -> Option<Response> {
+    let has_outputs = || memmem::find(&call.body, b"_call_output\"").is_some();
+    if call.face.dialect != Dialect::Responses || call.client.family == Family::Codex || !has_outputs() {
+        return None;
+    }
+    let body = Node::parse(std::str::from_utf8(&call.body).ok()?).ok()?;
+    match responses::validate(&body) {
+        Err(Unfit::Invalid { field, message }) => Some(call.face.refuse(400, &message, None, Some(&field))),
+        _ => None,
+    }
 }
 
 /// Coding clients count all the time and expect a number: where no upstream counts, an estimate

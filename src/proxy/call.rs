@@ -53,6 +53,12 @@ impl Operation {
     }
 }
 
+/// What gemini's paths say and its bodies do not.
+pub(super) struct PathModel {
+    pub(super) model: String,
+    pub(super) stream: bool,
+}
+
 pub(super) struct Call {
     pub(super) face: Face,
     pub(super) operation: Operation,
@@ -82,8 +88,13 @@ impl Call {
         mut request: Request,
         body: Bytes,
         caller: Caller,
+        of_path: Option<PathModel>,
     ) -> Result<Box<Self>, EnvelopeError> {
-        let envelope = envelope::skim(face.dialect, &body)?;
+        let mut envelope = envelope::skim(face.dialect, &body)?;
+        if let Some(PathModel { model, stream }) = of_path {
+            envelope.model = model;
+            envelope.stream = stream;
+        }
         let client =
             Client::detect(request.uri.path(), face.dialect, &request.headers, envelope.user.as_deref());
         let session = Session::of(app, &client, operation.path(face.dialect), &envelope, caller.key_id());

@@ -297,11 +297,18 @@ impl Sending<'_> {
         // The query belongs to the dialect the client speaks.
         let query = if format == client { self.call.query.as_str() } else { "" };
         let target = match query {
+            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(stream)),
             "" => endpoint.base.join(path),
             query => endpoint.base.join(&format!("{path}{query}")),
         };
         *request.uri_mut() = hyper::Uri::from(target);
         (request, asked)
+    }
+
+    /// Gemini's paths name the model and what is to be done. Streams are always asked for as events.
+    fn named_path(&self, stream: bool) -> String {
+        let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
+        format!("{}/{}:{action}", Dialect::Gemini.path(), self.model)
     }
 }
 

@@ -59,6 +59,10 @@ pub fn upstream(
         } else {
             out.insert(header::AUTHORIZATION, credential.bearer.clone());
         }
+    } else if dialect == Dialect::Gemini {
+        out.remove("x-api-key");
+        out.remove(header::AUTHORIZATION);
+        out.insert("x-goog-api-key", credential.key.clone());
     } else {
         out.remove("x-api-key");
         out.insert(header::AUTHORIZATION, credential.bearer.clone());

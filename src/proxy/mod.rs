@@ -8,6 +8,7 @@
 //! relay, long_reply                           the answer on its way out
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
+//! gemini    the surface whose paths name the model
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
 //! client    who is calling, by its own words  session   a conversation and its channel
@@ -24,6 +25,7 @@ mod exchange;
 mod failure;
 mod files;
 mod formats;
+mod gemini;
 mod headers;
 mod long_reply;
 mod models;
@@ -101,6 +103,12 @@ pub fn routes() -> Vec<Route> {
     routes.push(route(Method::GET, file, Surface::Files, None, files::get));
     routes.push(route(Method::DELETE, file, Surface::Files, None, files::delete));
     routes.push(route(Method::GET, content, Surface::Files, None, files::content));
+    for path in ["/v1beta/models/{call}", "/gemini/{version}/models/{call}"] {
+        routes.push(route(Method::POST, path, Surface::Chat, Some(Dialect::Gemini), gemini::call));
+    }
+    for path in ["/v1beta/models", "/gemini/{version}/models"] {
+        routes.push(route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_list));
+    }
     routes.push(route(Method::GET, "/v1/models", Surface::Models, None, models::list));
     routes.push(route(Method::GET, "/v1/models/{*model}", Surface::Models, None, models::get));
     routes

@@ -39,6 +39,16 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
     response
 }
 
+/// Gemini's list: always our own models, whoever serves them (proxy.md 14.8).
+pub(super) async fn gemini_list(app: Arc<App>, _: Request, caller: Caller) -> Response {
+    let entry = |model: &String| {
+        json!({ "name": format!("models/{model}"), "displayName": model,
+            "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"] })
+    };
+    let models: Vec<Value> = available(&app, &caller).await.iter().map(entry).collect();
+    http::json(StatusCode::OK, &json!({ "models": models }))
+}
+
 pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
     let face = Face::of(&request.headers, None, request.id);
     let model = request.params.get("model").to_owned();

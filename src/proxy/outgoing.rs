@@ -90,6 +90,8 @@ pub(super) fn prepare(
     let stream = call.envelope.stream || always_streams(platform, format);
     if format == call.face.dialect {
         let pieces = match native(call, platform, stream) {
+            // The path names the model.
+            None if format == Dialect::Gemini => [call.body.clone(), Bytes::new(), Bytes::new()],
             None => splice_model(&call.body, &call.envelope, model),
             Some(body) => whole(edit(&body, &[("model", &quoted(model))], &[]).into_owned()),
         };

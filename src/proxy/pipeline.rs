@@ -27,7 +27,7 @@ use crate::time::now_ms;
 
 use super::attempt::{Attempt, Slots};
 use super::auth::{Caller, Refused};
-use super::call::{Call, Operation};
+use super::call::{Call, Operation, PathModel};
 use super::client::Family;
 use super::exchange;
 use super::failure::Failure;
@@ -45,16 +45,39 @@ pub(super) async fn serve(
     app: Arc<App>,
     dialect: Dialect,
     operation: Operation,
-    mut request: Request,
+    request: Request,
     caller: Caller,
 ) -> Response {
     let face = Face { dialect, id: request.id };
+    serve_as(app, face, operation, request, caller, None).await
+}
+
+/// Serves a call of gemini's surface, whose path names the model.
+pub(super) async fn serve_named(
+    app: Arc<App>,
+    operation: Operation,
+    request: Request,
+    caller: Caller,
+    of_path: PathModel,
+) -> Response {
+    let face = Face { dialect: Dialect::Gemini, id: request.id };
+    serve_as(app, face, operation, request, caller, Some(of_path)).await
+}
+
+async fn serve_as(
+    app: Arc<App>,
+    face: Face,
+    operation: Operation,
+    mut request: Request,
+    caller: Caller,
+    of_path: Option<PathModel>,
+) -> Response {
     let body = match request.bytes().await {
         Ok(body) => body,
         Err(error) => return face.body_error(&error),
     };
     app.metrics.received_bytes.add(body.len() as u64);
-    let mut call = match Call::read(&app, face, operation, request, body, caller) {
+    let mut call = match Call::read(&app, face, operation, request, body, caller, of_path) {
         Ok(call) => call,
         Err(error) => return face.refuse(400, &error.message, None, error.field),
     };

@@ -1,0 +1,48 @@
+//! Gemini's own surface: the model and what is to be done stand in the path (proxy.md 14.8).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use serde_json::json;
+
+use crate::app::App;
+use crate::dialect::{Dialect, messages, tree::Node};
+use crate::http::{self, Request, Response};
+
+use super::auth::Caller;
+use super::call::{Operation, PathModel};
+use super::pipeline;
+use super::reply::Face;
+
+/// `POST …/models/{model}:{action}`
+pub(super) async fn call(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
+    let face = Face { dialect: Dialect::Gemini, id: request.id };
+    let named = request.params.get("call").to_owned();
+    let Some((model, action)) = named.rsplit_once(':').filter(|(model, _)| !model.trim().is_empty()) else {
+        return face.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));
+    };
+    let stream = match action {
+        "generateContent" => false,
+        "streamGenerateContent" => true,
+        "countTokens" => {
+            return match request.bytes().await {
+                Ok(body) => counted(&body),
+                Err(error) => face.body_error(&error),
+            };
+        }
+        _ => return face.refuse(404, &format!("There is no action {action} here"), None, None),
+    };
+    let of_path = PathModel { model: model.trim().to_owned(), stream };
+    pipeline::serve_named(app, Operation::Answer, request, caller, of_path).await
+}
+
+/// An estimate, as it is for messages where no upstream counts.
+fn counted(body: &Bytes) -> Response {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let tokens = Node::parse(text).map_or(0, |body| messages::estimate_tokens(&body));
+    let mut response = http::json(StatusCode::OK, &json!({ "totalTokens": tokens }));
+    response.headers_mut().insert("x-switchyard-estimated", HeaderValue::from_static("1"));
+    response
+}

@@ -1,0 +1,90 @@
+//! Gemini's own surface: clients of Google's SDKs on any upstream.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Ask, Gateway, PROXY_TOKEN, Reply, Upstream, wire};
+
+const MODEL: &str = "gemini-test";
+const CALL: &str = "/v1beta/models/gemini-test:generateContent";
+const STREAM: &str = "/v1beta/models/gemini-test:streamGenerateContent";
+
+fn body() -> Value {
+    json!({"contents": [{"role": "user", "parts": [{"text": "Which way?"}]}], "safetySettings": []})
+}
+
+fn answer(text: &str) -> Value {
+    json!({"candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": text}]}, "finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}})
+}
+
+#[test]
+fn a_gemini_upstream_gets_the_body_as_it_came() {
+    let upstream = Upstream::start(&[MODEL]);
+    upstream.answer(
+        "/v1beta/models",
+        Reply::json(
+            200,
+            &json!({"models": [{"name": format!("models/{MODEL}"),
+        "supportedGenerationMethods": ["generateContent"]}]}),
+        ),
+    );
+    upstream.answer(CALL, Reply::json(200, &answer("North.")));
+    upstream.answer(STREAM, Reply::events([wire::data(&answer("North."))]));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+
+    let reply = gateway.anyone().send(Ask::post(&format!("{CALL}?key={PROXY_TOKEN}")).json(&body()));
+    assert_eq!(reply.expect(200), answer("North."));
+    let asked = upstream.last(CALL);
+    assert_eq!(asked.json(), body());
+    assert!(asked.header("x-goog-api-key").is_some() && asked.header("authorization").is_none());
+
+    let stream = gateway.client().send(Ask::post(&format!("{STREAM}?alt=sse")).json(&body()));
+    assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    assert_eq!(stream.text(), wire::data(&answer("North.")));
+    let row = gateway.wait_for_logs(2).pop().expect("a row");
+    assert_eq!((&row["status"], &row["promptTokens"]), (&json!("success"), &json!(11)), "{row}");
+}
+
+#[test]
+fn any_other_upstream_answers_in_geminis_words() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let reply = gateway.client().post(CALL, &body()).expect(200);
+    assert_eq!(reply["candidates"][0]["content"]["parts"][0]["text"], wire::TEXT, "{reply}");
+    assert_eq!(reply["usageMetadata"]["promptTokenCount"], wire::PROMPT_TOKENS);
+    let stream = gateway.client().send(
+        Ask::post(&format!("/gemini/v1beta/models/{MODEL}:streamGenerateContent?alt=sse")).json(&body()),
+    );
+    let text: String = stream
+        .text()
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|data| serde_json::from_str::<Value>(data).expect("JSON"))
+        .filter_map(|chunk| chunk["candidates"][0]["content"]["parts"][0]["text"].as_str().map(str::to_owned))
+        .collect();
+    assert_eq!(text, wire::TEXT, "{}", stream.text());
+    assert_eq!(upstream.asked_for("/v1/chat/completions").len(), 2);
+}
+
+#[test]
+fn the_path_is_checked_and_the_small_calls_answer() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    for (path, status, word) in [
+        ("/v1beta/models/gemini-test", 400, "INVALID_ARGUMENT"),
+        ("/v1beta/models/gemini-test:embedContent", 404, "NOT_FOUND"),
+        ("/v1beta/models/nobody:generateContent", 503, "UNAVAILABLE"),
+    ] {
+        assert_eq!(gateway.client().post(path, &body()).expect(status)["error"]["status"], word, "{path}");
+    }
+    let counted = gateway.client().post("/v1beta/models/gemini-test:countTokens", &body());
+    assert!(counted.expect(200)["totalTokens"].as_u64().is_some_and(|tokens| tokens > 0));
+    assert_eq!(counted.header("x-switchyard-estimated"), Some("1"));
+    let listed = gateway.client().get("/v1beta/models").expect(200);
+    assert_eq!(listed["models"][0]["name"], format!("models/{MODEL}"));
+    assert_eq!(gateway.anyone().get("/v1beta/models").expect(401)["error"]["status"], "UNAUTHENTICATED");
+}

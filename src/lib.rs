@@ -24,7 +24,7 @@
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says
-//! time, cron, logging, metrics
+//! time, cron, logging, metrics, request_id
 //! ```
 #![forbid(unsafe_code)]
 
@@ -43,6 +43,7 @@ pub mod limits;
 pub mod logging;
 pub mod metrics;
 pub mod proxy;
+pub mod request_id;
 pub mod routing;
 pub mod service;
 pub mod settings;

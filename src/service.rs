@@ -23,11 +23,12 @@ use crate::http::cors::Cors;
 use crate::http::request::Parts;
 use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
-use crate::http::{self, Query, Request, RequestId, Response, ResponseBody, address, strict};
+use crate::http::{self, Query, Request, Response, ResponseBody, address, strict};
 use crate::jobs::crew;
 use crate::limits::{Identity, RetryAfterSeconds};
 use crate::metrics::Surface;
 use crate::proxy::reply::Face;
+use crate::request_id::RequestId;
 use crate::time::monotonic_ms;
 use crate::{admin, proxy};
 

@@ -25,7 +25,7 @@ use hyper::header::{self, HeaderValue};
 use serde::Serialize;
 
 pub use body::{BodyError, ResponseBody};
-pub use request::{Params, Query, Request, RequestId};
+pub use request::{Params, Query, Request};
 
 /// An answer on its way out.
 pub type Response = hyper::Response<ResponseBody>;

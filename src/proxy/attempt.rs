@@ -71,7 +71,7 @@ impl Attempt {
         app.live.rotations.record(&why, &call.envelope.model, channel.account.site.id, started_at);
         app.metrics.attempts.add(1);
         let row = ProxyLogRow {
-            request_id: Some(call.face.id.as_str().to_owned()),
+            request_id: Some(call.face.id),
             route_id: Some(channel.route_id),
             channel_id: Some(channel.id),
             account_id: Some(channel.account.id),

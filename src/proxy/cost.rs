@@ -43,7 +43,7 @@ pub(super) fn question(
     Some(Question {
         row: RowName {
             created_at: row.created_at,
-            request_id: row.request_id.clone()?,
+            request_id: row.request_id?,
             retry_count: row.retry_count,
             site_id: site.id,
             model: row.model_actual.as_deref()?.to_owned(),

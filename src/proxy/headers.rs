@@ -7,7 +7,7 @@
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::dialect::Dialect;
-use crate::http::RequestId;
+use crate::request_id::RequestId;
 use crate::routing::{CredentialHeaders, Platform, Site};
 
 /// What we say when the client does not say who it is.

@@ -296,7 +296,10 @@ fn choose(
     let preferred = bound.and_then(|channel| select_bound(&matched, &ask, channel));
     match preferred.unwrap_or_else(|| select(&matched, &ask, &mut random)) {
         Selection::Channel { channel, upstream_model, why } => {
-            Chosen::Channel(channel.clone(), Arc::from(upstream_model), why)
+            // Mostly the model has one name: then it is one text, too.
+            let own = upstream_model == &*call.model;
+            let model = if own { call.model.clone() } else { Arc::from(upstream_model) };
+            Chosen::Channel(channel.clone(), model, why)
         }
         Selection::NoneEligible { earliest_cooldown } => Chosen::Nothing(earliest_cooldown),
     }

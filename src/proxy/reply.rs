@@ -9,7 +9,8 @@ use percent_encoding::percent_decode_str;
 
 use crate::dialect::Dialect;
 use crate::dialect::errors::{self, ErrorReply, UpstreamError};
-use crate::http::{self, BodyError, RequestId, Response};
+use crate::http::{self, BodyError, Response};
+use crate::request_id::RequestId;
 
 use super::headers;
 

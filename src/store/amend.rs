@@ -7,13 +7,14 @@ use super::proxy_logs::UsageSource;
 use super::sql::Statement;
 use super::telemetry::Recorder;
 use super::{Result, Store};
+use crate::request_id::RequestId;
 use crate::time::Millis;
 
 /// Names the row of one attempt.
 #[derive(Clone, Debug)]
 pub struct RowName {
     pub created_at: Millis,
-    pub request_id: String,
+    pub request_id: RequestId,
     pub retry_count: u32,
     pub site_id: i64,
     pub model: String,

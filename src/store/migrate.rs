@@ -31,6 +31,15 @@ macro_rules! step {
             replacements: &[],
         }
     };
+    ($version:literal, $name:literal, $dialect:ident from $extension:literal) => {
+        Step {
+            replacements: &[(
+                Dialect::$dialect,
+                include_str!(concat!("../../sql/", $name, ".", $extension, ".sql")),
+            )],
+            ..step!($version, $name)
+        }
+    };
 }
 
 pub(super) const STEPS: &[Step] = &[
@@ -50,6 +59,7 @@ pub(super) const STEPS: &[Step] = &[
     step!(29, "0029_site_max_concurrency"),
     step!(30, "0030_proxy_log_decision"),
     step!(33, "0033_proxy_file_chunks"),
+    step!(35, "0035_proxy_log_writes", Sqlite from "sqlite"),
     step!(40, "0040_debug_traces"),
 ];
 
@@ -173,7 +183,15 @@ mod tests {
             .map(|entry| entry.expect("an entry").file_name().into_string().expect("a UTF-8 name"))
             .collect();
         files.sort_unstable();
-        let steps: Vec<String> = STEPS.iter().map(|step| format!("{}.sql", step.name)).collect();
+        let of_step = |step: &Step| {
+            let replacing = step.replacements.iter().map(|(dialect, _)| match dialect {
+                Dialect::Sqlite => format!("{}.sqlite.sql", step.name),
+                Dialect::Postgres => format!("{}.postgres.sql", step.name),
+                Dialect::Mysql => format!("{}.mysql.sql", step.name),
+            });
+            std::iter::once(format!("{}.sql", step.name)).chain(replacing).collect::<Vec<_>>()
+        };
+        let steps: Vec<String> = STEPS.iter().flat_map(of_step).collect();
         assert_eq!(files, steps);
         assert!(STEPS.is_sorted_by(|one, next| one.version < next.version));
         for step in STEPS {

@@ -4,8 +4,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::sql::{Row, Statement, Value};
+use super::sql::{Arg, Row, Statement, Value};
 use super::{Result, Store};
+use crate::request_id::RequestId;
 use crate::routing::{Platform, Why, pricing};
 use crate::time::Millis;
 
@@ -49,11 +50,19 @@ impl UsageSource {
     }
 }
 
+pub(super) const INSERT: &str = "INSERT INTO proxy_logs (request_id, route_id, channel_id, account_id, site_id, \
+     downstream_api_key_id, model_requested, model_actual, status, http_status, is_stream, \
+     first_byte_latency_ms, latency_ms, prompt_tokens, completion_tokens, total_tokens, usage_source, \
+     estimated_cost, billing_details, client_family, client_app_id, client_app_name, \
+     client_confidence, session_id, downstream_path, upstream_path, error_message, retry_count, \
+     decision_reason, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
+     ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
 /// One attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.
 #[derive(Debug, Clone)]
 pub struct ProxyLogRow {
     pub created_at: Millis,
-    pub request_id: Option<String>,
+    pub request_id: Option<RequestId>,
     pub route_id: Option<i64>,
     pub channel_id: Option<i64>,
     pub account_id: Option<i64>,
@@ -147,48 +156,57 @@ impl ProxyLogRow {
         self.total_tokens.unwrap_or(0).max(parts)
     }
 
-    pub(super) fn insert(self) -> Statement {
-        Statement::new(
-            "INSERT INTO proxy_logs (request_id, route_id, channel_id, account_id, site_id, \
-             downstream_api_key_id, model_requested, model_actual, status, http_status, is_stream, \
-             first_byte_latency_ms, latency_ms, prompt_tokens, completion_tokens, total_tokens, usage_source, \
-             estimated_cost, billing_details, client_family, client_app_id, client_app_name, \
-             client_confidence, session_id, downstream_path, upstream_path, error_message, retry_count, \
-             decision_reason, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
-             ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            vec![
-                self.request_id.into(),
-                self.route_id.into(),
-                self.channel_id.into(),
-                self.account_id.into(),
-                self.site_id.into(),
-                self.downstream_api_key_id.into(),
-                self.model_requested.as_deref().into(),
-                self.model_actual.as_deref().into(),
-                self.status.as_str().into(),
-                self.http_status.map(i64::from).into(),
-                self.is_stream.into(),
-                self.first_byte_latency_ms.into(),
-                self.latency_ms.into(),
-                self.prompt_tokens.into(),
-                self.completion_tokens.into(),
-                self.total_tokens.into(),
-                self.usage_source.map(UsageSource::as_str).into(),
-                self.estimated_cost.into(),
-                self.billing_details.into(),
-                self.client_family.into(),
-                self.client_app_id.as_deref().into(),
-                self.client_app_name.as_deref().into(),
-                self.client_confidence.into(),
-                self.session_id.as_deref().into(),
-                self.downstream_path.into(),
-                self.upstream_path.into(),
-                self.error_message.into(),
-                i64::from(self.retry_count).into(),
-                self.decision.map(|why| why.to_string()).into(),
-                self.created_at.into(),
-            ],
-        )
+    /// The arguments of [`INSERT`]; `decision` is what the row's decision reads as.
+    pub(super) fn args<'a>(&'a self, decision: Option<&'a str>) -> [Arg<'a>; 30] {
+        [
+            self.request_id.as_ref().map(RequestId::as_str).into(),
+            self.route_id.into(),
+            self.channel_id.into(),
+            self.account_id.into(),
+            self.site_id.into(),
+            self.downstream_api_key_id.into(),
+            self.model_requested.as_deref().into(),
+            self.model_actual.as_deref().into(),
+            self.status.as_str().into(),
+            self.http_status.map(i64::from).into(),
+            self.is_stream.into(),
+            self.first_byte_latency_ms.into(),
+            self.latency_ms.into(),
+            self.prompt_tokens.into(),
+            self.completion_tokens.into(),
+            self.total_tokens.into(),
+            self.usage_source.map(UsageSource::as_str).into(),
+            Arg::Real(self.estimated_cost),
+            self.billing_details.as_deref().into(),
+            self.client_family.into(),
+            self.client_app_id.as_deref().into(),
+            self.client_app_name.as_deref().into(),
+            self.client_confidence.into(),
+            self.session_id.as_deref().into(),
+            self.downstream_path.into(),
+            self.upstream_path.into(),
+            self.error_message.as_deref().into(),
+            i64::from(self.retry_count).into(),
+            decision.into(),
+            self.created_at.into(),
+        ]
+    }
+}
+
+/// The words for the decisions of rows: those of one row are mostly those of the row before.
+#[derive(Default)]
+pub(super) struct DecisionWords {
+    of: Option<Why>,
+    words: String,
+}
+
+impl DecisionWords {
+    pub(super) fn of(&mut self, decision: Option<Why>) -> Option<&str> {
+        if decision != self.of {
+            self.words = decision.map(|why| why.to_string()).unwrap_or_default();
+            self.of = decision;
+        }
+        decision.map(|_| self.words.as_str())
     }
 }
 

@@ -13,12 +13,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::types::ValueRef;
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use super::error::{Error, OpenError, Result};
-use super::sql::{Outcome, Row, Statement, Value};
+use super::proxy_logs::{self, DecisionWords, ProxyLogRow};
+use super::sql::{Arg, Outcome, Row, Statement, Value};
 use crate::config::Synchronous;
 
 const READERS: usize = 4;
@@ -126,12 +127,39 @@ fn open_reader(location: &Location) -> rusqlite::Result<Connection> {
 /// Runs the statements in one transaction: all of them, or none.
 pub(super) fn apply(connection: &mut Connection, statements: &[Statement]) -> Result<Vec<Outcome>> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let outcomes = run(&transaction, statements)?;
+    transaction.commit()?;
+    Ok(outcomes)
+}
+
+/// Writes log rows, and the statements that go with them, in one transaction.
+pub(super) fn write(
+    connection: &mut Connection,
+    rows: &[ProxyLogRow],
+    statements: &[Statement],
+) -> Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let mut insert = transaction.prepare_cached(proxy_logs::INSERT)?;
+    let mut words = DecisionWords::default();
+    for row in rows {
+        for (index, arg) in row.args(words.of(row.decision)).into_iter().enumerate() {
+            insert.raw_bind_parameter(index + 1, arg)?;
+        }
+        insert.raw_execute()?;
+    }
+    drop(insert);
+    run(&transaction, statements)?;
+    transaction.commit()?;
+    Ok(())
+}
+
+fn run(connection: &Connection, statements: &[Statement]) -> Result<Vec<Outcome>> {
     let mut outcomes: Vec<Outcome> = Vec::with_capacity(statements.len());
     let mut prepared: Option<(&str, CachedStatement<'_>)> = None;
     for statement in statements {
-        // Log rows come as runs of one text: those are looked up once.
+        // Rows of one kind come as runs of one text: those are looked up once.
         if prepared.as_ref().is_none_or(|(sql, _)| *sql != statement.sql) {
-            prepared = Some((&statement.sql, transaction.prepare_cached(&statement.sql)?));
+            prepared = Some((&statement.sql, connection.prepare_cached(&statement.sql)?));
         }
         let Some((_, query)) = prepared.as_mut() else { continue };
         bind(query, &statement.args, &outcomes)?;
@@ -139,10 +167,8 @@ pub(super) fn apply(connection: &mut Connection, statements: &[Statement]) -> Re
         if rows == 0 && statement.must_change {
             return Err(Error::NotFound);
         }
-        outcomes.push(Outcome { rows, last_id: transaction.last_insert_rowid() });
+        outcomes.push(Outcome { rows, last_id: connection.last_insert_rowid() });
     }
-    drop(prepared);
-    transaction.commit()?;
     Ok(outcomes)
 }
 
@@ -169,23 +195,36 @@ fn bind(query: &mut CachedStatement<'_>, args: &[Value], outcomes: &[Outcome]) -
         )));
     }
     for (index, value) in args.iter().enumerate() {
-        let at = index + 1;
-        match value {
-            Value::Null => query.raw_bind_parameter(at, rusqlite::types::Null),
-            Value::Bool(value) => query.raw_bind_parameter(at, value),
-            Value::Int(value) => query.raw_bind_parameter(at, value),
-            Value::Real(value) => query.raw_bind_parameter(at, value),
-            Value::Text(value) => query.raw_bind_parameter(at, value),
-            Value::Blob(value) => query.raw_bind_parameter(at, value),
+        let arg = match value {
+            Value::Null => Arg::Null,
+            Value::Bool(value) => Arg::Bool(*value),
+            Value::Int(value) => Arg::Int(*value),
+            Value::Real(value) => Arg::Real(*value),
+            Value::Text(value) => Arg::Text(value),
+            Value::Blob(value) => Arg::Blob(value),
             Value::IdOf(statement) => {
                 let outcome = outcomes.get(*statement).ok_or_else(|| {
                     Error::Database(format!("statement {statement} has not run before its id is used"))
                 })?;
-                query.raw_bind_parameter(at, outcome.last_id)
+                Arg::Int(outcome.last_id)
             }
-        }?;
+        };
+        query.raw_bind_parameter(index + 1, arg)?;
     }
     Ok(())
+}
+
+impl ToSql for Arg<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match *self {
+            Self::Null => ValueRef::Null,
+            Self::Bool(value) => ValueRef::Integer(i64::from(value)),
+            Self::Int(value) => ValueRef::Integer(value),
+            Self::Real(value) => ValueRef::Real(value),
+            Self::Text(value) => ValueRef::Text(value.as_bytes()),
+            Self::Blob(value) => ValueRef::Blob(value),
+        }))
+    }
 }
 
 fn owned(value: ValueRef<'_>) -> Value {

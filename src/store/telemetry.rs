@@ -75,9 +75,8 @@ impl Telemetry {
     }
 }
 
-/// What one transaction will hold.
+/// What one transaction will hold beside its log rows.
 pub(super) struct Group {
-    pub(super) rows: Vec<ProxyLogRow>,
     pub(super) traces: Vec<DebugTrace>,
     pub(super) channels: Vec<Arc<ChannelLive>>,
     pub(super) endpoints: Vec<Arc<EndpointLive>>,
@@ -104,12 +103,12 @@ impl Recorder {
         }
     }
 
-    pub(super) fn statements(&mut self, group: Group) -> Vec<Statement> {
-        let mut statements = Vec::with_capacity(group.rows.len() + group.channels.len() + 8);
-        for mut row in group.rows {
+    /// Settles log rows, and gives the statements that go with them.
+    pub(super) fn statements(&mut self, rows: &mut [ProxyLogRow], group: Group) -> Vec<Statement> {
+        let mut statements = Vec::with_capacity(group.channels.len() + 8);
+        for row in rows {
             row.settle_cost();
-            self.usage.count(&row);
-            statements.push(row.insert());
+            self.usage.count(row);
         }
         for trace in group.traces {
             statements.extend(trace.insert(statements.len()));

@@ -38,8 +38,8 @@ pub(super) struct Usage {
     quarter: Millis,
     hour: Millis,
     day: String,
-    /// By (start of hour, site, model). A day is summed up from its hours.
-    tallies: HashMap<(Millis, i64, String), (String, Tally)>,
+    /// By start of hour and site, then by model; with the day, which is summed up from its hours.
+    tallies: HashMap<(Millis, i64), (String, HashMap<String, Tally>)>,
 }
 
 impl Usage {
@@ -75,11 +75,12 @@ impl Usage {
             Some((end, _)) => &model[..end],
             None => model,
         };
-        let (_, tally) = self
-            .tallies
-            .entry((self.hour, site, model.to_owned()))
-            .or_insert_with(|| (self.day.clone(), Tally::default()));
-        tally
+        let (_, models) =
+            self.tallies.entry((self.hour, site)).or_insert_with(|| (self.day.clone(), HashMap::new()));
+        if !models.contains_key(model) {
+            models.insert(model.to_owned(), Tally::default());
+        }
+        models.get_mut(model).expect("it is there, or was just put there")
     }
 
     /// Finds the local hour and day of a moment, unless it shares them with the last one.
@@ -99,9 +100,12 @@ impl Usage {
     pub(super) fn take(&mut self) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
         let mut hours = Vec::with_capacity(self.tallies.len());
         let mut days: HashMap<(String, i64, String), Tally> = HashMap::new();
-        let mut tallies: Vec<_> = self.tallies.drain().collect();
-        tallies.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        for ((hour, site, model), (day, tally)) in tallies {
+        let tallies = self.tallies.drain().flat_map(|((hour, site), (day, models))| {
+            models.into_iter().map(move |(model, tally)| (hour, site, model, day.clone(), tally))
+        });
+        let mut tallies: Vec<_> = tallies.collect();
+        tallies.sort_unstable_by(|one, other| (one.0, one.1, &one.2).cmp(&(other.0, other.1, &other.2)));
+        for (hour, site, model, day, tally) in tallies {
             let mut args = vec![hour.into(), site.into(), model.as_str().into()];
             args.extend(tally.sums());
             hours.push(args);

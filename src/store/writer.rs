@@ -264,8 +264,8 @@ struct Work {
 
 /// A group whose transaction failed and that will be tried again.
 struct Unwritten {
+    rows: Vec<ProxyLogRow>,
     statements: Vec<Statement>,
-    rows: u64,
     flushes: Vec<oneshot::Sender<()>>,
     again_at: Instant,
     pause: Duration,
@@ -410,10 +410,11 @@ impl Writer {
     /// for another try.
     fn commit(&mut self, last: bool) {
         let group = self.unwritten.take().unwrap_or_else(|| self.take_group());
-        let written = if group.statements.is_empty() {
+        let rows = group.rows.len();
+        let written = if rows == 0 && group.statements.is_empty() {
             Ok(())
         } else {
-            sqlite::apply(&mut self.connection, &group.statements).map(drop)
+            sqlite::write(&mut self.connection, &group.rows, &group.statements)
         };
         match written {
             Ok(()) => {
@@ -423,14 +424,14 @@ impl Writer {
             }
             // These will fail the same way for ever; one bad row must not hold up all that follow.
             Err(error @ (Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)) => {
-                log::error!("dropping {} log rows the database refuses: {error}", group.rows);
-                self.queue.state().dropped += group.rows;
+                log::error!("dropping {rows} log rows the database refuses: {error}");
+                self.queue.state().dropped += rows as u64;
             }
             Err(error) if last => {
-                log::error!("{} log rows are lost, the database fails at the end: {error}", group.rows);
+                log::error!("{rows} log rows are lost, the database fails at the end: {error}");
             }
             Err(error) => {
-                log::error!("writing {} log rows failed, trying again: {error}", group.rows);
+                log::error!("writing {rows} log rows failed, trying again: {error}");
                 self.unwritten = Some(Unwritten {
                     again_at: Instant::now() + group.pause,
                     pause: (group.pause * 2).min(RETRY_MOST),
@@ -461,13 +462,13 @@ impl Writer {
         state.urgent = false;
         self.since = (state.waiting_rows() > 0).then(Instant::now);
         drop(state);
-        let rows: Vec<_> = self.backlog.drain(..size).collect();
+        let mut rows: Vec<_> = self.backlog.drain(..size).collect();
         if self.backlog.is_empty() && self.backlog.capacity() > KEPT_CAPACITY {
             self.backlog = VecDeque::new();
         }
         Unwritten {
-            rows: rows.len() as u64,
-            statements: self.recorder.statements(Group { rows, traces, channels, endpoints, keys }),
+            statements: self.recorder.statements(&mut rows, Group { traces, channels, endpoints, keys }),
+            rows,
             flushes: reached.into_iter().map(|(_, waiting)| waiting).collect(),
             again_at: Instant::now(),
             pause: RETRY_FIRST,

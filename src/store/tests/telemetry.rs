@@ -2,6 +2,7 @@
 
 use super::super::proxy_logs::{ClientFilter, ClientOption, LogFilter, LogStatus, ProxyLogRow, StatusFilter};
 use super::*;
+use crate::request_id::RequestId;
 use crate::routing::{ChannelLive, ChannelTotals, EndpointLive, EndpointState, Platform};
 use crate::store::amend::{Amendment, RowName, amend};
 use crate::store::proxy_logs::UsageSource;
@@ -69,17 +70,12 @@ async fn usage_is_summed_in_the_transaction_of_the_log() {
 async fn what_becomes_known_later_amends_the_row_and_the_usage_tables() {
     let dir = Dir::new();
     let store = dir.open();
-    let logged = ProxyLogRow { request_id: Some("r-1".into()), ..row(7, LogStatus::Success) };
+    let request_id = RequestId::next();
+    let logged = ProxyLogRow { request_id: Some(request_id), ..row(7, LogStatus::Success) };
     let retried = ProxyLogRow { retry_count: 1, ..logged.clone() };
     store.telemetry().log(logged);
     store.telemetry().log(retried);
-    let name = RowName {
-        created_at: 7,
-        request_id: "r-1".into(),
-        retry_count: 1,
-        site_id: 1,
-        model: "gpt-5".into(),
-    };
+    let name = RowName { created_at: 7, request_id, retry_count: 1, site_id: 1, model: "gpt-5".into() };
     let amendment = Amendment {
         row: name,
         prompt_tokens: 400,
@@ -196,9 +192,10 @@ async fn the_log_is_filtered_paged_and_summed_up() {
     accounts::insert(&store, NewAccount { username: Some("ann".into()), ..api_key(site_id, "sk") })
         .await
         .unwrap();
-    for n in 0..5 {
+    let requests = [0; 5].map(|_| RequestId::next());
+    for (n, request) in (0..).zip(requests) {
         store.telemetry().log(ProxyLogRow {
-            request_id: Some(format!("r{n}")),
+            request_id: Some(request),
             client_family: Some("codex"),
             client_app_id: Some("app1".into()),
             client_app_name: Some("App One".into()),
@@ -220,7 +217,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
     let (items, total) = proxy_logs::list(&store, &all, 2, 1).await.unwrap();
     assert_eq!(total, 6);
     let ids: Vec<_> = items.iter().filter_map(|item| item.request_id.as_deref()).collect();
-    assert_eq!(ids, ["r4", "r3"]);
+    assert_eq!(ids, [requests[4].as_str(), requests[3].as_str()]);
     assert_eq!(items[0].username.as_deref(), Some("ann"));
     assert_eq!(items[0].site_name.as_deref(), Some("blue"));
     let total = async |filter: &LogFilter| proxy_logs::list(&store, filter, 50, 0).await.unwrap().1;
@@ -247,7 +244,7 @@ async fn the_log_is_filtered_paged_and_summed_up() {
     assert_eq!(options, [app, ClientOption::Family("codex".into())]);
     assert_eq!(
         proxy_logs::get(&store, items[0].id).await.unwrap().unwrap().request_id.as_deref(),
-        Some("r4")
+        Some(requests[4].as_str())
     );
     assert_eq!(proxy_logs::get(&store, 999).await.unwrap(), None);
 }
@@ -265,4 +262,19 @@ async fn pruning_takes_what_is_older_than_the_cutoff_in_chunks() {
     assert_eq!(count(&store, "proxy_logs").await, 100);
     let rows = store.query("SELECT MIN(created_at) FROM proxy_logs", vec![]).await.unwrap();
     assert_eq!(rows[0].fields().int(), Ok(2500));
+}
+
+#[tokio::test]
+async fn failures_and_the_rows_of_a_key_are_found_by_an_index() {
+    let dir = Dir::new();
+    let store = dir.open();
+    for (rows, index) in
+        [("l.status <> 'success'", "proxy_logs_failed"), ("l.downstream_api_key_id = 1", "proxy_logs_key")]
+    {
+        let sql = format!(
+            "EXPLAIN QUERY PLAN SELECT l.id FROM proxy_logs l WHERE {rows} ORDER BY l.created_at DESC"
+        );
+        let plan = format!("{:?}", store.query(sql, vec![]).await.unwrap());
+        assert!(plan.contains(index) && !plan.contains("TEMP"), "{rows}: {plan}");
+    }
 }

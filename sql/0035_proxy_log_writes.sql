@@ -1,0 +1,1 @@
+-- For SQLite only, where the process that serves requests also pays for every row: see the other file.

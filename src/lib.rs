@@ -17,7 +17,7 @@
 //! upstream     the HTTP client, its pool and dialers, one adapter per platform
 //! store        typed rows and queries, migrations, the writer, sealing of secrets
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
-//! dialect      the client dialects: envelopes, SSE, usage, the errors upstreams send
+//! dialect      the client dialects: passed through, converted; SSE, usage, the errors upstreams send
 //! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown, prices
 //! limits       rate limits, slots of sites, route guards
 //! keys         managed downstream keys in memory, and what they have used

@@ -104,6 +104,20 @@ pub enum Part<'a> {
     Foreign(Text<'a>),
 }
 
+impl Part<'_> {
+    /// What can be said as text where there is no better place: a text file too, with its name above it.
+    pub fn as_text(&self) -> Option<Text<'_>> {
+        match self {
+            Part::Text(text) | Part::Refusal(text) => Some(text.borrowed()),
+            Part::File(File { source: Source::Plain(text), name }) => Some(match name {
+                Some(name) => Text::join([name, text], "\\n"),
+                None => text.borrowed(),
+            }),
+            _ => None,
+        }
+    }
+}
+
 /// Where the bytes of an image or a file are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source<'a> {

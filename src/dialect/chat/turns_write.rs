@@ -182,14 +182,14 @@ fn write_user_run(list: &mut Writer, run: &[Turn<'_>], called: &HashSet<&str>) {
             Part::Result(result) => result.parts.as_slice(),
             _ => &[],
         });
-        let attached = attached.filter(|part| is_content(part) && text_of(part).is_none());
+        let attached = attached.filter(|part| is_content(part) && part.as_text().is_none());
         let own = turn.parts.iter().filter(|part| is_content(part));
         write_user(list, &attached.chain(own).collect::<Vec<_>>());
     }
 }
 
 fn write_result(list: &mut Writer, result: &ToolResult<'_>) {
-    let mut texts: Vec<Text<'_>> = result.parts.iter().filter_map(text_of).collect();
+    let mut texts: Vec<Text<'_>> = result.parts.iter().filter_map(Part::as_text).collect();
     if result.is_error {
         let mut first = Text::of("Error: ");
         if !texts.is_empty() {
@@ -207,7 +207,7 @@ fn write_result(list: &mut Writer, result: &ToolResult<'_>) {
 fn write_user(list: &mut Writer, parts: &[&Part<'_>]) {
     let alone = match parts {
         [] => return,
-        [part] => text_of(part),
+        [part] => part.as_text(),
         _ => None,
     };
     list.object(|o| {
@@ -223,20 +223,8 @@ fn is_content(part: &Part<'_>) -> bool {
     matches!(part, Part::Text(_) | Part::Refusal(_) | Part::Image(_) | Part::Audio { .. } | Part::File(_))
 }
 
-/// What is said as text here: a text file too, with its name above it.
-fn text_of<'p>(part: &'p Part<'_>) -> Option<Text<'p>> {
-    match part {
-        Part::Text(text) | Part::Refusal(text) => Some(text.borrowed()),
-        Part::File(File { source: Source::Plain(text), name }) => Some(match name {
-            Some(name) => Text::join([name, text], "\\n"),
-            None => text.borrowed(),
-        }),
-        _ => None,
-    }
-}
-
 fn write_part(list: &mut Writer, part: &Part<'_>) {
-    if let Some(text) = text_of(part) {
+    if let Some(text) = part.as_text() {
         return list.object(|o| {
             o.field("type", "text");
             o.field("text", text);

@@ -91,12 +91,12 @@ fn write_user(list: &mut Writer, run: &[Turn<'_>], names: &HashMap<&str, &Text<'
         })
     };
     results().for_each(|(result, name)| list.object(|o| write_result(o, result, name)));
-    let attached = results().flat_map(|(result, _)| &result.parts).filter(|part| text_of(part).is_none());
+    let attached = results().flat_map(|(result, _)| &result.parts).filter(|part| part.as_text().is_none());
     attached.chain(parts()).for_each(|part| write_content(list, part));
 }
 
 fn write_result(o: &mut Writer, result: &ToolResult<'_>, name: &Text<'_>) {
-    let texts: Vec<_> = result.parts.iter().filter_map(text_of).collect();
+    let texts: Vec<_> = result.parts.iter().filter_map(Part::as_text).collect();
     o.object_at("functionResponse", |o| {
         o.field("id", &result.call_id);
         o.field("name", name);
@@ -107,7 +107,7 @@ fn write_result(o: &mut Writer, result: &ToolResult<'_>, name: &Text<'_>) {
 }
 
 fn write_content(list: &mut Writer, part: &Part<'_>) {
-    if let Some(text) = text_of(part).filter(|text| !text.is_empty()) {
+    if let Some(text) = part.as_text().filter(|text| !text.is_empty()) {
         return list.object(|o| o.field("text", text));
     }
     match part {
@@ -122,18 +122,6 @@ fn write_content(list: &mut Writer, part: &Part<'_>) {
             });
         }),
         _ => {}
-    }
-}
-
-/// What is said as text: a text file too, with its name above it.
-fn text_of<'p>(part: &'p Part<'_>) -> Option<Text<'p>> {
-    match part {
-        Part::Text(text) | Part::Refusal(text) => Some(text.borrowed()),
-        Part::File(File { source: Source::Plain(text), name }) => Some(match name {
-            Some(name) => Text::join([name, text], "\\n"),
-            None => text.borrowed(),
-        }),
-        _ => None,
     }
 }
 

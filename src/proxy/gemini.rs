@@ -2,14 +2,9 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use hyper::StatusCode;
-use hyper::header::HeaderValue;
-use serde_json::json;
-
 use crate::app::App;
-use crate::dialect::{Dialect, messages, tree::Node};
-use crate::http::{self, Request, Response};
+use crate::dialect::Dialect;
+use crate::http::{Request, Response};
 
 use super::auth::Caller;
 use super::call::{Operation, PathModel};
@@ -28,21 +23,12 @@ pub(super) async fn call(app: Arc<App>, mut request: Request, caller: Caller) ->
         "streamGenerateContent" => true,
         "countTokens" => {
             return match request.bytes().await {
-                Ok(body) => counted(&body),
+                Ok(body) => pipeline::estimated_count(face, "totalTokens", &body),
                 Err(error) => face.body_error(&error),
             };
         }
         _ => return face.refuse(404, &format!("There is no action {action} here"), None, None),
     };
     let of_path = PathModel { model: model.trim().to_owned(), stream };
-    pipeline::serve_named(app, Operation::Answer, request, caller, of_path).await
-}
-
-/// An estimate, as it is for messages where no upstream counts.
-fn counted(body: &Bytes) -> Response {
-    let text = std::str::from_utf8(body).unwrap_or_default();
-    let tokens = Node::parse(text).map_or(0, |body| messages::estimate_tokens(&body));
-    let mut response = http::json(StatusCode::OK, &json!({ "totalTokens": tokens }));
-    response.headers_mut().insert("x-switchyard-estimated", HeaderValue::from_static("1"));
-    response
+    pipeline::serve(app, Dialect::Gemini, Operation::Answer, request, caller, Some(of_path)).await
 }

@@ -71,7 +71,7 @@ pub fn routes() -> Vec<Route> {
     ] {
         for path in paths {
             routes.push(route(Method::POST, path, surface, Some(dialect), move |app, request, caller| {
-                pipeline::serve(app, dialect, Operation::Answer, request, caller)
+                pipeline::serve(app, dialect, Operation::Answer, request, caller, None)
             }));
         }
     }
@@ -81,7 +81,7 @@ pub fn routes() -> Vec<Route> {
         (Dialect::Responses, Surface::Responses, Operation::Compact, "/responses/compact"),
     ] {
         routes.push(route(Method::POST, path, surface, Some(dialect), move |app, request, caller| {
-            pipeline::serve(app, dialect, operation, request, caller)
+            pipeline::serve(app, dialect, operation, request, caller, None)
         }));
     }
     for path in ["/v1/responses", "/responses", "/v1/responses/compact", "/responses/compact"] {

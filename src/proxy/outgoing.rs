@@ -1,6 +1,8 @@
 //! The body an upstream gets: the client's own bytes, edited where the platform needs it
 //! (proxy.md 12.2), or converted.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use memchr::memmem;
 
@@ -89,7 +91,7 @@ pub(super) fn prepare(
     }
     let stream = call.envelope.stream || always_streams(platform, format);
     if format == call.face.dialect {
-        let pieces = match native(call, platform, stream) {
+        let pieces = match native(call, platform) {
             // The path names the model.
             None if format == Dialect::Gemini => [call.body.clone(), Bytes::new(), Bytes::new()],
             None => splice_model(&call.body, &call.envelope, model),
@@ -100,7 +102,7 @@ pub(super) fn prepare(
     let body = text(call);
     let target = Target { model, stream, vendor: vendor(platform) };
     let converted = convert::request(call.face.dialect, format, body, &target)?;
-    let pieces = match platform_edit(platform, format, &String::from_utf8_lossy(&converted.body), stream) {
+    let pieces = match platform_edit(platform, format, || String::from_utf8_lossy(&converted.body)) {
         None => [converted.body, Bytes::new(), Bytes::new()],
         Some(body) => whole(body),
     };
@@ -126,7 +128,7 @@ fn text(call: &Call) -> &str {
 }
 
 /// The client's body where it cannot go as it came; `None` where it can, which is nearly always.
-fn native(call: &Call, platform: Platform, stream: bool) -> Option<String> {
+fn native(call: &Call, platform: Platform) -> Option<String> {
     let format = call.face.dialect;
     let holds = |words: &[&str]| words.iter().any(|word| memmem::find(&call.body, word.as_bytes()).is_some());
     // What an earlier answer of ours left in the conversation, which only we can read.
@@ -150,24 +152,31 @@ fn native(call: &Call, platform: Platform, stream: bool) -> Option<String> {
         Dialect::Responses if holds(&OWN_IDS) || holds(&TAGS) => body = restored(responses::without_own_ids),
         _ => {}
     }
-    platform_edit(platform, format, body.as_deref().unwrap_or_else(|| text(call)), stream).or(body)
+    let edited =
+        platform_edit(platform, format, || Cow::Borrowed(body.as_deref().unwrap_or_else(|| text(call))));
+    edited.or(body)
 }
 
-/// What a platform wants changed in a body of its dialect.
-fn platform_edit(platform: Platform, format: Dialect, body: &str, stream: bool) -> Option<String> {
-    let streamed = [("stream", "true")];
+/// What a platform wants changed in a body of its dialect. The body is only asked for where there is
+/// something to change: reading it as text costs a walk through all of it.
+fn platform_edit<'b>(
+    platform: Platform,
+    format: Dialect,
+    body: impl FnOnce() -> Cow<'b, str>,
+) -> Option<String> {
     match (platform, format) {
-        (Platform::Gemini, Dialect::Chat) => Some(edit(body, &[], &FOREIGN_TO_GEMINI).into_owned()),
+        (Platform::Gemini, Dialect::Chat) => Some(edit(&body(), &[], &FOREIGN_TO_GEMINI).into_owned()),
         (Platform::Codex, Dialect::Responses) => {
+            let body = body();
             let mut set = vec![("store", "false"), ("stream", "true")];
-            let instructions = json::member(body, "instructions");
+            let instructions = json::member(&body, "instructions");
             if instructions.is_none_or(|text| matches!(text, "null" | "\"\"")) {
                 set.push(("instructions", CODEX_INSTRUCTIONS));
             }
-            Some(edit(body, &set, &FOREIGN_TO_CODEX).into_owned())
+            Some(edit(&body, &set, &FOREIGN_TO_CODEX).into_owned())
         }
-        (Platform::Sub2Api, Dialect::Responses) if stream => {
-            Some(edit(body, &[("store", "false"), streamed[0]], &[]).into_owned())
+        (Platform::Sub2Api, Dialect::Responses) => {
+            Some(edit(&body(), &[("store", "false"), ("stream", "true")], &[]).into_owned())
         }
         _ => None,
     }

@@ -40,38 +40,16 @@ use super::trace::Trace;
 /// How often a request that sees a free slot and finds it taken looks again, before it queues.
 const FREE_SLOT_TRIES: usize = 16;
 
-/// Serves one call of a surface.
+/// Serves one call of a surface. Where the path names the model, `of_path` has it.
 pub(super) async fn serve(
     app: Arc<App>,
     dialect: Dialect,
-    operation: Operation,
-    request: Request,
-    caller: Caller,
-) -> Response {
-    let face = Face { dialect, id: request.id };
-    serve_as(app, face, operation, request, caller, None).await
-}
-
-/// Serves a call of gemini's surface, whose path names the model.
-pub(super) async fn serve_named(
-    app: Arc<App>,
-    operation: Operation,
-    request: Request,
-    caller: Caller,
-    of_path: PathModel,
-) -> Response {
-    let face = Face { dialect: Dialect::Gemini, id: request.id };
-    serve_as(app, face, operation, request, caller, Some(of_path)).await
-}
-
-async fn serve_as(
-    app: Arc<App>,
-    face: Face,
     operation: Operation,
     mut request: Request,
     caller: Caller,
     of_path: Option<PathModel>,
 ) -> Response {
+    let face = Face { dialect, id: request.id };
     let body = match request.bytes().await {
         Ok(body) => body,
         Err(error) => return face.body_error(&error),
@@ -93,7 +71,7 @@ async fn serve_as(
     call.trace = Trace::of(&app, &call);
     let mut response = route(&app, &call).await;
     if operation == Operation::CountTokens && !response.status().is_success() {
-        response = estimated_count(&call);
+        response = estimated_count(call.face, "input_tokens", &call.body);
     }
     mem::take(&mut call.trace).answered(response)
 }
@@ -113,14 +91,14 @@ fn orphaned_output(call: &Call) -> Option<Response> {
 }
 
 /// Coding clients count all the time and expect a number: where no upstream counts, an estimate
-/// does, and says so (proxy.md 14.3).
-fn estimated_count(call: &Call) -> Response {
-    let text = std::str::from_utf8(&call.body).unwrap_or_default();
+/// does, and says so (proxy.md 14.3). `member` is what the surface calls it.
+pub(super) fn estimated_count(face: Face, member: &str, body: &Bytes) -> Response {
+    let text = std::str::from_utf8(body).unwrap_or_default();
     let tokens = Node::parse(text).map_or(0, |body| messages::estimate_tokens(&body));
-    let body = Bytes::from(format!("{{\"input_tokens\":{tokens}}}"));
+    let body = Bytes::from(format!("{{\"{member}\":{tokens}}}"));
     let mut response = crate::http::json_bytes(StatusCode::OK, body);
     response.headers_mut().insert("x-switchyard-estimated", HeaderValue::from_static("1"));
-    headers::request_id(call.face.dialect, call.face.id, response.headers_mut());
+    headers::request_id(face.dialect, face.id, response.headers_mut());
     response
 }
 

@@ -16,6 +16,7 @@ use crate::config::runtime::Values;
 use crate::config::{self, Config, PLACEHOLDER_AUTH_TOKEN, PLACEHOLDER_PROXY_TOKEN};
 use crate::cron::Cron;
 use crate::dialect::judge;
+use crate::dialect::payload_rules::PayloadRules;
 use crate::limits::{LeaseRules, SessionRules};
 use crate::routing::Weights;
 use crate::routing::failure::Cooldown;
@@ -43,6 +44,8 @@ pub struct Settings {
     /// Zero is off.
     pub first_byte_timeout: Duration,
     pub judge: judge::Rules,
+    /// `None` while there is no rule.
+    pub payload_rules: Option<PayloadRules>,
     /// `disableCrossProtocolFallback`: only the first dialect of a site is tried.
     pub single_format: bool,
     /// How long after its last answer a conversation stays on its channel; `None` is not at all.
@@ -191,6 +194,7 @@ impl Settings {
                 keywords.iter().map(String::as_str),
                 values.flag("proxy_empty_content_fail_enabled"),
             ),
+            payload_rules: PayloadRules::compile(values.get("payload_rules")),
             sticky_ttl: config.proxy.sticky_sessions.then_some(config.proxy.sticky_session_ttl),
             session_leases: SessionRules {
                 limit: usize::try_from(values.count("proxy_session_channel_concurrency_limit"))

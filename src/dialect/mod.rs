@@ -10,7 +10,7 @@
 //! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
-//! | [`payload_rules`] | an operator's rules for request bodies | the same in one form, or what is wrong |
+//! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the ground the others stand on |
 //!

@@ -1,5 +1,5 @@
 //! The rules by which an operator has request bodies rewritten on their way to an upstream
-//! (admin-ops.md 4): what they may say.
+//! (admin-ops.md 4): what they may say, here; what they do, in [`apply`].
 //!
 //! ```text
 //! default, defaultRaw      set a path that the body lacks       { models, params: {path: value} }
@@ -9,7 +9,16 @@
 //!
 //! In the raw sections a value is the JSON text of the value. A model is `{ name, protocol? }`.
 
+mod apply;
+mod glob;
+mod patch;
+
 use serde_json::{Map, Value, json};
+
+pub use apply::{PayloadRules, Target};
+
+/// No array of a request is longer; a rule may not pad one beyond this.
+const MAX_INDEX: usize = 4095;
 
 /// The sections in the order they apply, with another spelling that is understood.
 const SECTIONS: [(&str, Option<&str>); 5] = [
@@ -76,7 +85,9 @@ fn paths(params: &Value) -> Result<Value, String> {
     let paths = paths.ok_or("`params` is not an array of at least one path")?;
     let text = |path: &Value| path.as_str().map(trimmed).filter(|path| !path.is_empty()).map(str::to_owned);
     let paths: Option<Vec<String>> = paths.iter().map(text).collect();
-    paths.map(Value::from).ok_or_else(|| "a path in `params` is blank or no string".to_owned())
+    let paths = paths.ok_or("a path in `params` is blank or no string")?;
+    paths.iter().try_for_each(|path| within_bounds(path))?;
+    Ok(paths.into())
 }
 
 fn values(params: &Value, raw: bool) -> Result<Value, String> {
@@ -86,6 +97,7 @@ fn values(params: &Value, raw: bool) -> Result<Value, String> {
         if trimmed(path).is_empty() {
             return Err("a path in `params` is blank".to_owned());
         }
+        within_bounds(path)?;
         if let (true, Value::String(text)) = (raw, value)
             && let Err(error) = serde_json::from_str::<Value>(text)
         {
@@ -98,6 +110,23 @@ fn values(params: &Value, raw: bool) -> Result<Value, String> {
 /// A path without blanks around it; leading dots mean nothing.
 fn trimmed(path: &str) -> &str {
     path.trim().trim_start_matches('.')
+}
+
+/// The parts of a path: names of members, and indexes of arrays.
+fn segments(path: &str) -> impl Iterator<Item = &str> {
+    path.split('.').map(str::trim).filter(|segment| !segment.is_empty())
+}
+
+fn is_index(segment: &str) -> bool {
+    segment.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn within_bounds(path: &str) -> Result<(), String> {
+    let fits = |segment: &str| segment.parse::<usize>().is_ok_and(|index| index <= MAX_INDEX);
+    match segments(path).find(|segment| is_index(segment) && !fits(segment)) {
+        Some(index) => Err(format!("path {path}: {index} is no index up to {MAX_INDEX}")),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -150,6 +179,8 @@ mod tests {
                 json!({"overrideRaw": [good, {"models": models, "params": {"a.b": " "}}]}),
                 "overrideRaw, rule 2: path a.b",
             ),
+            (json!({"default": [{"models": models, "params": {"a.4096": 1}}]}), "path a.4096"),
+            (json!({"filter": [{"models": models, "params": ["a.99999999999999999999"]}]}), "is no index"),
             (json!({"filter": [{"models": models, "params": {"a": 1}}]}), "`params`"),
             (json!({"filter": [{"models": models, "params": ["a", ""]}]}), "blank"),
         ] {

@@ -56,6 +56,11 @@ impl<'a> Node<'a> {
         &self.value
     }
 
+    /// To be taken apart.
+    pub fn into_value(self) -> Value<'a> {
+        self.value
+    }
+
     pub fn is_null(&self) -> bool {
         self.value == Value::Null
     }

@@ -211,7 +211,10 @@ impl Sending<'_> {
         while let Some(format) = queue.pop_front() {
             let prepared = match again.take() {
                 Some(outgoing) => Ok(*outgoing),
-                None => outgoing::prepare(self.call, site.platform, format, self.model),
+                None => {
+                    let rules = &self.app.settings.load().payload_rules;
+                    outgoing::prepare(self.call, site.platform, format, self.model, rules.as_ref())
+                }
             };
             let outgoing = match prepared {
                 Ok(outgoing) => outgoing,

@@ -9,6 +9,7 @@ use memchr::memmem;
 use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::splice_model;
+use crate::dialect::payload_rules::{self, PayloadRules};
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, json, messages, responses};
 use crate::routing::Platform;
@@ -64,13 +65,34 @@ pub(super) fn rephrased(body: &Bytes, failure: &Failure) -> Option<[Bytes; 3]> {
     Some([messages::in_other_thinking_form(&body)?, Bytes::new(), Bytes::new()])
 }
 
-/// Writes the body of a call for a platform in a dialect.
+/// The body of a call for a platform in a dialect, as the operator's rules want it.
 pub(super) fn prepare(
     call: &Call,
     platform: Platform,
     format: Dialect,
     model: &str,
+    rules: Option<&PayloadRules>,
 ) -> Result<Outgoing, Unfit> {
+    let mut outgoing = write(call, platform, format, model)?;
+    let target = payload_rules::Target { platform: platform.id(), model, requested: &call.envelope.model };
+    let Some(rules) = rules.filter(|rules| {
+        format.is_convertible() && call.operation != Operation::CountTokens && rules.concern(target)
+    }) else {
+        return Ok(outgoing);
+    };
+    let body = outgoing.pieces.concat();
+    if let Some(ruled) = rules.apply(&String::from_utf8_lossy(&body), target) {
+        // What codex refuses to read, no rule can give it.
+        let fit = (platform == Platform::Codex)
+            .then(|| platform_edit(platform, format, || Cow::Borrowed(ruled.as_str())))
+            .flatten();
+        outgoing.pieces = whole(fit.unwrap_or(ruled));
+    }
+    Ok(outgoing)
+}
+
+/// Writes the body of a call for a platform in a dialect.
+fn write(call: &Call, platform: Platform, format: Dialect, model: &str) -> Result<Outgoing, Unfit> {
     match call.operation {
         Operation::Answer => {}
         Operation::CountTokens => {

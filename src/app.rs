@@ -28,6 +28,7 @@ use crate::jobs::usage_lookup::UsageLookup;
 use crate::keys::KeyTable;
 use crate::limits::{Guards, RateLimiter, SessionLeases, SiteLeases};
 use crate::metrics::Metrics;
+use crate::notify::Notifier;
 use crate::routing::health::saved;
 use crate::routing::{Affinity, Channel, LiveTable, Snapshot};
 use crate::settings::Settings;
@@ -40,7 +41,7 @@ use crate::upstream::{Client, ClientOptions, roots_from_pem};
 pub struct App {
     pub config: Config,
     /// What an operator saved, over the configuration.
-    pub settings: ArcSwap<Settings>,
+    pub settings: Arc<ArcSwap<Settings>>,
     /// What requests are routed by.
     pub snapshot: ArcSwap<Snapshot>,
     /// The managed downstream keys.
@@ -50,7 +51,9 @@ pub struct App {
     /// Keeps the health of sites over a restart.
     pub health_saver: health::Saver,
     pub store: Store,
-    pub client: Client,
+    pub client: Arc<Client>,
+    /// The way to the operator.
+    pub notifier: Notifier,
     pub tasks: Tasks,
     pub crew: Arc<Crew>,
     pub model_refresh: ModelRefresh,
@@ -122,14 +125,18 @@ impl App {
         let leases = SiteLeases::new(config.proxy.site_leases);
         leases.set_limits(snapshot.site_limits());
         let crew = Arc::new(Crew::default());
+        let client = Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }));
+        let settings = Arc::new(ArcSwap::from_pointee(settings));
+        let notifier = Notifier::new(client.clone(), settings.clone(), store.clone(), &config);
         Ok(Arc::new(Self {
-            settings: ArcSwap::from_pointee(settings),
+            settings,
             snapshot: ArcSwap::from_pointee(snapshot),
             keys: ArcSwap::from_pointee(keys),
             live,
             health_saver: health::Saver::default(),
-            client: Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }),
-            tasks: Tasks::new(crew.clone(), task_events(store.clone())),
+            client,
+            tasks: Tasks::new(crew.clone(), task_events(store.clone(), notifier.clone())),
+            notifier,
             crew,
             store,
             model_refresh: ModelRefresh::default(),
@@ -207,6 +214,7 @@ impl App {
     /// Ends background work and closes the store, everything handed to it committed.
     pub async fn stop(&self) {
         self.crew.stop().await;
+        self.notifier.stop().await;
         if let Err(error) = quotas::give_back_all(self).await {
             log::warn!("reserved requests of downstream keys stay counted: {error}");
         }
@@ -242,12 +250,17 @@ async fn load_settings(config: &Config, store: &Store) -> store::Result<Settings
     Ok(Settings::new(config, &saved))
 }
 
-/// Every start and end of a task is an event that operators see (admin-core.md 1.4).
+/// The kind of task whose failure is told in its result, site by site.
+const QUIET_TASK: &str = "site-announcements-sync";
+
+/// Every start and end of a task is an event that operators see (admin-core.md 1.4); a failure is also
+/// sent, but for the tasks that fail as a matter of course (admin-ops-2.md 20).
 fn task_events(
     store: Store,
+    notifier: Notifier,
 ) -> impl Fn(Notice) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync {
     move |notice| {
-        let store = store.clone();
+        let (store, notifier) = (store.clone(), notifier.clone());
         Box::pin(async move {
             let event = NewEvent {
                 kind: "status",
@@ -257,6 +270,9 @@ fn task_events(
                 related_id: None,
                 related_type: Some("task"),
             };
+            if notice.failed && notice.kind != QUIET_TASK {
+                notifier.send((&event).into());
+            }
             if let Err(error) = store::events::insert(&store, event).await {
                 log::warn!("the event of a task could not be stored: {error}");
             }

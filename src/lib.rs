@@ -14,6 +14,7 @@
 //! proxy        /v1/*, every surface over one pipeline
 //! jobs         the scheduler and one file per job
 //! ── what they do it with ───────────────────────────────────────────────────────
+//! notify       telling the operator: cool-down, one file per channel
 //! upstream     the HTTP client, its pool and dialers, one adapter per platform
 //! store        typed rows and queries, migrations, the writer, sealing of secrets
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
@@ -42,6 +43,7 @@ pub mod keys;
 pub mod limits;
 pub mod logging;
 pub mod metrics;
+pub mod notify;
 pub mod proxy;
 pub mod request_id;
 pub mod routing;

@@ -13,6 +13,7 @@
 //! | `decisions`, `decision_view` | why a request would go where it goes, and the answers kept with the routes |
 //! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
+//! | `notifications` | whether notices reach the operator |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
 //! | `dashboard`, `site_stats`, `stats_cache` | what was used and how sites answered; numbers kept for a moment |
 //! | `openapi` | every route in a line |
@@ -46,6 +47,7 @@ mod keys;
 pub mod marketplace;
 mod metrics;
 mod model_offers;
+mod notifications;
 mod openapi;
 mod paging;
 mod presets;
@@ -94,6 +96,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::POST, "/api/settings/auth/change", auth::change),
         admin(Method::GET, "/api/settings/runtime", runtime_settings::get),
         admin(Method::PUT, "/api/settings/runtime", runtime_settings::put),
+        admin(Method::POST, "/api/settings/notify/test", notifications::send_test),
         admin(Method::GET, "/api/sites", sites::list),
         admin(Method::POST, "/api/sites", sites::create),
         admin(Method::GET, "/api/sites/presets", sites::list_presets),

@@ -36,6 +36,12 @@ impl Change {
         self.changed().any(|(setting, _)| keys.contains(&setting.key))
     }
 
+    /// Whether notices would go elsewhere than now.
+    pub fn touches_channels(&self) -> bool {
+        let prefixes = ["webhook_", "bark_", "serverchan_", "telegram_", "smtp_"];
+        self.changed().any(|(setting, _)| prefixes.iter().any(|prefix| setting.key.starts_with(prefix)))
+    }
+
     pub fn turns_on(&self, key: &str) -> bool {
         self.touches(&[key]) && self.after.flag(key)
     }

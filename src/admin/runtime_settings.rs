@@ -55,6 +55,9 @@ async fn save(app: &Arc<App>, change: &Change) -> Result<()> {
     if change.touches(&["system_proxy_url", "routing_weights", "routing_fallback_unit_cost"]) {
         app.publish().await?;
     }
+    if change.touches_channels() {
+        app.notifier.forget();
+    }
     if change.touches(&["global_allowed_models", "global_blocked_brands"]) {
         routes::start_refresh(app, "maintenance");
     }

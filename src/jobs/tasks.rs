@@ -130,6 +130,8 @@ pub struct LogLine {
 /// A start or an end, for the event list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
+    /// The task's type.
+    pub kind: &'static str,
     pub title: String,
     pub message: String,
     pub failed: bool,
@@ -174,7 +176,7 @@ impl Tasks {
         }
         let task = Task::pending(spec);
         let started = Started::of(&task, false);
-        let (id, title) = (task.id.clone(), task.title.clone());
+        let (id, kind, title) = (task.id.clone(), task.kind, task.title.clone());
         tasks.push_back(Entry { task, ended: None });
         drop(tasks);
 
@@ -182,8 +184,8 @@ impl Tasks {
         let work = work(progress.clone());
         let run = progress.clone();
         let supervised = async move {
-            let outcome = run.conduct(&title, work).await;
-            run.inner.tell(Notice::of_end(&title, &outcome)).await;
+            let outcome = run.conduct(kind, &title, work).await;
+            run.inner.tell(Notice::of_end(kind, &title, &outcome)).await;
             run.finish(outcome);
         };
         if !self.inner.crew.spawn("a background task", supervised) {
@@ -213,8 +215,8 @@ impl Progress {
         self.change(|entry, now| entry.task.say(message.into(), now));
     }
 
-    async fn conduct(&self, title: &str, work: impl Future<Output = Outcome>) -> Outcome {
-        self.inner.tell(Notice::of_start(title)).await;
+    async fn conduct(&self, kind: &'static str, title: &str, work: impl Future<Output = Outcome>) -> Outcome {
+        self.inner.tell(Notice::of_start(kind, title)).await;
         let _slot = self.inner.slots.acquire().await;
         self.change(|entry, now| {
             entry.task.status = Status::Running;
@@ -263,12 +265,12 @@ impl Inner {
 }
 
 impl Notice {
-    fn of_start(title: &str) -> Self {
-        Self { title: title.to_owned(), message: format!("{title} started"), failed: false }
+    fn of_start(kind: &'static str, title: &str) -> Self {
+        Self { kind, title: title.to_owned(), message: format!("{title} started"), failed: false }
     }
 
-    fn of_end(title: &str, outcome: &Outcome) -> Self {
-        Self { title: title.to_owned(), message: end_message(title, outcome), failed: outcome.is_err() }
+    fn of_end(kind: &'static str, title: &str, outcome: &Outcome) -> Self {
+        Self { kind, title: title.to_owned(), message: end_message(title, outcome), failed: outcome.is_err() }
     }
 }
 

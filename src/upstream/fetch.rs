@@ -46,6 +46,20 @@ impl Client {
         answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
     }
 
+    /// As [`Client::fetch`], but a redirect is an answer like any other: for a POST that must arrive as one.
+    pub async fn fetch_here(
+        &self,
+        base: &BaseUrl,
+        mut request: Request<Bytes>,
+        limits: FetchLimits,
+    ) -> Result<Response<Bytes>, FetchError> {
+        introduce(&mut request);
+        request.headers_mut().insert(HOST, base.authority.clone());
+        let whole = async { collect(self.send(&base.origin, request).await?, limits.max_bytes).await };
+        let answer = tokio::time::timeout(limits.timeout, whole).await;
+        answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
+    }
+
     async fn follow(
         &self,
         base: &BaseUrl,
@@ -53,8 +67,7 @@ impl Client {
         max_bytes: usize,
     ) -> Result<Response<Bytes>, FetchError> {
         let mut base = Cow::Borrowed(base);
-        request.headers_mut().entry(USER_AGENT).or_insert(OWN_USER_AGENT);
-        request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
+        introduce(&mut request);
         for _ in 0..=MAX_REDIRECTS {
             request.headers_mut().insert(HOST, base.authority.clone());
             let response = self.send(&base.origin, request.clone()).await?;
@@ -76,6 +89,12 @@ impl Client {
         }
         Err(FetchError::Redirect(format!("more than {MAX_REDIRECTS} redirects")))
     }
+}
+
+/// Says who asks, and for what, where the request does not.
+fn introduce(request: &mut Request<Bytes>) {
+    request.headers_mut().entry(USER_AGENT).or_insert(OWN_USER_AGENT);
+    request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
 }
 
 async fn collect(response: Response<UpstreamBody>, max_bytes: usize) -> Result<Response<Bytes>, FetchError> {

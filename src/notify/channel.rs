@@ -1,0 +1,149 @@
+//! The channels: which are usable, and one delivery on each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::letter::Letter;
+use super::post::{FORM, JSON, Target};
+use super::webhook::Form;
+use super::{chat_bot, push_app, push_service};
+use crate::config::runtime::Values;
+use crate::routing::OutboundProxy;
+use crate::upstream::Client;
+
+/// For one attempt on one channel.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
+/// Before the second attempt, made when no connection came about.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// Why a channel did not take a letter. Shows no secret.
+pub(super) struct Failure {
+    pub(super) text: String,
+    /// Nothing was sent: trying again cannot send twice.
+    pub(super) unconnected: bool,
+}
+
+impl Failure {
+    pub(super) fn lasting(text: impl Into<String>) -> Self {
+        Self { text: text.into(), unconnected: false }
+    }
+}
+
+/// A channel that is enabled and knows where to send. Carries secrets, so it has no `Debug`.
+#[derive(Clone)]
+pub(super) enum Channel {
+    Webhook { url: String },
+    PushApp { url: String },
+    PushService { key: String },
+    ChatBot { api: String, token: String, chat: String, topic: String, proxy: Option<String> },
+}
+
+impl Channel {
+    /// Every usable channel (data-ops.md E, the table's first column).
+    pub(super) fn usable(values: &Values) -> Vec<Self> {
+        let text = |key| values.text(key).to_owned();
+        let proxy = values.flag("telegram_use_system_proxy").then(|| text("system_proxy_url"));
+        let all = [
+            (["webhook_enabled", "webhook_url"].as_slice(), Self::Webhook { url: text("webhook_url") }),
+            (&["bark_enabled", "bark_url"], Self::PushApp { url: text("bark_url") }),
+            (&["serverchan_enabled", "serverchan_key"], Self::PushService { key: text("serverchan_key") }),
+            (
+                &["telegram_enabled", "telegram_bot_token", "telegram_chat_id"],
+                Self::ChatBot {
+                    api: text("telegram_api_base_url"),
+                    token: text("telegram_bot_token"),
+                    chat: text("telegram_chat_id"),
+                    topic: text("telegram_message_thread_id"),
+                    proxy: proxy.filter(|url| !url.is_empty()),
+                },
+            ),
+        ];
+        let is_set = |key: &&str| values.flag(key) || !values.text(key).is_empty();
+        let usable = all.into_iter().filter(|(needs, _)| needs.iter().all(is_set));
+        usable.map(|(_, channel)| channel).collect()
+    }
+
+    /// As operators know it: the prefix of its settings.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Webhook { .. } => "webhook",
+            Self::PushApp { .. } => "bark",
+            Self::PushService { .. } => "serverchan",
+            Self::ChatBot { .. } => "telegram",
+        }
+    }
+
+    /// Delivers; tries once more when no connection came about.
+    pub(super) async fn deliver(&self, client: &Client, letter: &Letter) -> Result<(), String> {
+        let first = self.attempt(client, letter).await;
+        let outcome = match first {
+            Err(failure) if failure.unconnected => {
+                tokio::time::sleep(RETRY_AFTER).await;
+                self.attempt(client, letter).await
+            }
+            other => other,
+        };
+        outcome.map_err(|failure| failure.text)
+    }
+
+    async fn attempt(&self, client: &Client, letter: &Letter) -> Result<(), Failure> {
+        let target = |url: &str, proxy| Target::parse(url, proxy).map_err(Failure::lasting);
+        match self {
+            Self::Webhook { url } => {
+                let target = target(url, None)?;
+                let form = Form::of(&target);
+                let body = form.payload(letter).to_string();
+                target.post(client, JSON, body, |answer| form.verdict(answer)).await
+            }
+            Self::PushApp { url } => {
+                let body = push_app::payload(letter).to_string();
+                target(url, None)?.post(client, JSON, body, |_| Ok(())).await
+            }
+            Self::PushService { key } => {
+                let target = target(&push_service::address(key), None)?;
+                target.post(client, FORM, push_service::form(letter), push_service::verdict).await
+            }
+            Self::ChatBot { api, token, chat, topic, proxy } => {
+                let proxy = proxy.as_deref().map(OutboundProxy::parse).transpose();
+                let proxy = proxy.map_err(|why| Failure::lasting(format!("the system proxy: {why}")))?;
+                let target = target(&chat_bot::address(api, token), proxy.map(Arc::new))?;
+                let body = chat_bot::payload(letter, chat, topic).to_string();
+                target.post(client, JSON, body, chat_bot::verdict).await
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn names(saved: Value) -> Vec<&'static str> {
+        let (config, _) = crate::config::read(&HashMap::new()).expect("defaults");
+        let saved = saved.as_object().expect("an object").iter();
+        let saved = saved.map(|(key, value)| (key.clone(), value.to_string())).collect();
+        Channel::usable(&Values::new(&config, &saved)).iter().map(Channel::name).collect()
+    }
+
+    #[test]
+    fn a_channel_is_usable_when_it_is_on_and_knows_where_to_send() {
+        for (saved, expected) in [
+            (json!({}), &[][..]),
+            (json!({"webhook_url": "https://h.example"}), &["webhook"]),
+            (json!({"webhook_url": "https://h.example", "webhook_enabled": false}), &[]),
+            (json!({"bark_url": "https://h.example", "serverchan_key": "k"}), &["bark", "serverchan"]),
+            (json!({"telegram_bot_token": "1:a", "telegram_chat_id": "2"}), &[]),
+            (json!({"telegram_enabled": true, "telegram_bot_token": "1:a"}), &[]),
+            (
+                json!({"telegram_enabled": true, "telegram_bot_token": "1:a", "telegram_chat_id": "2"}),
+                &["telegram"],
+            ),
+        ] {
+            assert_eq!(names(saved.clone()), expected, "{saved}");
+        }
+    }
+}

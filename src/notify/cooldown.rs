@@ -1,0 +1,139 @@
+//! Which repeats are held back (data-ops.md E, Throttle). Pure: signatures and times come from outside.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use crate::time::Millis;
+
+/// What was sent is remembered for six cool-downs, but at least this long.
+const REMEMBERED_AT_LEAST: Millis = 600_000;
+/// Signatures remembered; beyond it the oldest goes.
+const MOST: usize = 1024;
+
+/// What was sent lately, by signature.
+#[derive(Default)]
+pub(super) struct Cooldowns {
+    sent: HashMap<u64, Sent>,
+}
+
+struct Sent {
+    at: Millis,
+    /// How many were held back since.
+    held_back: u64,
+    /// It reached nobody: the next one goes at once.
+    failed: bool,
+}
+
+impl Cooldowns {
+    /// Whether a notice may go now; if so, how many like it were held back since the last one.
+    pub(super) fn pass(&mut self, signature: u64, cooldown: Duration, now: Millis) -> Option<u64> {
+        let cooldown = Millis::try_from(cooldown.as_millis()).unwrap_or(Millis::MAX);
+        if cooldown == 0 {
+            return Some(0);
+        }
+        if let Some(sent) = self.sent.get_mut(&signature)
+            && !sent.failed
+            && now.saturating_sub(sent.at) < cooldown
+        {
+            sent.held_back += 1;
+            return None;
+        }
+        let remembered = cooldown.saturating_mul(6).max(REMEMBERED_AT_LEAST);
+        self.sent.retain(|_, sent| now.saturating_sub(sent.at) <= remembered);
+        if self.sent.len() >= MOST
+            && let Some(oldest) = self.sent.iter().min_by_key(|(_, sent)| sent.at).map(|(key, _)| *key)
+        {
+            self.sent.remove(&oldest);
+        }
+        let sent = Sent { at: now, held_back: 0, failed: false };
+        let before = self.sent.insert(signature, sent);
+        Some(before.map_or(0, |before| before.held_back))
+    }
+
+    /// A notice that passed has reached nobody: it does not count as sent. `merged` is what
+    /// [`Cooldowns::pass`] gave for it.
+    pub(super) fn take_back(&mut self, signature: u64, merged: u64) {
+        if let Some(sent) = self.sent.get_mut(&signature) {
+            sent.failed = true;
+            sent.held_back += merged;
+        }
+    }
+
+    /// Nothing was sent.
+    pub(super) fn clear(&mut self) {
+        self.sent.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COOLDOWN: Duration = Duration::from_secs(300);
+
+    fn at(cooldowns: &mut Cooldowns, seconds: Millis) -> Option<u64> {
+        cooldowns.pass(1, COOLDOWN, seconds * 1000)
+    }
+
+    /// data-ops.md E: the same alert at 0, 10, 299 and 301 seconds.
+    #[test]
+    fn repeats_within_the_cool_down_are_counted_and_noted_on_the_next_one() {
+        let mut cooldowns = Cooldowns::default();
+        let seen = [0, 10, 299, 301, 302, 601].map(|second| at(&mut cooldowns, second));
+        assert_eq!(seen, [Some(0), None, None, Some(2), None, Some(1)]);
+    }
+
+    #[test]
+    fn the_window_is_open_again_exactly_at_its_end() {
+        let mut cooldowns = Cooldowns::default();
+        assert_eq!([0, 300].map(|second| at(&mut cooldowns, second)), [Some(0), Some(0)]);
+    }
+
+    #[test]
+    fn other_signatures_have_windows_of_their_own() {
+        let mut cooldowns = Cooldowns::default();
+        assert_eq!(cooldowns.pass(1, COOLDOWN, 0), Some(0));
+        assert_eq!(cooldowns.pass(2, COOLDOWN, 0), Some(0));
+        assert_eq!(cooldowns.pass(1, COOLDOWN, 0), None);
+    }
+
+    #[test]
+    fn a_cool_down_of_zero_holds_nothing_back() {
+        let mut cooldowns = Cooldowns::default();
+        assert_eq!([0, 0, 0].map(|now| cooldowns.pass(1, Duration::ZERO, now)), [Some(0); 3]);
+    }
+
+    #[test]
+    fn counts_are_forgotten_after_six_cool_downs_and_at_least_ten_minutes() {
+        for (cooldown, remembered) in [(300, 1800), (10, 600)] {
+            let cooldown = Duration::from_secs(cooldown);
+            for (after, expected) in [(remembered, Some(1)), (remembered + 1, Some(0))] {
+                let mut cooldowns = Cooldowns::default();
+                cooldowns.pass(1, cooldown, 0);
+                cooldowns.pass(1, cooldown, 0);
+                assert_eq!(cooldowns.pass(1, cooldown, after * 1000), expected, "{cooldown:?} {after}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_reached_nobody_was_not_sent() {
+        let mut cooldowns = Cooldowns::default();
+        assert_eq!([0, 1, 400].map(|second| at(&mut cooldowns, second)), [Some(0), None, Some(1)]);
+        assert_eq!(at(&mut cooldowns, 401), None);
+        cooldowns.take_back(1, 1);
+        assert_eq!(at(&mut cooldowns, 402), Some(2), "what was held back is still noted");
+        assert_eq!(at(&mut cooldowns, 403), None);
+        cooldowns.take_back(99, 1);
+    }
+
+    #[test]
+    fn memory_is_bounded_whatever_the_cool_down() {
+        let mut cooldowns = Cooldowns::default();
+        for signature in 0..2 * MOST as u64 {
+            assert_eq!(cooldowns.pass(signature, Duration::MAX, signature as Millis), Some(0));
+        }
+        assert_eq!(cooldowns.sent.len(), MOST);
+        assert_eq!(cooldowns.pass(2 * MOST as u64 - 1, Duration::MAX, 1 << 40), None, "the newest stay");
+    }
+}

@@ -1,0 +1,149 @@
+//! A notice as it is written to people: tag line, text, footnote (data-ops.md E, Texts).
+
+use std::borrow::Cow;
+
+use jiff::tz::TimeZone;
+
+use super::Notice;
+use crate::store::events::EventLevel;
+use crate::time::{self, Millis};
+
+/// How the service signs.
+pub(super) const SENDER: &str = "Switchyard";
+/// Ends a text that was cut.
+const CUT: &str = "...(truncated)";
+
+/// The operator's time zone.
+pub(super) struct Zone {
+    pub(super) zone: TimeZone,
+    pub(super) name: String,
+}
+
+/// A notice ready to be sent on any channel.
+pub(super) struct Letter {
+    pub(super) level: EventLevel,
+    pub(super) title: String,
+    pub(super) message: String,
+    /// ISO 8601, UTC.
+    pub(super) timestamp: String,
+    /// `YYYY-MM-DD HH:MM:SS`.
+    pub(super) local_time: String,
+    pub(super) zone: String,
+}
+
+impl Letter {
+    /// `merged`: how many like it were held back since the last one.
+    pub(super) fn new(notice: &Notice, merged: u64, now: Millis, zone: &Zone) -> Self {
+        let stamp = jiff::Timestamp::from_millisecond(now).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        let local = stamp.to_zoned(zone.zone.clone());
+        Self {
+            level: notice.level,
+            title: notice.title.trim().to_owned(),
+            message: with_merged(notice.message.trim(), merged),
+            timestamp: time::iso(now),
+            local_time: local.strftime("%Y-%m-%d %H:%M:%S").to_string(),
+            zone: zone.name.clone(),
+        }
+    }
+
+    /// `[Switchyard][ERROR] title`, always one line.
+    pub(super) fn tag_line(&self) -> String {
+        let level = self.level.as_str().to_uppercase();
+        format!("[{SENDER}][{level}] {}", one_line(&self.title))
+    }
+
+    /// Tag line, message and footnote.
+    pub(super) fn tagged(&self) -> String {
+        format!("{}\n\n{}\n\n{}", self.tag_line(), self.message, self.footnote())
+    }
+
+    /// Message, level and footnote.
+    pub(super) fn levelled(&self) -> String {
+        format!("{}\n\nLevel: {}\n{}", self.message, self.level.as_str(), self.footnote())
+    }
+
+    fn footnote(&self) -> String {
+        format!("Local Time: {} ({})\nUTC Time: {}", self.local_time, self.zone, self.timestamp)
+    }
+}
+
+/// A message with a line on what was held back before it.
+pub(super) fn with_merged(message: &str, merged: u64) -> String {
+    match merged {
+        0 => message.to_owned(),
+        count => format!("{message}\n\n{count} identical alerts merged during the cool-down"),
+    }
+}
+
+/// Line ends and other control characters become single blanks: what is one line stays one.
+pub(super) fn one_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_control() || c.is_whitespace());
+    words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// At most so many UTF-16 units, as chat services count, and bytes, the note at the end included.
+pub(super) fn cut(text: &str, most_units: usize, most_bytes: usize) -> Cow<'_, str> {
+    if text.encode_utf16().count() <= most_units && text.len() <= most_bytes {
+        return Cow::Borrowed(text);
+    }
+    let (mut units, mut end) = (CUT.len(), 0);
+    for (at, c) in text.char_indices() {
+        units += c.len_utf16();
+        let next = at + c.len_utf8();
+        if units > most_units || next + CUT.len() > most_bytes {
+            break;
+        }
+        end = next;
+    }
+    Cow::Owned(format!("{}{CUT}", &text[..end]))
+}
+
+#[cfg(test)]
+pub(super) fn sample(title: &str, message: &str, level: EventLevel) -> Letter {
+    let zone = TimeZone::get("Asia/Shanghai").expect("a zone");
+    let zone = Zone { zone, name: "Asia/Shanghai".to_owned() };
+    // 2026-03-01T08:00:00Z, the moment of the spec's example.
+    Letter::new(&Notice::new(level, title, message), 0, 1_772_352_000_000, &zone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tagged_text_has_tag_line_message_and_footnote() {
+        let letter = sample(" Token expired ", "alice @ Demo site: HTTP 401\n", EventLevel::Error);
+        let expected = "[Switchyard][ERROR] Token expired\n\nalice @ Demo site: HTTP 401\n\n\
+            Local Time: 2026-03-01 16:00:00 (Asia/Shanghai)\nUTC Time: 2026-03-01T08:00:00.000Z";
+        assert_eq!(letter.tagged(), expected);
+        let expected = "alice @ Demo site: HTTP 401\n\nLevel: error\n\
+            Local Time: 2026-03-01 16:00:00 (Asia/Shanghai)\nUTC Time: 2026-03-01T08:00:00.000Z";
+        assert_eq!(letter.levelled(), expected);
+    }
+
+    #[test]
+    fn a_title_of_several_lines_makes_one_tag_line() {
+        let letter = sample("a\r\nBcc: x@y.example\u{0}\u{2028}b", "", EventLevel::Warning);
+        assert_eq!(letter.tag_line(), "[Switchyard][WARNING] a Bcc: x@y.example b");
+    }
+
+    #[test]
+    fn what_was_held_back_is_noted_below_a_blank_line() {
+        assert_eq!(with_merged("m", 0), "m");
+        assert_eq!(with_merged("m", 2), "m\n\n2 identical alerts merged during the cool-down");
+    }
+
+    #[test]
+    fn a_cut_text_keeps_to_both_limits_and_says_that_it_was_cut() {
+        for (text, units, bytes, expected) in [
+            ("a".repeat(20), 20, 20, "a".repeat(20)),
+            ("a".repeat(21), 20, 99, format!("{}{CUT}", "a".repeat(6))),
+            ("\u{754c}".repeat(20), 99, 20, format!("{}{CUT}", "\u{754c}".repeat(2))),
+            // Outside the basic plane a character counts twice.
+            ("\u{1f600}".repeat(11), 21, 99, format!("{}{CUT}", "\u{1f600}".repeat(3))),
+            ("a".repeat(21), 3, 99, CUT.to_owned()),
+        ] {
+            assert_eq!(cut(&text, units, bytes), expected);
+        }
+    }
+}

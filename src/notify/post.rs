@@ -1,0 +1,203 @@
+//! One HTTP request of a channel, and the verdict on its answer.
+//!
+//! Addresses of channels carry keys: in the path, the query, or before the host. No text made here
+//! shows more of an address than its host, and what a service says back is searched for them.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use hyper::http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::http::uri::PathAndQuery;
+use hyper::http::{Request, Uri};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
+use serde_json::Value;
+
+use super::channel::Failure;
+use super::letter::one_line;
+use crate::routing::{BaseUrl, OutboundProxy};
+use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
+
+/// What stands in a path or a form as it is (RFC 3986, 2.3).
+pub(super) const UNRESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// How much of what a service says is repeated.
+const MAX_SAID: usize = 160;
+/// Shorter parts of an address are words, not keys.
+const MIN_SECRET: usize = 6;
+const LIMITS: FetchLimits = FetchLimits { timeout: super::channel::TIMEOUT, max_bytes: 64 * 1024 };
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+pub(super) const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
+
+/// An address that a channel posts to.
+pub(super) struct Target {
+    base: BaseUrl,
+    /// As the operator wrote it: a webhook's path is exact.
+    path_and_query: PathAndQuery,
+    authorization: Option<HeaderValue>,
+    secrets: Vec<String>,
+}
+
+impl Target {
+    /// Reads an address; a user name and password in it become Basic authentication.
+    pub(super) fn parse(url: &str, proxy: Option<Arc<OutboundProxy>>) -> Result<Self, String> {
+        let url = url.split('#').next().unwrap_or_default();
+        let (scheme, rest) = url.split_once("://").ok_or("the address must begin with https://")?;
+        let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (user, host) = match authority.rsplit_once('@') {
+            Some((user, host)) => (Some(user), host),
+            None => (None, authority),
+        };
+        let base = BaseUrl::parse(&format!("{scheme}://{host}{target}"), proxy)?;
+        let slash = if target.starts_with('/') { "" } else { "/" };
+        let path_and_query = PathAndQuery::try_from(format!("{slash}{target}"))
+            .map_err(|_| "the address has a path that cannot be used")?;
+        let parts =
+            target.split(['/', '?', '&', '=']).chain(user.into_iter().flat_map(|user| user.split(':')));
+        let mut secrets: Vec<String> = Vec::new();
+        for part in parts.filter(|part| part.len() >= MIN_SECRET) {
+            let decoded = percent_decode_str(part).decode_utf8_lossy().into_owned();
+            secrets.extend([part.to_owned(), decoded]);
+        }
+        let authorization = user.map(|user| {
+            let user = percent_decode_str(user).decode_utf8_lossy();
+            let value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(user.as_bytes())));
+            value.map_err(|_| "the address has a user name that cannot be used")
+        });
+        Ok(Self { base, path_and_query, authorization: authorization.transpose()?, secrets })
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.base.origin.host
+    }
+
+    pub(super) fn path(&self) -> &str {
+        self.path_and_query.path()
+    }
+
+    /// Posts, and lets `verdict` read the body of a 2xx answer. A redirect is not followed: it would turn the
+    /// message into a request without one.
+    pub(super) async fn post(
+        &self,
+        client: &Client,
+        content_type: HeaderValue,
+        body: impl Into<Bytes>,
+        verdict: impl Fn(&[u8]) -> Result<(), String>,
+    ) -> Result<(), Failure> {
+        let mut request = Request::post(Uri::from(self.path_and_query.clone()))
+            .header(CONTENT_TYPE, content_type)
+            .body(body.into())
+            .map_err(|error| Failure::lasting(error.to_string()))?;
+        if let Some(authorization) = &self.authorization {
+            request.headers_mut().insert(AUTHORIZATION, authorization.clone());
+        }
+        let answer = client.fetch_here(&self.base, request, LIMITS).await.map_err(|error| {
+            let unconnected = matches!(&error, FetchError::Send(error) if is_unconnected(error.kind()));
+            Failure { text: self.without_secrets(&error.to_string()), unconnected }
+        })?;
+        let (status, body) = (answer.status(), answer.body());
+        let judged = if status.is_success() {
+            verdict(body)
+        } else {
+            Err(match said(body) {
+                Some(said) => format!("HTTP {}: {said}", status.as_u16()),
+                None => format!("HTTP {}", status.as_u16()),
+            })
+        };
+        judged.map_err(|text| Failure::lasting(self.without_secrets(&text)))
+    }
+
+    fn without_secrets(&self, text: &str) -> String {
+        let hidden = self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "****"));
+        let line = one_line(&hidden);
+        match line.char_indices().nth(MAX_SAID) {
+            Some((end, _)) => format!("{}…", &line[..end]),
+            None => line,
+        }
+    }
+}
+
+/// Nothing has reached the other side.
+fn is_unconnected(kind: ErrorKind) -> bool {
+    match kind {
+        ErrorKind::Dns | ErrorKind::Connect | ErrorKind::Proxy | ErrorKind::Tls => true,
+        ErrorKind::Timeout | ErrorKind::Closed | ErrorKind::Protocol => false,
+    }
+}
+
+/// A body that must be JSON.
+pub(super) fn json_of(body: &[u8]) -> Result<Value, String> {
+    serde_json::from_slice(body).map_err(|_| "the answer is not JSON".to_owned())
+}
+
+/// A code other than 0 is a no, with the words that came with it.
+pub(super) fn refusal_code(answer: &Value, member: &str) -> Result<(), String> {
+    let code = &answer[member];
+    let is_zero = code.is_null() || code.as_f64() == Some(0.0) || code.as_str() == Some("0");
+    if is_zero {
+        return Ok(());
+    }
+    let words = words(answer).unwrap_or("refused");
+    Err(format!("{member} {code}: {words}"))
+}
+
+/// What an error body says, if it says something to people.
+fn said(body: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(body);
+    let text = match serde_json::from_slice::<Value>(body) {
+        Ok(answer) => words(&answer).map(str::to_owned)?,
+        Err(_) if text.trim_start().starts_with('<') => return None,
+        Err(_) => text.into_owned(),
+    };
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+fn words(answer: &Value) -> Option<&str> {
+    let members = ["description", "errmsg", "msg", "message", "error", "info"];
+    members.iter().find_map(|member| answer[*member].as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_taken_as_it_was_written() {
+        let target = Target::parse("https://u:p%40ss@h.example:8443/a/b/?k=v#x", None).expect("an address");
+        assert_eq!(target.host(), "h.example");
+        assert_eq!(target.path_and_query.as_str(), "/a/b/?k=v");
+        let basic = target.authorization.as_ref().and_then(|value| value.to_str().ok());
+        assert_eq!(basic, Some("Basic dTpwQHNz"));
+        let bare = Target::parse("http://h.example?k=v", None).expect("an address");
+        assert_eq!(bare.path_and_query.as_str(), "/?k=v");
+        for refused in ["ftp://h.example", "h.example", "https://", "https://h.example/a b"] {
+            assert!(Target::parse(refused, None).is_err(), "{refused}");
+        }
+    }
+
+    #[test]
+    fn nothing_said_shows_a_part_of_the_address() {
+        let url = "https://user01:passw%6Frd@h.example/hook/T0KEN-%41bcdef?key=0123456789";
+        let target = Target::parse(url, None).expect("an address");
+        let said = "no T0KEN-%41bcdef or T0KEN-Abcdef, 0123456789,\nuser01 password passw%6Frd at hook";
+        assert_eq!(target.without_secrets(said), "no **** or ****, ****, **** **** **** at hook");
+        assert_eq!(target.without_secrets(&"x".repeat(500)).chars().count(), MAX_SAID + 1);
+    }
+
+    #[test]
+    fn an_error_is_told_in_the_words_of_the_service() {
+        for (body, expected) in [
+            (r#"{"ok":false,"description":"Unauthorized"}"#, Some("Unauthorized")),
+            (r#"{"code":400,"message":"no"}"#, Some("no")),
+            (r#"{"a":1}"#, None),
+            ("<html>", None),
+            ("  ", None),
+            ("plain", Some("plain")),
+        ] {
+            assert_eq!(said(body.as_bytes()).as_deref(), expected, "{body}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The push app (data-ops.md E): a POST, since a long message does not fit into a path (design §5).
+
+use serde_json::{Value, json};
+
+use super::letter::{Letter, SENDER};
+use crate::store::events::EventLevel;
+
+pub(super) fn payload(letter: &Letter) -> Value {
+    // The app knows how loud a message is, not how bad.
+    let level = match letter.level {
+        EventLevel::Info | EventLevel::Warning => "active",
+        EventLevel::Error => "timeSensitive",
+    };
+    json!({"title": letter.title, "body": letter.message, "group": SENDER, "level": level})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::letter::sample;
+    use super::*;
+
+    #[test]
+    fn levels_are_those_of_the_app() {
+        for (level, shown) in [
+            (EventLevel::Info, "active"),
+            (EventLevel::Warning, "active"),
+            (EventLevel::Error, "timeSensitive"),
+        ] {
+            let expected = json!({"title": "t", "body": "m", "group": "Switchyard", "level": shown});
+            assert_eq!(payload(&sample("t", "m", level)), expected);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The push service (data-ops.md E): a form, addressed by the operator's key.
+
+use percent_encoding::utf8_percent_encode;
+use serde_json::Value;
+
+use super::letter::{Letter, one_line};
+use super::post::{UNRESERVED, refusal_code};
+
+const SERVICE: &str = "https://sctapi.ftqq.com";
+
+/// Where the owner of a key is reached.
+pub(super) fn address(key: &str) -> String {
+    format!("{SERVICE}/{}.send", utf8_percent_encode(key, UNRESERVED))
+}
+
+/// `application/x-www-form-urlencoded`.
+pub(super) fn form(letter: &Letter) -> String {
+    let (title, text) = (one_line(&letter.title), letter.levelled());
+    format!(
+        "title={}&desp={}",
+        utf8_percent_encode(&title, UNRESERVED),
+        utf8_percent_encode(&text, UNRESERVED)
+    )
+}
+
+/// `{"code":0,…}` is a yes; so is a body that is no JSON at all.
+pub(super) fn verdict(body: &[u8]) -> Result<(), String> {
+    match serde_json::from_slice::<Value>(body) {
+        Ok(answer) => refusal_code(&answer, "code"),
+        Err(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::letter::sample;
+    use super::*;
+    use crate::store::events::EventLevel;
+
+    #[test]
+    fn the_form_survives_every_character() {
+        let letter = sample("a&b=c\n\u{754c} \"+%", "x&title=y", EventLevel::Error);
+        let form = form(&letter);
+        let fields: Vec<(&str, String)> = form
+            .split('&')
+            .filter_map(|field| field.split_once('='))
+            .map(|(name, value)| {
+                let value = percent_encoding::percent_decode_str(value).decode_utf8().expect("UTF-8");
+                (name, value.into_owned())
+            })
+            .collect();
+        let desp = "x&title=y\n\nLevel: error\nLocal Time: 2026-03-01 16:00:00 (Asia/Shanghai)\n\
+            UTC Time: 2026-03-01T08:00:00.000Z";
+        assert_eq!(
+            fields,
+            [("title", "a&b=c \u{754c} \"+%".to_owned()), ("desp", desp.to_owned())],
+            "{form}"
+        );
+        assert!(!form.contains([' ', '+', '\n']), "{form}");
+    }
+
+    #[test]
+    fn a_key_stays_within_its_path_segment() {
+        assert_eq!(address("SCT1abc"), "https://sctapi.ftqq.com/SCT1abc.send");
+        assert_eq!(address("a/b?c#d"), "https://sctapi.ftqq.com/a%2Fb%3Fc%23d.send");
+    }
+
+    #[test]
+    fn the_service_says_no_in_the_body() {
+        for (body, refused) in [
+            (r#"{"code":0,"message":"","data":{"pushid":"1"}}"#, None),
+            // sct.ftqq.com answers a wrong key so.
+            (r#"{"code":40001,"message":"bad pushtoken"}"#, Some("code 40001: bad pushtoken")),
+            ("ok", None),
+        ] {
+            assert_eq!(verdict(body.as_bytes()).err().as_deref(), refused, "{body}");
+        }
+    }
+}

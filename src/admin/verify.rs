@@ -17,7 +17,7 @@ use super::verdict::Verdict;
 use super::{guard, secrets};
 use crate::app::App;
 use crate::http::{self, Request, Response};
-use crate::jobs::model_refresh;
+use crate::jobs::discovery;
 use crate::limits::bucket;
 use crate::routing::Site;
 use crate::store::accounts::CredentialMode;
@@ -82,7 +82,7 @@ pub async fn models_of_key(
         let message = "The credential is a mask; paste the whole key".to_owned();
         return Err(Refusal { message, verdict: None, unproven: true });
     }
-    match tokio::time::timeout(TIME_LIMIT, model_refresh::ask(app, site, key)).await {
+    match tokio::time::timeout(TIME_LIMIT, discovery::ask(app, site, key)).await {
         Ok(Ok(models)) => Ok(models),
         Ok(Err(error)) => Err(refusal(&error, has_user_id)),
         Err(_elapsed) => Err(Refusal {

@@ -7,6 +7,8 @@
 //! flight          lets everybody who asks for the same costly thing share one run of it
 //!
 //! model_refresh   which models the accounts can reach          outcome   what its askers are told
+//! coverage        the two together, after tokens changed
+//! discovery       what one account's credentials reach         token_book  the tokens of one account
 //! rebuild         which routes and channels follow from that   retention forgets old log rows and files
 //! health          keeps the health of sites over a restart
 //! prices          what sites charge, read before requests need it
@@ -14,7 +16,9 @@
 //! quotas          gives back what was reserved for keys that fell silent
 //! ```
 
+pub mod coverage;
 pub mod crew;
+pub mod discovery;
 pub mod flight;
 pub mod health;
 pub mod model_refresh;
@@ -25,6 +29,7 @@ pub mod rebuild;
 pub mod retention;
 pub mod schedule;
 pub mod tasks;
+pub mod token_book;
 pub mod usage_lookup;
 
 use std::pin::Pin;

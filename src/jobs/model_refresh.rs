@@ -17,19 +17,21 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::crew::lock;
+use super::discovery::{Found, discover};
 use super::flight::{Coalesced, Interrupted, SingleFlight};
-use super::outcome::{RebuildCounts, RefreshOutcome, RefreshStatus};
+use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use super::prices;
 pub use super::rebuild::rebuild;
+use super::rebuild::serves_by;
 use crate::app::App;
-use crate::routing::{Site, pool};
+use crate::routing::rebuild::ServesBy;
 use crate::store;
 use crate::store::accounts::{self, AccountRow, Health};
-use crate::store::availability::{self, Discovered};
+use crate::store::availability;
 use crate::store::sites::{self, SiteStatus};
 use crate::store::snapshot::site_of_account;
+use crate::store::tokens;
 use crate::time::now_ms;
-use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind};
 
 /// Accounts asked at once.
 const PARALLEL: usize = 3;
@@ -37,8 +39,6 @@ const PARALLEL: usize = 3;
 const UNKNOWN_MODEL_INTERVAL: Duration = Duration::from_secs(30);
 /// How long such a request waits for it.
 const UNKNOWN_MODEL_WAIT: Duration = Duration::from_secs(3);
-/// The longest model name the store can index (data.md A.1).
-const MAX_NAME_CHARS: usize = 191;
 
 /// Which runs of discovery and rebuild are under way; the app holds one.
 #[derive(Default)]
@@ -145,14 +145,27 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
     if !is_active(&account) {
         return Ok(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active"));
     }
-    match discover(app, &site, &account).await {
-        Ok(found) => {
-            let mut batch = availability::replace_discovered_statements(id, &found);
+    // The tokens of other accounts are not routed by: what they reach does not matter.
+    let tokens = match serves_by(&account) {
+        ServesBy::Tokens => tokens::of_account(&app.store, id).await?,
+        ServesBy::Account | ServesBy::Nothing => Vec::new(),
+    };
+    match discover(app, &site, &account, &tokens).await {
+        Ok(Found { models, of_tokens, tokens_asked, by_credential }) => {
+            let mut batch = availability::replace_discovered_statements(id, &models);
+            for (token, models) in &of_tokens {
+                batch.extend(availability::replace_discovered_by_token_statements(*token, models));
+            }
             batch.push(health(id, "healthy", "models discovered"));
             app.store.batch(batch).await?;
             prices::refresh_soon(app, id);
-            let names: Vec<String> = found.into_iter().map(|model| model.model_name).collect();
-            Ok(RefreshOutcome::success(id, &names))
+            let names: Vec<String> = models.into_iter().map(|model| model.model_name).collect();
+            let detail = RefreshDetail::Tried {
+                token_scanned: tokens_asked,
+                discovered_by_credential: by_credential,
+                discovered_api_token: false,
+            };
+            Ok(RefreshOutcome { detail, ..RefreshOutcome::success(id, &names) })
         }
         Err(error) => {
             log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);
@@ -176,103 +189,9 @@ fn health(id: i64, state: &str, reason: &str) -> store::Statement {
     accounts::health_statement(id, &health)
 }
 
-/// What all usable credentials of the account give together. Fails when none gives anything, with
-/// the first failure.
-async fn discover(app: &App, site: &Site, account: &AccountRow) -> Result<Vec<Discovered>, DiscoveryError> {
-    let mut found: Vec<Discovered> = Vec::new();
-    let mut failure = None;
-    for credential in prices::usable([&account.api_token, &account.access_token]) {
-        let began = Instant::now();
-        match ask(app, site, credential).await {
-            Ok(names) => merge(&mut found, names, began.elapsed()),
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    match failure {
-        Some(error) if found.is_empty() => Err(error),
-        None if found.is_empty() => {
-            let message = "the account has no credential that can be used".to_owned();
-            Err(DiscoveryError { kind: DiscoveryKind::Unauthorized, status: None, message })
-        }
-        _ => Ok(found),
-    }
-}
-
-/// Asks the addresses of the site in the pool's order until one answers. A refusal is an answer.
-pub async fn ask(app: &App, site: &Site, credential: &str) -> Result<Vec<String>, DiscoveryError> {
-    let unusable = |message: String| DiscoveryError { kind: DiscoveryKind::Unknown, status: None, message };
-    if let Some(reason) = &site.misconfigured {
-        return Err(unusable(reason.clone()));
-    }
-    let mut failure = None;
-    for endpoint in pool::order(&site.endpoints, now_ms()) {
-        let headers = &site.custom_headers;
-        let asked = platforms::list_models(
-            &app.client,
-            &endpoint.base,
-            site.platform,
-            credential,
-            headers,
-            DISCOVERY_LIMITS,
-        );
-        match asked.await {
-            Err(error) if error.status.is_none_or(pool::rotates) => failure = Some(error),
-            answer => return answer,
-        }
-    }
-    Err(failure.unwrap_or_else(|| unusable("no API endpoint available".to_owned())))
-}
-
-/// Adds names not there yet, ignoring case; of a known one the lower latency stays.
-fn merge(found: &mut Vec<Discovered>, names: Vec<String>, took: Duration) {
-    let latency_ms = i64::try_from(took.as_millis()).ok();
-    let mut known: std::collections::HashMap<String, usize> =
-        found.iter().enumerate().map(|(index, model)| (model.model_name.to_lowercase(), index)).collect();
-    for name in names {
-        let name = name.trim();
-        if name.is_empty() {
-            continue;
-        }
-        if name.chars().count() > MAX_NAME_CHARS {
-            log::warn!("a model name of {} characters is too long and was skipped", name.chars().count());
-            continue;
-        }
-        match known.entry(name.to_lowercase()) {
-            std::collections::hash_map::Entry::Occupied(index) => {
-                let model = &mut found[*index.get()];
-                model.latency_ms = model.latency_ms.min(latency_ms);
-            }
-            std::collections::hash_map::Entry::Vacant(slot) => {
-                slot.insert(found.len());
-                found.push(Discovered { model_name: name.to_owned(), latency_ms });
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
-    }
-
-    #[test]
-    fn names_are_trimmed_and_the_first_spelling_wins() {
-        let mut found = Vec::new();
-        merge(&mut found, names(&[" gpt-4o ", "GPT-4o", "", "o3"]), Duration::from_millis(40));
-        merge(&mut found, names(&["O3", "claude"]), Duration::from_millis(10));
-        let seen: Vec<_> = found.iter().map(|model| (model.model_name.as_str(), model.latency_ms)).collect();
-        assert_eq!(seen, [("gpt-4o", Some(40)), ("o3", Some(10)), ("claude", Some(10))]);
-    }
-
-    #[test]
-    fn names_that_no_column_holds_are_skipped() {
-        let mut found = Vec::new();
-        merge(&mut found, vec!["x".repeat(191), "y".repeat(192)], Duration::ZERO);
-        assert_eq!(found.len(), 1);
-    }
 
     #[test]
     fn unknown_models_start_a_search_once_in_thirty_seconds() {

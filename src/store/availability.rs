@@ -134,31 +134,30 @@ pub fn replace_discovered_statements(account_id: i64, models: &[Discovered]) -> 
 
 /// Replaces what was discovered before for one token of an account.
 pub async fn replace_discovered_by_token(store: &Store, token_id: i64, models: &[Discovered]) -> Result<()> {
+    store.batch(replace_discovered_by_token_statements(token_id, models)).await.map(drop)
+}
+
+/// The replacement, for a batch that changes more with it. A token that is gone meanwhile gets no rows.
+pub fn replace_discovered_by_token_statements(token_id: i64, models: &[Discovered]) -> Vec<Statement> {
     let now = now_ms();
     let mut batch = vec![Statement::new(
         "DELETE FROM token_model_availability WHERE token_id = ?",
         vec![token_id.into()],
     )];
-    let columns = [
-        ("available", OnConflict::Replace),
-        ("latency_ms", OnConflict::Replace),
-        ("checked_at", OnConflict::Replace),
-    ];
-    let sql =
-        upsert(store.database().dialect(), "token_model_availability", &["token_id", "model_name"], &columns);
     batch.extend(models.iter().map(|model| {
         Statement::new(
-            sql.clone(),
+            "INSERT INTO token_model_availability (token_id, model_name, available, latency_ms, checked_at) \
+             SELECT id, ?, ?, ?, ? FROM account_tokens WHERE id = ?",
             vec![
-                token_id.into(),
                 model.model_name.as_str().into(),
                 true.into(),
                 model.latency_ms.into(),
                 now.into(),
+                token_id.into(),
             ],
         )
     }));
-    store.batch(batch).await.map(drop)
+    batch
 }
 
 /// Adds models an operator typed to those of an account; they survive every discovery.

@@ -1,16 +1,21 @@
 //! Account tokens: the API keys of a session account (admin-core.md 6).
+//!
+//! The rows of one account change together: [`save`] takes them as they were and as they shall be, and
+//! brings the table, and the account's `api_token` that mirrors the default one, from the one to the
+//! other in one transaction.
 
-use super::sql::Row;
+use super::sql::{Row, Statement, Value};
 use super::{Result, Secret, Store};
-use crate::time::Millis;
+use crate::time::{Millis, now_ms};
 
 /// A stored token.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TokenRow {
+    /// 0 in a row that is still to be stored.
     pub id: i64,
     pub account_id: i64,
     pub name: String,
-    /// `None` while only a masked form of it is known.
+    /// Of a `masked_pending` token the mask that its site shows.
     pub token: Option<Secret>,
     pub token_group: Option<String>,
     /// `ready` or `masked_pending`.
@@ -23,12 +28,40 @@ pub struct TokenRow {
     pub updated_at: Millis,
 }
 
+pub const READY: &str = "ready";
+pub const MASKED_PENDING: &str = "masked_pending";
+
+/// Whether a text is only the picture of a key: its site has hidden the middle of it.
+pub fn is_mask(value: &str) -> bool {
+    value.contains(['*', '\u{2022}'])
+}
+
+// === impl TokenRow ===
+
 impl TokenRow {
     /// Whether a channel may use it: enabled, and its value known.
     pub fn is_usable(&self) -> bool {
-        self.enabled && self.value_status == "ready" && self.token.is_some()
+        self.enabled && self.is_ready()
+    }
+
+    /// Whether its whole value is known.
+    pub fn is_ready(&self) -> bool {
+        self.value_status == READY && self.token.is_some()
+    }
+
+    /// Gives it this value. A mask is kept, but neither used nor preferred.
+    pub fn set_value(&mut self, value: &str) {
+        let masked = is_mask(value);
+        self.value_status = if masked { MASKED_PENDING } else { READY }.to_owned();
+        self.token = Some(Secret::from(value));
+        if masked {
+            self.enabled = false;
+            self.is_default = false;
+        }
     }
 }
+
+const TABLE: &str = "account_tokens";
 
 const COLUMNS: &str = "id, account_id, name, token_enc, token_group, value_status, source, enabled, is_default, \
      created_at, updated_at";
@@ -45,13 +78,104 @@ pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<TokenRow>>
     store.query(sql, vec![account_id.into()]).await?.iter().map(|row| read(store, row)).collect()
 }
 
+pub async fn get(store: &Store, id: i64) -> Result<Option<TokenRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE id = ?");
+    store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
+}
+
+/// Brings the tokens of an account from `before` to `after`, and its API key to the default one; gives
+/// the ids of `after`. [`super::Error::Conflict`] when two tokens have one value,
+/// [`super::Error::Dangling`] or [`super::Error::NotFound`] when the account is gone.
+pub async fn save(
+    store: &Store,
+    account_id: i64,
+    before: &[TokenRow],
+    after: &[TokenRow],
+) -> Result<Vec<i64>> {
+    let mut batch = Vec::new();
+    for row in before.iter().filter(|old| !after.iter().any(|row| row.id == old.id)) {
+        batch.push(Statement::new("DELETE FROM account_tokens WHERE id = ?", vec![row.id.into()]));
+    }
+    // A value may move from one row to another: no two may have it in between.
+    let changed: Vec<&TokenRow> = after.iter().filter(|row| row.id != 0 && !before.contains(row)).collect();
+    for row in &changed {
+        let sql = "UPDATE account_tokens SET token_hash = NULL WHERE id = ?";
+        batch.push(Statement::new(sql, vec![row.id.into()]));
+    }
+    for row in changed {
+        batch.push(update(store, row)?);
+    }
+    let mut inserted = Vec::new();
+    for (index, row) in after.iter().enumerate().filter(|(_, row)| row.id == 0) {
+        inserted.push((index, batch.len()));
+        batch.push(insert(store, account_id, row)?);
+    }
+    let default = after.iter().find(|row| row.is_default).and_then(|row| row.token.as_ref());
+    batch.push(
+        Statement::new(
+            "UPDATE accounts SET api_token = ?, updated_at = ? WHERE id = ?",
+            vec![
+                store.sealer().seal_opt("accounts", "api_token", default)?.into(),
+                now_ms().into(),
+                account_id.into(),
+            ],
+        )
+        .must_change(),
+    );
+    let outcomes = store.batch(batch).await?;
+    let mut ids: Vec<i64> = after.iter().map(|row| row.id).collect();
+    for (index, statement) in inserted {
+        ids[index] = outcomes[statement].last_id;
+    }
+    Ok(ids)
+}
+
+fn insert(store: &Store, account_id: i64, row: &TokenRow) -> Result<Statement> {
+    let now = now_ms();
+    let mut args = values(store, row)?;
+    args.extend([account_id.into(), now.into(), now.into()]);
+    Ok(Statement::new(
+        "INSERT INTO account_tokens (name, token_enc, token_hash, token_group, value_status, source, enabled, \
+         is_default, account_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        args,
+    ))
+}
+
+fn update(store: &Store, row: &TokenRow) -> Result<Statement> {
+    let mut args = values(store, row)?;
+    args.extend([now_ms().into(), row.id.into()]);
+    Ok(Statement::new(
+        "UPDATE account_tokens SET name = ?, token_enc = ?, token_hash = ?, token_group = ?, value_status = ?, \
+         source = ?, enabled = ?, is_default = ?, updated_at = ? WHERE id = ?",
+        args,
+    )
+    .must_change())
+}
+
+/// The columns from `name` to `is_default`.
+fn values(store: &Store, row: &TokenRow) -> Result<Vec<Value>> {
+    let sealer = store.sealer();
+    // A mask stands for nobody knows how many keys: it is no value that only one row may have.
+    let known = row.token.as_ref().filter(|_| row.value_status == READY);
+    Ok(vec![
+        row.name.as_str().into(),
+        sealer.seal_opt(TABLE, "token_enc", row.token.as_ref())?.into(),
+        known.map(|token| sealer.index(token.expose())).into(),
+        row.token_group.as_deref().into(),
+        row.value_status.as_str().into(),
+        row.source.as_str().into(),
+        row.enabled.into(),
+        row.is_default.into(),
+    ])
+}
+
 fn read(store: &Store, row: &Row) -> Result<TokenRow> {
     let mut row = row.fields();
     Ok(TokenRow {
         id: row.int()?,
         account_id: row.int()?,
         name: row.text()?,
-        token: store.sealer().open_column("account_tokens", "token_enc", row.opt_str()?),
+        token: store.sealer().open_column(TABLE, "token_enc", row.opt_str()?),
         token_group: row.opt_text()?,
         value_status: row.text()?,
         source: row.text()?,

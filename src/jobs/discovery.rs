@@ -1,0 +1,172 @@
+//! What one account can reach: its site asked with every credential it has (routing.md 2.1).
+//!
+//! ```text
+//! api token, access token ──┐
+//! managed tokens ───────────┴─▶ each distinct one asked once ─▶ the account's models: all of them together
+//!                                                             └▶ each token's models: its own answer
+//! ```
+//!
+//! A token that could not be asked keeps what was known of it.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::prices::usable;
+use super::token_book::bare;
+use crate::app::App;
+use crate::routing::{Site, pool};
+use crate::store::accounts::AccountRow;
+use crate::store::availability::Discovered;
+use crate::store::tokens::TokenRow;
+use crate::time::now_ms;
+use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind};
+
+/// The longest model name the store can index (data.md A.1).
+const MAX_NAME_CHARS: usize = 191;
+
+/// What a discovery found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Of all credentials together, each name once.
+    pub models: Vec<Discovered>,
+    /// Of each managed token that answered.
+    pub of_tokens: Vec<(i64, Vec<Discovered>)>,
+    /// Managed tokens that were asked with.
+    pub tokens_asked: usize,
+    /// One of the account's own credentials gave something.
+    pub by_credential: bool,
+}
+
+/// Asks with the account's own credentials, then with its managed tokens. Fails when none gives
+/// anything, with the first failure.
+pub async fn discover(
+    app: &App,
+    site: &Site,
+    account: &AccountRow,
+    tokens: &[TokenRow],
+) -> Result<Found, DiscoveryError> {
+    let mut found = Found::default();
+    let mut failure = None;
+    let mut asked: HashMap<&str, Option<Vec<Discovered>>> = HashMap::new();
+    let own = usable([&account.api_token, &account.access_token]).into_iter().map(|secret| (None, secret));
+    let managed = tokens.iter().filter(|token| token.is_usable());
+    let managed = managed.filter_map(|row| Some((Some(row.id), row.token.as_ref()?.expose().trim())));
+    for (token, credential) in own.chain(managed) {
+        let answer = match asked.entry(bare(credential)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let began = Instant::now();
+                let answer = match ask(app, site, credential).await {
+                    Ok(names) => {
+                        let mut models = Vec::new();
+                        merge(&mut models, names, began.elapsed());
+                        Some(models)
+                    }
+                    Err(error) => {
+                        failure = failure.or(Some(error));
+                        None
+                    }
+                };
+                new.insert(answer)
+            }
+        };
+        found.tokens_asked += usize::from(token.is_some());
+        let Some(models) = answer else { continue };
+        match token {
+            Some(id) => found.of_tokens.push((id, models.clone())),
+            None => found.by_credential = true,
+        }
+        for model in models {
+            let took = Duration::from_millis(model.latency_ms.and_then(|ms| ms.try_into().ok()).unwrap_or(0));
+            merge(&mut found.models, vec![model.model_name.clone()], took);
+        }
+    }
+    match failure {
+        Some(error) if found.models.is_empty() => Err(error),
+        None if found.models.is_empty() => {
+            let message = "the account has no credential that can be used".to_owned();
+            Err(DiscoveryError { kind: DiscoveryKind::Unauthorized, status: None, message })
+        }
+        _ => Ok(found),
+    }
+}
+
+/// Asks the addresses of the site in the pool's order until one answers. A refusal is an answer.
+pub async fn ask(app: &App, site: &Site, credential: &str) -> Result<Vec<String>, DiscoveryError> {
+    let unusable = |message: String| DiscoveryError { kind: DiscoveryKind::Unknown, status: None, message };
+    if let Some(reason) = &site.misconfigured {
+        return Err(unusable(reason.clone()));
+    }
+    let mut failure = None;
+    for endpoint in pool::order(&site.endpoints, now_ms()) {
+        let headers = &site.custom_headers;
+        let asked = platforms::list_models(
+            &app.client,
+            &endpoint.base,
+            site.platform,
+            credential,
+            headers,
+            DISCOVERY_LIMITS,
+        );
+        match asked.await {
+            Err(error) if error.status.is_none_or(pool::rotates) => failure = Some(error),
+            answer => return answer,
+        }
+    }
+    Err(failure.unwrap_or_else(|| unusable("no API endpoint available".to_owned())))
+}
+
+/// Adds names not there yet, ignoring case; of a known one the lower latency stays.
+fn merge(found: &mut Vec<Discovered>, names: Vec<String>, took: Duration) {
+    let latency_ms = i64::try_from(took.as_millis()).ok();
+    let mut known: HashMap<String, usize> =
+        found.iter().enumerate().map(|(index, model)| (model.model_name.to_lowercase(), index)).collect();
+    for name in names {
+        let name = name.trim();
+        if name.is_empty() {
+            continue;
+        }
+        if name.chars().count() > MAX_NAME_CHARS {
+            log::warn!("a model name of {} characters is too long and was skipped", name.chars().count());
+            continue;
+        }
+        match known.entry(name.to_lowercase()) {
+            Entry::Occupied(index) => {
+                let model = &mut found[*index.get()];
+                model.latency_ms = model.latency_ms.min(latency_ms);
+            }
+            Entry::Vacant(slot) => {
+                slot.insert(found.len());
+                found.push(Discovered { model_name: name.to_owned(), latency_ms });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn names_are_trimmed_and_the_first_spelling_wins() {
+        let mut found = Vec::new();
+        merge(&mut found, names(&[" gpt-4o ", "GPT-4o", "", "o3"]), Duration::from_millis(40));
+        merge(&mut found, names(&["O3", "claude"]), Duration::from_millis(10));
+        let seen: Vec<_> = found.iter().map(|model| (model.model_name.as_str(), model.latency_ms)).collect();
+        assert_eq!(seen, [("gpt-4o", Some(40)), ("o3", Some(10)), ("claude", Some(10))]);
+    }
+
+    #[test]
+    fn names_that_no_column_holds_are_skipped() {
+        let mut found = Vec::new();
+        merge(&mut found, vec!["x".repeat(191), "y".repeat(192)], Duration::ZERO);
+        assert_eq!(found.len(), 1);
+    }
+}

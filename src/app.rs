@@ -62,6 +62,8 @@ pub struct App {
     /// Held from reading the routes to committing what follows from them: edits by hand and rebuilds
     /// take turns, so that neither is decided on rows that the other has changed.
     pub route_edits: Mutex<()>,
+    /// The same for account tokens: held from reading an account's rows to committing their change.
+    pub token_edits: Mutex<()>,
     pub guards: Guards,
     pub rates: RateLimiter,
     /// Who is at which upstream site right now.
@@ -143,6 +145,7 @@ impl App {
             prices: Prices::default(),
             usage_lookup: UsageLookup::default(),
             route_edits: Mutex::new(()),
+            token_edits: Mutex::new(()),
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),
             leases,

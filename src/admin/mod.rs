@@ -8,6 +8,8 @@
 //! | `site_url`, `presets`, `detect` | addresses, vendors' addresses, what an address tells |
 //! | `accounts`, `account_create`, `account_update`, `account_models` | accounts by what is done with them |
 //! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and proving a credential |
+//! | `account_tokens`, `account_token_create` | the keys of session accounts |
+//! | `account_token_input`, `account_token_view` | reading and showing one |
 //! | `routes`, `route_input`, `route_fill`, `route_view` | routes: their endpoints, the reading of their fields, what saving one entails, how they are shown |
 //! | `channels`, `channel_input` | the channels of a route, added and changed by hand |
 //! | `decisions`, `decision_view` | why a request would go where it goes, and the answers kept with the routes |
@@ -25,6 +27,10 @@
 mod account_create;
 mod account_input;
 mod account_models;
+mod account_token_create;
+mod account_token_input;
+mod account_token_view;
+mod account_tokens;
 mod account_update;
 mod account_view;
 pub mod accounts;
@@ -115,6 +121,14 @@ pub fn routes() -> Vec<Route> {
         admin(Method::DELETE, "/api/accounts/{id}", accounts::delete),
         admin(Method::GET, "/api/accounts/{id}/models", account_models::list),
         admin(Method::POST, "/api/accounts/{id}/models/manual", account_models::add_manual),
+        admin(Method::GET, "/api/account-tokens", account_tokens::list),
+        admin(Method::POST, "/api/account-tokens", account_token_create::create),
+        admin(Method::POST, "/api/account-tokens/batch", account_tokens::batch),
+        admin(Method::GET, "/api/account-tokens/account/{id}/default", account_tokens::default_of),
+        admin(Method::PUT, "/api/account-tokens/{id}", account_tokens::update),
+        admin(Method::DELETE, "/api/account-tokens/{id}", account_tokens::delete),
+        admin(Method::POST, "/api/account-tokens/{id}/default", account_tokens::set_default),
+        admin(Method::GET, "/api/account-tokens/{id}/value", account_tokens::value),
         admin(Method::GET, "/api/routes", routes::list),
         admin(Method::GET, "/api/routes/summary", routes::summary),
         admin(Method::GET, "/api/routes/lite", routes::lite),

@@ -1,0 +1,277 @@
+//! `/api/account-tokens`: the API keys of session accounts (admin-core.md 6): list, change, delete,
+//! default, reveal.
+//!
+//! Accounts that are an API key themselves have no tokens: what is done for one is refused, and rows
+//! left from another time are not listed. Changes of the rows take turns (`App::token_edits`); what
+//! asks a site is done outside of a turn.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use super::account_token_input::{UpdateInput, account_filter};
+use super::account_token_view as view;
+use super::account_view::shown_mode;
+use super::accounts::find as find_account;
+use super::batch::BatchResult;
+use super::errors::{AdminError, Result};
+use super::input::{Fields, Invalid};
+use super::rebuild::rebuild_best_effort;
+use super::require_id;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::coverage::cover;
+use crate::jobs::token_book::TokenBook;
+use crate::store::accounts::{self, AccountRow, CredentialMode};
+use crate::store::tokens::{self, TokenRow};
+use crate::store::{self, Secret, sites};
+
+/// `GET /api/account-tokens`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let only = account_filter(request.query.get("accountId"))?;
+    let sites: HashMap<i64, _> =
+        sites::list(&app.store).await?.into_iter().map(|site| (site.id, site)).collect();
+    let accounts = accounts::list(&app.store).await?.into_iter().filter(owns_tokens);
+    let accounts: HashMap<i64, _> = accounts.map(|account| (account.id, account)).collect();
+    let rows = match only {
+        Some(id) => tokens::of_account(&app.store, id).await?,
+        None => tokens::list(&app.store).await?,
+    };
+    let shown = rows.iter().filter_map(|token| {
+        let account = accounts.get(&token.account_id)?;
+        Some(view::listed(token, account, sites.get(&account.site_id)?))
+    });
+    Ok(http::json(StatusCode::OK, &shown.collect::<Vec<Value>>()))
+}
+
+/// `PUT /api/account-tokens/{id}`
+pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    // A body that nobody can read is refused whether or not the token exists.
+    UpdateInput::read(&fields, None)?;
+    let account = owner_of(&app, id).await?;
+    let (row, has_new_value) = {
+        let _turn = app.token_edits.lock().await;
+        let mut book = TokenBook::read(&app.store, account.id).await?;
+        let at = position(&book, id)?;
+        let stored = book.rows[at].token.as_ref().map(Secret::expose);
+        let input = UpdateInput::read(&fields, stored)?;
+        let has_new_value = input.token.is_some();
+        change(&mut book, at, input)?;
+        (saved(&app, book, id).await?, has_new_value)
+    };
+    app.publish().await?;
+    if has_new_value && row.is_usable() {
+        cover(&app, &[account.id]).await;
+    } else {
+        rebuild_best_effort(&app).await;
+    }
+    let row = tokens::get(&app.store, id).await?.unwrap_or(row);
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": view::row(&row) })))
+}
+
+/// `DELETE /api/account-tokens/{id}`
+pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    remove(&app, id).await?;
+    app.publish().await?;
+    rebuild_best_effort(&app).await;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    Enable(bool),
+    Delete,
+}
+
+/// `POST /api/account-tokens/batch`: items run one after the other, each in its own transaction.
+pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let ids = fields.ids()?;
+    let action = match fields.text("action")? {
+        Some("enable") => Action::Enable(true),
+        Some("disable") => Action::Enable(false),
+        Some("delete") => Action::Delete,
+        _ => return Err(Invalid::field("action", "enable, disable or delete").into()),
+    };
+    let mut result = BatchResult::default();
+    for id in ids {
+        let done = match action {
+            Action::Delete => remove(&app, id).await,
+            Action::Enable(enabled) => enable(&app, id, enabled).await,
+        };
+        result.add(id, done);
+    }
+    app.publish().await?;
+    rebuild_best_effort(&app).await;
+    Ok(result.into_response())
+}
+
+/// `POST /api/account-tokens/{id}/default`
+pub async fn set_default(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let account = owner_of(&app, id).await?;
+    {
+        let _turn = app.token_edits.lock().await;
+        let mut book = TokenBook::read(&app.store, account.id).await?;
+        let at = position(&book, id)?;
+        prefer(&mut book, at)?;
+        saved(&app, book, id).await?;
+    }
+    app.publish().await?;
+    rebuild_best_effort(&app).await;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+/// `GET /api/account-tokens/{id}/value`: the key in full, for whoever has to copy it.
+pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    owner_of(&app, id).await?;
+    let token = tokens::get(&app.store, id).await?.ok_or_else(missing)?;
+    let Some(value) = token.token.as_ref().filter(|_| token.is_ready()) else {
+        return Err(AdminError::conflict("The site shows only a mask of this token; save its whole value"));
+    };
+    let body = json!({
+        "success": true,
+        "id": token.id,
+        "name": token.name,
+        "token": view::display(value.expose()),
+        "tokenMasked": view::masked(&token),
+    });
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// `GET /api/account-tokens/account/{id}/default`
+pub async fn default_of(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    if let Some(account) = accounts::get(&app.store, id).await? {
+        require_tokens(&account)?;
+    }
+    let rows = tokens::of_account(&app.store, id).await?;
+    let default = rows.iter().find(|row| row.is_default).map(view::row);
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": default })))
+}
+
+/// Whether an account's keys are rows of their own.
+pub fn owns_tokens(account: &AccountRow) -> bool {
+    account.oauth_provider.is_none() && shown_mode(account) == CredentialMode::Session
+}
+
+/// Refuses what makes no sense for an account that is a key itself.
+pub fn require_tokens(account: &AccountRow) -> Result<()> {
+    if owns_tokens(account) {
+        return Ok(());
+    }
+    Err(AdminError::bad_request("API key accounts have no account tokens"))
+}
+
+/// Writes the book and gives one of its rows as stored.
+pub async fn saved(app: &App, book: TokenBook, id: i64) -> Result<TokenRow> {
+    let rows = book.save(&app.store).await.map_err(refused)?;
+    rows.into_iter().find(|row| row.id == id).ok_or_else(missing)
+}
+
+/// Why the store did not take a change of tokens.
+pub fn refused(error: store::Error) -> AdminError {
+    match error {
+        store::Error::Conflict(_) => AdminError::conflict("A token with this value already exists"),
+        store::Error::NotFound => missing(),
+        store::Error::Dangling(_) => AdminError::not_found("Account"),
+        other => other.into(),
+    }
+}
+
+fn missing() -> AdminError {
+    AdminError::not_found("Token")
+}
+
+/// The account of a token that can be managed.
+async fn owner_of(app: &App, id: i64) -> Result<AccountRow> {
+    let token = tokens::get(&app.store, id).await?.ok_or_else(missing)?;
+    let account = find_account(app, token.account_id).await?;
+    require_tokens(&account)?;
+    Ok(account)
+}
+
+fn position(book: &TokenBook, id: i64) -> Result<usize> {
+    book.rows.iter().position(|row| row.id == id).ok_or_else(missing)
+}
+
+fn change(book: &mut TokenBook, at: usize, input: UpdateInput) -> Result<()> {
+    let row = &mut book.rows[at];
+    if let Some(name) = input.name {
+        row.name = name;
+    }
+    if let Some(group) = input.group {
+        row.token_group = group;
+    }
+    if let Some(source) = input.source {
+        row.source = source.as_str().to_owned();
+    }
+    if let Some(token) = input.token {
+        let was_ready = row.is_ready();
+        row.set_value(&token);
+        // The whole value is what a placeholder waited for.
+        row.enabled |= row.is_ready() && !was_ready;
+    }
+    if let Some(enabled) = input.enabled {
+        set_enabled(row, enabled)?;
+    }
+    match input.is_default {
+        Some(true) => prefer(book, at),
+        Some(false) => {
+            book.rows[at].is_default = false;
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+fn set_enabled(row: &mut TokenRow, enabled: bool) -> Result<()> {
+    if enabled && !row.is_ready() {
+        return Err(AdminError::bad_request(
+            "The site shows only a mask of this token; save its whole value",
+        ));
+    }
+    row.enabled = enabled;
+    Ok(())
+}
+
+fn prefer(book: &mut TokenBook, at: usize) -> Result<()> {
+    let row = &book.rows[at];
+    if !row.is_ready() {
+        return Err(AdminError::bad_request("A masked token cannot be the default; save its whole value"));
+    }
+    if !row.enabled {
+        return Err(AdminError::bad_request("A disabled token cannot be the default"));
+    }
+    book.prefer(at);
+    Ok(())
+}
+
+async fn enable(app: &App, id: i64, enabled: bool) -> Result<()> {
+    let account = owner_of(app, id).await?;
+    let _turn = app.token_edits.lock().await;
+    let mut book = TokenBook::read(&app.store, account.id).await?;
+    let at = position(&book, id)?;
+    if !book.rows[at].is_ready() {
+        return Err(AdminError::bad_request("A masked token cannot be switched; save its whole value"));
+    }
+    set_enabled(&mut book.rows[at], enabled)?;
+    saved(app, book, id).await.map(drop)
+}
+
+/// Deletes a token here.
+async fn remove(app: &App, id: i64) -> Result<()> {
+    let account = owner_of(app, id).await?;
+    let _turn = app.token_edits.lock().await;
+    let mut book = TokenBook::read(&app.store, account.id).await?;
+    let at = position(&book, id)?;
+    book.rows.remove(at);
+    book.save(&app.store).await.map_err(refused)?;
+    Ok(())
+}

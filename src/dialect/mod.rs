@@ -11,6 +11,7 @@
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
+//! | [`stored_files`] | a body that names files of ours | the same with the files in it |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the ground the others stand on |
 //!
@@ -36,6 +37,7 @@ pub mod payload_rules;
 pub mod responses;
 pub mod signature;
 pub mod sse;
+pub mod stored_files;
 pub mod tree;
 mod upstream_error;
 pub mod usage;

@@ -72,6 +72,14 @@ impl Writer {
         self.enclosed('[', inside, ']');
     }
 
+    /// A member whose value `inside` writes, whatever it is.
+    pub fn value_at(&mut self, key: &str, inside: impl FnOnce(&mut Self)) {
+        self.key(key);
+        self.comma = false;
+        inside(self);
+        self.comma = true;
+    }
+
     /// An array as the next value.
     pub fn list(&mut self, inside: impl FnOnce(&mut Self)) {
         self.separate();

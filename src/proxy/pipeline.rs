@@ -17,7 +17,7 @@ use memchr::memmem;
 use crate::app::App;
 use crate::dialect::canonical::Unfit;
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, messages, responses};
+use crate::dialect::{Dialect, messages, responses, stored_files};
 use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::Barred;
@@ -31,6 +31,7 @@ use super::call::{Call, Operation, PathModel};
 use super::client::Family;
 use super::exchange;
 use super::failure::Failure;
+use super::files;
 use super::formats::is_served;
 use super::headers;
 use super::quota::{self, NotCounted};
@@ -65,7 +66,7 @@ pub(super) async fn serve(
     if let Some(refusal) = orphaned_output(&call) {
         return refusal;
     }
-    if let Err(refusal) = admit(&app, &call).await {
+    if let Err(refusal) = admit(&app, &mut call).await {
         return refusal;
     }
     call.trace = Trace::of(&app, &call);
@@ -102,13 +103,19 @@ pub(super) fn estimated_count(face: Face, member: &str, body: &Bytes) -> Respons
     response
 }
 
-/// May this caller ask for this model, and ask once more at all (routing.md 13)? If so the call counts.
-async fn admit(app: &Arc<App>, call: &Call) -> Result<(), Response> {
-    let Some(key) = &call.caller.key else { return Ok(()) };
-    if !app.snapshot.load().permits(&call.model, &key.policy) {
+/// May this caller ask for this model, are the files there that it names, and may it ask once more at
+/// all (routing.md 13)? If so the call counts.
+async fn admit(app: &Arc<App>, call: &mut Call) -> Result<(), Response> {
+    if let Some(key) = &call.caller.key
+        && !app.snapshot.load().permits(&call.model, &key.policy)
+    {
         let message = format!("Model {} is not allowed for this key", call.model);
         return Err(call.face.refuse(403, &message, None, Some("model")));
     }
+    if stored_files::may_occur(call.face.dialect, &call.body) {
+        Box::pin(files::resolve(app, call)).await?;
+    }
+    let Some(key) = &call.caller.key else { return Ok(()) };
     quota::count(app, key).await.map_err(|not_counted| match not_counted {
         NotCounted::OverLimit => {
             let refused = Refused::Barred(Barred::OverRequests);

@@ -7,11 +7,14 @@
 //! DELETE ─ hidden at once                                             here
 //! ```
 //!
+//! What a model call names of them is put into its body before anybody is asked: [`resolve`].
+//!
 //! Every look-up is by owner: a file of one key does not exist for another. Which media types are taken
 //! is in [`mime`].
 
 mod content;
 mod mime;
+mod resolve;
 mod upload;
 
 use std::sync::Arc;
@@ -29,6 +32,7 @@ use super::auth::Caller;
 use super::reply::Face;
 
 pub(super) use content::content;
+pub(super) use resolve::resolve;
 pub(super) use upload::upload;
 
 /// The most files of one page, and as many as come unasked.

@@ -1,0 +1,264 @@
+//! Blocks that name a file of our own store, and what stands in their place once it has been read
+//! (proxy.md 15).
+//!
+//! | the file is | chat | responses | messages |
+//! |---|---|---|---|
+//! | an image | `image_url` | `input_image` | `image` |
+//! | sound | `input_audio` | `input_audio` | `document` |
+//! | text, Markdown, JSON | `text`, its name above it | `input_file` | `document` of text |
+//! | anything else | `file` | `input_file` | `document` |
+//!
+//! Ids of others stay: the upstream may know them. Of several sources in one block data counts before an
+//! address, and both before an id. Everything around such a block stays as it was written.
+
+use std::collections::HashMap;
+
+use memchr::memmem;
+
+use super::Dialect;
+use super::literal::Text;
+use super::tree::{Node, Value};
+use super::writer::Writer;
+
+/// How our ids begin: those we give, and those of the gateway that others come from.
+const PREFIXES: [&str; 2] = ["file-sy-", "file-metapi-"];
+/// What a block keeps beside its source has another name than these.
+const REPLACED: [&str; 9] =
+    ["type", "file", "file_id", "file_data", "file_url", "filename", "mime_type", "image_url", "source"];
+/// Where a block says what it is a block of.
+const BLOCKS: [&str; 6] = ["file", "input_file", "input_image", "image_url", "image", "document"];
+
+/// A file that has been read.
+#[derive(Clone, Debug)]
+pub struct StoredFile {
+    pub filename: String,
+    pub mime_type: String,
+    pub content: Content,
+}
+
+/// Its bytes, as the blocks of its kind carry them.
+#[derive(Clone, Debug)]
+pub enum Content {
+    Base64(String),
+    Text(String),
+}
+
+/// Files by their ids.
+pub type StoredFiles = HashMap<String, StoredFile>;
+
+/// Whether files of the type are carried as text in a dialect.
+pub fn is_carried_as_text(dialect: Dialect, mime_type: &str) -> bool {
+    let is_text = mime_type.starts_with("text/") || mime_type == "application/json";
+    is_text && dialect != Dialect::Responses
+}
+
+/// Whether the body of a request may name such a file: one look for the beginning of an id.
+pub fn may_occur(dialect: Dialect, body: &[u8]) -> bool {
+    matches!(dialect, Dialect::Chat | Dialect::Responses | Dialect::Messages) && names_one(body)
+}
+
+fn names_one(body: &[u8]) -> bool {
+    memmem::find_iter(body, b"\"file-").any(|at| {
+        PREFIXES
+            .iter()
+            .any(|prefix| body.get(at + 1..).is_some_and(|rest| rest.starts_with(prefix.as_bytes())))
+    })
+}
+
+/// The ids of the files that the blocks of a body want, as often as they occur; `None` where no block
+/// names a file of ours at all.
+pub fn wanted(body: &Node<'_>) -> Option<Vec<String>> {
+    let mut ids = None;
+    collect(body, &mut ids);
+    ids
+}
+
+/// The body with the files in the place of their ids.
+pub fn inlined(dialect: Dialect, body: &Node<'_>, files: &StoredFiles) -> String {
+    let mut out = Writer::with_capacity(body.raw().len());
+    put(dialect, body, files, &mut out);
+    out.into_string()
+}
+
+/// A block that names a file of ours.
+struct Reference<'n, 'a> {
+    id: String,
+    /// The object that has the id.
+    holder: &'n Node<'a>,
+    /// Another source counts before it.
+    is_idle: bool,
+}
+
+fn reference<'n, 'a>(node: &'n Node<'a>) -> Option<Reference<'n, 'a>> {
+    let kind = node.get("type").and_then(Node::str)?;
+    if !BLOCKS.contains(&kind.as_ref()) {
+        return None;
+    }
+    let nested = || node.get("file").filter(|file| file.is_object());
+    let source = || node.get("source").filter(|source| source.str_at("type") == "file");
+    let holder = nested().or_else(source).unwrap_or(node);
+    let id = holder.get("file_id").and_then(Node::str)?;
+    let is_ours = PREFIXES.iter().any(|prefix| id.starts_with(prefix));
+    let is_idle = ["file_data", "file_url", "image_url"].iter().any(|other| holder.get(other).is_some());
+    is_ours.then(|| Reference { id: id.into_owned(), holder, is_idle })
+}
+
+/// What a model gave a tool are arguments, whatever they look like.
+fn is_arguments(node: &Node<'_>, key: &str) -> bool {
+    key == "input" && node.get("type").and_then(Node::str).is_some_and(|kind| kind.ends_with("tool_use"))
+}
+
+fn collect(node: &Node<'_>, ids: &mut Option<Vec<String>>) {
+    if let Some(reference) = reference(node) {
+        let ids = ids.get_or_insert_default();
+        if !reference.is_idle {
+            ids.push(reference.id);
+        }
+        return;
+    }
+    match node.value() {
+        Value::Array(items) => items.iter().for_each(|item| collect(item, ids)),
+        Value::Object(members) => {
+            for (key, held) in members.iter().filter(|(key, _)| !is_arguments(node, key)) {
+                if key != "tools" {
+                    collect(held, ids);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Writes a value; where no such file occurs in it, as it was written.
+fn put(dialect: Dialect, node: &Node<'_>, files: &StoredFiles, out: &mut Writer) {
+    if !names_one(node.raw().as_bytes()) {
+        return out.item(node.json());
+    }
+    if let Some(reference) = reference(node) {
+        return match files.get(&reference.id).filter(|_| !reference.is_idle) {
+            Some(file) => put_file(dialect, node, &reference, file, out),
+            None if reference.is_idle => put_without_id(node, &reference, out),
+            None => out.item(node.json()),
+        };
+    }
+    match node.value() {
+        Value::Array(items) => out.list(|a| items.iter().for_each(|item| put(dialect, item, files, a))),
+        Value::Object(members) => out.object(|o| {
+            for (key, held) in members {
+                if is_arguments(node, key) || key == "tools" {
+                    o.field(key, held.json());
+                } else {
+                    o.value_at(key, |o| put(dialect, held, files, o));
+                }
+            }
+        }),
+        _ => out.item(node.json()),
+    }
+}
+
+/// The block as it is, less the id that nobody but us knows.
+fn put_without_id(node: &Node<'_>, reference: &Reference<'_, '_>, out: &mut Writer) {
+    let is_nested = !std::ptr::eq(node, reference.holder);
+    out.object(|o| {
+        for (key, held) in node.members() {
+            if std::ptr::eq(held, reference.holder) {
+                o.object_at(key, |o| {
+                    held.members().iter().filter(|(key, _)| key != "file_id").for_each(|(key, value)| {
+                        o.field(key, value.json());
+                    });
+                });
+            } else if is_nested || key != "file_id" {
+                o.field(key, held.json());
+            }
+        }
+    });
+}
+
+fn put_file(
+    dialect: Dialect,
+    node: &Node<'_>,
+    reference: &Reference<'_, '_>,
+    file: &StoredFile,
+    out: &mut Writer,
+) {
+    let said = reference.holder.get("filename").and_then(Node::str).filter(|name| !name.trim().is_empty());
+    let name = said.as_deref().unwrap_or(&file.filename);
+    let mime = Text::of(&file.mime_type);
+    // Base64 needs no escapes; text does.
+    let data = match &file.content {
+        Content::Base64(data) => Text::inside(data),
+        Content::Text(text) => Text::of(text),
+    };
+    let address = ["data:", mime.literal(), ";base64,", data.literal()];
+    let is_image = file.mime_type.starts_with("image/");
+    let is_audio = file.mime_type.starts_with("audio/");
+    out.object(|o| {
+        match (dialect, &file.content) {
+            (Dialect::Messages, content) => {
+                o.field("type", if is_image { "image" } else { "document" });
+                o.object_at("source", |o| {
+                    let is_text = matches!(content, Content::Text(_));
+                    o.field("type", if is_text { "text" } else { "base64" });
+                    o.field("media_type", if is_text { Text::plain("text/plain") } else { mime.borrowed() });
+                    o.field("data", data.borrowed());
+                });
+                if !is_image && node.get("title").is_none() {
+                    o.field("title", name);
+                }
+            }
+            (Dialect::Responses, _) if is_image => {
+                o.field("type", "input_image");
+                o.joined("image_url", &address);
+            }
+            (_, Content::Text(_)) => {
+                o.field("type", "text");
+                let above = Text::of(name);
+                o.joined("text", &[above.literal(), "\\n", data.literal()]);
+            }
+            _ if is_image => {
+                o.field("type", "image_url");
+                o.object_at("image_url", |o| o.joined("url", &address));
+            }
+            _ if is_audio => {
+                o.field("type", "input_audio");
+                o.object_at("input_audio", |o| {
+                    o.field("data", data.borrowed());
+                    o.field("format", audio_format(&file.mime_type, name));
+                });
+            }
+            (Dialect::Responses, _) => {
+                o.field("type", "input_file");
+                o.field("filename", name);
+                o.joined("file_data", &address);
+            }
+            _ => {
+                o.field("type", "file");
+                o.object_at("file", |o| {
+                    o.field("filename", name);
+                    o.joined("file_data", &address);
+                });
+            }
+        }
+        for (key, held) in node.members().iter().filter(|(key, _)| !REPLACED.contains(&key.as_ref())) {
+            o.field(key, held.json());
+        }
+    });
+}
+
+/// What OpenAI's dialects call a sound's format.
+fn audio_format(mime_type: &str, filename: &str) -> String {
+    let known = match mime_type.strip_prefix("audio/").unwrap_or_default() {
+        "mpeg" | "mp3" => "mp3",
+        "wav" | "x-wav" | "wave" => "wav",
+        "mp4" | "m4a" | "x-m4a" => "m4a",
+        "ogg" => "ogg",
+        "webm" => "webm",
+        _ => "",
+    };
+    let by_name = || filename.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    if known.is_empty() { by_name().unwrap_or_else(|| "mp3".to_owned()) } else { known.to_owned() }
+}
+
+#[cfg(test)]
+#[path = "stored_files_tests.rs"]
+mod tests;

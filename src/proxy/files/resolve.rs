@@ -1,0 +1,98 @@
+//! Files of ours that a model call names, put into its body (proxy.md 15).
+
+use std::collections::HashMap;
+use std::io::Write;
+
+use base64::engine::general_purpose::STANDARD;
+use base64::write::EncoderStringWriter;
+use bytes::Bytes;
+
+use crate::app::App;
+use crate::dialect::envelope;
+use crate::dialect::stored_files::{self, Content, StoredFile, StoredFiles};
+use crate::dialect::tree::Node;
+use crate::http::Response;
+use crate::proxy::call::Call;
+use crate::store::files::{self, FileRow, Owner};
+
+use super::Refusal;
+
+/// The most bytes of files that one request may carry, each as often as it is named. Upstreams take no
+/// more, and it bounds what a few hundred bytes can make us hold.
+const MAX_INLINED: i64 = 32 << 20;
+
+/// Puts the files that a call names into its body. One that the caller does not have is a 404.
+pub(in crate::proxy) async fn resolve(app: &App, call: &mut Call) -> Result<(), Response> {
+    match inlined(app, call).await {
+        Ok(None) => Ok(()),
+        Ok(Some(body)) => {
+            // The model stands elsewhere now.
+            call.envelope = envelope::skim(call.face.dialect, &body)
+                .map_err(|error| call.face.refuse(400, &error.message, None, error.field))?;
+            call.body = body;
+            Ok(())
+        }
+        Err(refusal) => Err(refusal.answer(call.face)),
+    }
+}
+
+/// The body with its files; `None` when none is named where files are.
+async fn inlined(app: &App, call: &Call) -> Result<Option<Bytes>, Refusal> {
+    let text = std::str::from_utf8(&call.body).unwrap_or_default();
+    let wanted = Node::parse(text).ok().and_then(|body| stored_files::wanted(&body));
+    let Some(wanted) = wanted else { return Ok(None) };
+    let rows = rows(app, &Owner::of_key(call.key_id), wanted).await?;
+    let mut stored = StoredFiles::new();
+    for (id, row) in rows {
+        let content = read(app, call, &row).await?;
+        stored.insert(id, StoredFile { filename: row.filename, mime_type: row.mime_type, content });
+    }
+    let body = Node::parse(text).map(|body| stored_files::inlined(call.face.dialect, &body, &stored));
+    Ok(body.ok().map(Bytes::from))
+}
+
+/// What the store knows of the files, each once.
+async fn rows(app: &App, owner: &Owner, wanted: Vec<String>) -> Result<HashMap<String, FileRow>, Refusal> {
+    let mut rows: HashMap<String, FileRow> = HashMap::new();
+    let mut total = 0;
+    for id in wanted {
+        if !rows.contains_key(&id) {
+            let row = files::find(&app.store, owner, &id).await?;
+            rows.insert(id.clone(), row.ok_or_else(|| Refusal::unknown_file(&id))?);
+        }
+        total += rows.get(&id).map_or(0, |row| row.byte_size);
+        if total > MAX_INLINED {
+            let message = "The files of this request are larger than 33554432 bytes together";
+            return Err(Refusal { param: Some("file_id"), ..Refusal::new(413, message) });
+        }
+    }
+    Ok(rows)
+}
+
+/// The bytes of a file, chunk by chunk, as its block will carry them.
+async fn read(app: &App, call: &Call, row: &FileRow) -> Result<Content, Refusal> {
+    let as_text = stored_files::is_carried_as_text(call.face.dialect, &row.mime_type);
+    let size = usize::try_from(row.byte_size).unwrap_or_default();
+    let mut text = Vec::with_capacity(if as_text { size } else { 0 });
+    let capacity = if as_text { 0 } else { size.div_ceil(3) * 4 };
+    let mut base64 = EncoderStringWriter::from_consumer(String::with_capacity(capacity), &STANDARD);
+    let upload = row.upload.as_deref().unwrap_or_default();
+    let (mut position, mut left) = (0, size);
+    while left > 0 {
+        let chunk = files::chunk(&app.store, upload, position).await?;
+        // Somebody deleted it meanwhile.
+        let chunk = chunk.ok_or_else(|| Refusal::unknown_file(&row.public_id))?;
+        left = left.saturating_sub(chunk.len().max(1));
+        position += 1;
+        if as_text {
+            text.extend_from_slice(&chunk);
+        } else {
+            // It writes to memory.
+            base64.write_all(&chunk).map_err(|error| Refusal::new(503, error.to_string()))?;
+        }
+    }
+    Ok(match as_text {
+        true => Content::Text(String::from_utf8_lossy(&text).into_owned()),
+        false => Content::Base64(base64.into_inner()),
+    })
+}

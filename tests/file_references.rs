@@ -1,0 +1,169 @@
+//! Files uploaded here and named in a request reach the upstream as what they hold (proxy.md 15, 19.10).
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Ask, Caller, Gateway, Reply, Upstream};
+
+const MODEL: &str = "model-files";
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+const MESSAGES: &str = "/v1/messages";
+const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
+
+fn upload(client: &Caller, filename: &str, content: &[u8]) -> String {
+    let head =
+        format!("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{filename}\"\r\n\r\n");
+    let body = [head.as_bytes(), content, b"\r\n--b--\r\n"].concat();
+    let ask = Ask::post("/v1/files").header("content-type", "multipart/form-data; boundary=b").body(body);
+    client.send(ask).expect(200)["id"].as_str().expect("an id").to_owned()
+}
+
+/// A request that names a file the way its dialect does.
+fn naming(path: &str, id: &str, streamed: bool) -> Value {
+    match path {
+        CHAT => json!({"model": MODEL, "stream": streamed, "messages": [{"role": "user", "content": [
+            {"type": "text", "text": "Read this"}, {"type": "file", "file": {"file_id": id}}]}]}),
+        RESPONSES => json!({"model": MODEL, "stream": streamed, "input": [{"role": "user", "content": [
+            {"type": "input_text", "text": "Read this"}, {"type": "input_file", "file_id": id}]}]}),
+        _ => {
+            json!({"model": MODEL, "stream": streamed, "max_tokens": 9, "messages": [{"role": "user", "content": [
+            {"type": "text", "text": "Read this"},
+            {"type": "document", "source": {"type": "file", "file_id": id}}]}]})
+        }
+    }
+}
+
+/// A gateway before an upstream that offers only one of the dialects.
+fn narrow(offered: &str) -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[MODEL]);
+    for path in PATHS {
+        if path != offered {
+            upstream.answer(path, Reply::error(404, "Not found"));
+        }
+    }
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    (gateway, upstream)
+}
+
+/// The last block of the user's message.
+fn block(path: &str, body: &Value) -> Value {
+    let content = match path {
+        RESPONSES => &body["input"][0]["content"],
+        _ => &body["messages"][0]["content"],
+    };
+    content.as_array().and_then(|blocks| blocks.last().cloned()).unwrap_or_default()
+}
+
+const PDF: &[u8] = b"%PDF-1.7\nhello";
+const PDF_URL: &str = "data:application/pdf;base64,JVBERi0xLjcKaGVsbG8=";
+const PNG_URL: &str = "data:image/png;base64,iVBORw0K";
+
+#[test]
+fn a_file_reaches_every_upstream_in_a_valid_form() {
+    for offered in PATHS {
+        let (gateway, upstream) = narrow(offered);
+        let client = gateway.client();
+        let pdf = upload(&client, "a.pdf", PDF);
+        let png = upload(&client, "a.png", b"\x89PNG\r\n");
+        let text = upload(&client, "a.md", "# Tïtle \"1\"".as_bytes());
+        for path in PATHS {
+            let sent = |id: &str| {
+                client.post(path, &naming(path, id, false)).expect(200);
+                let asked = upstream.last(offered);
+                assert!(!String::from_utf8_lossy(&asked.body).contains(id), "{path} on {offered}");
+                block(offered, &asked.json())
+            };
+            let (is_pdf, is_image) = match offered {
+                CHAT => (
+                    json!({"type": "file", "file": {"filename": "a.pdf", "file_data": PDF_URL}}),
+                    json!({"type": "image_url", "image_url": {"url": PNG_URL}}),
+                ),
+                RESPONSES => (
+                    json!({"type": "input_file", "filename": "a.pdf", "file_data": PDF_URL}),
+                    json!({"type": "input_image", "image_url": PNG_URL}),
+                ),
+                _ => (
+                    json!({"type": "document", "title": "a.pdf", "source": {"type": "base64",
+                        "media_type": "application/pdf", "data": "JVBERi0xLjcKaGVsbG8="}}),
+                    json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}}),
+                ),
+            };
+            let same = |mut sent: Value, expected: &Value| {
+                // How closely to look is said where the dialect wants it said.
+                if let Some(image) = sent.as_object_mut() {
+                    image.remove("detail");
+                    image.remove("cache_control");
+                }
+                assert_eq!(&sent, expected, "{path} on {offered}");
+            };
+            same(sent(&pdf), &is_pdf);
+            same(sent(&png), &is_image);
+            let markdown = sent(&text).to_string();
+            let carried = ["# Tïtle \\\"1\\\"", "data:text/markdown;base64,IyBUw690bGUgIjEi"];
+            assert!(carried.iter().any(|form| markdown.contains(form)), "{path} on {offered}: {markdown}");
+        }
+    }
+}
+
+#[test]
+fn sound_reaches_upstreams_that_listen() {
+    let (gateway, upstream) = narrow(CHAT);
+    let client = gateway.client();
+    let id = upload(&client, "a.mp3", b"ABC");
+    for path in [CHAT, RESPONSES] {
+        client.post(path, &naming(path, &id, false)).expect(200);
+        let expected = json!({"type": "input_audio", "input_audio": {"data": "QUJD", "format": "mp3"}});
+        assert_eq!(block(CHAT, &upstream.last(CHAT).json()), expected, "{path}");
+    }
+}
+
+#[test]
+fn a_file_of_another_key_or_of_nobody_is_not_found_and_nobody_is_asked() {
+    let (gateway, upstream) = narrow(CHAT);
+    let key = json!({"name": "other", "key": "sk-managed-key-1", "supportedModels": ["*"]});
+    gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    let other = gateway.anyone().with("authorization", "Bearer sk-managed-key-1");
+    let foreign = upload(&other, "a.pdf", PDF);
+    let deleted = upload(&gateway.client(), "a.pdf", PDF);
+    gateway.client().delete(&format!("/v1/files/{deleted}")).expect(200);
+    for id in [foreign.as_str(), deleted.as_str(), "file-sy-none", "file-metapi-none"] {
+        for path in PATHS {
+            let answer = gateway.client().post(path, &naming(path, id, true));
+            assert_eq!(answer.status, 404, "{path} {id}: {}", answer.text());
+            assert_eq!(answer.json()["error"]["type"], "not_found_error", "{path} {id}");
+        }
+    }
+    let chats = upstream.asked_for(CHAT).len();
+    assert_eq!(chats, 0);
+    // Who has it may use it, and a refused call was not counted.
+    other.post(CHAT, &naming(CHAT, &foreign, false)).expect(200);
+    let not_mine = other.post(CHAT, &naming(CHAT, "file-sy-none", false));
+    assert_eq!(not_mine.status, 404);
+    let keys = gateway.admin().get("/api/downstream-keys").expect(200).to_string();
+    assert!(keys.contains("\"usedRequests\":1"), "{keys}");
+}
+
+#[test]
+fn ids_of_others_stay_and_a_large_file_is_refused_before_it_is_read() {
+    let (gateway, upstream) = narrow(RESPONSES);
+    let client = gateway.client();
+    let body = naming(RESPONSES, "file-abc123", false);
+    client.post(RESPONSES, &body).expect(200);
+    assert_eq!(upstream.last(RESPONSES).body, body.to_string().into_bytes());
+
+    let large = upload(&client, "a.pdf", &vec![b'x'; (32 << 20) + 1]);
+    let answer = client.post(RESPONSES, &naming(RESPONSES, &large, false));
+    assert_eq!(answer.status, 413, "{}", answer.text());
+    assert_eq!(upstream.asked_for(RESPONSES).len(), 1);
+
+    // Several chunks of the store, joined at places where base64 does not end.
+    let content: Vec<u8> = (0..1_300_001u32).map(|n| (n % 251) as u8).collect();
+    let medium = upload(&client, "a.pdf", &content);
+    client.post(RESPONSES, &naming(RESPONSES, &medium, false)).expect(200);
+    let sent = block(RESPONSES, &upstream.last(RESPONSES).json());
+    use base64::Engine;
+    let expected = base64::engine::general_purpose::STANDARD.encode(&content);
+    assert!(sent["file_data"] == format!("data:application/pdf;base64,{expected}"), "the bytes differ");
+}

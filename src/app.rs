@@ -35,6 +35,7 @@ use crate::settings::Settings;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{self, Store, StoreOptions};
 use crate::time::{Millis, now_ms};
+use crate::upstream::platforms::SiteMemory;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
 
 /// Everything that handlers and jobs work with.
@@ -52,6 +53,8 @@ pub struct App {
     pub health_saver: health::Saver,
     pub store: Store,
     pub client: Arc<Client>,
+    /// What management calls have learnt of sites and sessions.
+    pub site_memory: Arc<SiteMemory>,
     /// The way to the operator.
     pub notifier: Notifier,
     pub tasks: Tasks,
@@ -137,6 +140,7 @@ impl App {
             live,
             health_saver: health::Saver::default(),
             client,
+            site_memory: Arc::default(),
             tasks: Tasks::new(crew.clone(), task_events(store.clone(), notifier.clone())),
             notifier,
             crew,

@@ -13,6 +13,7 @@
 //! health          keeps the health of sites over a restart
 //! prices          what sites charge, read before requests need it
 //! usage_lookup    exact usage from a site's own log, once the client has its answer
+//! visit           an account as a visitor of its site
 //! quotas          gives back what was reserved for keys that fell silent
 //! ```
 
@@ -31,6 +32,7 @@ pub mod schedule;
 pub mod tasks;
 pub mod token_book;
 pub mod usage_lookup;
+pub mod visit;
 
 use std::pin::Pin;
 use std::sync::Arc;

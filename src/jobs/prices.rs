@@ -21,13 +21,13 @@ use tokio::time::Instant;
 
 use super::crew::lock;
 use super::schedule::Pass;
+use super::visit::visitor_of;
 use crate::app::App;
 use crate::routing::pricing::Catalog;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::sites::{self, SiteRow, SiteStatus};
-use crate::store::snapshot::management_of_account;
 use crate::store::{self, Secret};
-use crate::upstream::platforms::{PRICE_LIMITS, PriceError, Visitor, fetch_prices};
+use crate::upstream::platforms::{PRICE_LIMITS, PriceError, fetch_prices};
 
 /// How often to look for lists that are due.
 pub const INTERVAL: Duration = Duration::from_secs(60);
@@ -131,17 +131,7 @@ async fn rows(app: &App, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>
 }
 
 async fn fetch(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Arc<Catalog>, PriceError> {
-    let settings = app.settings.load_full();
-    let system_proxy = settings.system_proxy_url.as_deref();
-    let (address, base) =
-        management_of_account(site, account, &app.live, system_proxy).map_err(PriceError::Failed)?;
-    let visitor = Visitor {
-        platform: address.platform,
-        base: &base,
-        credentials: usable([&account.access_token, &account.api_token]),
-        user_id: account.platform_user_id,
-        custom_headers: &address.custom_headers,
-    };
+    let visitor = visitor_of(app, site, account).map_err(|error| PriceError::Failed(error.to_string()))?;
     let catalog = fetch_prices(&app.client, &visitor, PRICE_LIMITS).await?;
     Ok(app.prices.share(site.id, catalog))
 }

@@ -12,19 +12,18 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::prices::usable;
+use super::visit::visitor_of;
 use crate::app::App;
 use crate::keys::Key;
+use crate::routing::Channel;
 use crate::routing::pricing::receipt::{Receipt, Sought, find};
 use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
-use crate::routing::{Channel, Credential};
-use crate::store::accounts::{self, AccountRow};
+use crate::store::accounts;
 use crate::store::amend::{Amendment, RowName, amend};
 use crate::store::proxy_logs::UsageSource;
 use crate::store::sites;
-use crate::store::snapshot::management_of_account;
 use crate::time::{Millis, now_ms};
-use crate::upstream::platforms::{USAGE_LOG_LIMITS, Visitor, fetch_receipts};
+use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_receipts};
 
 /// Questions that may wait.
 const MAX_WAITING: usize = 512;
@@ -106,17 +105,10 @@ async fn look(app: &App, question: &Question) -> Result<Option<Receipt>, String>
     let Some(site) = sites::get(&app.store, account.site_id).await.map_err(|e| e.to_string())? else {
         return Err("the site is gone".to_owned());
     };
-    let settings = app.settings.load_full();
-    let system_proxy = settings.system_proxy_url.as_deref();
-    let (address, base) = management_of_account(&site, &account, &app.live, system_proxy)?;
     let token = channel.credential.as_ref().map(|credential| credential.secret().expose());
-    let visitor = Visitor {
-        platform: address.platform,
-        base: &base,
-        credentials: credentials(&account, channel.credential.as_ref()),
-        user_id: account.platform_user_id,
-        custom_headers: &address.custom_headers,
-    };
+    let mut visitor = visitor_of(app, &site, &account).map_err(|error| error.to_string())?;
+    // The session first, then what the request was sent with, then the account's key.
+    visitor.keys.splice(..0, channel.credential.as_ref().map(|sent| sent.secret().clone()));
     let lines = fetch_receipts(&app.client, &visitor, &question.row.model, USAGE_LOG_LIMITS).await;
     let lines = lines.map_err(|error| error.to_string())?;
     let sought = Sought {
@@ -127,18 +119,6 @@ async fn look(app: &App, question: &Question) -> Result<Option<Receipt>, String>
         token_name: channel.token_name.as_deref(),
     };
     Ok(find(&lines, &sought).cloned())
-}
-
-/// The session first, then what the request was sent with, then the account's key.
-fn credentials<'a>(account: &'a AccountRow, sent: Option<&'a Credential>) -> Vec<&'a str> {
-    let mut credentials = usable([&account.access_token]);
-    let rest = sent.map(|credential| credential.secret().expose()).into_iter();
-    for secret in rest.chain(usable([&account.api_token])) {
-        if !credentials.contains(&secret) {
-            credentials.push(secret);
-        }
-    }
-    credentials
 }
 
 /// Books what the line says beyond what was booked.

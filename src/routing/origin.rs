@@ -202,6 +202,14 @@ impl BaseUrl {
         })
     }
 
+    /// The same address without the first of these endings that its path has.
+    pub fn without(self, endings: &[&str]) -> Self {
+        match endings.iter().find_map(|ending| self.path.strip_suffix(ending)) {
+            Some(path) => Self { path: path.to_owned(), names_version: names_version(path), ..self },
+            None => self,
+        }
+    }
+
     /// The target for a path such as `/v1/chat/completions` (proxy.md 12.1): behind the base's own path,
     /// without doubling a version the base ends in, with the base's query at the end.
     pub fn join(&self, path: &str) -> PathAndQuery {

@@ -152,3 +152,13 @@ fn credentials_and_queries_stay_out_of_debug_output() {
         assert!(!shown.contains("hunter2") && !shown.contains("ann"), "{shown}");
     }
 }
+
+#[test]
+fn an_address_without_its_ending_joins_like_one_that_never_had_it() {
+    let base = BaseUrl::parse("https://h.example/relay/v1", None).expect("an address");
+    assert_eq!(base.join("/v1/models").as_str(), "/relay/v1/models");
+    let base = base.without(&["/api/v1", "/v1"]);
+    assert_eq!(base.path, "/relay");
+    assert_eq!(base.join("/v1/models").as_str(), "/relay/v1/models");
+    assert_eq!(base.join("/api/user/self").as_str(), "/relay/api/user/self");
+}

@@ -61,6 +61,16 @@ impl Platform {
         })
     }
 
+    /// Endings of a site's address that belong to the data plane only: its management calls go without.
+    pub fn data_paths(self) -> &'static [&'static str] {
+        match self {
+            Self::Sub2Api => {
+                &["/antigravity/v1beta", "/antigravity/v1", "/antigravity", "/api/v1", "/v1beta", "/v1"]
+            }
+            _ => &["/v1"],
+        }
+    }
+
     /// The one spelling that is stored and shown.
     pub fn id(self) -> &'static str {
         match self {

@@ -79,8 +79,8 @@ pub fn site_of_account(
     builder.site(site, proxy)
 }
 
-/// The same site with the address of its management calls: its own, never its pool's, and without the
-/// API version that some operators write behind it. The error is for people.
+/// The same site with the address of its management calls: its own, never its pool's, and without what
+/// belongs to the data plane. The error is for people.
 pub fn management_of_account(
     site: &SiteRow,
     account: &AccountRow,
@@ -88,16 +88,18 @@ pub fn management_of_account(
     system_proxy_url: Option<&str>,
 ) -> Result<(Site, BaseUrl), String> {
     let builder = Builder::new(live, system_proxy_url);
-    let proxy = builder.proxy_of_account(account).unwrap_or_else(|| builder.proxy_of_site(site))?;
-    let mut base = BaseUrl::parse(&site.url, proxy.clone())?;
-    if let Some(parent) = base.path.strip_suffix("/v1") {
-        base.path = parent.to_owned();
-    }
-    let site = builder.site(site, Ok(proxy));
-    match site.misconfigured {
-        Some(problem) => Err(problem),
-        None => Ok((site, base)),
-    }
+    let proxy = builder.proxy_of_account(account).unwrap_or_else(|| builder.proxy_of_site(site));
+    builder.management(site, proxy)
+}
+
+/// As [`management_of_account`], for calls that belong to no account yet.
+pub fn management_of_site(
+    site: &SiteRow,
+    live: &LiveTable,
+    system_proxy_url: Option<&str>,
+) -> Result<(Site, BaseUrl), String> {
+    let builder = Builder::new(live, system_proxy_url);
+    builder.management(site, builder.proxy_of_site(site))
 }
 
 /// Where connections go out: directly, through a proxy, or, for the reason given, not at all.
@@ -132,6 +134,16 @@ impl<'a> Builder<'a> {
                 Some(self.system_proxy.clone()).filter(|proxy| !matches!(proxy, Ok(None)))
             }
             None => None,
+        }
+    }
+
+    fn management(&self, row: &SiteRow, proxy: Outbound) -> Result<(Site, BaseUrl), String> {
+        let proxy = proxy?;
+        let site = self.site(row, Ok(proxy.clone()));
+        let base = BaseUrl::parse(&row.url, proxy)?.without(site.platform.data_paths());
+        match site.misconfigured {
+            Some(problem) => Err(problem),
+            None => Ok((site, base)),
         }
     }
 

@@ -1,23 +1,47 @@
 //! What each kind of upstream site wants to be asked, and how its answers are read.
 //!
-//! Paths, the headers that carry a credential and the shapes of answers differ by platform; the transport is
-//! [`Client::fetch`](super::Client::fetch), with its limits on time, size and redirects.
+//! A [`Visitor`] is an account at its site. Its operations are the same for every platform; what a
+//! platform cannot do it says ([`abilities`]). Paths, the headers that carry a credential and the shapes
+//! of answers differ; the transport is [`Client::fetch`](super::Client::fetch), with its limits on time,
+//! size and redirects. Whatever goes wrong is a [`VisitError`] of some [`VisitKind`]: a failure never
+//! looks like an empty answer.
 //!
-//! | file | asks |
+//! | file | |
 //! |---|---|
-//! | `models` | which models a credential may use |
-//! | `prices` | what an account is charged |
-//! | `usage_log` | for the latest lines of an account's own log |
-//! | `visitor` | as an account: the credentials and headers of management calls |
-//! | `reply` | nothing: what failures and odd answers say |
+//! | `contract` | what can be asked, and the shapes of the answers |
+//! | `operations` | each operation, handed to its platform |
+//! | `visitor` | who asks, and in which of the ways that the site understands |
+//! | `new_api`, `sub2api` | the two families with sessions |
+//! | `models` | which models a key may use, on every platform |
+//! | `prices`, `usage_log` | what an account is charged, and the lines of its log |
+//! | `user_ids` | the user's number, read out of name, token or cookie |
+//! | `memory` | what is remembered of sites and sessions |
+//! | `error`, `meaning`, `reply` | failures; what upstreams mean by their words; odd answers |
 
+mod contract;
+mod error;
+mod meaning;
+mod memory;
 mod models;
+mod new_api;
+mod operations;
 mod prices;
 mod reply;
+mod sub2api;
 mod usage_log;
+mod user_ids;
 mod visitor;
 
+pub use contract::{
+    Abilities, Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel,
+    Refreshed, SiteKey, Subscription, SubscriptionSummary, User, abilities,
+};
+pub use error::{VisitError, VisitKind};
+pub use meaning::{REBIND_HINT, meaning, with_rebind_hint};
+pub use memory::SiteMemory;
 pub use models::{DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, list_models};
+pub use new_api::notices::GENERIC_TITLE;
 pub use prices::{PRICE_LIMITS, PriceError, fetch_prices};
 pub use usage_log::{USAGE_LOG_LIMITS, fetch_receipts};
-pub use visitor::{VisitError, Visitor};
+pub use user_ids::of_username as user_id_of_name;
+pub use visitor::{MANAGEMENT_LIMITS, Visitor};

@@ -12,7 +12,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::visitor::{Proof, VisitError, Visitor};
+use super::error::{VisitError, VisitKind};
+use super::visitor::{Proof, Visitor};
 use crate::routing::Platform;
 use crate::routing::pricing::{Catalog, read};
 use crate::upstream::{Client, FetchLimits};
@@ -33,16 +34,17 @@ pub enum PriceError {
 /// Asks the visitor's site what it charges.
 pub async fn fetch_prices(
     client: &Client,
-    visitor: &Visitor<'_>,
+    visitor: &Visitor,
     limits: FetchLimits,
 ) -> Result<Catalog, PriceError> {
     if matches!(visitor.platform, Platform::Codex | Platform::GeminiCli | Platform::Antigravity) {
         return Err(PriceError::NotPublished);
     }
+    let visitor = &Visitor { limits, ..visitor.clone() };
     let asking = async {
         let mut failure = None;
         for proof in visitor.proofs().iter().chain([&Proof::None]) {
-            match ask(client, visitor, proof, limits).await {
+            match ask(client, visitor, proof).await {
                 Ok(catalog) => return Ok(catalog),
                 Err(error) if error.is_missing() => return Err(PriceError::NotPublished),
                 Err(error) => failure = failure.or(Some(error)),
@@ -56,21 +58,16 @@ pub async fn fetch_prices(
     tokio::time::timeout(limits.timeout, asking).await.unwrap_or_else(timed_out)
 }
 
-async fn ask(
-    client: &Client,
-    visitor: &Visitor<'_>,
-    proof: &Proof<'_>,
-    limits: FetchLimits,
-) -> Result<Catalog, VisitError> {
+async fn ask(client: &Client, visitor: &Visitor, proof: &Proof) -> Result<Catalog, VisitError> {
     let read = match visitor.platform {
         Platform::OneHub | Platform::DoneHub => {
-            let models = visitor.get(client, "/api/available_model", proof, limits).await?;
-            let groups = visitor.get(client, "/api/user_group_map", proof, limits).await;
+            let models = visitor.get(client, "/api/available_model", proof).await?;
+            let groups = visitor.get(client, "/api/user_group_map", proof).await;
             read::hub_list(&models, groups.as_deref().ok())
         }
-        _ => read::ratio_list(&visitor.get(client, "/api/pricing", proof, limits).await?),
+        _ => read::ratio_list(&visitor.get(client, "/api/pricing", proof).await?),
     };
-    read.map_err(|message| VisitError { status: Some(200), message: visitor.conceal(message) })
+    read.map_err(|message| VisitError::new(VisitKind::Malformed, visitor.conceal(message)))
 }
 
 impl fmt::Display for PriceError {

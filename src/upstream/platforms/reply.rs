@@ -10,7 +10,7 @@ const MAX_MESSAGE: usize = 300;
 /// No model has a longer name; what is longer is garbage, and would be stored and shown everywhere.
 const MAX_NAME: usize = 256;
 /// What the pages of bot shields carry (upstreams.md 9).
-const SHIELD_MARKS: [&str; 4] = ["var arg1=", "acw_sc__v2", "cdn_sec_tc", "<script"];
+const SHIELD_MARKS: [&str; 4] = ["var arg1", "acw_sc__v2", "cdn_sec_tc", "<script"];
 
 /// The model names in an answer, trimmed; of names that differ in case only, the first. The error is for people.
 pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
@@ -22,20 +22,26 @@ pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
     if answer.get("success") == Some(&Value::Bool(false)) {
         return Err(message(&answer).unwrap_or_else(|| "the site says that the call failed".into()));
     }
-    let list = answer.get("data").or_else(|| answer.get("models")).unwrap_or(&answer);
+    names_in(&answer)
+        .ok_or_else(|| message(&answer).unwrap_or_else(|| "the answer has no list of models".into()))
+}
+
+/// The model names in an answer that is JSON; `None` when it has no list.
+pub(super) fn names_in(answer: &Value) -> Option<Vec<String>> {
+    let list = answer.get("data").or_else(|| answer.get("models")).unwrap_or(answer);
     let names: Vec<&str> = match list {
         Value::Array(items) => items.iter().filter_map(name_of).collect(),
         // one-hub lists its models as the keys of an object of objects.
         Value::Object(models) if answer.get("data").is_some() && models.values().all(Value::is_object) => {
             models.keys().map(String::as_str).collect()
         }
-        _ => return Err(message(&answer).unwrap_or_else(|| "the answer has no list of models".into())),
+        _ => return None,
     };
     let mut seen = HashSet::new();
     let names = names.into_iter().map(|name| name.trim().trim_start_matches("models/"));
     let names =
         names.filter(|name| !name.is_empty() && name.len() <= MAX_NAME && !name.contains(char::is_control));
-    Ok(names.filter(|name| seen.insert(name.to_lowercase())).map(str::to_owned).collect())
+    Some(names.filter(|name| seen.insert(name.to_lowercase())).map(str::to_owned).collect())
 }
 
 fn name_of(item: &Value) -> Option<&str> {
@@ -56,8 +62,26 @@ pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
     }
 }
 
+/// What a body says for itself, in one short line.
+pub(super) fn said(body: &[u8]) -> String {
+    let answer: Option<Value> = serde_json::from_slice(body).ok();
+    match answer {
+        Some(answer) => message(&answer).unwrap_or_else(|| "the site says that the call failed".to_owned()),
+        None => one_line(&String::from_utf8_lossy(body)),
+    }
+}
+
+/// What there is to judge a failure by: its message and its code.
+pub(super) fn words(body: &[u8]) -> String {
+    let Ok(answer) = serde_json::from_slice::<Value>(body) else {
+        return one_line(&String::from_utf8_lossy(body));
+    };
+    let code = ["code", "reason"].into_iter().filter_map(|name| answer.get(name)?.as_str());
+    message(&answer).into_iter().chain(code.map(one_line)).collect::<Vec<_>>().join(" ")
+}
+
 /// What the upstream says went wrong, in whichever of the usual places.
-fn message(answer: &Value) -> Option<String> {
+pub(super) fn message(answer: &Value) -> Option<String> {
     let error = answer.get("error");
     let places =
         [answer.get("message"), error.and_then(|error| error.get("message")), error, answer.get("msg")];
@@ -67,18 +91,11 @@ fn message(answer: &Value) -> Option<String> {
 
 /// The title of an HTML page, up to its first `|`, with the error number that Cloudflare's pages carry,
 /// and a word on pages that want to run a script: where JSON was asked for, bot shields send those.
-fn page_summary(body: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(body);
-    let start = text.trim_start_matches('\u{feff}').trim_start();
-    let is_page = start.starts_with('<') && {
-        let head: String = start.chars().take(2000).collect::<String>().to_ascii_lowercase();
-        ["<!doctype html", "<html", "<head", "<title", "<body", "<script"]
-            .iter()
-            .any(|tag| head.contains(tag))
-    };
-    if !is_page {
+pub(super) fn page_summary(body: &[u8]) -> Option<String> {
+    if !is_page(body) {
         return None;
     }
+    let text = String::from_utf8_lossy(body);
     let lower = text.to_ascii_lowercase(); // ASCII only: offsets stay those of `text`
     let title = lower.find("<title").and_then(|tag| {
         let from = tag + lower[tag..].find('>')? + 1;
@@ -99,8 +116,18 @@ fn page_summary(body: &[u8]) -> Option<String> {
     Some(if is_shield { format!("{title} (a script page, as bot shields send)") } else { title })
 }
 
+/// Whether a body is a web page, whatever its type says.
+pub(super) fn is_page(body: &[u8]) -> bool {
+    let head = String::from_utf8_lossy(&body[..body.len().min(4096)]).to_ascii_lowercase();
+    let start = head.trim_start_matches('\u{feff}').trim_start();
+    start.starts_with('<')
+        && ["<!doctype html", "<html", "<head", "<title", "<body", "<script"]
+            .iter()
+            .any(|tag| start.contains(tag))
+}
+
 /// White space collapsed, cut to a readable length.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {
         if !line.is_empty() {

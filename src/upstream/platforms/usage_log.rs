@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::visitor::{VisitError, Visitor};
+use super::error::{VisitError, VisitKind};
+use super::visitor::Visitor;
 use crate::routing::Platform;
 use crate::routing::pricing::receipt::{self, Receipt};
 use crate::upstream::{Client, FetchLimits};
@@ -16,7 +17,7 @@ pub const USAGE_LOG_LIMITS: FetchLimits =
 /// Asks the visitor's site for the latest lines of its log; of sub2api those of one model.
 pub async fn fetch_receipts(
     client: &Client,
-    visitor: &Visitor<'_>,
+    visitor: &Visitor,
     model: &str,
     limits: FetchLimits,
 ) -> Result<Vec<Receipt>, VisitError> {
@@ -28,12 +29,13 @@ pub async fn fetch_receipts(
         Platform::AnyRouter => "/api/log/self?p=0&page=1&page_size=20&order=-created_at".to_owned(),
         _ => "/api/log/self?p=0&page=1&size=20&order=-created_at".to_owned(),
     };
+    let visitor = &Visitor { limits, ..visitor.clone() };
     let asking = async {
         let mut failure = None;
         for proof in visitor.proofs() {
-            let read = match visitor.get(client, &path, &proof, limits).await {
+            let read = match visitor.get(client, &path, &proof).await {
                 Ok(body) => receipt::read(&body)
-                    .map_err(|message| VisitError { status: Some(200), message: visitor.conceal(message) }),
+                    .map_err(|message| VisitError::new(VisitKind::Malformed, visitor.conceal(message))),
                 Err(error) => Err(error),
             };
             match read {
@@ -42,13 +44,12 @@ pub async fn fetch_receipts(
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        let unasked =
-            || VisitError { status: None, message: "there is no credential to ask with".to_owned() };
+        let unasked = || VisitError::new(VisitKind::Refused, "there is no credential to ask with");
         Err(failure.unwrap_or_else(unasked))
     };
     let timed_out = |_| {
         let message = format!("no log within {} s", limits.timeout.as_secs_f64());
-        Err(VisitError { status: None, message })
+        Err(VisitError::new(VisitKind::Timeout, message))
     };
     tokio::time::timeout(limits.timeout, asking).await.unwrap_or_else(timed_out)
 }

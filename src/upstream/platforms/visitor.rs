@@ -1,121 +1,292 @@
 //! Management calls of an account: who asks, and in which of the ways that its site understands
-//! (upstreams.md 5.1, 5.2).
+//! (upstreams.md 5).
+//!
+//! ```text
+//! exchange   one call and its answer, whatever its status
+//! ask        the JSON of one successful call
+//! as_user    the same as the session's user: token, cookie, with the user's number; the first way that works
+//! ```
 //!
 //! A session's token goes as Bearer, a session cookie as `Cookie`; the new-api family also wants the
-//! number of the user. Bot shields are not solved: their page is an error like any other.
+//! number of the user. Which way worked is remembered. Bot shields are not solved: their page is an error.
 
-use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::http::header::{AUTHORIZATION, COOKIE, HeaderMap, HeaderName, HeaderValue};
-use hyper::http::{Request, StatusCode, Uri};
+use hyper::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::{Method, Request, Response, Uri};
+use serde_json::Value;
 
-use super::reply;
-use crate::routing::{BaseUrl, Platform};
+use super::error::{VisitError, VisitKind};
+use super::memory::{Known, SiteMemory};
+use super::user_ids;
+use crate::routing::{BaseUrl, Platform, Secret};
 use crate::upstream::{Client, FetchLimits};
+
+/// What one operation may cost, all its calls together.
+pub const MANAGEMENT_LIMITS: FetchLimits =
+    FetchLimits { timeout: Duration::from_secs(15), max_bytes: 1024 * 1024 };
 
 /// The headers in which forks of new-api expect the user's number.
 const USER_ID_HEADERS: [&str; 6] =
     ["new-api-user", "veloera-user", "voapi-user", "user-id", "rix-api-user", "neo-api-user"];
 
 /// An account at its site.
-pub struct Visitor<'a> {
+#[derive(Clone)]
+pub struct Visitor {
     pub platform: Platform,
-    /// The site's own address.
-    pub base: &'a BaseUrl,
-    /// In the order in which they are tried.
-    pub credentials: Vec<&'a str>,
+    /// The site's own address, with the proxy of the account.
+    pub base: BaseUrl,
+    /// A login's token or cookie.
+    pub session: Option<Secret>,
+    /// API keys of the account, in the order in which they are tried where a key will do.
+    pub keys: Vec<Secret>,
     /// The account's number at the site, where known.
     pub user_id: Option<i64>,
+    /// May end in that number.
+    pub username: Option<String>,
     /// The site's own headers; they replace none of a credential.
-    pub custom_headers: &'a [(HeaderName, HeaderValue)],
-}
-
-/// Why a call gave nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VisitError {
-    /// The site's status, when it answered.
-    pub status: Option<u16>,
-    /// One short line for people; never a credential.
-    pub message: String,
+    pub custom_headers: Vec<(HeaderName, HeaderValue)>,
+    pub limits: FetchLimits,
+    pub memory: Arc<SiteMemory>,
 }
 
 /// How a call carries a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Proof<'a> {
-    Bearer(&'a str),
+pub(super) enum Proof {
+    Bearer(String),
     Cookie(String),
     None,
 }
 
-// === impl Visitor ===
+/// What a call is, apart from who makes it.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub method: &'a Method,
+    pub path: &'a str,
+    pub body: Option<&'a Value>,
+    /// Says that a script of the site's own pages asks.
+    pub by_script: bool,
+}
 
-impl<'a> Visitor<'a> {
-    /// The ways to ask, one after the other. What looks like a cookie, or is for a site that knows
-    /// little else, goes as one first.
-    pub(super) fn proofs(&self) -> Vec<Proof<'a>> {
-        let mut proofs = Vec::new();
-        for credential in &self.credentials {
-            let pair = credential.contains('=');
-            if pair {
-                proofs.push(Proof::Cookie((*credential).to_owned()));
-            } else if self.platform == Platform::AnyRouter && !credential.starts_with("sk-") {
-                proofs.push(Proof::Cookie(format!("session={credential}")));
-            }
-            proofs.push(Proof::Bearer(credential));
-        }
-        proofs
+// === impl Call ===
+
+impl<'a> Call<'a> {
+    pub fn get(path: &'a str) -> Self {
+        Self { method: &Method::GET, path, body: None, by_script: false }
     }
 
-    /// The body of a successful answer.
-    pub(super) async fn get(
+    pub fn post(path: &'a str) -> Self {
+        Self { method: &Method::POST, ..Self::get(path) }
+    }
+
+    pub fn delete(path: &'a str) -> Self {
+        Self { method: &Method::DELETE, ..Self::get(path) }
+    }
+
+    pub fn with(self, body: &'a Value) -> Self {
+        Self { body: Some(body), ..self }
+    }
+
+    pub fn by_script(self) -> Self {
+        Self { by_script: true, ..self }
+    }
+}
+
+// === impl Visitor ===
+
+impl Visitor {
+    /// Every credential once, the session first.
+    pub(super) fn credentials(&self) -> Vec<&str> {
+        let mut all: Vec<&str> = Vec::new();
+        for secret in self.session.iter().chain(&self.keys) {
+            let text = bare(secret.expose());
+            if !text.is_empty() && !all.contains(&text) {
+                all.push(text);
+            }
+        }
+        all
+    }
+
+    /// The session, or why there is none to visit with.
+    pub(super) fn session(&self) -> Result<&str, VisitError> {
+        let session = self.session.as_ref().map(|session| bare(session.expose()));
+        session.filter(|session| !session.is_empty()).ok_or_else(|| {
+            VisitError::new(VisitKind::Refused, "the account has no session, only an API key or nothing")
+        })
+    }
+
+    /// The ways to ask with every credential, one after the other.
+    pub(super) fn proofs(&self) -> Vec<Proof> {
+        self.credentials().into_iter().flat_map(|credential| self.ways(credential)).collect()
+    }
+
+    /// The ways a credential may be meant, the likeliest first: never more than one guess at a cookie.
+    pub(super) fn ways(&self, credential: &str) -> Vec<Proof> {
+        let bearer = Proof::Bearer(credential.to_owned());
+        if is_cookie(credential) {
+            return vec![Proof::Cookie(credential.to_owned()), bearer];
+        }
+        let guesses = matches!(self.platform, Platform::NewApi | Platform::AnyRouter);
+        if !guesses || credential.starts_with("sk-") {
+            return vec![bearer];
+        }
+        let pair =
+            if credential.contains('=') { credential.to_owned() } else { format!("session={credential}") };
+        let cookie = Proof::Cookie(pair);
+        let known = self.memory.session(&self.base, credential).unwrap_or_default();
+        if known.by_cookie { vec![cookie, bearer] } else { vec![bearer, cookie] }
+    }
+
+    /// Asks as the session's user, in each way until one works. Of several failures the most telling one
+    /// is given; a site that cannot be heard is asked once.
+    pub(super) async fn as_user(&self, client: &Client, call: Call<'_>) -> Result<Value, VisitError> {
+        let session = self.session()?;
+        let mut failure = None;
+        for way in self.ways(session) {
+            match self.with_number(client, call, session, &way).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.is_final() => return Err(VisitError::more_telling(failure, error)),
+                Err(error) => failure = Some(VisitError::more_telling(failure, error)),
+            }
+        }
+        Err(failure.unwrap_or_else(|| VisitError::new(VisitKind::Refused, "nobody was asked")))
+    }
+
+    /// Asks in one way; when the site wants the user's number and it is not known, with each number that
+    /// the session suggests and the site confirms.
+    pub(super) async fn with_number(
         &self,
         client: &Client,
-        path: &str,
-        proof: &Proof<'_>,
-        limits: FetchLimits,
-    ) -> Result<Bytes, VisitError> {
-        let mut request = Request::new(Bytes::new());
-        *request.uri_mut() = Uri::from(self.base.join(path));
-        *request.headers_mut() = self.headers(proof)?;
-        let answer = client.fetch(self.base, request, limits).await;
-        let answer = answer.map_err(|error| VisitError { status: None, message: error.to_string() })?;
-        let status = answer.status();
-        if status == StatusCode::OK {
+        call: Call<'_>,
+        session: &str,
+        way: &Proof,
+    ) -> Result<Value, VisitError> {
+        let known = self.memory.session(&self.base, session).unwrap_or_default();
+        let user_id = self.user_id.or(known.user_id);
+        let by_cookie = matches!(way, Proof::Cookie(_));
+        let refusal = match self.ask(client, call, way, user_id).await {
+            Ok(answer) => {
+                if known.by_cookie != by_cookie {
+                    self.memory.learn_session(&self.base, session, Known { by_cookie, ..known });
+                }
+                return Ok(answer);
+            }
+            Err(error) if error.kind == VisitKind::NeedsUserId && user_id.is_none() => error,
+            Err(error) => return Err(error),
+        };
+        for id in user_ids::candidates(self.username.as_deref(), session) {
+            let own = Call::get("/api/user/self");
+            let Ok(answer) = self.ask(client, own, way, Some(id)).await else { continue };
+            if answer.pointer("/data/id").and_then(Value::as_i64) == Some(id) {
+                let known = Known { by_cookie, user_id: Some(id) };
+                self.memory.learn_session(&self.base, session, known);
+                return self.ask(client, call, way, Some(id)).await;
+            }
+        }
+        Err(refusal)
+    }
+
+    /// The JSON of a successful answer: 2xx, and not one that says `success: false`.
+    pub(super) async fn ask(
+        &self,
+        client: &Client,
+        call: Call<'_>,
+        proof: &Proof,
+        user_id: Option<i64>,
+    ) -> Result<Value, VisitError> {
+        let answer = self.exchange(client, call, proof, user_id).await?;
+        let (status, body) = (answer.status(), answer.body());
+        let refused = || {
+            let error = VisitError::answered(status, body, user_id.is_some());
+            VisitError { message: self.conceal(error.message), ..error }
+        };
+        if !status.is_success() {
+            return Err(refused());
+        }
+        match serde_json::from_slice::<Value>(body) {
+            Ok(json) if json.get("success") == Some(&Value::Bool(false)) => Err(refused()),
+            Ok(json) if json.is_object() || json.is_array() => Ok(json),
+            Ok(_) | Err(_) => Err(VisitError::malformed(status, body, "the JSON that was asked for")),
+        }
+    }
+
+    /// The body of a successful answer, as it came.
+    pub(super) async fn get(&self, client: &Client, path: &str, proof: &Proof) -> Result<Bytes, VisitError> {
+        let answer = self.exchange(client, Call::get(path), proof, self.user_id).await?;
+        if answer.status() == 200 {
             return Ok(answer.into_body());
         }
-        let message = self.conceal(reply::failure(status, answer.body()));
-        Err(VisitError { status: Some(status.as_u16()), message })
+        let error = VisitError::answered(answer.status(), answer.body(), self.user_id.is_some());
+        Err(VisitError { message: self.conceal(error.message), ..error })
+    }
+
+    pub(super) async fn exchange(
+        &self,
+        client: &Client,
+        call: Call<'_>,
+        proof: &Proof,
+        user_id: Option<i64>,
+    ) -> Result<Response<Bytes>, VisitError> {
+        let mut request = Request::new(call.body.map_or_else(Bytes::new, |body| body.to_string().into()));
+        *request.method_mut() = call.method.clone();
+        *request.uri_mut() = Uri::from(self.base.join(call.path));
+        *request.headers_mut() = self.headers(call, proof, user_id)?;
+        let answer = client.fetch(&self.base, request, self.limits).await;
+        answer.map_err(|error| {
+            let error = VisitError::from(error);
+            VisitError { message: self.conceal(error.message), ..error }
+        })
     }
 
     /// Some sites quote the credential that they refuse.
     pub(super) fn conceal(&self, message: String) -> String {
-        let secrets = self.credentials.iter().filter(|secret| secret.len() >= 4);
+        let secrets = self.credentials().into_iter().filter(|secret| secret.len() >= 4);
         secrets.fold(message, |message, secret| message.replace(secret, "…"))
     }
 
-    fn headers(&self, proof: &Proof<'_>) -> Result<HeaderMap, VisitError> {
+    /// Keeps an operation within the visitor's time, all its calls together.
+    pub(super) async fn bounded<T>(
+        &self,
+        work: impl Future<Output = Result<T, VisitError>>,
+    ) -> Result<T, VisitError> {
+        let limit = self.limits.timeout;
+        let timed_out = |_| {
+            let message = format!("no complete answer within {} s", limit.as_secs_f64());
+            Err(VisitError::new(VisitKind::Timeout, message))
+        };
+        tokio::time::timeout(limit, work).await.unwrap_or_else(timed_out)
+    }
+
+    fn headers(&self, call: Call<'_>, proof: &Proof, user_id: Option<i64>) -> Result<HeaderMap, VisitError> {
         let mut headers = HeaderMap::new();
-        for (name, value) in self.custom_headers {
+        for (name, value) in &self.custom_headers {
             headers.insert(name, value.clone());
         }
         for name in [AUTHORIZATION, COOKIE] {
             headers.remove(name);
+        }
+        if call.body.is_some() || call.method != Method::GET {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if call.by_script {
+            headers.insert("x-requested-with", HeaderValue::from_static("XMLHttpRequest"));
         }
         let (name, value) = match proof {
             Proof::None => return Ok(headers),
             Proof::Bearer(credential) => (AUTHORIZATION, format!("Bearer {credential}")),
             Proof::Cookie(cookie) => (COOKIE, cookie.clone()),
         };
-        let mut value = HeaderValue::try_from(value).map_err(|_| VisitError {
-            status: None,
-            message: "the credential has characters that a header cannot carry".to_owned(),
+        let mut value = HeaderValue::try_from(value).map_err(|_| {
+            VisitError::new(VisitKind::Refused, "the credential has characters that a header cannot carry")
         })?;
         value.set_sensitive(true);
         headers.insert(name, value);
         let by_cookie = matches!(proof, Proof::Cookie(_));
         for name in self.user_id_headers(by_cookie) {
-            if let Some(id) = self.user_id {
+            if let Some(id) = user_id {
                 headers.insert(HeaderName::from_static(name), HeaderValue::from(id));
             }
         }
@@ -126,62 +297,81 @@ impl<'a> Visitor<'a> {
         match self.platform {
             Platform::NewApi | Platform::AnyRouter if by_cookie => &USER_ID_HEADERS[..1],
             Platform::NewApi | Platform::AnyRouter => &USER_ID_HEADERS,
-            Platform::Veloera => &["new-api-user", "veloera-user", "user-id"],
+            Platform::Veloera => &["veloera-user", "new-api-user", "user-id"],
             _ => &[],
         }
     }
 }
 
-// === impl VisitError ===
-
-impl VisitError {
-    /// The site has no such page at all.
-    pub(super) fn is_missing(&self) -> bool {
-        matches!(self.status, Some(404 | 405))
-    }
+/// The credential without the word that some paste along.
+pub(super) fn bare(credential: &str) -> &str {
+    let text = credential.trim();
+    let word = text.get(..7).filter(|word| word.eq_ignore_ascii_case("bearer "));
+    word.map_or(text, |word| text[word.len()..].trim())
 }
 
-impl fmt::Display for VisitError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
+/// Whether a credential can only be meant as a cookie line.
+pub(super) fn is_cookie(credential: &str) -> bool {
+    credential.starts_with("session=")
+        || credential.starts_with("token=")
+        || credential.split_once('=').is_some_and(|(_, rest)| rest.contains(';'))
 }
-
-impl std::error::Error for VisitError {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn visitor<'a>(base: &'a BaseUrl, platform: Platform, credentials: &[&'a str]) -> Visitor<'a> {
-        Visitor { platform, base, credentials: credentials.to_vec(), user_id: Some(7), custom_headers: &[] }
-    }
-
-    #[test]
-    fn what_looks_like_a_cookie_goes_as_one_first() {
-        let base = BaseUrl::parse("https://example.com", None).expect("a base address");
-        let cookie = |text: &str| Proof::Cookie(text.to_owned());
-        for (platform, credential, proofs) in [
-            (Platform::NewApi, "pat", vec![Proof::Bearer("pat")]),
-            (Platform::NewApi, "session=x", vec![cookie("session=x"), Proof::Bearer("session=x")]),
-            (Platform::AnyRouter, "pat", vec![cookie("session=pat"), Proof::Bearer("pat")]),
-            (Platform::AnyRouter, "sk-1", vec![Proof::Bearer("sk-1")]),
-        ] {
-            assert_eq!(visitor(&base, platform, &[credential]).proofs(), proofs, "{credential}");
+    fn visitor(platform: Platform, session: &str) -> Visitor {
+        Visitor {
+            platform,
+            base: BaseUrl::parse("https://example.com", None).expect("a base address"),
+            session: Some(session.into()),
+            keys: Vec::new(),
+            user_id: Some(7),
+            username: None,
+            custom_headers: Vec::new(),
+            limits: MANAGEMENT_LIMITS,
+            memory: Arc::default(),
         }
     }
 
     #[test]
+    fn what_looks_like_a_cookie_goes_as_one_first() {
+        let cookie = |text: &str| Proof::Cookie(text.to_owned());
+        let bearer = |text: &str| Proof::Bearer(text.to_owned());
+        for (platform, credential, proofs) in [
+            (Platform::NewApi, "pat", vec![bearer("pat"), cookie("session=pat")]),
+            (Platform::NewApi, "Bearer pat", vec![bearer("pat"), cookie("session=pat")]),
+            (Platform::NewApi, "session=x", vec![cookie("session=x"), bearer("session=x")]),
+            (Platform::NewApi, "token=x", vec![cookie("token=x"), bearer("token=x")]),
+            (Platform::NewApi, "a=b; c=d", vec![cookie("a=b; c=d"), bearer("a=b; c=d")]),
+            (Platform::NewApi, "cGF0=", vec![bearer("cGF0="), cookie("cGF0=")]),
+            (Platform::AnyRouter, "sk-1", vec![bearer("sk-1")]),
+            (Platform::OneApi, "pat", vec![bearer("pat")]),
+            (Platform::OneApi, "session=x", vec![cookie("session=x"), bearer("session=x")]),
+        ] {
+            assert_eq!(visitor(platform, credential).proofs(), proofs, "{credential}");
+        }
+    }
+
+    #[test]
+    fn the_way_that_worked_goes_first_the_next_time() {
+        let visitor = visitor(Platform::NewApi, "raw");
+        let known = Known { by_cookie: true, user_id: None };
+        visitor.memory.learn_session(&visitor.base, "raw", known);
+        assert_eq!(visitor.proofs()[0], Proof::Cookie("session=raw".into()));
+    }
+
+    #[test]
     fn the_number_of_the_user_goes_along_where_it_is_wanted() {
-        let base = BaseUrl::parse("https://example.com", None).expect("a base address");
         for (platform, proof, headers) in [
-            (Platform::NewApi, Proof::Bearer("k"), 7),
+            (Platform::NewApi, Proof::Bearer("k".into()), 7),
             (Platform::NewApi, Proof::Cookie("session=k".into()), 2),
-            (Platform::Veloera, Proof::Bearer("k"), 4),
-            (Platform::OneHub, Proof::Bearer("k"), 1),
+            (Platform::Veloera, Proof::Bearer("k".into()), 4),
+            (Platform::OneHub, Proof::Bearer("k".into()), 1),
             (Platform::NewApi, Proof::None, 0),
         ] {
-            let map = visitor(&base, platform, &["k"]).headers(&proof).expect("headers");
+            let map = visitor(platform, "k").headers(Call::get("/"), &proof, Some(7)).expect("headers");
             assert_eq!(map.len(), headers, "{platform}: {map:?}");
         }
     }

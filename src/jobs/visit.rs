@@ -1,0 +1,60 @@
+//! An account as a visitor of its site: its credentials, its number, the way out that it uses.
+
+use std::sync::Arc;
+
+use super::prices::usable;
+use crate::app::App;
+use crate::routing::Secret;
+use crate::store::accounts::AccountRow;
+use crate::store::sites::SiteRow;
+use crate::store::snapshot::{management_of_account, management_of_site};
+use crate::upstream::platforms::{MANAGEMENT_LIMITS, VisitError, VisitKind, Visitor};
+
+/// The visitor that a stored account is.
+///
+/// # Errors
+/// When the site's address or the proxy to take cannot be used: nothing goes another way than configured.
+pub fn visitor_of(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Visitor, VisitError> {
+    let settings = app.settings.load();
+    let way = management_of_account(site, account, &app.live, settings.system_proxy_url.as_deref());
+    let (address, base) = way.map_err(|problem| VisitError::new(VisitKind::Unreachable, problem))?;
+    let session = usable([&account.access_token]).first().copied().map(Secret::from);
+    Ok(Visitor {
+        platform: address.platform,
+        base,
+        session,
+        keys: usable([&account.api_token]).into_iter().map(Secret::from).collect(),
+        user_id: account.platform_user_id.filter(|id| *id > 0),
+        username: account.username.clone(),
+        custom_headers: address.custom_headers,
+        limits: MANAGEMENT_LIMITS,
+        memory: Arc::clone(&app.site_memory),
+    })
+}
+
+/// A visitor with a credential that no account has yet, by the site's own way out. `credential` is what
+/// [`Visitor::identify`] looks at; `None` to log in.
+///
+/// # Errors
+/// As [`visitor_of`].
+pub fn visitor_at(
+    app: &App,
+    site: &SiteRow,
+    credential: Option<Secret>,
+    user_id: Option<i64>,
+) -> Result<Visitor, VisitError> {
+    let settings = app.settings.load();
+    let way = management_of_site(site, &app.live, settings.system_proxy_url.as_deref());
+    let (address, base) = way.map_err(|problem| VisitError::new(VisitKind::Unreachable, problem))?;
+    Ok(Visitor {
+        platform: address.platform,
+        base,
+        session: credential,
+        keys: Vec::new(),
+        user_id: user_id.filter(|id| *id > 0),
+        username: None,
+        custom_headers: address.custom_headers,
+        limits: MANAGEMENT_LIMITS,
+        memory: Arc::clone(&app.site_memory),
+    })
+}

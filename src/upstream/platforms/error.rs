@@ -1,0 +1,181 @@
+//! Why a visit gave nothing. A failure is always one of these, never an empty answer.
+
+use std::fmt;
+
+use hyper::http::StatusCode;
+use serde_json::Value;
+
+use super::{meaning, reply};
+use crate::upstream::{ErrorKind, FetchError};
+
+/// What kind of failure, decided on status, words and shape of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VisitKind {
+    /// No whole answer within the limit.
+    Timeout,
+    /// No way to the site, or the connection broke: name, connection, proxy, TLS.
+    Unreachable,
+    /// The session is over (upstreams.md 10.1).
+    Expired,
+    /// The site wants the user's number, and none of those guessed was right.
+    NeedsUserId,
+    /// The number is not that of the credential.
+    InvalidUserId,
+    /// A bot shield answered instead of the site.
+    Shield,
+    /// The site has no such route.
+    Missing,
+    /// The platform has no such thing; nobody was asked.
+    Unsupported,
+    /// The site says no, in its own words.
+    Refused,
+    /// An answer that cannot be read: no JSON, another shape, too large, a redirect elsewhere.
+    Malformed,
+    /// The site is in trouble: 429, 5xx.
+    Failed,
+}
+
+/// Why a visit gave nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VisitError {
+    pub kind: VisitKind,
+    /// The site's status, when it answered.
+    pub status: Option<u16>,
+    /// One short line for people; never a credential.
+    pub message: String,
+    /// The answer was a web page where JSON was asked for.
+    pub is_page: bool,
+}
+
+// === impl VisitError ===
+
+impl VisitError {
+    pub fn new(kind: VisitKind, message: impl Into<String>) -> Self {
+        Self { kind, status: None, message: message.into(), is_page: false }
+    }
+
+    /// For what a platform does not have.
+    pub(super) fn unsupported(what: &str) -> Self {
+        Self::new(VisitKind::Unsupported, what)
+    }
+
+    /// An answer with a failure's status, or one that says so itself.
+    pub(super) fn answered(status: StatusCode, body: &[u8], has_user_id: bool) -> Self {
+        let is_page = reply::is_page(body);
+        let message =
+            if status.is_success() && !is_page { reply::said(body) } else { reply::failure(status, body) };
+        let number = status.as_u16();
+        let kind = if is_page {
+            let page = String::from_utf8_lossy(body).to_lowercase();
+            meaning::is_shield_page(&page, Some(number)).then_some(VisitKind::Shield)
+        } else {
+            meaning::meaning(&reply::words(body), Some(number), has_user_id)
+        };
+        let kind = kind.unwrap_or_else(|| by_status(number, &message, is_page));
+        Self { kind, status: Some(number), message, is_page }
+    }
+
+    /// A success whose body is not what was asked for.
+    pub(super) fn malformed(status: StatusCode, body: &[u8], wanted: &str) -> Self {
+        if reply::is_page(body) {
+            let answered = Self::answered(status, body, false);
+            let page = reply::page_summary(body).unwrap_or_default();
+            return Self { message: format!("a web page instead of {wanted}: {page}"), ..answered };
+        }
+        Self {
+            kind: VisitKind::Malformed,
+            status: Some(status.as_u16()),
+            message: format!("the answer is not {wanted}"),
+            is_page: false,
+        }
+    }
+
+    /// For JSON that lacks what was asked for; in its own words where it has any.
+    pub(super) fn lacks(answer: &Value, wanted: &str) -> Self {
+        let said = reply::message(answer).map_or_else(String::new, |said| format!(": {said}"));
+        let message = format!("the answer has no {wanted}{said}");
+        Self { status: Some(200), ..Self::new(VisitKind::Malformed, message) }
+    }
+
+    /// Whether a new login may help (upstreams-jobs.md 13.2, 13.3): the site does not know who asks.
+    pub fn wants_login(&self) -> bool {
+        const WORDS: [&str; 8] = [
+            "access token",
+            "new-api-user",
+            "veloera-user",
+            "unauthorized",
+            "forbidden",
+            "not login",
+            "not logged",
+            "未登录",
+        ];
+        let text = self.message.to_lowercase();
+        matches!(self.kind, VisitKind::Expired | VisitKind::NeedsUserId | VisitKind::InvalidUserId)
+            || (self.kind == VisitKind::Refused && WORDS.iter().any(|word| text.contains(word)))
+    }
+
+    /// The site has no such page at all.
+    pub(super) fn is_missing(&self) -> bool {
+        self.kind == VisitKind::Missing
+    }
+
+    /// Whether asking in another way is pointless: the site cannot be heard at all, or has no such route.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(
+            self.kind,
+            VisitKind::Timeout | VisitKind::Unreachable | VisitKind::Missing | VisitKind::Unsupported
+        )
+    }
+
+    /// How much this failure tells, for choosing among several: words of the site before pages, pages
+    /// before none.
+    fn weight(&self) -> u8 {
+        match self.kind {
+            _ if self.is_page => 1,
+            VisitKind::Timeout | VisitKind::Unreachable | VisitKind::Unsupported => 0,
+            VisitKind::Malformed | VisitKind::Missing => 2,
+            VisitKind::Failed => 3,
+            VisitKind::Refused | VisitKind::Shield => 4,
+            VisitKind::Expired | VisitKind::NeedsUserId | VisitKind::InvalidUserId => 5,
+        }
+    }
+
+    /// The more telling of two failures; of equals the first.
+    pub(super) fn more_telling(first: Option<Self>, second: Self) -> Self {
+        match first {
+            Some(first) if first.weight() >= second.weight() => first,
+            _ => second,
+        }
+    }
+}
+
+fn by_status(status: u16, message: &str, is_page: bool) -> VisitKind {
+    match status {
+        404 | 405 => VisitKind::Missing,
+        429 | 500.. => VisitKind::Failed,
+        200..=299 if is_page => VisitKind::Malformed,
+        _ if message.to_lowercase().contains("invalid url (") => VisitKind::Missing,
+        _ => VisitKind::Refused,
+    }
+}
+
+impl From<FetchError> for VisitError {
+    fn from(error: FetchError) -> Self {
+        let kind = match &error {
+            _ if error.is_timeout() => VisitKind::Timeout,
+            FetchError::TooLarge(_) | FetchError::Redirect(_) => VisitKind::Malformed,
+            FetchError::Send(error) if error.kind() == ErrorKind::Protocol => VisitKind::Malformed,
+            FetchError::Body(error) if error.kind() == ErrorKind::Protocol => VisitKind::Malformed,
+            _ => VisitKind::Unreachable,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl fmt::Display for VisitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for VisitError {}

@@ -1,0 +1,183 @@
+//! What an upstream's own words mean (upstreams.md 9, 10).
+//!
+//! The first that fits: the user's number is wrong, it is missing, a bot shield answered instead of the
+//! site, the session is over. A wrong or missing number comes with 401 too and ends no session, so it is
+//! looked for first.
+
+use super::error::VisitKind;
+
+const USER_ID_WORDS: [&str; 8] = [
+    "new-api-user",
+    "veloera-user",
+    "voapi-user",
+    "rix-api-user",
+    "neo-api-user",
+    "user id",
+    "user-id",
+    "userid",
+];
+const MISMATCH_WORDS: [&str; 6] =
+    ["mismatch", "not match", "invalid user id", "wrong user id", "不匹配", "格式错误"];
+/// What the oldest forks say of another user's number, without naming the header.
+const OTHER_USER: &str = "与登录用户不匹配";
+const MISSING_WORDS: [&str; 4] =
+    ["missing new-api-user", "new-api-user required", "requires user id", "missing user id"];
+const ABSENT_WORDS: [&str; 2] = ["not provided", "未提供"];
+
+/// What the pages of bot shields carry.
+const SHIELD_MARKS: [&str; 3] = ["var arg1", "acw_sc__v2", "cdn_sec_tc"];
+const SHIELD_WORDS: [&str; 5] = ["shield", "challenge", "captcha", "acw_sc__v2", "arg1"];
+
+/// Said by a site to which no credential came: that says nothing about the credential.
+const NO_CREDENTIAL: [&str; 3] =
+    ["未登录且未提供", "not logged in and no access token", "not login and no access token"];
+/// Codes of sub2api and of the newest new-api.
+const EXPIRED_CODES: [&str; 5] =
+    ["token_expired", "invalid_token", "auth_token_expired", "auth_session_revoked", "auth_unauthorized"];
+
+/// Reads the words of a failure, of any case; `has_user_id` says whether the call carried a number.
+pub fn meaning(text: &str, status: Option<u16>, has_user_id: bool) -> Option<VisitKind> {
+    let text = text.to_lowercase();
+    user_id(&text, has_user_id)
+        .or_else(|| is_shield_text(&text, status).then_some(VisitKind::Shield))
+        .or_else(|| is_expired(&text, status).then_some(VisitKind::Expired))
+}
+
+fn user_id(text: &str, has_user_id: bool) -> Option<VisitKind> {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let names_it = has(&USER_ID_WORDS);
+    if (names_it && has(&MISMATCH_WORDS)) || text.contains(OTHER_USER) {
+        return Some(VisitKind::InvalidUserId);
+    }
+    if has(&MISSING_WORDS) || (names_it && has(&ABSENT_WORDS)) {
+        return Some(VisitKind::NeedsUserId);
+    }
+    match (names_it, has_user_id) {
+        (false, _) => None,
+        (true, true) => Some(VisitKind::InvalidUserId),
+        (true, false) => Some(VisitKind::NeedsUserId),
+    }
+}
+
+/// Whether a web page, in lower case, is a bot shield's. A page with a script where JSON was asked for
+/// is one, unless the server says itself that it is down.
+pub(super) fn is_shield_page(page: &str, status: Option<u16>) -> bool {
+    SHIELD_MARKS.iter().chain(&SHIELD_WORDS).any(|mark| page.contains(mark))
+        || (page.contains("<script") && status.is_none_or(|status| status < 500))
+}
+
+fn is_shield_text(text: &str, status: Option<u16>) -> bool {
+    let is_page = text.contains("<html") || text.contains("<!doctype html") || text.contains("<script");
+    SHIELD_WORDS.iter().any(|word| text.contains(word)) || (is_page && is_shield_page(text, status))
+}
+
+/// Whether the session is over (10.1). `text` is in lower case.
+fn is_expired(text: &str, status: Option<u16>) -> bool {
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let is_dispatch =
+        text.contains("dispatch denied") || (text.contains("does not allow") && text.contains("dispatch"));
+    if is_dispatch || has(&NO_CREDENTIAL) || status == Some(403) || status.is_some_and(|s| s >= 500) {
+        return false;
+    }
+    if status == Some(401) || says_http_401(text) {
+        return true;
+    }
+    // Not the session's token but the answer to the site's own riddle.
+    if text.contains("turnstile") {
+        return false;
+    }
+    has(&["jwt expired", "token expired", "access token is invalid"])
+        || has(&EXPIRED_CODES)
+        || (has(&["token", "令牌"]) && has(&["invalid", "无效", "expired", "过期"]))
+}
+
+/// 401 named as the status, not as any number of a sentence.
+fn says_http_401(text: &str) -> bool {
+    ["http 401", "http/1.1 401", "status 401", "status code 401", "status: 401"].iter().any(|form| {
+        text.match_indices(form)
+            .any(|(at, form)| !text[at + form.len()..].starts_with(|c: char| c.is_ascii_digit()))
+    })
+}
+
+/// What to do when a site no longer takes the access token; said once at the end of a message.
+pub const REBIND_HINT: &str = "regenerate the system access token at the site and rebind this account";
+
+/// The message with [`REBIND_HINT`], when it means an invalid access token and does not have it yet.
+pub fn with_rebind_hint(message: &str) -> String {
+    let text = message.to_lowercase();
+    let names_it = text.contains("access token") || text.contains("access_token");
+    let is_invalid = ["invalid", "无效", "expired", "过期"].iter().any(|word| text.contains(word));
+    if names_it && is_invalid && !message.contains(REBIND_HINT) {
+        format!("{message} ({REBIND_HINT})")
+    } else {
+        message.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_meaning_that_fits_wins() {
+        use VisitKind::*;
+        for (text, status, has_user_id, kind) in [
+            // 10.2: the user's number
+            ("New-Api-User mismatch", None, false, Some(InvalidUserId)),
+            ("user id does not match the token", None, true, Some(InvalidUserId)),
+            ("invalid user id", None, true, Some(InvalidUserId)),
+            ("无权进行此操作，New-Api-User 与登录用户不匹配", Some(401), true, Some(InvalidUserId)),
+            ("无权进行此操作，New-Api-User 格式错误", Some(401), true, Some(InvalidUserId)),
+            ("与登录用户不匹配，请重新登录", Some(401), true, Some(InvalidUserId)),
+            ("missing New-Api-User header", None, true, Some(NeedsUserId)),
+            ("无权进行此操作，未提供 New-Api-User", Some(401), false, Some(NeedsUserId)),
+            ("Unauthorized, New-Api-User header not provided", Some(401), false, Some(NeedsUserId)),
+            ("无权进行此操作，未提供 Veloera-User", Some(401), false, Some(NeedsUserId)),
+            ("check the user id", None, false, Some(NeedsUserId)),
+            ("check the user id", None, true, Some(InvalidUserId)),
+            // 9: shields
+            ("<html><script>var arg1='00'</script></html>", None, false, Some(Shield)),
+            ("Captcha required", None, false, Some(Shield)),
+            ("cf challenge", Some(403), false, Some(Shield)),
+            // 10.1: the session is over
+            ("HTTP 401: nope", None, false, Some(Expired)),
+            ("nope", Some(401), false, Some(Expired)),
+            ("jwt expired", None, false, Some(Expired)),
+            ("Token expired", None, false, Some(Expired)),
+            ("无权进行此操作，access token 无效", Some(200), true, Some(Expired)),
+            ("令牌已过期", Some(200), true, Some(Expired)),
+            ("access token is invalid", None, true, Some(Expired)),
+            ("TOKEN_EXPIRED", None, false, Some(Expired)),
+            ("AUTH_SESSION_REVOKED", None, false, Some(Expired)),
+            // and it is not
+            ("does not allow /v1/messages dispatch", Some(401), false, None),
+            ("dispatch denied", Some(401), false, None),
+            ("无权进行此操作，未登录且未提供 access token", Some(401), false, None),
+            ("unauthorized", None, false, None),
+            ("invalid token", Some(403), false, None),
+            ("you have 401 messages", None, false, None),
+            ("request 4013 failed: http 4013", None, false, None),
+            ("invalid token", Some(502), false, None),
+            ("Turnstile token 无效", Some(200), false, None),
+            ("connection refused", None, true, None),
+            ("", None, false, None),
+        ] {
+            assert_eq!(meaning(text, status, has_user_id), kind, "{text} {status:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_down_is_no_shield_for_its_scripts() {
+        let page = "<html><head><script src=x></script></head><body>bad gateway</body></html>";
+        assert!(is_shield_page(page, Some(200)));
+        assert!(!is_shield_page(page, Some(502)));
+    }
+
+    #[test]
+    fn the_hint_is_given_once_and_where_it_helps() {
+        let hinted = with_rebind_hint("无权进行此操作，access token 无效");
+        assert!(hinted.ends_with(&format!("({REBIND_HINT})")), "{hinted}");
+        assert_eq!(with_rebind_hint(&hinted), hinted);
+        assert_eq!(with_rebind_hint("HTTP 502: Bad gateway"), "HTTP 502: Bad gateway");
+    }
+}

@@ -1,0 +1,197 @@
+//! The new-api family: new-api, anyrouter, one-api, one-hub, done-hub, veloera (upstreams.md 6).
+//!
+//! All wrap their answers in `{"success": bool, "message": string, "data": …}` and count money in units,
+//! `quota_per_unit` of them to the dollar. Where they differ is one table, [`Fork`].
+//!
+//! | file | |
+//! |---|---|
+//! | `login` | name and password for a session |
+//! | `check_in` | the daily check-in |
+//! | `keys` | API keys of the account |
+//! | `income` | what the account's log says it was given |
+//! | `notices` | what the site tells its users |
+
+pub(super) mod check_in;
+pub(super) mod income;
+pub(super) mod keys;
+pub(super) mod login;
+pub(super) mod notices;
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::contract::{Balance, User};
+use super::error::{VisitError, VisitKind};
+use super::memory::Unit;
+use super::reply;
+use super::visitor::{Call, Proof, Visitor};
+use crate::routing::Platform;
+use crate::upstream::{Client, FetchLimits};
+
+/// Units of a dollar where the site does not say.
+const DEFAULT_UNIT: f64 = 500_000.0;
+/// A status page that is slower must not hold up what needs its unit.
+const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where the members of the family differ (11.1).
+pub(super) struct Fork {
+    /// The models of the session's user.
+    pub models: &'static str,
+    /// Tried in turn.
+    pub groups: &'static [&'static str],
+    pub check_in: &'static str,
+    /// The parameters of a page of a list; new-api counts pages from 1, and takes 0 for 1.
+    pub page: &'static str,
+    pub size: &'static str,
+    pub first_page: u32,
+}
+
+pub(super) fn fork(platform: Platform) -> Fork {
+    const BOTH: &[&str] = &["/api/user/self/groups", "/api/user_group_map"];
+    const MAP: &[&str] = &["/api/user_group_map"];
+    let new_api = Fork {
+        models: "/api/user/models",
+        groups: BOTH,
+        check_in: "/api/user/checkin",
+        page: "p",
+        size: "size",
+        first_page: 1,
+    };
+    match platform {
+        Platform::OneApi => Fork { models: "/api/user/available_models", first_page: 0, ..new_api },
+        Platform::OneHub | Platform::DoneHub => {
+            Fork { models: "/api/available_model", groups: MAP, page: "page", ..new_api }
+        }
+        Platform::Veloera => Fork { check_in: "/api/user/check_in", first_page: 0, ..new_api },
+        _ => new_api,
+    }
+}
+
+/// Who the session's user is, and what is left: one call tells both.
+pub(super) async fn account(visitor: &Visitor, client: &Client) -> Result<(User, Balance), VisitError> {
+    let (own, unit) =
+        tokio::join!(visitor.as_user(client, Call::get("/api/user/self")), unit(visitor, client));
+    let own = own?;
+    let Some(data) = own.get("data").filter(|data| data.is_object()) else {
+        return Err(VisitError::lacks(&own, "user"));
+    };
+    let Some(left) = data.get("quota").and_then(Value::as_f64) else {
+        return Err(VisitError::lacks(&own, "quota"));
+    };
+    let dollars = |name: &str| Some(data.get(name)?.as_f64()? / unit);
+    let (balance, used) = (left / unit, dollars("used_quota").unwrap_or(0.0));
+    let balance = Balance {
+        balance,
+        used,
+        // Every fork's quota is what remains.
+        quota: balance + used,
+        today_income: dollars("today_income"),
+        today_quota_consumption: dollars("today_quota_consumption"),
+        subscriptions: None,
+    };
+    Ok((user(data), balance))
+}
+
+pub(super) fn user(data: &Value) -> User {
+    let text = |name: &str| {
+        let text = data.get(name)?.as_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    User {
+        id: data.get("id").and_then(Value::as_i64).filter(|id| *id > 0),
+        username: text("username").unwrap_or_default(),
+        display_name: text("display_name"),
+        email: text("email"),
+        role: text("role").or_else(|| Some(data.get("role")?.as_i64()?.to_string())),
+    }
+}
+
+/// How many of the site's units are a dollar: asked once an hour, and what was heard last where the
+/// site does not answer.
+pub(super) async fn unit(visitor: &Visitor, client: &Client) -> f64 {
+    let known = match visitor.memory.unit(&visitor.base) {
+        Unit::Fresh(unit) => return unit,
+        Unit::Old(unit) => unit,
+        Unit::Unknown => DEFAULT_UNIT,
+    };
+    match status(visitor, client).await {
+        Ok(status) => learn_unit(visitor, &status),
+        Err(error) => {
+            log::debug!("{}: the unit of its money is not known: {error}", visitor.base.origin);
+            known
+        }
+    }
+}
+
+/// The `data` of the site's public status.
+pub(super) async fn status(visitor: &Visitor, client: &Client) -> Result<Value, VisitError> {
+    let timeout = visitor.limits.timeout.min(STATUS_TIMEOUT);
+    let hurried = Visitor { limits: FetchLimits { timeout, ..visitor.limits }, ..visitor.clone() };
+    let mut answer = hurried.ask(client, Call::get("/api/status"), &Proof::None, None).await?;
+    match answer.get_mut("data").map(Value::take) {
+        Some(data) if data.is_object() => Ok(data),
+        _ => Err(VisitError::lacks(&answer, "status")),
+    }
+}
+
+/// Remembers the unit that a status tells.
+pub(super) fn learn_unit(visitor: &Visitor, status: &Value) -> f64 {
+    let unit = status.get("quota_per_unit").and_then(Value::as_f64).filter(|unit| *unit > 0.0);
+    let unit = unit.unwrap_or(DEFAULT_UNIT);
+    visitor.memory.learn_unit(&visitor.base, unit);
+    unit
+}
+
+/// What a key lists, else what the session's user may use.
+pub(super) async fn models(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
+    let refusal = match visitor.listed_models(client).await {
+        Ok(models) => return Ok(models),
+        Err(error) if matches!(error.kind, VisitKind::Timeout | VisitKind::Unreachable) => return Err(error),
+        Err(error) => error,
+    };
+    if visitor.session.is_none() {
+        return Err(refusal);
+    }
+    let own = visitor.as_user(client, Call::get(fork(visitor.platform).models)).await;
+    let names = own.and_then(|own| {
+        let names = reply::names_in(&own).ok_or_else(|| VisitError::lacks(&own, "list of models"))?;
+        if names.is_empty() {
+            return Err(VisitError::new(VisitKind::Refused, "the site lists no models"));
+        }
+        Ok(names)
+    });
+    names.map_err(|error| VisitError::more_telling(Some(refusal), error))
+}
+
+/// The groups that the site offers the session's user.
+pub(super) async fn groups(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
+    let mut failure = None;
+    for path in fork(visitor.platform).groups {
+        match visitor.as_user(client, Call::get(path)).await {
+            Ok(answer) => {
+                let names = group_names(answer.get("data").unwrap_or(&answer));
+                if !names.is_empty() {
+                    return Ok(names);
+                }
+            }
+            Err(error) if !error.is_missing() && error.is_final() => return Err(error),
+            Err(error) => failure = Some(VisitError::more_telling(failure, error)),
+        }
+    }
+    failure.map_or_else(|| Ok(Vec::new()), Err)
+}
+
+fn group_names(data: &Value) -> Vec<String> {
+    const NOT_GROUPS: [&str; 5] = ["success", "message", "code", "data", "error"];
+    let names: Vec<&str> = match data {
+        Value::Object(groups) => {
+            groups.keys().map(String::as_str).filter(|name| !NOT_GROUPS.contains(name)).collect()
+        }
+        Value::Array(groups) => {
+            groups.iter().filter_map(|group| group.as_str().or_else(|| group.get("name")?.as_str())).collect()
+        }
+        _ => Vec::new(),
+    };
+    names.into_iter().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}

@@ -1,0 +1,109 @@
+//! The daily check-in (upstreams.md 6.3; veloera 6.6).
+//!
+//! ```text
+//! Bearer   POST the fork's check-in route
+//! cookie   where the token was not understood: POST /api/user/sign_in (older forks), then that route
+//! neither  has such a route: does the session still live? An expired one must not look unsupported
+//! ```
+
+use serde_json::{Value, json};
+
+use super::{fork, unit};
+use crate::routing::Platform;
+use crate::upstream::Client;
+use crate::upstream::platforms::contract::CheckIn;
+use crate::upstream::platforms::error::{VisitError, VisitKind};
+use crate::upstream::platforms::reply;
+use crate::upstream::platforms::visitor::{Call, Proof, Visitor};
+
+/// The route of older forks.
+const SIGN_IN: &str = "/api/user/sign_in";
+
+/// Words after which the session may still be let in as a cookie.
+const NOT_UNDERSTOOD: [&str; 13] = [
+    "unexpected token",
+    "not valid json",
+    "not the json",
+    "web page",
+    "<html",
+    "new-api-user",
+    "access token",
+    "unauthorized",
+    "forbidden",
+    "not login",
+    "not logged",
+    "未登录",
+    "未提供",
+];
+
+pub(in crate::upstream::platforms) async fn check_in(
+    visitor: &Visitor,
+    client: &Client,
+) -> Result<CheckIn, VisitError> {
+    let session = visitor.session()?;
+    let route = fork(visitor.platform).check_in;
+    let mut failure = None;
+    let mut is_missing = true;
+    for way in visitor.ways(session) {
+        let by_cookie = matches!(way, Proof::Cookie(_));
+        let routes: &[&str] = if by_cookie { &[SIGN_IN, route] } else { &[route] };
+        for path in routes {
+            let nothing = json!({});
+            let call = match *path {
+                SIGN_IN => Call::post(path).with(&nothing).by_script(),
+                _ => Call::post(path),
+            };
+            let error = match visitor.with_number(client, call, session, &way).await {
+                Ok(answer) => return read(visitor, client, &answer).await,
+                Err(error) => error,
+            };
+            let goes_on =
+                error.is_missing() || (*path == SIGN_IN && error.is_page) || is_cookie_worthy(&error);
+            is_missing &= error.is_missing();
+            if !goes_on || matches!(error.kind, VisitKind::Timeout | VisitKind::Unreachable) {
+                return Err(error);
+            }
+            failure = Some(VisitError::more_telling(failure, error));
+        }
+    }
+    let error = failure.unwrap_or_else(|| VisitError::new(VisitKind::Refused, "nobody was asked"));
+    if is_missing && let Err(problem) = visitor.as_user(client, Call::get("/api/user/self")).await {
+        let is_session = problem.wants_login();
+        return Err(if is_session { problem } else { error });
+    }
+    Err(error)
+}
+
+/// Whether the other way of sending the session may fare better.
+fn is_cookie_worthy(error: &VisitError) -> bool {
+    let text = error.message.to_lowercase();
+    error.message.is_empty()
+        || error.kind == VisitKind::Expired
+        || error.is_page
+        || NOT_UNDERSTOOD.iter().any(|words| text.contains(words))
+}
+
+async fn read(visitor: &Visitor, client: &Client, answer: &Value) -> Result<CheckIn, VisitError> {
+    if answer.get("success") != Some(&Value::Bool(true)) {
+        return Err(VisitError::lacks(answer, "success"));
+    }
+    let message = reply::message(answer).unwrap_or_else(|| "checked in".to_owned());
+    let data = answer.get("data").unwrap_or(&Value::Null);
+    let number = |name: &str| {
+        let value = data.get(name)?;
+        value.as_f64().or_else(|| value.as_str()?.trim().parse().ok()).filter(|number| *number > 0.0)
+    };
+    let awarded = match visitor.platform {
+        Platform::Veloera => number("quota").or_else(|| number("quota_awarded")),
+        _ => number("quota_awarded"),
+    };
+    let reward = match awarded {
+        Some(units) => Some(round6(units / unit(visitor, client).await)),
+        None => number("reward"),
+    };
+    Ok(CheckIn { message, reward })
+}
+
+fn round6(usd: f64) -> f64 {
+    (usd * 1e6).round() / 1e6
+}

@@ -1,0 +1,84 @@
+//! What the account was given, by the lines of its own log at the site (upstreams-jobs.md 13.3).
+
+use serde_json::Value;
+
+use super::{fork, unit};
+use crate::time::Millis;
+use crate::upstream::Client;
+use crate::upstream::platforms::error::VisitError;
+use crate::upstream::platforms::visitor::{Call, Visitor};
+
+/// Kinds of lines that are income: top-ups, and what the system says (check-ins, gifts).
+const KINDS: [u8; 2] = [1, 4];
+const MAX_PAGES: u32 = 6;
+
+/// The dollars of all lines between two moments.
+pub(in crate::upstream::platforms) async fn between(
+    visitor: &Visitor,
+    client: &Client,
+    start: Millis,
+    end: Millis,
+) -> Result<f64, VisitError> {
+    let unit = unit(visitor, client).await;
+    let (start, end) = (start / 1000, end / 1000);
+    let first_page = fork(visitor.platform).first_page;
+    let mut sum = 0.0;
+    for kind in KINDS {
+        let mut read = 0;
+        for page in first_page..first_page + MAX_PAGES {
+            let path = format!(
+                "/api/log/self?p={page}&page_size=100&type={kind}&token_name=&model_name=\
+                 &start_timestamp={start}&end_timestamp={end}&group="
+            );
+            let answer = visitor.as_user(client, Call::get(&path)).await?;
+            let places = ["/data/items", "/items", "/data"];
+            let items = places.into_iter().find_map(|place| answer.pointer(place)?.as_array());
+            let Some(items) = items.filter(|items| !items.is_empty()) else { break };
+            sum += items.iter().filter_map(|item| amount(item, unit)).sum::<f64>();
+            read += items.len() as u64;
+            let total = ["/data/total", "/total"].into_iter().find_map(|at| answer.pointer(at)?.as_u64());
+            if total.is_some_and(|total| read >= total) {
+                break;
+            }
+        }
+    }
+    Ok((sum * 1e6).round() / 1e6)
+}
+
+/// The line's units in dollars, else the first number of its text.
+fn amount(line: &Value, unit: f64) -> Option<f64> {
+    match line.get("quota").and_then(Value::as_f64) {
+        Some(units) if units > 0.0 => Some(units / unit),
+        _ => first_number(line.get("content")?.as_str()?),
+    }
+}
+
+fn first_number(text: &str) -> Option<f64> {
+    let text = text.replace(',', "");
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let digits = &text[start..];
+    let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
+    let number = digits[..end].trim_end_matches('.').parse::<f64>().ok()?;
+    (number > 0.0 && !text[..start].ends_with('-')).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_worth_its_units_or_its_first_number() {
+        for (line, usd) in [
+            (json!({"quota": 250_000, "content": "5 days"}), Some(0.5)),
+            (json!({"quota": 0, "content": "充值 ＄1,250.50 额度"}), Some(1250.5)),
+            (json!({"content": "通过兑换码充值 2."}), Some(2.0)),
+            (json!({"content": "-3"}), None),
+            (json!({"content": "nothing"}), None),
+            (json!({}), None),
+        ] {
+            assert_eq!(amount(&line, 500_000.0), usd, "{line}");
+        }
+    }
+}

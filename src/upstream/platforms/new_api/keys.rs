@@ -1,0 +1,220 @@
+//! API keys of the account (upstreams.md 6.4). Current new-api shows lists with masked keys and tells
+//! each whole one on request.
+
+use std::collections::HashSet;
+
+use serde_json::{Value, json};
+
+use super::fork;
+use crate::routing::{Platform, Secret};
+use crate::upstream::Client;
+use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
+use crate::upstream::platforms::error::VisitError;
+use crate::upstream::platforms::visitor::{Call, Visitor, bare};
+
+const PAGE_SIZE: usize = 100;
+/// No server of the family gives fewer on a page that is not the last.
+const SMALLEST_PAGE: usize = 10;
+const MAX_PAGES: u32 = 50;
+
+pub(in crate::upstream::platforms) async fn list(
+    visitor: &Visitor,
+    client: &Client,
+) -> Result<Vec<SiteKey>, VisitError> {
+    let mut keys = listed(visitor, client).await?;
+    for key in keys.iter_mut().filter(|key| key.is_masked()) {
+        let Some(id) = key.id else { continue };
+        match reveal(visitor, client, id).await {
+            Ok(whole) => key.key = whole,
+            // An older server, or one that does not tell: the others stay masked too.
+            Err(_) => break,
+        }
+    }
+    Ok(keys)
+}
+
+pub(in crate::upstream::platforms) async fn create(
+    visitor: &Visitor,
+    client: &Client,
+    key: &NewSiteKey,
+) -> Result<(), VisitError> {
+    let body = json!({
+        "name": key.name,
+        "unlimited_quota": key.unlimited_quota,
+        "expired_time": key.expired_time,
+        "remain_quota": key.remain_quota,
+        "allow_ips": key.allow_ips,
+        "model_limits_enabled": key.model_limits_enabled,
+        "model_limits": key.model_limits,
+        "group": key.group,
+    });
+    let answer = visitor.as_user(client, Call::post("/api/token/").with(&body)).await?;
+    if answer.get("success") == Some(&Value::Bool(true)) {
+        Ok(())
+    } else {
+        Err(VisitError::lacks(&answer, "success"))
+    }
+}
+
+pub(in crate::upstream::platforms) async fn delete(
+    visitor: &Visitor,
+    client: &Client,
+    key: &str,
+) -> Result<(), VisitError> {
+    let wanted = wire_form(key);
+    let listed = listed(visitor, client).await?;
+    let fitting: Vec<&SiteKey> = listed.iter().filter(|key| fits(key.key.expose(), wanted)).collect();
+    for key in &fitting {
+        let Some(id) = key.id else { continue };
+        // Two masks may look alike: then the whole keys decide.
+        let is_it = fitting.len() == 1
+            || wire_form(key.key.expose()) == wanted
+            || reveal(visitor, client, id).await.is_ok_and(|whole| wire_form(whole.expose()) == wanted);
+        if is_it {
+            return remove(visitor, client, id).await;
+        }
+    }
+    Ok(())
+}
+
+async fn remove(visitor: &Visitor, client: &Client, id: i64) -> Result<(), VisitError> {
+    let path = format!("/api/token/{id}");
+    match visitor.as_user(client, Call::delete(&path)).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_missing() && visitor.platform == Platform::OneApi => {
+            visitor.as_user(client, Call::delete(&format!("{path}/"))).await.map(drop)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// All pages of the list, as the site shows it.
+async fn listed(visitor: &Visitor, client: &Client) -> Result<Vec<SiteKey>, VisitError> {
+    let fork = fork(visitor.platform);
+    let mut keys: Vec<SiteKey> = Vec::new();
+    let mut seen = HashSet::new();
+    // A server that counts from 1 takes 0 for 1, and says so in the answer.
+    let mut page = if fork.page == "p" { 0 } else { fork.first_page };
+    for _ in 0..MAX_PAGES {
+        let path = format!("/api/token/?{}={page}&{}={PAGE_SIZE}", fork.page, fork.size);
+        let answer = visitor.as_user(client, Call::get(&path)).await?;
+        let items = items(&answer).ok_or_else(|| VisitError::lacks(&answer, "list of keys"))?;
+        let before = keys.len();
+        for item in items {
+            let key = read(item, keys.len() + 1);
+            if seen.insert((key.id, key.key.expose().to_owned())) {
+                keys.push(key);
+            }
+        }
+        let number = |name: &str| answer.pointer(&format!("/data/{name}")).and_then(Value::as_u64);
+        let total = number("total").or_else(|| number("total_count"));
+        let has_all = total.is_some_and(|total| keys.len() as u64 >= total);
+        if has_all || keys.len() == before || items.len() < SMALLEST_PAGE {
+            break;
+        }
+        page = number("page").and_then(|page| u32::try_from(page).ok()).unwrap_or(page).max(page) + 1;
+    }
+    Ok(keys)
+}
+
+fn items(answer: &Value) -> Option<&Vec<Value>> {
+    let places = ["/data", "/data/items", "/data/data", "/items", "/list", "/data/list"];
+    let found = places.into_iter().find_map(|place| answer.pointer(place)?.as_array());
+    // Go writes an empty list as null.
+    static NONE: Vec<Value> = Vec::new();
+    found.or_else(|| {
+        let lists = ["/data/items", "/data/data"].into_iter().filter_map(|place| answer.pointer(place));
+        lists.chain(answer.get("data")).any(Value::is_null).then_some(&NONE)
+    })
+}
+
+fn read(item: &Value, number: usize) -> SiteKey {
+    let text = |name: &str| {
+        let text = item.get(name)?.as_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    let unnamed = || if number == 1 { "default".to_owned() } else { format!("token-{number}") };
+    SiteKey {
+        id: item.get("id").and_then(Value::as_i64),
+        name: text("name").unwrap_or_else(unnamed),
+        key: shown_form(&text("key").unwrap_or_default()),
+        enabled: item.get("status").and_then(Value::as_i64).is_none_or(|status| status == 1),
+        group: text("group").or_else(|| text("group_name")).or_else(|| text("token_group")),
+    }
+}
+
+async fn reveal(visitor: &Visitor, client: &Client, id: i64) -> Result<Secret, VisitError> {
+    let answer = visitor.as_user(client, Call::post(&format!("/api/token/{id}/key"))).await?;
+    let key = answer.pointer("/data/key").and_then(Value::as_str).map(str::trim);
+    match key.filter(|key| !key.is_empty() && !key.contains(['*', '•'])) {
+        Some(key) => Ok(shown_form(key)),
+        None => Err(VisitError::lacks(&answer, "key")),
+    }
+}
+
+/// Sites keep keys without the `sk-` that clients send; a mask stays as it is.
+fn shown_form(key: &str) -> Secret {
+    let is_whole = !key.is_empty() && !key.contains(['*', '•']);
+    Secret::from(if is_whole && !key.starts_with("sk-") { format!("sk-{key}") } else { key.to_owned() })
+}
+
+fn wire_form(key: &str) -> &str {
+    let key = bare(key);
+    key.strip_prefix("sk-").unwrap_or(key)
+}
+
+/// Whether a listed key, whole or masked, may be the wanted one.
+fn fits(listed: &str, wanted: &str) -> bool {
+    let listed = wire_form(listed);
+    let (Some(from), Some(to)) = (listed.find(['*', '•']), listed.rfind(['*', '•'])) else {
+        return listed == wanted;
+    };
+    let (head, tail) = (&listed[..from], listed[to..].trim_start_matches(['*', '•']));
+    listed == wanted
+        || (head.len() + tail.len() >= 6
+            && wanted.len() >= head.len() + tail.len()
+            && wanted.starts_with(head)
+            && wanted.ends_with(tail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_read_from_every_known_shape() {
+        let item = json!({"id": 7, "key": "abcd", "status": 2, "name": " cli ", "group": "vip"});
+        let key = read(&item, 1);
+        assert_eq!((key.id, key.name.as_str(), key.key.expose()), (Some(7), "cli", "sk-abcd"));
+        assert_eq!((key.enabled, key.group.as_deref()), (false, Some("vip")));
+        let bare = read(&json!({"key": "sk-x", "token_group": " g ", "group": ""}), 1);
+        assert_eq!((bare.name.as_str(), bare.enabled, bare.group.as_deref()), ("default", true, Some("g")));
+        assert_eq!(read(&json!({"key": "k"}), 3).name, "token-3");
+        for answer in [
+            json!({"data": [1]}),
+            json!({"data": {"items": [1]}}),
+            json!({"data": {"data": [1]}}),
+            json!({"items": [1]}),
+            json!({"list": [1]}),
+            json!({"data": {"list": [1]}}),
+        ] {
+            assert_eq!(items(&answer).map(Vec::len), Some(1), "{answer}");
+        }
+        assert_eq!(items(&json!({"success": true, "data": null})).map(Vec::len), Some(0));
+        assert!(items(&json!({"success": true})).is_none());
+    }
+
+    #[test]
+    fn a_mask_fits_the_keys_that_look_like_it() {
+        for (listed, wanted, fits_it) in [
+            ("abcd**********wxyz", "abcd0123456789wxyz", true),
+            ("abcd**********wxyz", "abcd**********wxyz", true),
+            ("abcd**********wxyz", "abcX0123456789wxyz", false),
+            ("sk-abcdef", "abcdef", true),
+            ("sk-abcdef", "abcdeg", false),
+            ("**", "anything", false),
+        ] {
+            assert_eq!(fits(listed, wire_form(wanted)), fits_it, "{listed} {wanted}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Name and password for a session (upstreams.md 6.1). Current servers answer with a cookie, the newest
+//! generation and older forks with a token.
+
+use hyper::http::HeaderMap;
+use hyper::http::header::SET_COOKIE;
+use serde_json::{Value, json};
+
+use crate::routing::Secret;
+use crate::time::{self, Millis};
+use crate::upstream::Client;
+use crate::upstream::platforms::contract::LoggedIn;
+use crate::upstream::platforms::error::{VisitError, VisitKind};
+use crate::upstream::platforms::reply;
+use crate::upstream::platforms::visitor::{Call, Proof, Visitor};
+
+/// Cookies of shields: they come along, but are no session.
+const SHIELD_COOKIES: [&str; 3] = ["acw_tc", "acw_sc__v2", "cdn_sec_tc"];
+
+pub(in crate::upstream::platforms) async fn login(
+    visitor: &Visitor,
+    client: &Client,
+    username: &str,
+    password: &str,
+) -> Result<LoggedIn, VisitError> {
+    let body = json!({"username": username, "password": password});
+    let call = Call::post("/api/user/login").with(&body).by_script();
+    let answer = visitor.exchange(client, call, &Proof::None, None).await?;
+    let (status, body) = (answer.status(), answer.body());
+    let refused = || {
+        let error = VisitError::answered(status, body, false);
+        let message = if password.len() < 4 { error.message } else { error.message.replace(password, "…") };
+        VisitError { message, ..error }
+    };
+    let json = match serde_json::from_slice::<Value>(body) {
+        Ok(json) if json.is_object() => json,
+        _ if status.is_success() || reply::is_page(body) => return Err(blocked(refused())),
+        _ => return Err(refused()),
+    };
+    if !status.is_success() || json.get("success") == Some(&Value::Bool(false)) {
+        return Err(refused());
+    }
+    let data = json.get("data").unwrap_or(&Value::Null);
+    if data.get("require_2fa") == Some(&Value::Bool(true)) {
+        return Err(VisitError::new(VisitKind::Refused, "two-factor login required"));
+    }
+    let session = token(&json).or_else(|| {
+        let said_yes = json.get("success") == Some(&Value::Bool(true));
+        cookie_line(answer.headers()).filter(|_| said_yes)
+    });
+    let Some(session) = session else {
+        return Err(VisitError::lacks(&json, "session"));
+    };
+    let user = data.get("user").unwrap_or(data);
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    Ok(LoggedIn {
+        credential: Secret::from(session),
+        username: text(user.get("username")).filter(|name| !name.is_empty()),
+        user_id: user.get("id").and_then(Value::as_i64).filter(|id| *id > 0),
+        refresh_token: text(data.get("refresh_token")).map(Secret::from),
+        expires_at: data.get("access_expires_at").and_then(moment),
+    })
+}
+
+/// What answered was no API: a shield's page, or one of whatever stands before the site.
+fn blocked(error: VisitError) -> VisitError {
+    let message = format!("shield challenge blocked login: {}", error.message);
+    VisitError { kind: VisitKind::Shield, message, ..error }
+}
+
+/// The token, in the places where forks put it.
+fn token(answer: &Value) -> Option<String> {
+    let data = answer.get("data");
+    let names = ["token", "accessToken", "access_token"];
+    let above = names.iter().map(|name| answer.get(name));
+    let inside = names.iter().map(|name| data?.get(name));
+    let places = std::iter::once(data).chain(above).chain(inside);
+    let texts = places.flatten().filter_map(Value::as_str).map(str::trim);
+    texts.filter(|text| !text.is_empty()).map(str::to_owned).next()
+}
+
+/// All cookies in one line, when one of them is a session's.
+fn cookie_line(headers: &HeaderMap) -> Option<String> {
+    let set = headers.get_all(SET_COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = set.filter_map(|cookie| {
+        let pair = cookie.split(';').next()?.trim();
+        let (name, value) = pair.split_once('=')?;
+        (!name.trim().is_empty() && !value.trim().is_empty()).then_some(pair)
+    });
+    let pairs: Vec<&str> = pairs.collect();
+    let name = |pair: &str| pair.split('=').next().unwrap_or_default().trim().to_ascii_lowercase();
+    pairs.iter().any(|pair| is_session_cookie(&name(pair))).then(|| pairs.join("; "))
+}
+
+fn is_session_cookie(name: &str) -> bool {
+    !SHIELD_COOKIES.contains(&name)
+        && (name.starts_with("jwt") || ["session", "token", "auth"].iter().any(|word| name.contains(word)))
+}
+
+fn moment(value: &Value) -> Option<Millis> {
+    match value {
+        Value::String(text) => time::parse(text),
+        value => time::from_number(value.as_f64()?),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_token_is_found_where_forks_put_it() {
+        for answer in [
+            json!({"data": "t"}),
+            json!({"token": "t"}),
+            json!({"accessToken": "t"}),
+            json!({"access_token": "t"}),
+            json!({"data": {"token": "t"}}),
+            json!({"data": {"accessToken": "t"}}),
+            json!({"data": {"access_token": "t", "token_type": "Bearer"}}),
+        ] {
+            assert_eq!(token(&answer).as_deref(), Some("t"), "{answer}");
+        }
+        assert_eq!(token(&json!({"data": {"id": 7}})), None);
+        assert_eq!(token(&json!({"data": " "})), None);
+    }
+
+    #[test]
+    fn the_whole_cookie_line_is_the_session() {
+        for (cookies, line) in [
+            (vec!["session=abc; Path=/; HttpOnly"], Some("session=abc")),
+            (vec!["acw_tc=1; Path=/", "session=abc; Path=/"], Some("acw_tc=1; session=abc")),
+            (vec!["jwt_token=x"], Some("jwt_token=x")),
+            (vec!["my_auth=x"], Some("my_auth=x")),
+            (vec!["acw_tc=1", "cdn_sec_tc=2"], None),
+            (vec!["session=; Max-Age=0"], None),
+            (vec!["theme=dark"], None),
+        ] {
+            let mut headers = HeaderMap::new();
+            for cookie in &cookies {
+                headers.append(SET_COOKIE, HeaderValue::from_str(cookie).expect("a header"));
+            }
+            assert_eq!(cookie_line(&headers).as_deref(), line, "{cookies:?}");
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The operations of a visitor, each handed to the platform that knows how (upstreams.md 4).
+//!
+//! Every operation ends within [`Visitor::limits`], all its calls together. What a platform does not
+//! have is [`VisitKind::Unsupported`](super::VisitKind::Unsupported), and nobody is asked.
+
+use std::pin::Pin;
+
+use super::contract::{
+    Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, Refreshed, SiteKey, User, abilities,
+};
+use super::error::{VisitError, VisitKind};
+use super::models::{self, DiscoveryError, DiscoveryKind};
+use super::visitor::Visitor;
+use super::{new_api, sub2api};
+use crate::routing::{Platform, Secret};
+use crate::time::Millis;
+use crate::upstream::Client;
+
+type Identified<'a> = Pin<Box<dyn Future<Output = Result<Identity, VisitError>> + Send + 'a>>;
+
+impl Visitor {
+    /// Opens a session with a name and a password.
+    ///
+    /// # Errors
+    /// [`VisitKind::Shield`] for whatever web page answers, [`VisitKind::Refused`] with the site's words.
+    pub async fn login(
+        &self,
+        client: &Client,
+        username: &str,
+        password: &str,
+    ) -> Result<LoggedIn, VisitError> {
+        self.can(abilities(self.platform).login, "login")?;
+        self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => sub2api::login(self, client, username, password).await,
+                _ => new_api::login::login(self, client, username, password).await,
+            }
+        })
+        .await
+    }
+
+    /// Whose session it is.
+    pub async fn user(&self, client: &Client) -> Result<User, VisitError> {
+        self.can(abilities(self.platform).user_info, "user information")?;
+        self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => Ok(sub2api::account(self, client).await?.0),
+                _ => Ok(new_api::account(self, client).await?.0),
+            }
+        })
+        .await
+    }
+
+    /// What is left, and what has been used.
+    pub async fn balance(&self, client: &Client) -> Result<Balance, VisitError> {
+        self.can(abilities(self.platform).balance, "a balance")?;
+        self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => sub2api::balance(self, client).await,
+                _ => Ok(new_api::account(self, client).await?.1),
+            }
+        })
+        .await
+    }
+
+    /// What the account was given between two moments, by the site's own log; `None` where no log tells.
+    pub async fn today_income(
+        &self,
+        client: &Client,
+        start: Millis,
+        end: Millis,
+    ) -> Result<Option<f64>, VisitError> {
+        match self.platform {
+            Platform::NewApi | Platform::AnyRouter | Platform::OneApi | Platform::Veloera => {
+                self.bounded(new_api::income::between(self, client, start, end)).await.map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The daily check-in. An `Err` carries the site's own words, also for "already checked in".
+    pub async fn check_in(&self, client: &Client) -> Result<CheckIn, VisitError> {
+        if !abilities(self.platform).check_in {
+            let message =
+                format!("checkin endpoint not found: check-in is not supported by {}", self.platform);
+            return Err(VisitError::unsupported(&message));
+        }
+        self.bounded(new_api::check_in::check_in(self, client)).await
+    }
+
+    /// What the session's text is: an API key or a session (6.2, 10.2). A text that begins with `sk-` is
+    /// taken for a key first, any other for a session; both are tried at once. A site that wants the
+    /// user's number ends the search: it knows a session when it sees one.
+    pub async fn identify(&self, client: &Client) -> Result<Identity, VisitError> {
+        let text = self.session()?;
+        if !abilities(self.platform).user_info {
+            return self.identify_key(client).await;
+        }
+        let (key, session): (Identified<'_>, Identified<'_>) =
+            (Box::pin(self.identify_key(client)), Box::pin(self.identify_session(client)));
+        let is_key = text.starts_with("sk-");
+        let (mut first, mut second) = if is_key { (key, session) } else { (session, key) };
+        let mut other = None;
+        let error = loop {
+            tokio::select! {
+                biased;
+                result = &mut first => match result {
+                    Ok(identity) => return Ok(identity),
+                    Err(error) => break error,
+                },
+                result = &mut second, if other.is_none() => other = Some(result),
+            }
+        };
+        let wants_number = matches!(error.kind, VisitKind::NeedsUserId | VisitKind::InvalidUserId);
+        if wants_number && !is_key {
+            return Err(error);
+        }
+        let other = match other {
+            Some(other) => other,
+            None => second.await,
+        };
+        other.map_err(|second| VisitError::more_telling(Some(error), second))
+    }
+
+    /// The session's text as a key: the models it lists, at least one.
+    pub async fn identify_key(&self, client: &Client) -> Result<Identity, VisitError> {
+        let key = self.session()?;
+        let listed =
+            models::list_models(client, &self.base, self.platform, key, &self.custom_headers, self.limits);
+        let models = listed.await.map_err(|error| of_discovery(error, self.user_id.is_some()))?;
+        Ok(Identity::ApiKey { models })
+    }
+
+    /// The session's text as a session.
+    pub async fn identify_session(&self, client: &Client) -> Result<Identity, VisitError> {
+        self.can(abilities(self.platform).user_info, "a session")?;
+        let (user, balance) = self
+            .bounded(async {
+                match self.platform {
+                    Platform::Sub2Api => sub2api::account(self, client).await,
+                    _ => new_api::account(self, client).await,
+                }
+            })
+            .await?;
+        // A key is a welcome extra: without one the session is still proved.
+        let keys = self.keys(client).await.unwrap_or_default();
+        Ok(Identity::Session { user, balance: Some(balance), api_token: usable_key(keys) })
+    }
+
+    /// The models that the account may use, by whichever of its credentials tells first.
+    pub async fn models(&self, client: &Client) -> Result<Vec<String>, VisitError> {
+        self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => sub2api::models(self, client).await,
+                platform if abilities(platform).user_info => new_api::models(self, client).await,
+                _ => self.listed_models(client).await,
+            }
+        })
+        .await
+    }
+
+    /// The API keys of the account, whole where the site shows them whole.
+    pub async fn keys(&self, client: &Client) -> Result<Vec<SiteKey>, VisitError> {
+        self.can(abilities(self.platform).keys, "API keys of an account")?;
+        self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => sub2api::keys::list(self, client).await,
+                _ => new_api::keys::list(self, client).await,
+            }
+        })
+        .await
+    }
+
+    /// Makes a key. Sites do not tell it: list the keys to see it.
+    pub async fn create_key(&self, client: &Client, key: &NewSiteKey) -> Result<(), VisitError> {
+        self.can(abilities(self.platform).keys, "API keys of an account")?;
+        self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => sub2api::keys::create(self, client, key).await,
+                _ => new_api::keys::create(self, client, key).await,
+            }
+        })
+        .await
+    }
+
+    /// Deletes a key; one that the site no longer has counts as deleted.
+    pub async fn delete_key(&self, client: &Client, key: &str) -> Result<(), VisitError> {
+        self.can(abilities(self.platform).keys, "API keys of an account")?;
+        self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => sub2api::keys::delete(self, client, key).await,
+                _ => new_api::keys::delete(self, client, key).await,
+            }
+        })
+        .await
+    }
+
+    /// The groups that the account may put its keys into; `default` where the site has no such list.
+    ///
+    /// # Errors
+    /// When the session is not let in, or the site is not heard.
+    pub async fn groups(&self, client: &Client) -> Result<Vec<String>, VisitError> {
+        if !abilities(self.platform).groups {
+            return Ok(vec![DEFAULT_GROUP.to_owned()]);
+        }
+        let groups = self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => sub2api::keys::groups(self, client).await,
+                _ => new_api::groups(self, client).await,
+            }
+        });
+        match groups.await {
+            Ok(groups) if groups.is_empty() => Ok(vec![DEFAULT_GROUP.to_owned()]),
+            Err(error)
+                if matches!(
+                    error.kind,
+                    VisitKind::Missing | VisitKind::Refused | VisitKind::Malformed | VisitKind::Failed
+                ) =>
+            {
+                Ok(vec![DEFAULT_GROUP.to_owned()])
+            }
+            groups => groups,
+        }
+    }
+
+    /// What the site tells its users. A site without such a page is [`VisitKind::Missing`].
+    pub async fn announcements(&self, client: &Client) -> Result<Vec<Announcement>, VisitError> {
+        self.can(abilities(self.platform).announcements, "announcements")?;
+        self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => sub2api::announcements(self, client).await,
+                _ => new_api::notices::announcements(self, client).await,
+            }
+        })
+        .await
+    }
+
+    /// Exchanges a refresh token (7.1). The caller runs one of these at a time for an account, and stores
+    /// the answer before it uses it.
+    pub async fn refresh(&self, client: &Client, refresh_token: &Secret) -> Result<Refreshed, VisitError> {
+        self.can(self.platform == Platform::Sub2Api, "refresh of a session")?;
+        self.bounded(sub2api::refresh(self, client, refresh_token)).await
+    }
+
+    /// The models by each credential in turn, keys first, until one tells.
+    pub(super) async fn listed_models(&self, client: &Client) -> Result<Vec<String>, VisitError> {
+        let mut failure = None;
+        let keys = self.keys.iter().chain(&self.session).map(|secret| secret.expose().trim());
+        for key in keys.filter(|key| !key.is_empty()) {
+            let listed = models::list_models(
+                client,
+                &self.base,
+                self.platform,
+                key,
+                &self.custom_headers,
+                self.limits,
+            );
+            match listed.await {
+                Ok(models) => return Ok(models),
+                Err(error) => {
+                    let error = of_discovery(error, self.user_id.is_some());
+                    failure = Some(VisitError::more_telling(failure, error));
+                }
+            }
+        }
+        Err(failure.unwrap_or_else(|| {
+            VisitError::new(VisitKind::Refused, "the account has no credential that can be used")
+        }))
+    }
+
+    fn can(&self, able: bool, what: &str) -> Result<(), VisitError> {
+        if able {
+            return Ok(());
+        }
+        Err(VisitError::unsupported(&format!("{what} is not supported by {}", self.platform)))
+    }
+}
+
+/// Every site of the family has it.
+const DEFAULT_GROUP: &str = "default";
+
+/// The first enabled key, else the first; none that is only a mask.
+fn usable_key(keys: Vec<SiteKey>) -> Option<Secret> {
+    let whole = || keys.iter().filter(|key| !key.is_masked() && !key.key.expose().is_empty());
+    whole().find(|key| key.enabled).or_else(|| whole().next()).map(|key| key.key.clone())
+}
+
+fn of_discovery(error: DiscoveryError, has_user_id: bool) -> VisitError {
+    let meaning = super::meaning(&error.message, error.status, has_user_id);
+    let kind = match (meaning, error.kind, error.status) {
+        (_, DiscoveryKind::Timeout, _) => VisitKind::Timeout,
+        (Some(kind), _, _) => kind,
+        (_, DiscoveryKind::Unauthorized, _) => VisitKind::Refused,
+        (_, DiscoveryKind::EmptyModels, _) => VisitKind::Refused,
+        (_, DiscoveryKind::Unknown, None) => VisitKind::Unreachable,
+        (_, DiscoveryKind::Unknown, Some(404 | 405)) => VisitKind::Missing,
+        (_, DiscoveryKind::Unknown, Some(200..=299)) => VisitKind::Malformed,
+        (_, DiscoveryKind::Unknown, Some(429 | 500..)) => VisitKind::Failed,
+        (_, DiscoveryKind::Unknown, Some(_)) => VisitKind::Refused,
+    };
+    VisitError { kind, status: error.status, is_page: false, message: error.message }
+}

@@ -1,0 +1,202 @@
+//! sub2api (upstreams.md 7): `{"code": 0, "message": "success", "data": …}` around every answer, money in
+//! dollars, sessions by JWT, with a refresh token that is exchanged at every use.
+
+pub(super) mod keys;
+mod subscriptions;
+
+use serde_json::{Value, json};
+
+use super::contract::{Announcement, Balance, LoggedIn, NoticeLevel, Refreshed, User};
+use super::error::{VisitError, VisitKind};
+use super::visitor::{Call, Proof, Visitor};
+use crate::routing::Secret;
+use crate::time::{self, Millis, now_ms};
+use crate::upstream::Client;
+
+/// The balance counts in units like those of the others, so that sums agree.
+const UNIT: f64 = 500_000.0;
+
+/// The `data` of an answer that says `code` 0.
+async fn data(visitor: &Visitor, client: &Client, call: Call<'_>) -> Result<Value, VisitError> {
+    let proof = Proof::Bearer(visitor.session()?.to_owned());
+    let answer = visitor.ask(client, call, &proof, None).await?;
+    unwrap(visitor, answer)
+}
+
+fn unwrap(visitor: &Visitor, mut answer: Value) -> Result<Value, VisitError> {
+    if answer.get("code") == Some(&json!(0)) {
+        return Ok(answer.get_mut("data").map(Value::take).unwrap_or_default());
+    }
+    if answer.get("code").is_none() {
+        return Err(VisitError::lacks(&answer, "code"));
+    }
+    let error = VisitError::answered(hyper::http::StatusCode::OK, answer.to_string().as_bytes(), false);
+    Err(VisitError { message: visitor.conceal(error.message), ..error })
+}
+
+/// Who the session's user is, and what is left: one call tells both.
+pub(super) async fn account(visitor: &Visitor, client: &Client) -> Result<(User, Balance), VisitError> {
+    let me = data(visitor, client, Call::get("/api/v1/auth/me")).await?;
+    let Some(balance) = me.get("balance").and_then(Value::as_f64) else {
+        return Err(VisitError::lacks(&me, "balance"));
+    };
+    let text = |name: &str| {
+        let text = me.get(name)?.as_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    let email = text("email");
+    let local_part = || email.as_deref()?.split('@').next().map(str::to_owned);
+    let user = User {
+        id: me.get("id").and_then(Value::as_i64).filter(|id| *id > 0),
+        username: text("username").or_else(local_part).unwrap_or_default(),
+        display_name: None,
+        role: text("role"),
+        email,
+    };
+    let balance = (balance * UNIT).round() / UNIT;
+    Ok((user, Balance { balance, quota: balance, ..Balance::default() }))
+}
+
+/// What is left, with the subscriptions where the site tells them.
+pub(super) async fn balance(visitor: &Visitor, client: &Client) -> Result<Balance, VisitError> {
+    let (account, subscriptions) =
+        tokio::join!(account(visitor, client), subscriptions::summary(visitor, client));
+    Ok(Balance { subscriptions, ..account?.1 })
+}
+
+/// What a key lists; where the session's token is no key, what the user's first enabled key lists.
+pub(super) async fn models(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
+    let refusal = match visitor.listed_models(client).await {
+        Err(error) if !matches!(error.kind, VisitKind::Timeout | VisitKind::Unreachable) => error,
+        listed => return listed,
+    };
+    if visitor.session.is_none() {
+        return Err(refusal);
+    }
+    let keys = match keys::list(visitor, client).await {
+        Ok(keys) => keys,
+        Err(error) => return Err(VisitError::more_telling(Some(refusal), error)),
+    };
+    let Some(key) = keys.into_iter().find(|key| key.enabled && !key.is_masked()) else {
+        return Err(refusal);
+    };
+    let with_key = Visitor { session: None, keys: vec![key.key], ..visitor.clone() };
+    with_key.listed_models(client).await
+}
+
+pub(super) async fn announcements(
+    visitor: &Visitor,
+    client: &Client,
+) -> Result<Vec<Announcement>, VisitError> {
+    let found = data(visitor, client, Call::get("/api/v1/announcements?page=1&page_size=100")).await?;
+    let items = found.as_array().or_else(|| found.get("items")?.as_array());
+    match items {
+        Some(items) => Ok(items.iter().filter_map(announcement).collect()),
+        None if found.is_null() || found.get("items").is_some_and(Value::is_null) => Ok(Vec::new()),
+        None => Err(VisitError::lacks(&found, "list of announcements")),
+    }
+}
+
+fn announcement(item: &Value) -> Option<Announcement> {
+    let id = match item.get("id")? {
+        Value::String(id) => id.clone(),
+        id => id.as_i64()?.to_string(),
+    };
+    let text = |name: &str| item.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
+    let when = |name: &str| item.get(name).and_then(moment);
+    let (title, content) = (text("title"), text("content"));
+    if title.is_empty() && content.is_empty() {
+        return None;
+    }
+    Some(Announcement {
+        source_key: format!("announcement:{id}"),
+        title: if title.is_empty() { super::GENERIC_TITLE.to_owned() } else { title },
+        content,
+        level: NoticeLevel::Info,
+        source_url: None,
+        starts_at: when("starts_at"),
+        ends_at: when("ends_at"),
+        upstream_created_at: when("created_at"),
+        upstream_updated_at: when("updated_at"),
+        raw_payload: item.clone(),
+    })
+}
+
+pub(super) async fn login(
+    visitor: &Visitor,
+    client: &Client,
+    email: &str,
+    password: &str,
+) -> Result<LoggedIn, VisitError> {
+    let body = json!({"email": email, "password": password});
+    let call = Call::post("/api/v1/auth/login").with(&body);
+    let given = visitor.ask(client, call, &Proof::None, None).await;
+    let given = given.and_then(|answer| unwrap(visitor, answer)).map_err(|error| {
+        let message = if password.len() < 4 { error.message } else { error.message.replace(password, "…") };
+        VisitError { message, ..error }
+    })?;
+    if given.get("requires_2fa") == Some(&Value::Bool(true)) {
+        return Err(VisitError::new(VisitKind::Refused, "two-factor login required"));
+    }
+    let Some(token) = text(&given, "access_token") else {
+        return Err(VisitError::lacks(&given, "access token"));
+    };
+    let user = given.get("user").unwrap_or(&Value::Null);
+    Ok(LoggedIn {
+        credential: Secret::from(token),
+        username: text(user, "username").or_else(|| text(user, "email")),
+        user_id: user.get("id").and_then(Value::as_i64).filter(|id| *id > 0),
+        refresh_token: text(&given, "refresh_token").map(Secret::from),
+        expires_at: given.get("expires_in").and_then(Value::as_f64).map(expiry),
+    })
+}
+
+/// Exchanges a refresh token (7.1): all three parts of the answer, or nothing.
+pub(super) async fn refresh(
+    visitor: &Visitor,
+    client: &Client,
+    refresh_token: &Secret,
+) -> Result<Refreshed, VisitError> {
+    let body = json!({"refresh_token": refresh_token.expose()});
+    let given = data(visitor, client, Call::post("/api/v1/auth/refresh").with(&body)).await;
+    let given = given.and_then(|given| {
+        let parts = (
+            text(&given, "access_token"),
+            text(&given, "refresh_token"),
+            given.get("expires_in").and_then(Value::as_f64),
+        );
+        match parts {
+            (Some(access), Some(refresh), Some(seconds)) => Ok(Refreshed {
+                access_token: Secret::from(access),
+                refresh_token: Secret::from(refresh),
+                expires_at: expiry(seconds),
+            }),
+            _ => Err(VisitError::lacks(&given, "new pair of tokens")),
+        }
+    });
+    given.map_err(|error| {
+        let message = format!("sub2api token refresh failed: {}", error.message);
+        VisitError { message: message.replace(refresh_token.expose(), "…"), ..error }
+    })
+}
+
+fn expiry(seconds: f64) -> Millis {
+    // Seconds of a lifetime: far from the limits of a clock.
+    now_ms().saturating_add((seconds.clamp(0.0, 1e10) * 1000.0) as Millis)
+}
+
+fn text(value: &Value, name: &str) -> Option<String> {
+    let text = value.get(name)?.as_str()?.trim();
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// A time as text, or as a number of milliseconds (above 10^10) or seconds.
+fn moment(value: &Value) -> Option<Millis> {
+    match value {
+        Value::String(text) => time::parse(text),
+        value => {
+            let number = value.as_f64().filter(|number| (1.0..9e15).contains(number))?;
+            Some(if number > 1e10 { number as Millis } else { (number * 1000.0) as Millis })
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! API keys and groups of a sub2api account. A key's group is the number of one, as text.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::data;
+use crate::routing::Secret;
+use crate::time::now_ms;
+use crate::upstream::Client;
+use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
+use crate::upstream::platforms::error::VisitError;
+use crate::upstream::platforms::visitor::{Call, Visitor, bare};
+
+const MAX_PAGES: u64 = 50;
+const DAY_SECONDS: i64 = 86_400;
+
+pub(in crate::upstream::platforms) async fn list(
+    visitor: &Visitor,
+    client: &Client,
+) -> Result<Vec<SiteKey>, VisitError> {
+    match pages(visitor, client, "/api/v1/keys").await {
+        Err(error) if error.is_missing() => pages(visitor, client, "/api/v1/api-keys").await,
+        keys => keys,
+    }
+}
+
+async fn pages(visitor: &Visitor, client: &Client, path: &str) -> Result<Vec<SiteKey>, VisitError> {
+    let mut keys: Vec<SiteKey> = Vec::new();
+    let mut seen = HashSet::new();
+    for page in 1..=MAX_PAGES {
+        let path = format!("{path}?page={page}&page_size=100");
+        let found = data(visitor, client, Call::get(&path)).await?;
+        let items = found.get("items").or(Some(&found)).filter(|items| items.is_array() || items.is_null());
+        let items = items.ok_or_else(|| VisitError::lacks(&found, "list of keys"))?;
+        let before = keys.len();
+        let read = items.as_array().into_iter().flatten().filter_map(read);
+        keys.extend(read.filter(|key| seen.insert((key.id, key.key.expose().to_owned()))));
+        let number = |name: &str| found.get(name).and_then(Value::as_u64);
+        let is_last = match (number("pages"), number("total")) {
+            (Some(pages), _) => page >= pages,
+            (None, Some(total)) => keys.len() as u64 >= total,
+            (None, None) => true,
+        };
+        if is_last || keys.len() == before {
+            break;
+        }
+    }
+    Ok(keys)
+}
+
+fn read(item: &Value) -> Option<SiteKey> {
+    let key = item.get("key")?.as_str()?.trim();
+    let id = item.get("id").and_then(Value::as_i64);
+    let name = item.get("name").and_then(Value::as_str).map_or("", str::trim);
+    let unnamed = || id.map_or_else(|| "default".to_owned(), |id| format!("token-{id}"));
+    Some(SiteKey {
+        id,
+        name: if name.is_empty() { unnamed() } else { name.to_owned() },
+        key: Secret::from(key),
+        enabled: item.get("status").is_none_or(is_on),
+        group: item.get("group_id").and_then(as_text),
+    })
+}
+
+fn is_on(status: &Value) -> bool {
+    match status {
+        Value::Bool(on) => *on,
+        Value::String(word) => {
+            ["active", "enabled", "true", "1", "on"].iter().any(|on| word.trim().eq_ignore_ascii_case(on))
+        }
+        number => number.as_i64() == Some(1),
+    }
+}
+
+pub(in crate::upstream::platforms) async fn create(
+    visitor: &Visitor,
+    client: &Client,
+    key: &NewSiteKey,
+) -> Result<(), VisitError> {
+    let body = body(key, now_ms() / 1000);
+    data(visitor, client, Call::post("/api/v1/keys").with(&body)).await.map(drop)
+}
+
+fn body(key: &NewSiteKey, now: i64) -> Value {
+    let mut body = Map::new();
+    body.insert("name".into(), json!(key.name));
+    if let Ok(group) = key.group.trim().parse::<i64>() {
+        body.insert("group_id".into(), json!(group));
+    }
+    if key.expired_time > 0 {
+        let days = (key.expired_time - now + DAY_SECONDS - 1).div_euclid(DAY_SECONDS);
+        body.insert("expires_in_days".into(), json!(days.clamp(1, 3650)));
+    }
+    if !key.unlimited_quota && key.remain_quota > 0 {
+        body.insert("quota".into(), json!(key.remain_quota));
+    }
+    Value::Object(body)
+}
+
+pub(in crate::upstream::platforms) async fn delete(
+    visitor: &Visitor,
+    client: &Client,
+    key: &str,
+) -> Result<(), VisitError> {
+    let wanted = bare(key);
+    let listed = list(visitor, client).await?;
+    let Some(id) = listed.iter().find(|key| key.key.expose() == wanted).and_then(|key| key.id) else {
+        return Ok(());
+    };
+    match data(visitor, client, Call::delete(&format!("/api/v1/keys/{id}"))).await {
+        Err(error) if !error.is_missing() => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The numbers of the groups on offer, as text; else those that the keys are in.
+pub(in crate::upstream::platforms) async fn groups(
+    visitor: &Visitor,
+    client: &Client,
+) -> Result<Vec<String>, VisitError> {
+    for path in ["/api/v1/groups/available", "/api/v1/groups", "/api/v1/group"] {
+        match data(visitor, client, Call::get(path)).await {
+            Ok(found) => {
+                let items = found.as_array().or_else(|| found.get("items")?.as_array());
+                let ids: Vec<String> = items
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|group| as_text(group.get("id").unwrap_or(group)))
+                    .collect();
+                if !ids.is_empty() {
+                    return Ok(ids);
+                }
+            }
+            Err(error) if error.is_missing() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut ids: Vec<String> = Vec::new();
+    for group in list(visitor, client).await?.into_iter().filter_map(|key| key.group) {
+        if !ids.contains(&group) {
+            ids.push(group);
+        }
+    }
+    Ok(ids)
+}
+
+fn as_text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_on_in_many_words() {
+        for (status, on) in [
+            (json!("active"), true),
+            (json!("enabled"), true),
+            (json!(true), true),
+            (json!(1), true),
+            (json!("on"), true),
+            (json!("inactive"), false),
+            (json!(0), false),
+        ] {
+            let item = json!({"id": 9, "key": "sk-1", "name": "", "group_id": 4, "status": status});
+            let key = read(&item).expect("a key");
+            assert_eq!((key.enabled, key.group.as_deref(), key.name.as_str()), (on, Some("4"), "token-9"));
+        }
+    }
+
+    #[test]
+    fn a_new_keys_limits_are_told_in_the_sites_terms() {
+        let now = 1_767_225_600;
+        let plain = NewSiteKey::default();
+        assert_eq!(body(&plain, now), json!({"name": "Switchyard"}));
+        let limited = NewSiteKey {
+            name: "cli".into(),
+            group: "4".into(),
+            unlimited_quota: false,
+            remain_quota: 25,
+            expired_time: now + DAY_SECONDS + 1,
+            ..plain
+        };
+        let wanted = json!({"name": "cli", "group_id": 4, "expires_in_days": 2, "quota": 25});
+        assert_eq!(body(&limited, now), wanted);
+    }
+}

@@ -1,0 +1,110 @@
+//! The subscriptions of a sub2api account: the site's own summary, else made from the active ones.
+
+use serde_json::Value;
+
+use super::{data, moment};
+use crate::upstream::Client;
+use crate::upstream::platforms::contract::{Allowance, Subscription, SubscriptionSummary};
+use crate::upstream::platforms::visitor::{Call, Visitor};
+
+/// `None` when the site tells nothing: a balance is worth knowing without.
+pub(super) async fn summary(visitor: &Visitor, client: &Client) -> Option<SubscriptionSummary> {
+    for path in ["/api/v1/subscriptions/summary", "/api/v1/subscriptions/active"] {
+        match data(visitor, client, Call::get(path)).await {
+            Ok(found) => {
+                if let Some(summary) = read(&found) {
+                    return Some(summary);
+                }
+            }
+            Err(error) if !error.is_missing() && error.is_final() => break,
+            Err(error) => log::debug!("{}: no subscriptions: {error}", visitor.base.origin),
+        }
+    }
+    None
+}
+
+fn read(found: &Value) -> Option<SubscriptionSummary> {
+    let items = found.as_array().or_else(|| found.get("subscriptions")?.as_array());
+    let counted = found.get("active_count").and_then(Value::as_i64);
+    if items.is_none() && counted.is_none() {
+        return None;
+    }
+    let subscriptions: Vec<Subscription> = items.into_iter().flatten().map(subscription).collect();
+    let used = |subscription: &Subscription| subscription.monthly.used_usd.unwrap_or(0.0);
+    let total = amount(found, "total_used_usd");
+    Some(SubscriptionSummary {
+        // An explicit 0 stays one.
+        active_count: counted.unwrap_or_else(|| i64::try_from(subscriptions.len()).unwrap_or(i64::MAX)),
+        total_used_usd: total.unwrap_or_else(|| round6(subscriptions.iter().map(used).sum())),
+        subscriptions,
+    })
+}
+
+fn subscription(item: &Value) -> Subscription {
+    let group = item.get("group").unwrap_or(&Value::Null);
+    let text = |value: &Value, name: &str| {
+        let text = value.get(name)?.as_str()?.trim();
+        (!text.is_empty()).then(|| text.to_owned())
+    };
+    let allowance = |period: &str| {
+        let used =
+            ["used", "usage"].into_iter().find_map(|word| amount(item, &format!("{period}_{word}_usd")));
+        let limit = format!("{period}_limit_usd");
+        Allowance { used_usd: used, limit_usd: amount(item, &limit).or_else(|| amount(group, &limit)) }
+    };
+    let ends = ["expires_at", "end_at", "current_period_end"];
+    Subscription {
+        id: item.get("id").and_then(Value::as_i64),
+        group_id: item.get("group_id").or_else(|| group.get("id")).and_then(Value::as_i64),
+        group_name: text(item, "group_name").or_else(|| text(group, "name")),
+        status: text(item, "status"),
+        expires_at: ends.into_iter().find_map(|name| moment(item.get(name)?)),
+        daily: allowance("daily"),
+        weekly: allowance("weekly"),
+        monthly: allowance("monthly"),
+    }
+}
+
+fn amount(value: &Value, name: &str) -> Option<f64> {
+    value.get(name)?.as_f64().map(round6)
+}
+
+fn round6(usd: f64) -> f64 {
+    (usd * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::time;
+
+    #[test]
+    fn the_sites_summary_is_taken_as_it_is() {
+        let found = json!({"active_count": 0, "total_used_usd": 1.23456789, "subscriptions": [
+            {"id": 3, "group_id": 2, "group_name": "pro", "status": "active", "daily_used_usd": 0.5,
+             "daily_limit_usd": 10, "expires_at": "2026-04-01T00:00:00Z"}]});
+        let summary = read(&found).expect("a summary");
+        assert_eq!((summary.active_count, summary.total_used_usd), (0, 1.234568));
+        let first = &summary.subscriptions[0];
+        assert_eq!(first.daily, Allowance { used_usd: Some(0.5), limit_usd: Some(10.0) });
+        assert_eq!(first.weekly, Allowance::default());
+        assert_eq!(first.expires_at, time::parse("2026-04-01T00:00:00Z"));
+    }
+
+    #[test]
+    fn a_summary_is_made_from_the_active_ones() {
+        let found = json!([{"id": 3, "group_id": 2, "status": "active", "monthly_usage_usd": 1.5,
+            "expires_at": 1_775_001_600, "group": {"name": "pro", "monthly_limit_usd": 20}},
+            {"id": 4, "monthly_usage_usd": 0.25, "current_period_end": 1_775_001_600_000_i64}]);
+        let summary = read(&found).expect("a summary");
+        assert_eq!((summary.active_count, summary.total_used_usd), (2, 1.75));
+        assert_eq!(summary.subscriptions[0].group_name.as_deref(), Some("pro"));
+        assert_eq!(summary.subscriptions[0].monthly.limit_usd, Some(20.0));
+        for subscription in &summary.subscriptions {
+            assert_eq!(subscription.expires_at, Some(1_775_001_600_000));
+        }
+        assert_eq!(read(&json!({"error": "x"})), None);
+    }
+}

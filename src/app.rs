@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::admin::accounts::ListCache;
 use crate::admin::decisions::KeptDecisions;
@@ -43,6 +43,8 @@ pub struct App {
     pub config: Config,
     /// What an operator saved, over the configuration.
     pub settings: Arc<ArcSwap<Settings>>,
+    /// Tells the jobs that go by settings when those are others.
+    pub settings_changed: watch::Sender<()>,
     /// What requests are routed by.
     pub snapshot: ArcSwap<Snapshot>,
     /// The managed downstream keys.
@@ -135,6 +137,7 @@ impl App {
         let notifier = Notifier::new(client.clone(), settings.clone(), store.clone(), &config);
         Ok(Arc::new(Self {
             settings,
+            settings_changed: watch::Sender::new(()),
             snapshot: ArcSwap::from_pointee(snapshot),
             keys: ArcSwap::from_pointee(keys),
             live,
@@ -196,6 +199,7 @@ impl App {
     pub async fn reload_settings(&self) -> store::Result<()> {
         let _turn = self.publishing.lock().await;
         self.settings.store(Arc::new(load_settings(&self.config, &self.store).await?));
+        self.settings_changed.send_replace(());
         Ok(())
     }
 

@@ -70,6 +70,7 @@ pub struct Config {
     pub files: FileRules,
     pub proxy_log_retention_days: u32,
     pub proxy_log_prune_interval: Duration,
+    pub jobs: JobsConfig,
     /// What the environment says of the settings an operator may save.
     pub runtime: runtime::Values,
 }
@@ -142,6 +143,16 @@ pub struct ProxyConfig {
     pub balance_weight: f64,
     pub usage_weight: f64,
     pub fallback_unit_cost: f64,
+}
+
+/// How jobs go about their work; when they do is among the saved settings.
+pub struct JobsConfig {
+    /// How much later than its time a job that asks many sites begins at most.
+    pub jitter: Duration,
+    pub probe_interval: Duration,
+    pub probe_timeout: Duration,
+    /// Models of one account probed at once.
+    pub probe_concurrency: usize,
 }
 
 /// What reading gave: the configuration and remarks for the log, or every mistake at once.
@@ -275,6 +286,12 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
         proxy_log_prune_interval: Duration::from_secs(
             60 * vars.integer("PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES", 30, 1, 100_000),
         ),
+        jobs: JobsConfig {
+            jitter: vars.millis("SCHEDULE_JITTER_MAX_MS", 30_000, 0),
+            probe_interval: vars.millis("MODEL_AVAILABILITY_PROBE_INTERVAL_MS", 1_800_000, 60_000),
+            probe_timeout: vars.millis("MODEL_AVAILABILITY_PROBE_TIMEOUT_MS", 15_000, 3_000),
+            probe_concurrency: vars.integer("MODEL_AVAILABILITY_PROBE_CONCURRENCY", 1, 1, 16) as usize,
+        },
         runtime: runtime::from_variables(values, &mut vars.errors, &mut vars.warnings),
     };
     vars.check_database(&config.database);

@@ -6,8 +6,12 @@
 //!
 //! Months and week days may be named (`JAN`, `MON`); Sunday is 0 and 7. When both day fields are
 //! restricted, a day that meets either is meant, as in every cron since Vixie's. Times are those of
-//! a zone's local clock: one that a change of the clocks skips runs as much later, one that it
-//! repeats runs once.
+//! a zone's local clock. When the clocks change, as in Vixie's, too:
+//!
+//! | schedule | the hour that is skipped | the hour that comes twice |
+//! |---|---|---|
+//! | of certain hours (`30 2 * * *`) | runs as much later | runs once |
+//! | of every hour (`*/10 * * * *`) | nothing to do | runs in both |
 
 use jiff::Timestamp;
 use jiff::civil::{Date, Time};
@@ -20,6 +24,10 @@ const MONTHS: [&str; 12] =
 const WEEK_DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 /// The longest wait for a day that exists: 29 February on a given week day across 2100.
 const MAX_DAYS: usize = 366 * 41;
+/// The hours of `*`.
+const EVERY_HOUR: u64 = (1 << 24) - 1;
+/// Changes of the clocks in [`MAX_DAYS`], where they change most often.
+const MAX_TURNS: usize = 4 * 41;
 
 /// A schedule. Each field is the set of its values, one bit each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +68,24 @@ impl Cron {
 
     /// The first time after `at`; `None` when there is none, as for 30 February.
     pub fn next_after(&self, at: Millis, zone: &TimeZone) -> Option<Millis> {
+        if self.hours == EVERY_HOUR { self.next_by_turns(at, zone) } else { self.search(at, zone) }
+    }
+
+    /// The first time after `at` by a clock that nobody changes, begun anew whenever the zone's is.
+    fn next_by_turns(&self, mut at: Millis, zone: &TimeZone) -> Option<Millis> {
+        for _ in 0..MAX_TURNS {
+            let instant = Timestamp::from_millisecond(at + 1).ok()?;
+            let found = self.search(at, &zone.to_offset(instant).to_time_zone())?;
+            let turn = zone.following(instant).next().map(|turn| turn.timestamp().as_millisecond());
+            match turn.filter(|turn| found >= *turn) {
+                Some(turn) => at = turn - 1,
+                None => return Some(found),
+            }
+        }
+        None
+    }
+
+    fn search(&self, at: Millis, zone: &TimeZone) -> Option<Millis> {
         let now = Timestamp::from_millisecond(at).ok()?.to_zoned(zone.clone());
         let (mut date, mut from) = (now.date(), now.time());
         for _ in 0..MAX_DAYS {
@@ -177,11 +203,44 @@ mod tests {
             // 02:30 does not exist that night: as much later.
             ("30 2 * * *", "2026-03-08T06:00:00Z", "America/New_York", "2026-03-08T07:30:00.000Z"),
             // 01:30 comes twice that night: the first one.
+            ("30 1 * * *", "2026-11-01T05:29:00Z", "America/New_York", "2026-11-01T05:30:00.000Z"),
             ("30 1 * * *", "2026-11-01T05:30:00Z", "America/New_York", "2026-11-02T06:30:00.000Z"),
+            // What runs every hour runs in both, and misses none when one is skipped.
+            ("0 * * * *", "2026-11-01T05:00:00Z", "America/New_York", "2026-11-01T06:00:00.000Z"),
+            ("0 * * * *", "2026-11-01T06:00:00Z", "America/New_York", "2026-11-01T07:00:00.000Z"),
+            ("*/20 * * * *", "2026-11-01T05:40:00Z", "America/New_York", "2026-11-01T06:00:00.000Z"),
+            ("0 * * * *", "2026-03-08T06:00:00Z", "America/New_York", "2026-03-08T07:00:00.000Z"),
+            ("*/20 * * * *", "2026-03-08T06:40:00Z", "America/New_York", "2026-03-08T07:00:00.000Z"),
+            // A day of 23 hours and one of 25.
+            ("58 23 * * *", "2026-03-08T04:58:00Z", "America/New_York", "2026-03-09T03:58:00.000Z"),
+            ("0 8 * * *", "2026-03-07T13:00:00Z", "America/New_York", "2026-03-08T12:00:00.000Z"),
+            ("0 8 * * *", "2026-10-31T12:00:00Z", "America/New_York", "2026-11-01T13:00:00.000Z"),
+            // Shanghai's clocks have stood still since 1991, and its hours begin where UTC's do.
+            ("0 8 * * *", "2026-03-08T00:00:00Z", "Asia/Shanghai", "2026-03-09T00:00:00.000Z"),
+            ("0 * * * *", "2026-03-08T06:00:00Z", "Asia/Shanghai", "2026-03-08T07:00:00.000Z"),
+            ("0 * * * *", "2026-05-01T08:01:02Z", "Asia/Kolkata", "2026-05-01T08:30:00.000Z"),
+            ("0 6 * * 1-5", "2026-05-01T00:00:00Z", "Asia/Shanghai", "2026-05-03T22:00:00.000Z"),
         ] {
             assert_eq!(next(cron, after, zone).as_deref(), Some(expected), "{cron}");
         }
-        assert_eq!(next("0 0 30 2 *", "2026-05-01T00:00:00Z", "UTC"), None);
+        for zone in ["UTC", "America/New_York"] {
+            assert_eq!(next("0 0 30 2 *", "2026-05-01T00:00:00Z", zone), None);
+            assert_eq!(next("0 * 30 2 *", "2026-05-01T00:00:00Z", zone), None);
+        }
+    }
+
+    #[test]
+    fn hourly_runs_are_an_hour_apart_whatever_the_clocks_do() {
+        let zone = TimeZone::get("America/New_York").expect("a zone");
+        let hourly = Cron::parse("0 * * * *").expect("a schedule");
+        for day in ["2026-03-08T00:00:00Z", "2026-11-01T00:00:00Z"] {
+            let mut at = parse(day).expect("a time");
+            for _ in 0..48 {
+                let next = hourly.next_after(at, &zone).expect("a time");
+                assert_eq!(next - at, 3_600_000, "after {}", iso(at));
+                at = next;
+            }
+        }
     }
 
     #[test]

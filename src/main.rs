@@ -9,7 +9,7 @@ use switchyard::cli::{self, Command};
 use switchyard::config::{self, Config};
 use switchyard::http::server::{self, ServerOptions};
 use switchyard::http::tls::Tls;
-use switchyard::jobs::{self, schedule::Scheduler};
+use switchyard::jobs;
 use switchyard::service::Service;
 use switchyard::{demo, greeting, logging};
 use tokio::net::TcpListener;
@@ -77,7 +77,7 @@ async fn serve(config: Config) -> ExitCode {
     let service = Arc::new(Service::new(app.clone()));
     let handler = move |request, connection| service.clone().answer(request, connection);
     let serving = tokio::spawn(server::serve(listener, options, handler, stopping));
-    let scheduler = Scheduler::start(jobs::all(&app));
+    let scheduler = jobs::start(&app);
     greeting::started(&app);
 
     let cause = stop_signal(tls.as_deref()).await;

@@ -26,6 +26,8 @@ pub struct Surroundings<'a> {
     pub with_models: &'a HashSet<i64>,
     /// USD of the local day by account.
     pub spend: &'a HashMap<i64, f64>,
+    /// USD earned in the local day by account.
+    pub rewards: &'a HashMap<i64, f64>,
 }
 
 /// The mode as shown: never `auto`.
@@ -90,7 +92,8 @@ pub fn listed(account: &AccountRow, around: &Surroundings<'_>) -> Value {
     object.insert("credentialMode".to_owned(), shown_mode(account).as_str().into());
     object.insert("capabilities".to_owned(), capabilities(account).to_json());
     object.insert("todaySpend".to_owned(), number(money(spend)));
-    object.insert("todayReward".to_owned(), 0.into());
+    let reward = around.rewards.get(&account.id).copied().unwrap_or_default();
+    object.insert("todayReward".to_owned(), number(money(reward)));
     object.insert("runtimeHealth".to_owned(), runtime_health(account, site_active, has_models));
     Value::Object(object)
 }

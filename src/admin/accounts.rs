@@ -23,10 +23,11 @@ use super::rebuild::rebuild_best_effort;
 use super::{require_id, sites as site_routes};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::income;
 use crate::routing::Snapshot;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
-use crate::store::{availability, sites, spend};
-use crate::time::{iso, local_day_start, now_ms};
+use crate::store::{availability, checkins, sites, spend};
+use crate::time::{iso, local_day, local_day_start, now_ms};
 
 const FRESH: Duration = Duration::from_secs(15);
 const STALE: Duration = Duration::from_secs(90);
@@ -170,8 +171,12 @@ async fn load(app: &App) -> Result<Bytes> {
     let now = now_ms();
     let today = local_day_start(now, &app.config.time_zone);
     let spend = spend::by_account_since(&app.store, today).await?;
+    let checkins = checkins::since(&app.store, today).await?;
+    let day = local_day(now, &app.config.time_zone).to_string();
+    let extra: HashMap<i64, Option<&str>> = rows.iter().map(|row| (row.id, row.extra.as_deref())).collect();
+    let rewards = income::rewards(&checkins, |id| income::seen(extra.get(&id).copied().flatten(), &day));
     let by_id: HashMap<i64, _> = sites.iter().map(|site| (site.id, site)).collect();
-    let around = Surroundings { sites: &by_id, with_models: &with_models, spend: &spend };
+    let around = Surroundings { sites: &by_id, with_models: &with_models, spend: &spend, rewards: &rewards };
     let listed: Vec<Value> = rows.iter().map(|account| account_view::listed(account, &around)).collect();
     let sites: Vec<Value> = sites.iter().map(|site| Value::Object(site_routes::view(site))).collect();
     let body = json!({"generatedAt": iso(now), "accounts": listed, "sites": sites});

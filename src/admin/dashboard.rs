@@ -16,6 +16,7 @@ use super::stats_cache::{self, Ask, refresh_of};
 use super::{money, number};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::income::{self, Checkin};
 use crate::store::stats::{self, Holder, Sums};
 use crate::time::{Millis, iso, local_day, local_day_start, local_hour_start, now_ms};
 
@@ -93,41 +94,13 @@ async fn summary(app: Arc<App>) -> Result<Value> {
     }))
 }
 
-/// Per account what its check-ins of today brought; where one does not say, at least what its income
-/// rose by.
-fn reward_of_today(holders: &[Holder], checkins: &[(i64, String, Option<String>)], today: &str) -> f64 {
-    let mut parsed: HashMap<i64, (f64, bool)> = HashMap::new();
-    for (account, _, reward) in checkins.iter().filter(|(_, status, _)| status == "success") {
-        let (sum, unknown) = parsed.entry(*account).or_default();
-        match reward.as_deref().and_then(first_number) {
-            Some(reward) => *sum += reward,
-            None => *unknown = true,
-        }
-    }
-    let of = |holder: &Holder| match parsed.get(&holder.id) {
-        None => 0.0,
-        Some((sum, false)) => *sum,
-        Some((sum, true)) => sum.max(income_of_today(holder, today)),
-    };
-    holders.iter().map(of).sum()
-}
-
-/// By how much an account's income has risen today, as far as was seen.
-fn income_of_today(holder: &Holder, today: &str) -> f64 {
-    let extra: Value =
-        holder.extra.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-    let seen = &extra["todayIncomeSnapshot"];
-    if seen["day"] != today {
-        return 0.0;
-    }
-    (seen["latest"].as_f64().unwrap_or(0.0) - seen["baseline"].as_f64().unwrap_or(0.0)).max(0.0)
-}
-
-fn first_number(text: &str) -> Option<f64> {
-    let start = text.find(|c: char| c.is_ascii_digit())?;
-    let text = &text[start..];
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    text[..end].trim_end_matches('.').parse().ok()
+/// What the accounts of active sites earned by the check-ins of today.
+fn reward_of_today(holders: &[Holder], checkins: &[Checkin], today: &str) -> f64 {
+    let extra: HashMap<i64, Option<&str>> =
+        holders.iter().map(|holder| (holder.id, holder.extra.as_deref())).collect();
+    let rewards =
+        income::rewards(checkins, |account| income::seen(extra.get(&account).copied().flatten(), today));
+    rewards.into_values().sum()
 }
 
 async fn insights(app: Arc<App>) -> Result<Value> {
@@ -263,28 +236,6 @@ fn rounded(value: f64, by: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn holder(id: i64, extra: Option<&str>) -> Holder {
-        Holder { id, site_id: 1, balance: 0.0, is_active: true, extra: extra.map(str::to_owned) }
-    }
-
-    #[test]
-    fn a_reward_that_is_not_told_is_at_least_the_income_of_the_day() {
-        let seen = r#"{"todayIncomeSnapshot":{"day":"2026-05-01","baseline":1,"latest":3.5}}"#;
-        let holders = [holder(1, Some(seen)), holder(2, Some(seen)), holder(3, None)];
-        let row = |account, status: &str, reward: Option<&str>| {
-            (account, status.to_owned(), reward.map(str::to_owned))
-        };
-        let checkins = [
-            row(1, "success", Some("+ 0.25 USD")),
-            row(2, "success", Some("1")),
-            row(2, "success", None),
-            row(3, "success", Some("done")),
-            row(3, "failed", Some("9")),
-        ];
-        assert_eq!(reward_of_today(&holders, &checkins, "2026-05-01"), 2.75);
-        assert_eq!(reward_of_today(&holders, &checkins, "2026-05-02"), 1.25);
-    }
 
     #[test]
     fn the_last_hours_follow_the_local_clock() {

@@ -16,6 +16,7 @@
 //! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
 //! | `notifications` | whether notices reach the operator |
+//! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
 //! | `dashboard`, `site_stats`, `stats_cache` | what was used and how sites answered; numbers kept for a moment |
 //! | `openapi` | every route in a line |
@@ -34,10 +35,12 @@ mod account_tokens;
 mod account_update;
 mod account_view;
 pub mod accounts;
+mod announcements;
 mod auth;
 mod batch;
 mod channel_input;
 mod channels;
+mod checkins;
 mod dashboard;
 mod debug_traces;
 mod decision_view;
@@ -173,6 +176,12 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/models/token-candidates", token_candidates::list),
         admin(Method::GET, "/api/tasks", tasks::list),
         admin(Method::GET, "/api/tasks/{id}", tasks::get),
+        admin(Method::GET, "/api/checkin/logs", checkins::logs),
+        admin(Method::PUT, "/api/checkin/schedule", checkins::schedule),
+        admin(Method::GET, "/api/site-announcements", announcements::list),
+        admin(Method::DELETE, "/api/site-announcements", announcements::clear),
+        admin(Method::POST, "/api/site-announcements/read-all", announcements::mark_all_read),
+        admin(Method::POST, "/api/site-announcements/{id}/read", announcements::mark_read),
         admin(Method::GET, "/api/events", events::list),
         admin(Method::DELETE, "/api/events", events::clear),
         admin(Method::GET, "/api/events/count", events::count),

@@ -3,6 +3,7 @@
 //! A change is read whole before anything of it holds; then one transaction stores it with its event,
 //! and the answer comes when it is in force.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -31,14 +32,20 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
 /// `PUT /api/settings/runtime`
 pub async fn put(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
-    let change = runtime_input::read(&fields, &app.settings.load().values, request.client_ip)?;
-    if !change.is_empty() {
-        save(&app, &change).await?;
-    }
+    let change = change(&app, &fields, request.client_ip).await?;
     let mut answer = shown(&app, &request);
     answer.insert("success".to_owned(), true.into());
     answer.insert("message".to_owned(), message(&change).into());
     Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// Reads a change and puts it in force: all of it, or nothing. `caller` must not lock itself out.
+pub async fn change(app: &Arc<App>, fields: &Fields, caller: IpAddr) -> Result<Change> {
+    let change = runtime_input::read(fields, &app.settings.load().values, caller)?;
+    if !change.is_empty() {
+        save(app, &change).await?;
+    }
+    Ok(change)
 }
 
 async fn save(app: &Arc<App>, change: &Change) -> Result<()> {

@@ -33,6 +33,8 @@ pub enum Rule {
     /// Text that is shown masked.
     Secret,
     Schedule,
+    /// A schedule, or blank for never.
+    ScheduleOrOff,
     Choice(&'static [&'static str]),
     /// Texts in an array or in one text, split at commas and line ends; order and repetitions stay.
     Words,
@@ -80,7 +82,8 @@ impl Rule {
                 let is_plain = !text.contains(char::is_control);
                 is_plain.then(|| text.into()).ok_or_else(|| "string without control characters".to_owned())
             }
-            Self::Schedule => {
+            Self::ScheduleOrOff if text()?.is_empty() => Ok("".into()),
+            Self::Schedule | Self::ScheduleOrOff => {
                 let schedule = text()?;
                 let read = Cron::parse(schedule);
                 read.map(|_| schedule.into()).map_err(|why| format!("cron expression: {why}"))

@@ -11,17 +11,21 @@
 //! discovery       what one account's credentials reach         token_book  the tokens of one account
 //! rebuild         which routes and channels follow from that   retention forgets old log rows and files
 //! health          keeps the health of sites over a restart
+//! checkin         what sites say to a daily check-in
+//! income          what accounts earned in a day
 //! prices          what sites charge, read before requests need it
 //! usage_lookup    exact usage from a site's own log, once the client has its answer
 //! visit           an account as a visitor of its site
 //! quotas          gives back what was reserved for keys that fell silent
 //! ```
 
+pub mod checkin;
 pub mod coverage;
 pub mod crew;
 pub mod discovery;
 pub mod flight;
 pub mod health;
+pub mod income;
 pub mod model_refresh;
 pub mod outcome;
 pub mod prices;
@@ -36,29 +40,37 @@ pub mod visit;
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::app::App;
-use crate::time::now_ms;
-use schedule::{Job, Pass, When};
+use crate::cron::Cron;
+use crate::settings::LogCleanup;
+use crate::store::job_runs;
+use crate::time::{Millis, now_ms};
+use schedule::{Clock, Job, Pass, Plan, Scheduler, When};
 
-/// How often all accounts are asked for their models.
-const REFRESH_INTERVAL: Duration = Duration::from_secs(3600);
 /// How often debug traces are pruned.
 const TRACE_INTERVAL: Duration = Duration::from_secs(300);
-/// How often the schedule of the log cleanup is looked at.
-const CLEANUP_LOOK: Duration = Duration::from_secs(5);
+
+/// Starts everything the service does by itself.
+pub fn start(app: &Arc<App>) -> Scheduler {
+    let clock = Clock::of_machine(
+        app.config.time_zone.clone(),
+        app.config.jobs.jitter,
+        app.settings_changed.subscribe(),
+    );
+    Scheduler::start(all(app), &clock)
+}
 
 /// Everything the service does by itself.
-pub fn all(app: &Arc<App>) -> Vec<Job> {
+fn all(app: &Arc<App>) -> Vec<Job> {
     let prune_interval = app.config.proxy_log_prune_interval;
     vec![
         job(app, "route rebuild", When::AtStart, rebuild_routes),
-        job(app, "model refresh", When::Every(REFRESH_INTERVAL), refresh_models),
+        planned(app, "model refresh", plan_of_balances, refresh_models),
         job(app, "price lists", When::AtStartAndEvery(prices::INTERVAL), prices::refresh_due),
         job(app, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
-        log_cleanup(app),
+        planned(app, "log cleanup", plan_of_cleanup, clean_logs),
         job(app, "health of sites", When::Every(Duration::ZERO), health::save_changes),
         job(app, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
         job(app, "file retention", When::AtStartAndEvery(app.config.files.prune_interval), prune_files),
@@ -72,27 +84,55 @@ where
 {
     let app = app.clone();
     // All of them commit in transactions: dropping a pass loses nothing.
-    Job { name, when, droppable: true, run: Box::new(move || Box::pin(run(app.clone()))) }
+    Job { name, when, droppable: true, run: Box::new(move |_| Box::pin(run(app.clone()))) }
 }
 
-/// Looks often whether a time of the operator's schedule has passed since the last look: a schedule may
-/// change at any moment, and then the next look goes by the new one.
-fn log_cleanup(app: &Arc<App>) -> Job {
-    let app = app.clone();
-    let looked = AtomicI64::new(now_ms());
-    let run = move || -> Pin<Box<dyn Future<Output = Pass> + Send>> {
-        let (app, now) = (app.clone(), now_ms());
-        let since = looked.swap(now, Ordering::Relaxed);
-        Box::pin(async move {
-            let settings = app.settings.load_full();
-            let zone = &app.config.time_zone;
-            let cleaned =
-                retention::clean_when_due(&app.store, &settings.log_cleanup, zone, since, now).await;
-            let cleaned = cleaned.map_err(|error| error.to_string())?;
-            Ok(cleaned.map(|(usage, program)| format!("{usage} log row(s), {program} event(s) deleted")))
-        })
+/// A job whose times an operator may change.
+fn planned<F>(app: &Arc<App>, name: &'static str, plan: fn(&App) -> Plan, run: fn(Arc<App>) -> F) -> Job
+where
+    F: Future<Output = Pass> + Send + 'static,
+{
+    let (planned, app) = (app.clone(), app.clone());
+    let run = move |scheduled| {
+        let app = app.clone();
+        let claimed = async move {
+            match scheduled {
+                Some(time) if !claim(&app, name, time).await? => Ok(None),
+                _ => run(app).await,
+            }
+        };
+        Box::pin(claimed) as Pin<Box<dyn Future<Output = Pass> + Send>>
     };
-    Job { name: "log cleanup", when: When::Every(CLEANUP_LOOK), droppable: true, run: Box::new(run) }
+    let when = When::Planned(Box::new(move || plan(&planned)));
+    Job { name, when, droppable: true, run: Box::new(run) }
+}
+
+/// Whether this time of a schedule is still to be served: a clock that was set back brings none twice.
+async fn claim(app: &App, name: &str, time: Millis) -> Result<bool, String> {
+    job_runs::claim(&app.store, name, time, now_ms()).await.map_err(|error| error.to_string())
+}
+
+/// The schedule that a setting holds: a stored text that is none has left the default in its place.
+fn schedule(app: &App, setting: &str) -> Option<Cron> {
+    Cron::parse(app.settings.load().values.text(setting)).ok()
+}
+
+fn plan_of_balances(app: &App) -> Plan {
+    schedule(app, "balance_refresh_cron").map_or(Plan::Never, Plan::About)
+}
+
+fn plan_of_cleanup(app: &App) -> Plan {
+    match &app.settings.load().log_cleanup {
+        LogCleanup::Scheduled { cron, .. } => Plan::At(cron.clone()),
+        LogCleanup::Retention { .. } => Plan::Never,
+    }
+}
+
+async fn clean_logs(app: Arc<App>) -> Pass {
+    let settings = app.settings.load_full();
+    let cleaned = retention::clean(&app.store, &settings.log_cleanup, now_ms()).await;
+    let cleaned = cleaned.map_err(|error| error.to_string())?;
+    Ok(cleaned.map(|(usage, program)| format!("{usage} log row(s), {program} event(s) deleted")))
 }
 
 async fn rebuild_routes(app: Arc<App>) -> Pass {

@@ -24,19 +24,10 @@ pub async fn prune_proxy_logs(store: &Store, cleanup: &LogCleanup, now: Millis) 
     }
 }
 
-/// Does what the schedule says when a time of it lies after `since` and not after `now`. Gives how many
-/// rows of the log and of the program's own went.
-pub async fn clean_when_due(
-    store: &Store,
-    cleanup: &LogCleanup,
-    zone: &jiff::tz::TimeZone,
-    since: Millis,
-    now: Millis,
-) -> store::Result<Option<(u64, u64)>> {
-    let LogCleanup::Scheduled { cron, usage, program, days } = cleanup else { return Ok(None) };
-    if cron.next_after(since, zone).is_none_or(|at| at > now) {
-        return Ok(None);
-    }
+/// Does what the schedule of the log cleanup is for. Gives how many rows of the log and of the program's
+/// own went; `None` where there is no such schedule.
+pub async fn clean(store: &Store, cleanup: &LogCleanup, now: Millis) -> store::Result<Option<(u64, u64)>> {
+    let LogCleanup::Scheduled { usage, program, days, .. } = cleanup else { return Ok(None) };
     let of_usage = if *usage { prune(store, *days, now).await? } else { 0 };
     let of_program = match cutoff(*days, now) {
         Some(cutoff) if *program => events::prune(store, cutoff).await?,

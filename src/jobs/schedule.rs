@@ -5,20 +5,30 @@
 //! └───────────────────┘      stop: no new pass; a pass under way has GRACE to end
 //! ```
 //!
-//! Time is tokio's, so tests run it with a paused clock.
+//! When a job runs is a [`Plan`], asked for anew whenever the settings change: a wait goes by the new
+//! one at once, and a pass under way is left alone. What fell due during a pass, or while the machine
+//! slept, is one pass, not many.
+//!
+//! Waiting is tokio's, and the time of day is the [`Clock`]'s, so tests run both by hand.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::tz::TimeZone;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::crew::contain;
+use crate::cron::Cron;
+use crate::time::{Millis, now_ms};
 
 /// How long [`Scheduler::stop`] waits for passes under way.
 const GRACE: Duration = Duration::from_secs(10);
+/// The longest sleep before the time of day is looked at again: it may be set, and a machine may sleep.
+const LOOK_MS: Millis = 30_000;
 
 /// What a pass gives: a line for the log when there is something to say, or why it failed.
 pub type Pass = Result<Option<String>, String>;
@@ -33,16 +43,40 @@ pub struct Job {
     pub run: Run,
 }
 
-/// When a job runs. Intervals count from the end of a pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// When a job runs.
 pub enum When {
     AtStart,
     Every(Duration),
     AtStartAndEvery(Duration),
+    /// As the settings say.
+    Planned(Box<dyn Fn() -> Plan + Send + Sync>),
 }
 
-/// Begins a pass of a job.
-pub type Run = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Pass> + Send>> + Send + Sync>;
+/// When the next passes of a job are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Plan {
+    Never,
+    /// Counted from the end of a pass.
+    Every(Duration),
+    At(Cron),
+    /// The same, each pass a little later than its time: for jobs that ask many sites, which every
+    /// gateway of the world would else ask at the full hour.
+    About(Cron),
+}
+
+/// Begins a pass of a job. A pass at a time of a schedule is told which time.
+pub type Run = Box<dyn Fn(Option<Millis>) -> Pin<Box<dyn Future<Output = Pass> + Send>> + Send + Sync>;
+
+/// The time of day, and what a scheduler has to know of the settings.
+#[derive(Clone)]
+pub struct Clock {
+    pub now: Arc<dyn Fn() -> Millis + Send + Sync>,
+    pub zone: TimeZone,
+    /// How much later than its time a pass begins at most.
+    pub jitter: Duration,
+    /// Changes with the settings.
+    pub changed: watch::Receiver<()>,
+}
 
 /// The running jobs. Dropping it drops passes under way; [`Scheduler::stop`] lets them end.
 pub struct Scheduler {
@@ -50,13 +84,35 @@ pub struct Scheduler {
     stopping: watch::Sender<bool>,
 }
 
+/// When to begin the next pass.
+#[derive(Debug, Clone, Copy)]
+enum Due {
+    Never,
+    /// However the time of day is set meanwhile.
+    At(Instant),
+    /// At a time of day, for a time of the schedule.
+    On {
+        at: Millis,
+        scheduled: Millis,
+    },
+}
+
+/// Where a wait began, by both clocks.
+#[derive(Clone, Copy)]
+struct Since {
+    instant: Instant,
+    time: Millis,
+}
+
+// === impl Scheduler ===
+
 impl Scheduler {
     /// Starts a loop for each job.
-    pub fn start(jobs: Vec<Job>) -> Self {
+    pub fn start(jobs: Vec<Job>, clock: &Clock) -> Self {
         let (stopping, stop) = watch::channel(false);
         let mut loops = JoinSet::new();
         for job in jobs {
-            loops.spawn(job.repeat(stop.clone()));
+            loops.spawn(job.repeat(clock.clone(), stop.clone()));
         }
         Self { loops, stopping }
     }
@@ -71,35 +127,55 @@ impl Scheduler {
     }
 }
 
+// === impl Job ===
+
 impl Job {
-    async fn repeat(self, mut stop: watch::Receiver<bool>) {
-        let (first, next) = match self.when {
-            When::AtStart => (Duration::ZERO, None),
-            When::Every(interval) => (interval, Some(interval)),
-            When::AtStartAndEvery(interval) => (Duration::ZERO, Some(interval)),
-        };
-        let mut wait = Some(first);
-        while let Some(pause) = wait {
+    async fn repeat(self, mut clock: Clock, mut stop: watch::Receiver<bool>) {
+        if matches!(self.when, When::AtStart | When::AtStartAndEvery(_))
+            && !self.pass_unless_stopped(None, &mut stop).await
+        {
+            return;
+        }
+        let mut plan = self.when.plan();
+        let mut since = clock.read();
+        loop {
+            let due = clock.due(&plan, since);
             tokio::select! {
                 biased;
                 _ = stopped(&mut stop) => return,
-                () = sleep(pause) => {}
-            }
-            if self.droppable {
-                tokio::select! {
-                    _ = stopped(&mut stop) => return,
-                    () = self.pass() => {}
+                () = reach(&clock.now, due) => {
+                    if !self.pass_unless_stopped(due.scheduled(), &mut stop).await {
+                        return;
+                    }
+                    since = clock.read();
                 }
-            } else {
-                self.pass().await;
+                () = change(&mut clock.changed) => {}
             }
-            wait = next;
+            let new = self.when.plan();
+            if new != plan {
+                (plan, since) = (new, clock.read());
+            }
         }
     }
 
-    async fn pass(&self) {
+    /// False when the stop came first or cut the pass short.
+    async fn pass_unless_stopped(&self, scheduled: Option<Millis>, stop: &mut watch::Receiver<bool>) -> bool {
+        if *stop.borrow() {
+            return false;
+        }
+        if !self.droppable {
+            self.pass(scheduled).await;
+            return true;
+        }
+        tokio::select! {
+            _ = stopped(stop) => false,
+            () = self.pass(scheduled) => true,
+        }
+    }
+
+    async fn pass(&self, scheduled: Option<Millis>) {
         let began = Instant::now();
-        let outcome = contain(async { (self.run)().await }).await;
+        let outcome = contain(async { (self.run)(scheduled).await }).await;
         let took = began.elapsed().as_millis();
         match outcome {
             Ok(Ok(Some(report))) => log::info!("job {}: {report} ({took} ms)", self.name),
@@ -110,128 +186,92 @@ impl Job {
     }
 }
 
+impl When {
+    fn plan(&self) -> Plan {
+        match self {
+            Self::AtStart => Plan::Never,
+            Self::Every(interval) | Self::AtStartAndEvery(interval) => Plan::Every(*interval),
+            Self::Planned(plan) => plan(),
+        }
+    }
+}
+
+// === impl Clock ===
+
+impl Clock {
+    /// The time of this machine.
+    pub fn of_machine(zone: TimeZone, jitter: Duration, changed: watch::Receiver<()>) -> Self {
+        Self { now: Arc::new(now_ms), zone, jitter, changed }
+    }
+
+    fn read(&self) -> Since {
+        Since { instant: Instant::now(), time: (self.now)() }
+    }
+
+    fn due(&self, plan: &Plan, since: Since) -> Due {
+        let next = |cron: &Cron, after| cron.next_after(after, &self.zone);
+        match plan {
+            Plan::Never => Due::Never,
+            Plan::Every(interval) => Due::At(since.instant + *interval),
+            Plan::At(cron) => next(cron, since.time).map_or(Due::Never, |at| Due::On { at, scheduled: at }),
+            Plan::About(cron) => {
+                let Some(scheduled) = next(cron, since.time) else { return Due::Never };
+                // A schedule of short steps is meant so: the shift is small beside its steps.
+                let step = next(cron, scheduled).map_or(Millis::MAX, |next| next - scheduled);
+                let shift = random_up_to(millis(self.jitter).min(step / 10));
+                Due::On { at: scheduled + shift, scheduled }
+            }
+        }
+    }
+}
+
+impl Due {
+    fn scheduled(self) -> Option<Millis> {
+        match self {
+            Self::On { scheduled, .. } => Some(scheduled),
+            Self::Never | Self::At(_) => None,
+        }
+    }
+}
+
+/// Comes when it is time.
+async fn reach(now: &Arc<dyn Fn() -> Millis + Send + Sync>, due: Due) {
+    match due {
+        Due::Never => std::future::pending().await,
+        Due::At(instant) => sleep_until(instant).await,
+        Due::On { at, .. } => loop {
+            let left = at - now();
+            if left <= 0 {
+                return;
+            }
+            sleep(Duration::from_millis(left.min(LOOK_MS).unsigned_abs())).await;
+        },
+    }
+}
+
+/// Comes when the settings change; never again once nobody can change them.
+async fn change(changed: &mut watch::Receiver<()>) {
+    if changed.changed().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
 /// Comes when the scheduler stops or is gone.
 async fn stopped(stop: &mut watch::Receiver<bool>) {
     stop.wait_for(|stopping| *stopping).await.ok();
 }
 
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-
-    use tokio::sync::Notify;
-    use tokio::time::advance;
-
-    use super::*;
-
-    const MINUTE: Duration = Duration::from_secs(60);
-
-    fn job(when: When, run: impl Fn() -> Pass + Send + Sync + 'static) -> Job {
-        let run = Arc::new(run);
-        Job {
-            name: "test",
-            when,
-            droppable: false,
-            run: Box::new(move || {
-                let run = run.clone();
-                Box::pin(async move { run() })
-            }),
-        }
-    }
-
-    /// Lets the loops do what is due.
-    async fn settle() {
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_job_runs_when_it_says() {
-        let counts = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
-        let whens = [When::AtStart, When::Every(MINUTE), When::AtStartAndEvery(MINUTE)];
-        let jobs = counts.iter().zip(whens).map(|(count, when)| {
-            let count = count.clone();
-            job(when, move || {
-                count.fetch_add(1, SeqCst);
-                Ok(None)
-            })
-        });
-        let scheduler = Scheduler::start(jobs.collect());
-        let seen = || counts.each_ref().map(|count| count.load(SeqCst));
-        advance(Duration::from_millis(1)).await;
-        settle().await;
-        assert_eq!(seen(), [1, 0, 1]);
-        advance(MINUTE).await;
-        settle().await;
-        assert_eq!(seen(), [1, 1, 2]);
-        scheduler.stop().await;
-        advance(MINUTE * 5).await;
-        settle().await;
-        assert_eq!(seen(), [1, 1, 2]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_pass_that_fails_or_panics_does_not_end_the_job() {
-        let count = Arc::new(AtomicUsize::new(0));
-        let counted = count.clone();
-        let scheduler = Scheduler::start(vec![job(When::AtStartAndEvery(MINUTE), move || {
-            match counted.fetch_add(1, SeqCst) {
-                0 => panic!("first"),
-                1 => Err("second".to_owned()),
-                _ => Ok(Some("third".to_owned())),
-            }
-        })]);
-        for _ in 0..3 {
-            advance(MINUTE + Duration::from_millis(1)).await;
-            settle().await;
-        }
-        assert_eq!(count.load(SeqCst), 3);
-        scheduler.stop().await;
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn stopping_lets_a_pass_end_but_not_for_ever() {
-        let ended = Arc::new(AtomicUsize::new(0));
-        for (takes, expected) in [(GRACE / 2, 1), (GRACE * 2, 1)] {
-            let started = Arc::new(Notify::new());
-            let (tell, count) = (started.clone(), ended.clone());
-            let scheduler = Scheduler::start(vec![Job {
-                run: Box::new(move || {
-                    let (tell, count) = (tell.clone(), count.clone());
-                    Box::pin(async move {
-                        tell.notify_one();
-                        sleep(takes).await;
-                        count.fetch_add(1, SeqCst);
-                        Ok(None)
-                    })
-                }),
-                ..job(When::AtStart, || Ok(None))
-            }]);
-            started.notified().await;
-            let began = Instant::now();
-            scheduler.stop().await;
-            assert_eq!(began.elapsed(), takes.min(GRACE));
-            assert_eq!(ended.load(SeqCst), expected);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_droppable_pass_does_not_hold_up_the_stop() {
-        let started = Arc::new(Notify::new());
-        let tell = started.clone();
-        let scheduler = Scheduler::start(vec![Job {
-            droppable: true,
-            run: Box::new(move || {
-                tell.notify_one();
-                Box::pin(std::future::pending())
-            }),
-            ..job(When::AtStart, || Ok(None))
-        }]);
-        started.notified().await;
-        let began = Instant::now();
-        scheduler.stop().await;
-        assert_eq!(began.elapsed(), Duration::ZERO);
-    }
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
+
+/// A number from 0 to `most`; 0 where the system gives no random bytes.
+fn random_up_to(most: Millis) -> Millis {
+    let random = ring::rand::generate::<[u8; 8]>(&ring::rand::SystemRandom::new());
+    let number = random.map_or(0, |bytes| u64::from_le_bytes(bytes.expose()));
+    let range = most.max(0).unsigned_abs() + 1;
+    Millis::try_from(number % range).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

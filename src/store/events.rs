@@ -1,7 +1,7 @@
 //! Events: what the operator should notice, shown in the console (admin-ops-2.md 21).
 
 use super::sql::{Row, Statement, Value};
-use super::{Result, Store};
+use super::{Result, Store, prune};
 use crate::time::{Millis, now_ms};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,6 +57,16 @@ impl NewEvent {
 
     /// The insertion, for a batch that changes what the event is about.
     pub fn insert(self, now: Millis) -> Statement {
+        let related = self.related_id.into();
+        self.insertion(related, now)
+    }
+
+    /// The insertion, for a batch whose statement of this index inserts what the event is about.
+    pub fn insert_related_to(self, index: usize, now: Millis) -> Statement {
+        self.insertion(Value::IdOf(index), now)
+    }
+
+    fn insertion(self, related: Value, now: Millis) -> Statement {
         Statement::new(
             "INSERT INTO events (type, title, message, level, is_read, related_id, related_type, created_at) \
              VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -66,7 +76,7 @@ impl NewEvent {
                 self.message.into(),
                 self.level.as_str().into(),
                 false.into(),
-                self.related_id.into(),
+                related,
                 self.related_type.into(),
                 now.into(),
             ],
@@ -160,9 +170,6 @@ pub async fn delete_all(store: &Store) -> Result<()> {
 
 /// Deletes events and check-ins older than the cutoff; returns how many went.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
-    let old = |table: &str| {
-        Statement::new(format!("DELETE FROM {table} WHERE created_at < ?"), vec![cutoff.into()])
-    };
-    let outcomes = store.batch(vec![old("events"), old("checkin_logs")]).await?;
-    Ok(outcomes.iter().map(|outcome| outcome.rows).sum())
+    let events = prune::older_than(store, "events", cutoff).await?;
+    Ok(events + prune::older_than(store, "checkin_logs", cutoff).await?)
 }

@@ -15,17 +15,21 @@
 
 pub mod accounts;
 pub mod amend;
+pub mod announcements;
 pub mod availability;
+pub mod checkins;
 mod database;
 pub mod debug_traces;
 mod error;
 pub mod events;
 pub mod files;
+pub mod job_runs;
 pub mod key_usage;
 pub mod keys;
 mod migrate;
 pub mod model_rates;
 pub mod proxy_logs;
+mod prune;
 pub mod quota;
 pub mod route_edits;
 pub mod routes;

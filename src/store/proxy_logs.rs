@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::sql::{Arg, Row, Statement, Value};
-use super::{Result, Store};
+use super::sql::{Arg, Row, Value};
+use super::{Result, Store, prune};
 use crate::request_id::RequestId;
 use crate::routing::{Platform, Why, pricing};
 use crate::time::Millis;
@@ -381,27 +381,9 @@ pub async fn client_options(store: &Store, filter: &LogFilter) -> Result<Vec<Cli
     Ok(seen)
 }
 
-/// How many rows one transaction deletes: a long one would keep the log waiting.
-const PRUNE_CHUNK: i64 = 1000;
-
-/// Deletes rows older than the cutoff, a thousand at a time; returns how many went.
+/// Deletes rows older than the cutoff; returns how many went.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
-    let mut deleted = 0;
-    loop {
-        let chunk = Statement::new(
-            "DELETE FROM proxy_logs WHERE id IN (SELECT id FROM (SELECT id FROM proxy_logs \
-             WHERE created_at < ? ORDER BY created_at, id LIMIT ?) AS oldest)",
-            vec![cutoff.into(), PRUNE_CHUNK.into()],
-        );
-        let rows = store.batch(vec![chunk]).await?[0].rows;
-        deleted += rows;
-        if rows > 0 {
-            store.database().reclaim(200).await?;
-        }
-        if rows < PRUNE_CHUNK as u64 {
-            return Ok(deleted);
-        }
-    }
+    prune::older_than(store, "proxy_logs", cutoff).await
 }
 
 const FROM_NAMED: &str = "FROM proxy_logs l LEFT JOIN accounts a ON a.id = l.account_id \

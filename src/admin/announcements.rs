@@ -1,0 +1,80 @@
+//! `/api/site-announcements`: what sites announce (admin-ops-2.md 22).
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use super::errors::Result;
+use super::{paging, require_id};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::store::announcements::{self, AnnouncementRow, Filter, State};
+use crate::time::{Millis, iso, now_ms};
+
+/// `GET /api/site-announcements`
+pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let query = &request.query;
+    let filter = Filter {
+        site_id: query.get("siteId").and_then(|id| id.trim().parse().ok()),
+        platform: query.get("platform").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()),
+        read: query.get("read").and_then(|read| read.parse().ok()),
+        state: match query.get("status").unwrap_or_default().as_str() {
+            "active" => Some(State::Active),
+            "expired" => Some(State::Expired),
+            "dismissed" => Some(State::Dismissed),
+            _ => None,
+        },
+        limit: paging::number(query, "limit", 50, 1..=500),
+        offset: paging::offset(query),
+    };
+    let rows = announcements::list(&app.store, &filter, now_ms()).await?;
+    let shown: Vec<Value> = rows.iter().map(shown).collect();
+    Ok(http::json(StatusCode::OK, &shown))
+}
+
+fn shown(row: &AnnouncementRow) -> Value {
+    let time = |at: Option<Millis>| at.map(iso);
+    let seen = &row.seen;
+    json!({
+        "id": row.id,
+        "siteId": row.site_id,
+        "platform": row.platform,
+        "sourceKey": seen.source_key,
+        "title": seen.title,
+        "content": seen.content,
+        "level": seen.level,
+        "sourceUrl": seen.source_url,
+        "startsAt": time(seen.starts_at),
+        "endsAt": time(seen.ends_at),
+        "upstreamCreatedAt": time(seen.upstream_created_at),
+        "upstreamUpdatedAt": time(seen.upstream_updated_at),
+        "firstSeenAt": time(row.first_seen_at),
+        "lastSeenAt": time(row.last_seen_at),
+        "readAt": time(row.read_at),
+        "dismissedAt": time(row.dismissed_at),
+        "rawPayload": seen.raw_payload,
+    })
+}
+
+/// `POST /api/site-announcements/{id}/read`
+pub async fn mark_read(app: Arc<App>, request: Request) -> Result<Response> {
+    announcements::mark_read(&app.store, require_id(&request)?, now_ms()).await?;
+    Ok(done())
+}
+
+/// `POST /api/site-announcements/read-all`
+pub async fn mark_all_read(app: Arc<App>, _request: Request) -> Result<Response> {
+    announcements::mark_all_read(&app.store, now_ms()).await?;
+    Ok(done())
+}
+
+/// `DELETE /api/site-announcements`: the rows; their events stay.
+pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
+    announcements::clear(&app.store, now_ms()).await?;
+    Ok(done())
+}
+
+fn done() -> Response {
+    http::json(StatusCode::OK, &json!({ "success": true }))
+}

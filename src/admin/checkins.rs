@@ -1,0 +1,75 @@
+//! `/api/checkin`: checking in by hand, the log of it, and when it happens by itself (admin-core.md 7).
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::errors::Result;
+use super::input::Fields;
+use super::{paging, runtime_settings};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::checkin::verdict::Reason;
+use crate::store::checkins::{self, CheckinRow};
+use crate::time::iso;
+
+/// `GET /api/checkin/logs`
+pub async fn logs(app: Arc<App>, request: Request) -> Result<Response> {
+    let query = &request.query;
+    let account = query.get("accountId").and_then(|id| id.trim().parse().ok());
+    let limit = paging::number(query, "limit", 50, 1..=500);
+    let rows = checkins::list(&app.store, account, limit, paging::offset(query)).await?;
+    let shown: Vec<Value> = rows.iter().map(shown).collect();
+    Ok(http::json(StatusCode::OK, &shown))
+}
+
+/// The keys are those of the joined tables; no row shows a credential.
+fn shown(row: &CheckinRow) -> Value {
+    json!({
+        "checkin_logs": {
+            "id": row.id,
+            "accountId": row.account_id,
+            "status": row.status,
+            "message": row.message,
+            "reward": row.reward,
+            "createdAt": iso(row.created_at),
+        },
+        "accounts": {
+            "id": row.account_id,
+            "username": row.username,
+            "status": row.account_status,
+            "siteId": row.site_id,
+        },
+        "sites": {
+            "id": row.site_id,
+            "name": row.site_name,
+            "url": row.site_url,
+            "platform": row.site_platform,
+            "status": row.site_status,
+        },
+        "failureReason": Reason::of(&row.status, row.message.as_deref().unwrap_or_default()),
+    })
+}
+
+/// `PUT /api/checkin/schedule`: what is not sent stays, but for the mode, which is then `cron`.
+pub async fn schedule(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let mut settings = Map::new();
+    let mode = fields.get("mode").cloned().unwrap_or_else(|| "cron".into());
+    settings.insert("checkinScheduleMode".to_owned(), mode);
+    for (field, setting) in [("cron", "checkinCron"), ("intervalHours", "checkinIntervalHours")] {
+        if let Some(value) = fields.get(field) {
+            settings.insert(setting.to_owned(), value.clone());
+        }
+    }
+    runtime_settings::change(&app, &Fields::from(settings), request.client_ip).await?;
+    let settings = app.settings.load();
+    let (mode, values) = (settings.values.text("checkin_schedule_mode"), &settings.values);
+    let body = if mode == "interval" {
+        json!({ "success": true, "mode": mode, "intervalHours": values.count("checkin_interval_hours") })
+    } else {
+        json!({ "success": true, "mode": mode, "cron": values.text("checkin_cron") })
+    };
+    Ok(http::json(StatusCode::OK, &body))
+}

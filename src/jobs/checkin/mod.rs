@@ -1,0 +1,3 @@
+//! Daily check-ins (upstreams-jobs.md 13.2).
+
+pub mod verdict;

@@ -1,0 +1,274 @@
+//! What a site's answer to a check-in means (upstreams-jobs.md 13.2), and how a log row says why
+//! (admin-core.md 7). Both go by the words of the message: sites agree on nothing else.
+
+use serde::Serialize;
+
+/// What an operator reads in place of a site's demand to prove that one is human.
+pub const MANUAL: &str = "manual check-in needed";
+
+/// What a message makes of a check-in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Done before, today.
+    Already,
+    /// The site has no check-in.
+    Unsupported,
+    /// The site wants a human.
+    Manual,
+    /// As the site says.
+    Plain,
+}
+
+/// Why a check-in ended as it did, for people: what happened, what to do, what is behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reason {
+    pub code: &'static str,
+    pub category: &'static str,
+    pub title: &'static str,
+    pub action_hint: &'static str,
+    pub detail_hint: &'static str,
+}
+
+const ALREADY: &[&str] = &[
+    "already checked in",
+    "already signed",
+    "already sign in",
+    "今日已签到",
+    "今天已签到",
+    "今天已经签到",
+    "今日已经签到",
+    "已经签到",
+    "已签到",
+    "重复签到",
+    "签到过",
+];
+const UNSUPPORTED: &[&str] = &[
+    "invalid url (post /api/user/checkin)",
+    "invalid url (post /api/user/check_in)",
+    "checkin endpoint not found",
+    "check-in is not supported",
+    "checkin is not supported",
+    "does not support checkin",
+    "not support checkin",
+    "签到功能未启用",
+];
+const CHECKIN_PATHS: &[&str] = &["/api/user/checkin", "/api/user/check_in"];
+
+// === impl Class ===
+
+impl Class {
+    pub fn of(message: &str) -> Self {
+        let text = message.to_lowercase();
+        if has(&text, ALREADY) {
+            Self::Already
+        } else if has(&text, UNSUPPORTED) || (text.contains("http 404") && has(&text, CHECKIN_PATHS)) {
+            Self::Unsupported
+        } else if text.contains("turnstile") && has(&text, &["token", "校验", "验证"]) {
+            Self::Manual
+        } else {
+            Self::Plain
+        }
+    }
+}
+
+/// Whether the site's guard against robots answered in its place.
+pub fn is_challenge(message: &str) -> bool {
+    let text = message.to_lowercase();
+    !is_tunnel(&text)
+        && has(&text, &["cloudflare", "cf challenge", "challenge required", "acw_sc__v2", "just a moment"])
+}
+
+/// Whether trying again with another session could help: the credential is refused, or not enough.
+pub fn wants_login(message: &str) -> bool {
+    has(&message.to_lowercase(), &["new-api-user", "access token"])
+}
+
+// === impl Reason ===
+
+impl Reason {
+    /// The first reason that the row's status and message show.
+    pub fn of(status: &str, message: &str) -> Self {
+        let text = message.to_lowercase();
+        let class = Class::of(message);
+        let is_success = status == "success";
+        if has(&text, &["site disabled", "site is disabled", "site_disabled"]) {
+            SITE_DISABLED
+        } else if class == Class::Unsupported {
+            NOT_SUPPORTED
+        } else if class == Class::Manual || text.contains(MANUAL) {
+            TURNSTILE
+        } else if is_tunnel(&text) {
+            TUNNEL
+        } else if !is_success && is_challenge(message) {
+            CHALLENGE
+        } else if !is_success && is_expired(&text) {
+            EXPIRED
+        } else if class == Class::Already {
+            CHECKED_IN
+        } else if !is_success && has(&text, &["timeout", "timed out", "no answer within", "超时"]) {
+            TIMEOUT
+        } else if !is_success && has(&text, UPSTREAM_WORDS) {
+            UPSTREAM
+        } else {
+            UNKNOWN
+        }
+    }
+}
+
+const UPSTREAM_WORDS: &[&str] =
+    &["http 4", "http 5", "bad gateway", "connect", "refused", "not json", "internal error", "服务器"];
+
+fn is_tunnel(text: &str) -> bool {
+    text.contains("cloudflare tunnel") || text.contains("error 1033") || text.contains("http 530")
+}
+
+fn is_expired(text: &str) -> bool {
+    let about_token = has(text, &["token", "令牌"]);
+    has(text, &["jwt expired", "http 401", "session expired", "未登录", "not login", "not logged"])
+        || (about_token && has(text, &["invalid", "expired", "无效", "过期"]))
+}
+
+fn has(text: &str, words: &[&str]) -> bool {
+    words.iter().any(|word| text.contains(word))
+}
+
+const SITE_DISABLED: Reason = Reason {
+    code: "site_disabled",
+    category: "site",
+    title: "Site disabled",
+    action_hint: "Enable the site to check in there again",
+    detail_hint: "The site was not asked",
+};
+const NOT_SUPPORTED: Reason = Reason {
+    code: "checkin_not_supported",
+    category: "site",
+    title: "No check-in at this site",
+    action_hint: "Switch the check-in of this account off",
+    detail_hint: "The site has no check-in, or its administrator switched it off",
+};
+const TURNSTILE: Reason = Reason {
+    code: "manual_turnstile_required",
+    category: "verification",
+    title: "The site wants a human",
+    action_hint: "Check in by hand in a browser",
+    detail_hint: "The site asks for a Turnstile verification, which no program can give",
+};
+const TUNNEL: Reason = Reason {
+    code: "cloudflare_tunnel_unavailable",
+    category: "network",
+    title: "The site is not reachable behind Cloudflare",
+    action_hint: "Try again later; tell the site's administrator when it lasts",
+    detail_hint: "Cloudflare has no tunnel to the site's server",
+};
+const CHALLENGE: Reason = Reason {
+    code: "cloudflare_challenge",
+    category: "verification",
+    title: "A guard against robots answered",
+    action_hint: "Check in by hand, or use another proxy for this site",
+    detail_hint: "The answer was a challenge page instead of the site's own",
+};
+const EXPIRED: Reason = Reason {
+    code: "token_expired",
+    category: "auth",
+    title: "The session expired",
+    action_hint: "Bind the account again with a new session",
+    detail_hint: "The site refuses the stored credential",
+};
+const CHECKED_IN: Reason = Reason {
+    code: "already_checked_in",
+    category: "state",
+    title: "Checked in already",
+    action_hint: "Nothing to do",
+    detail_hint: "The site counts one check-in a day",
+};
+const TIMEOUT: Reason = Reason {
+    code: "network_timeout",
+    category: "network",
+    title: "No answer in time",
+    action_hint: "Try again later; check the proxy of the site",
+    detail_hint: "The site did not answer within the time limit",
+};
+const UPSTREAM: Reason = Reason {
+    code: "upstream_error",
+    category: "site",
+    title: "The site failed",
+    action_hint: "Try again later",
+    detail_hint: "The site answered with an error, or not at all",
+};
+const UNKNOWN: Reason = Reason {
+    code: "unknown_error",
+    category: "unknown",
+    title: "No known reason",
+    action_hint: "Read the message of the site",
+    detail_hint: "The message matches no known case",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_classified_by_their_words() {
+        for (message, class) in [
+            ("You have already checked in today", Class::Already),
+            ("Already signed", Class::Already),
+            ("already sign in", Class::Already),
+            ("今日已签到", Class::Already),
+            ("今天已签到", Class::Already),
+            ("今天已经签到", Class::Already),
+            ("今日已经签到", Class::Already),
+            ("您已经签到了", Class::Already),
+            ("用户已签到", Class::Already),
+            ("请勿重复签到", Class::Already),
+            ("今天签到过", Class::Already),
+            ("Invalid URL (POST /api/user/checkin)", Class::Unsupported),
+            ("HTTP 404: no route /api/user/checkin", Class::Unsupported),
+            ("HTTP 404: page not found", Class::Plain),
+            ("checkin endpoint not found", Class::Unsupported),
+            ("Check-in is not supported by one-api", Class::Unsupported),
+            ("checkin is not supported", Class::Unsupported),
+            ("this site does not support checkin", Class::Unsupported),
+            ("not support checkin", Class::Unsupported),
+            ("签到功能未启用", Class::Unsupported),
+            ("Turnstile token 为空", Class::Manual),
+            ("Turnstile 校验失败，请刷新重试！", Class::Manual),
+            ("turnstile 验证失败", Class::Manual),
+            ("turnstile", Class::Plain),
+            ("签到成功", Class::Plain),
+            ("HTTP 502: Bad gateway", Class::Plain),
+            ("", Class::Plain),
+        ] {
+            assert_eq!(Class::of(message), class, "{message}");
+        }
+    }
+
+    #[test]
+    fn a_row_says_why_by_the_first_reason_that_fits() {
+        for (status, message, code, category) in [
+            ("skipped", "site is disabled", "site_disabled", "site"),
+            ("skipped", "Invalid URL (POST /api/user/checkin)", "checkin_not_supported", "site"),
+            ("skipped", MANUAL, "manual_turnstile_required", "verification"),
+            ("failed", "Turnstile token 为空", "manual_turnstile_required", "verification"),
+            (
+                "failed",
+                "HTTP 530: Cloudflare Tunnel error (Error 1033)",
+                "cloudflare_tunnel_unavailable",
+                "network",
+            ),
+            ("failed", "HTTP 403: Just a moment...", "cloudflare_challenge", "verification"),
+            ("failed", "cf challenge", "cloudflare_challenge", "verification"),
+            ("failed", "access token is invalid", "token_expired", "auth"),
+            ("failed", "无权进行此操作，令牌过期", "token_expired", "auth"),
+            ("success", "今天已签到", "already_checked_in", "state"),
+            ("failed", "no answer within 15 s", "network_timeout", "network"),
+            ("failed", "HTTP 502: Bad gateway", "upstream_error", "site"),
+            ("failed", "it did not work", "unknown_error", "unknown"),
+            ("success", "签到成功", "unknown_error", "unknown"),
+            ("success", "", "unknown_error", "unknown"),
+        ] {
+            let reason = Reason::of(status, message);
+            assert_eq!((reason.code, reason.category), (code, category), "{message}");
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! What sites announce (admin-ops-2.md 22). One row per site and key of the source, for good: a cleared
+//! row stays hidden, so that the next sync does not take it for new.
+
+use super::events::NewEvent;
+use super::sql::{Fields, Statement, Value};
+use super::{Result, Store};
+use crate::time::Millis;
+
+/// What a site showed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    pub source_key: String,
+    pub title: String,
+    pub content: String,
+    /// info, warning or error.
+    pub level: String,
+    pub source_url: Option<String>,
+    pub starts_at: Option<Millis>,
+    pub ends_at: Option<Millis>,
+    pub upstream_created_at: Option<Millis>,
+    pub upstream_updated_at: Option<Millis>,
+    /// JSON text as the site wrote it.
+    pub raw_payload: Option<String>,
+}
+
+/// A stored announcement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnnouncementRow {
+    pub id: i64,
+    pub site_id: i64,
+    pub platform: String,
+    pub seen: Seen,
+    pub first_seen_at: Option<Millis>,
+    pub last_seen_at: Option<Millis>,
+    pub read_at: Option<Millis>,
+    pub dismissed_at: Option<Millis>,
+}
+
+/// Which announcements to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub site_id: Option<i64>,
+    pub platform: Option<String>,
+    pub read: Option<bool>,
+    pub state: Option<State>,
+    pub limit: i64,
+    pub offset: i64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Neither dismissed nor over.
+    Active,
+    /// Over, not dismissed.
+    Expired,
+    Dismissed,
+}
+
+/// The newest first.
+pub async fn list(store: &Store, filter: &Filter, now: Millis) -> Result<Vec<AnnouncementRow>> {
+    let mut sql = String::from(
+        "SELECT id, site_id, platform, source_key, title, content, level, source_url, starts_at, ends_at, \
+         upstream_created_at, upstream_updated_at, raw_payload, first_seen_at, last_seen_at, read_at, \
+         dismissed_at FROM site_announcements WHERE cleared_at IS NULL",
+    );
+    let mut args: Vec<Value> = Vec::new();
+    if let Some(id) = filter.site_id {
+        sql.push_str(" AND site_id = ?");
+        args.push(id.into());
+    }
+    if let Some(platform) = &filter.platform {
+        sql.push_str(" AND platform = ?");
+        args.push(platform.as_str().into());
+    }
+    sql.push_str(match filter.read {
+        Some(true) => " AND read_at IS NOT NULL",
+        Some(false) => " AND read_at IS NULL",
+        None => "",
+    });
+    match filter.state {
+        Some(State::Active) => {
+            sql.push_str(" AND dismissed_at IS NULL AND (ends_at IS NULL OR ends_at > ?)");
+            args.push(now.into());
+        }
+        Some(State::Expired) => {
+            sql.push_str(" AND dismissed_at IS NULL AND ends_at <= ?");
+            args.push(now.into());
+        }
+        Some(State::Dismissed) => sql.push_str(" AND dismissed_at IS NOT NULL"),
+        None => {}
+    }
+    sql.push_str(" ORDER BY first_seen_at DESC, id DESC LIMIT ? OFFSET ?");
+    args.extend([filter.limit.into(), filter.offset.into()]);
+    store.query(sql, args).await?.iter().map(|row| read(&mut row.fields())).collect()
+}
+
+fn read(row: &mut Fields<'_>) -> Result<AnnouncementRow> {
+    let (id, site_id, platform) = (row.int()?, row.int()?, row.text()?);
+    let seen = Seen {
+        source_key: row.text()?,
+        title: row.text()?,
+        content: row.text()?,
+        level: row.text()?,
+        source_url: row.opt_text()?,
+        starts_at: row.opt_int()?,
+        ends_at: row.opt_int()?,
+        upstream_created_at: row.opt_int()?,
+        upstream_updated_at: row.opt_int()?,
+        raw_payload: row.opt_text()?,
+    };
+    Ok(AnnouncementRow {
+        id,
+        site_id,
+        platform,
+        seen,
+        first_seen_at: row.opt_int()?,
+        last_seen_at: row.opt_int()?,
+        read_at: row.opt_int()?,
+        dismissed_at: row.opt_int()?,
+    })
+}
+
+/// The keys of a site that were seen before, cleared ones with them.
+pub async fn known_keys(store: &Store, site_id: i64) -> Result<Vec<String>> {
+    let sql = "SELECT source_key FROM site_announcements WHERE site_id = ?";
+    let rows = store.query(sql, vec![site_id.into()]).await?;
+    rows.iter().map(|row| row.fields().text()).collect()
+}
+
+/// Stores an announcement seen for the first time, with its event; both or neither. Gives its id.
+pub async fn insert(
+    store: &Store,
+    site_id: i64,
+    platform: &str,
+    seen: &Seen,
+    event: NewEvent,
+    now: Millis,
+) -> Result<i64> {
+    let row = Statement::new(
+        "INSERT INTO site_announcements (site_id, platform, source_key, title, content, level, source_url, \
+         starts_at, ends_at, upstream_created_at, upstream_updated_at, raw_payload, first_seen_at, \
+         last_seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        vec![
+            site_id.into(),
+            platform.into(),
+            seen.source_key.as_str().into(),
+            seen.title.as_str().into(),
+            seen.content.as_str().into(),
+            seen.level.as_str().into(),
+            seen.source_url.as_deref().into(),
+            seen.starts_at.into(),
+            seen.ends_at.into(),
+            seen.upstream_created_at.into(),
+            seen.upstream_updated_at.into(),
+            seen.raw_payload.as_deref().into(),
+            now.into(),
+            now.into(),
+        ],
+    );
+    let event = event.insert_related_to(0, now);
+    Ok(store.batch(vec![row, event]).await?[0].last_id)
+}
+
+/// Stores what a known announcement says now; of a cleared one only that it is still there.
+pub async fn update(store: &Store, site_id: i64, seen: &Seen, now: Millis) -> Result<()> {
+    let text = Statement::new(
+        "UPDATE site_announcements SET title = ?, content = ?, level = ?, source_url = ?, starts_at = ?, \
+         ends_at = ?, upstream_created_at = ?, upstream_updated_at = ?, raw_payload = ? \
+         WHERE site_id = ? AND source_key = ? AND cleared_at IS NULL",
+        vec![
+            seen.title.as_str().into(),
+            seen.content.as_str().into(),
+            seen.level.as_str().into(),
+            seen.source_url.as_deref().into(),
+            seen.starts_at.into(),
+            seen.ends_at.into(),
+            seen.upstream_created_at.into(),
+            seen.upstream_updated_at.into(),
+            seen.raw_payload.as_deref().into(),
+            site_id.into(),
+            seen.source_key.as_str().into(),
+        ],
+    );
+    let there = Statement::new(
+        "UPDATE site_announcements SET last_seen_at = ? WHERE site_id = ? AND source_key = ?",
+        vec![now.into(), site_id.into(), seen.source_key.as_str().into()],
+    );
+    store.batch(vec![text, there]).await.map(drop)
+}
+
+pub async fn mark_read(store: &Store, id: i64, now: Millis) -> Result<()> {
+    let sql = "UPDATE site_announcements SET read_at = ? WHERE id = ? AND read_at IS NULL";
+    store.batch(vec![Statement::new(sql, vec![now.into(), id.into()])]).await.map(drop)
+}
+
+pub async fn mark_all_read(store: &Store, now: Millis) -> Result<()> {
+    let sql = "UPDATE site_announcements SET read_at = ? WHERE read_at IS NULL";
+    store.batch(vec![Statement::new(sql, vec![now.into()])]).await.map(drop)
+}
+
+/// Hides all there are.
+pub async fn clear(store: &Store, now: Millis) -> Result<()> {
+    let sql = "UPDATE site_announcements SET cleared_at = ?, content = '', raw_payload = NULL \
+               WHERE cleared_at IS NULL";
+    store.batch(vec![Statement::new(sql, vec![now.into()])]).await.map(drop)
+}

@@ -1,0 +1,104 @@
+//! The log of check-ins (admin-core.md 7).
+
+use super::sql::{Fields, Statement, Value};
+use super::{Result, Store};
+use crate::time::Millis;
+
+/// How a check-in ended, as stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewCheckin {
+    pub account_id: i64,
+    /// success, failed or skipped.
+    pub status: &'static str,
+    pub message: String,
+    /// USD in decimal digits.
+    pub reward: Option<String>,
+}
+
+/// A row with what is shown of its account and site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckinRow {
+    pub id: i64,
+    pub account_id: i64,
+    pub status: String,
+    pub message: Option<String>,
+    pub reward: Option<String>,
+    pub created_at: Millis,
+    pub username: Option<String>,
+    pub account_status: String,
+    pub site_id: i64,
+    pub site_name: String,
+    pub site_url: String,
+    pub site_platform: String,
+    pub site_status: String,
+}
+
+impl NewCheckin {
+    /// The insertion, for a batch that changes the account with it; nothing when the account is gone.
+    pub fn insert(&self, now: Millis) -> Statement {
+        Statement::new(
+            "INSERT INTO checkin_logs (account_id, status, message, reward, created_at) \
+             SELECT id, ?, ?, ?, ? FROM accounts WHERE id = ?",
+            vec![
+                self.status.into(),
+                self.message.as_str().into(),
+                self.reward.as_deref().into(),
+                now.into(),
+                self.account_id.into(),
+            ],
+        )
+    }
+}
+
+/// The newest first; of one account when it is named.
+pub async fn list(
+    store: &Store,
+    account_id: Option<i64>,
+    limit: i64,
+    offset: i64,
+) -> Result<Vec<CheckinRow>> {
+    let mut args: Vec<Value> = Vec::new();
+    let mut chosen = "";
+    if let Some(id) = account_id {
+        chosen = "WHERE l.account_id = ? ";
+        args.push(id.into());
+    }
+    args.extend([limit.into(), offset.into()]);
+    let sql = format!(
+        "SELECT l.id, l.account_id, l.status, l.message, l.reward, l.created_at, a.username, a.status, \
+         s.id, s.name, s.url, s.platform, s.status FROM checkin_logs l \
+         JOIN accounts a ON a.id = l.account_id JOIN sites s ON s.id = a.site_id {chosen}\
+         ORDER BY l.created_at DESC, l.id DESC LIMIT ? OFFSET ?"
+    );
+    store.query(sql, args).await?.iter().map(|row| read(&mut row.fields())).collect()
+}
+
+/// Check-ins since a moment: account, status, reward.
+pub async fn since(store: &Store, from: Millis) -> Result<Vec<(i64, String, Option<String>)>> {
+    let sql = "SELECT account_id, status, reward FROM checkin_logs WHERE created_at >= ?";
+    let rows = store.query(sql, vec![from.into()]).await?;
+    rows.iter()
+        .map(|row| {
+            let mut row = row.fields();
+            Ok((row.int()?, row.text()?, row.opt_text()?))
+        })
+        .collect()
+}
+
+fn read(row: &mut Fields<'_>) -> Result<CheckinRow> {
+    Ok(CheckinRow {
+        id: row.int()?,
+        account_id: row.int()?,
+        status: row.text()?,
+        message: row.opt_text()?,
+        reward: row.opt_text()?,
+        created_at: row.int()?,
+        username: row.opt_text()?,
+        account_status: row.text()?,
+        site_id: row.int()?,
+        site_name: row.text()?,
+        site_url: row.text()?,
+        site_platform: row.text()?,
+        site_status: row.text()?,
+    })
+}

@@ -1,0 +1,126 @@
+//! What runs by itself: at the times of saved schedules, which hold as soon as they are saved.
+
+mod support;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use support::{Gateway, Home, Setup, Upstream, eventually};
+
+const RUNTIME: &str = "/api/settings/runtime";
+const EVERY_SECOND: &str = "* * * * * *";
+const NEW_YEAR: &str = "0 0 1 1 *";
+
+#[track_caller]
+fn save(gateway: &Gateway, change: &Value) {
+    gateway.admin().put(RUNTIME, change).expect(200);
+}
+
+fn database(home: &Home) -> Connection {
+    Connection::open(home.data_dir().join("switchyard.db")).expect("it opens")
+}
+
+#[test]
+fn a_saved_schedule_holds_at_once() {
+    let gateway = Gateway::start();
+    save(&gateway, &json!({"balanceRefreshCron": NEW_YEAR}));
+    let upstream = Upstream::start(&["m-a"]);
+    gateway.add("Relay A", &upstream);
+    save(&gateway, &json!({"balanceRefreshCron": EVERY_SECOND}));
+    let lists = || upstream.asked_for("/v1/models").len();
+    let before = lists();
+    eventually("the accounts are asked again and again", || (lists() >= before + 2).then_some(()));
+    upstream.offer(&["m-a", "m-b"]);
+    gateway.wait_for_channels("m-b", 1);
+    save(&gateway, &json!({"balanceRefreshCron": NEW_YEAR}));
+    assert_eq!(gateway.admin().get(RUNTIME).expect(200)["balanceRefreshCron"], NEW_YEAR);
+}
+
+#[test]
+fn a_stored_text_that_is_no_schedule_leaves_the_default() {
+    let home = Home::new();
+    drop(Setup::default().start_in(home.clone()));
+    let text = |name: &str, value: &str| {
+        let sql = "INSERT INTO settings (name, value, updated_at) VALUES (?1, ?2, 0)";
+        database(&home).execute(sql, (name, value)).expect("it is written");
+    };
+    text("checkin_cron", "\"soon\"");
+    text("balance_refresh_cron", "\"61 * * * *\"");
+    text("daily_summary_cron", "7");
+    text("checkin_schedule_mode", "\"hourly\"");
+    text("checkin_interval_hours", "0");
+    let gateway = Setup::default().with("CHECKIN_CRON", "30 7 * * *").start_in(home);
+    let shown = gateway.admin().get(RUNTIME).expect(200);
+    for (field, value) in [
+        ("checkinCron", json!("30 7 * * *")),
+        ("balanceRefreshCron", json!("0 * * * *")),
+        ("dailySummaryCron", json!("58 23 * * *")),
+        ("checkinScheduleMode", json!("cron")),
+        ("checkinIntervalHours", json!(6)),
+    ] {
+        assert_eq!(shown[field], value, "{field}");
+    }
+}
+
+#[test]
+fn the_schedule_of_check_ins_can_be_set_alone() {
+    let gateway = Gateway::start();
+    let put = |body: &Value, status| gateway.admin().put("/api/checkin/schedule", body).expect(status);
+    assert_eq!(
+        put(&json!({"cron": "15 6 * * *"}), 200),
+        json!({"success": true, "mode": "cron", "cron": "15 6 * * *"})
+    );
+    assert_eq!(
+        put(&json!({"mode": "interval", "intervalHours": 12}), 200),
+        json!({"success": true, "mode": "interval", "intervalHours": 12})
+    );
+    let shown = gateway.admin().get(RUNTIME).expect(200);
+    for (field, value) in [
+        ("checkinScheduleMode", json!("interval")),
+        ("checkinIntervalHours", json!(12)),
+        ("checkinCron", json!("15 6 * * *")),
+    ] {
+        assert_eq!(shown[field], value, "{field}");
+    }
+    for bad in
+        [json!({"cron": "soon"}), json!({"mode": "hourly"}), json!({"mode": "interval", "intervalHours": 25})]
+    {
+        let refused = put(&bad, 400);
+        assert_eq!(refused["success"], false);
+        assert_eq!(refused["error"], refused["message"]);
+    }
+    // No mode is cron.
+    assert_eq!(put(&json!({}), 200), json!({"success": true, "mode": "cron", "cron": "15 6 * * *"}));
+}
+
+#[test]
+fn the_log_cleanup_takes_old_rows_by_its_schedule() {
+    const DAY_MS: i64 = 86_400_000;
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["m-a"]);
+    let (_, account) = gateway.add("Relay A", &upstream);
+    let account = account["id"].as_i64().expect("an id");
+    let database = database(gateway.home());
+    let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().expect("a clock").as_millis()).expect("small");
+    let old = "INSERT INTO events (type, title, created_at) VALUES ('status', 'old', ?1)";
+    database.execute(old, [now - 8 * DAY_MS]).expect("it is written");
+    let insert = "INSERT INTO checkin_logs (account_id, status, message, created_at) \
+                  VALUES (?1, 'success', ?2, ?3)";
+    for (message, days) in [("of today", 0), ("of last week", 8)] {
+        database.execute(insert, (account, message, now - days * DAY_MS)).expect("it is written");
+    }
+    let logs = || gateway.admin().get("/api/checkin/logs").expect(200).as_array().expect("rows").clone();
+    assert_eq!(logs().len(), 2);
+    save(
+        &gateway,
+        &json!({"logCleanupCron": EVERY_SECOND, "logCleanupProgramLogsEnabled": true, "logCleanupRetentionDays": 7}),
+    );
+    let left = eventually("the old check-in goes", || Some(logs()).filter(|logs| logs.len() == 1));
+    assert_eq!(left[0]["checkin_logs"]["message"], "of today");
+    let events = gateway.admin().get("/api/events?limit=500").expect(200);
+    assert!(events.as_array().expect("events").iter().all(|event| event["title"] != "old"));
+    // The same time of a schedule is never served twice.
+    let runs: i64 = database
+        .query_row("SELECT COUNT(*) FROM job_runs WHERE job = 'log cleanup'", [], |row| row.get(0))
+        .expect("a count");
+    assert!(runs >= 1);
+}

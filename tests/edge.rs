@@ -255,7 +255,7 @@ fn a_refusal_before_any_handler_is_in_the_shape_of_its_surface() {
         ("POST", "/responses/anything/compact", 404, "invalid_request_error"),
         ("POST", "/v1/responses/anything", 404, "not_found_error"),
         ("POST", "/responses/compact", 400, "invalid_request_error"),
-        ("POST", "/v1/images/edits", 501, "invalid_request_error"),
+        ("POST", "/v1/images/variations", 400, "invalid_request_error"),
         ("GET", "/responses/compact", 426, "invalid_request_error"),
     ] {
         let error = gateway.client().send(Ask::new(method, path)).expect(status);

@@ -45,6 +45,10 @@ enum ModelPlace {
     Literal(Range<usize>),
     /// The body names none: a member goes right behind the opening brace.
     Absent { at: usize, more_follow: bool },
+    /// The content of a form's field.
+    Field(Range<usize>),
+    /// The form names none: its field goes there, behind this head.
+    NoField { at: usize, head: String },
 }
 
 /// Why a body is refused; always the client's mistake (400).
@@ -87,6 +91,23 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
     })
 }
 
+/// The envelope of a form, which its reader has taken apart: the content of its field `model` and where
+/// that stands, else where such a field would go and with which head.
+pub fn of_form(
+    model: Result<(&[u8], Range<usize>), (usize, String)>,
+    stream: bool,
+) -> Result<Envelope, EnvelopeError> {
+    let (model, place) = match model {
+        Ok((name, range)) => {
+            let name =
+                std::str::from_utf8(name).map_err(|_| EnvelopeError::field("model", "is not UTF-8"))?;
+            (fit_name(name)?, ModelPlace::Field(range))
+        }
+        Err((at, head)) => (DEFAULT_IMAGE_MODEL.to_owned(), ModelPlace::NoField { at, head }),
+    };
+    Ok(Envelope { model, place, stream, stream_options: false, prompt_cache_key: None, user: None })
+}
+
 /// The body with `model` in place of the requested one, as up to three pieces to be sent one after
 /// the other; nothing is copied. When the body says `model` already, the first piece is the whole
 /// body and the others are empty.
@@ -104,6 +125,12 @@ pub fn splice_model(body: &Bytes, envelope: &Envelope, model: &str) -> [Bytes; 3
             let comma = if *more_follow { "," } else { "" };
             let member = format!("\"model\":{}{comma}", literal());
             [body.slice(..*at), Bytes::from(member), body.slice(*at..)]
+        }
+        ModelPlace::Field(range) => {
+            [body.slice(..range.start), Bytes::from(model.to_owned()), body.slice(range.end..)]
+        }
+        ModelPlace::NoField { at, head } => {
+            [body.slice(..*at), Bytes::from(format!("{head}{model}")), body.slice(*at..)]
         }
     }
 }
@@ -188,7 +215,10 @@ fn model_name(value: &str) -> Result<String, EnvelopeError> {
     if value == "null" {
         return Err(EnvelopeError::field("model", "is required"));
     }
-    let name = json::string(value).ok_or_else(|| EnvelopeError::field("model", "must be a string"))?;
+    fit_name(&json::string(value).ok_or_else(|| EnvelopeError::field("model", "must be a string"))?)
+}
+
+fn fit_name(name: &str) -> Result<String, EnvelopeError> {
     let name = name.trim();
     if name.is_empty() {
         return Err(EnvelopeError::field("model", "must not be blank"));

@@ -5,12 +5,13 @@
 //! strict   what hyper lets through and we do not                    router  paths to handlers
 //! request  what a handler is given                                  body    reading and answering bodies
 //! cors     preflights and headers       address  who is calling     tls     certificates, reload
-//! multipart  forms with files, read as they come
+//! multipart  forms with files, read as they come                     form    forms that are here whole
 //! ```
 
 pub mod address;
 pub mod body;
 pub mod cors;
+pub mod form;
 pub mod multipart;
 pub mod request;
 pub mod router;

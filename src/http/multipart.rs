@@ -12,11 +12,11 @@ use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem;
 
 /// The longest head of a part.
-const MAX_HEAD: usize = 8 * 1024;
+pub(super) const MAX_HEAD: usize = 8 * 1024;
 /// The longest boundary (RFC 2046 §5.1.1).
 const MAX_BOUNDARY: usize = 70;
 /// Blanks that may follow a boundary on its line.
-const MAX_PADDING: usize = 256;
+pub(super) const MAX_PADDING: usize = 256;
 
 /// What comes next in a body.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct PartHead {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
-const HEAD_TOO_LONG: Malformed = Malformed("the head of a part is longer than 8 KiB");
+pub(super) const HEAD_TOO_LONG: Malformed = Malformed("the head of a part is longer than 8 KiB");
 
 /// The state of reading one body.
 #[derive(Debug)]
@@ -69,19 +69,25 @@ enum State {
     Ended,
 }
 
+/// The boundary that a `Content-Type` of `multipart/form-data` names.
+pub(super) fn boundary(content_type: &str) -> Result<String, Malformed> {
+    let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    if !essence.trim().eq_ignore_ascii_case("multipart/form-data") {
+        return Err(Malformed("send multipart/form-data"));
+    }
+    let boundary = parameter(parameters, "boundary").unwrap_or_default();
+    if boundary.is_empty() || boundary.len() > MAX_BOUNDARY {
+        return Err(Malformed("multipart/form-data needs a boundary of 1 to 70 characters"));
+    }
+    Ok(boundary)
+}
+
 // === impl Reader ===
 
 impl Reader {
     /// For a `Content-Type` of `multipart/form-data`.
     pub fn new(content_type: &str) -> Result<Self, Malformed> {
-        let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
-        if !essence.trim().eq_ignore_ascii_case("multipart/form-data") {
-            return Err(Malformed("send multipart/form-data"));
-        }
-        let boundary = parameter(parameters, "boundary").unwrap_or_default();
-        if boundary.is_empty() || boundary.len() > MAX_BOUNDARY {
-            return Err(Malformed("multipart/form-data needs a boundary of 1 to 70 characters"));
-        }
+        let boundary = boundary(content_type)?;
         let delimiter = memmem::Finder::new(&format!("\r\n--{boundary}")).into_owned();
         // The first boundary needs no line end before it: it begins a line all the same.
         Ok(Self { delimiter, buffer: BytesMut::from("\r\n"), state: State::Preamble })
@@ -184,7 +190,7 @@ impl Reader {
 // === impl PartHead ===
 
 impl PartHead {
-    fn parse(head: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn parse(head: &[u8]) -> Result<Self, Malformed> {
         let head = std::str::from_utf8(head).map_err(|_| Malformed("the head of a part is not UTF-8"))?;
         let mut parsed = Self::default();
         for line in head.split("\r\n").filter(|line| !line.is_empty()) {

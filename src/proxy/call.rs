@@ -14,6 +14,7 @@ use crate::routing::Platform;
 
 use super::auth::Caller;
 use super::client::Client;
+use super::images;
 use super::reply::Face;
 use super::session::Session;
 use super::trace::Trace;
@@ -27,6 +28,8 @@ pub(super) enum Operation {
     CountTokens,
     /// To shorten a conversation of the responses dialect (proxy.md 14.4).
     Compact,
+    /// To change a picture, which comes as a form (proxy.md 14.5).
+    EditImage,
 }
 
 impl Operation {
@@ -36,6 +39,7 @@ impl Operation {
             Self::Answer => dialect.path(),
             Self::CountTokens => "/v1/messages/count_tokens",
             Self::Compact => "/v1/responses/compact",
+            Self::EditImage => "/v1/images/edits",
         }
     }
 
@@ -43,7 +47,7 @@ impl Operation {
     pub(super) fn upstream_path(self, platform: Platform, dialect: Dialect) -> &'static str {
         match (self, platform, dialect) {
             (Self::Compact, Platform::Codex, _) => "/responses/compact",
-            (Self::CountTokens | Self::Compact, _, dialect) => self.path(dialect),
+            (Self::CountTokens | Self::Compact | Self::EditImage, _, dialect) => self.path(dialect),
             (_, Platform::Codex, Dialect::Responses) => "/responses",
             (_, Platform::Gemini, Dialect::Chat) => "/v1beta/openai/chat/completions",
             (_, Platform::Gemini, Dialect::Embeddings) => "/v1beta/openai/embeddings",
@@ -90,7 +94,10 @@ impl Call {
         caller: Caller,
         of_path: Option<PathModel>,
     ) -> Result<Box<Self>, EnvelopeError> {
-        let mut envelope = envelope::skim(face.dialect, &body)?;
+        let mut envelope = match operation {
+            Operation::EditImage => images::envelope(&request.headers, &body)?,
+            _ => envelope::skim(face.dialect, &body)?,
+        };
         if let Some(PathModel { model, stream }) = of_path {
             envelope.model = model;
             envelope.stream = stream;

@@ -245,7 +245,7 @@ impl Sending<'_> {
             if let Some(pieces) = written.and_then(|body| outgoing::rephrased(&body, &failure)) {
                 self.call.trace.misses(&failure, true);
                 is_last_word = true;
-                again = Some(Box::new(Outgoing { pieces, stream, betas: None, asked }));
+                again = Some(Box::new(Outgoing::again(pieces, stream, asked)));
                 queue.push_front(format);
                 continue;
             }
@@ -288,13 +288,16 @@ impl Sending<'_> {
         outgoing: Outgoing,
     ) -> (hyper::Request<RequestBody>, Option<Asked>) {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
-        let Outgoing { pieces, stream, betas, asked } = outgoing;
+        let Outgoing { pieces, stream, betas, content_type, asked } = outgoing;
         let mut request = hyper::Request::new(RequestBody::from(pieces));
         *request.method_mut() = Method::POST;
         *request.headers_mut() =
             headers::upstream(client, format, stream, site, credential, &self.call.headers);
         if let Some(betas) = &betas {
             headers::add_betas(request.headers_mut(), betas);
+        }
+        if let Some(content_type) = content_type {
+            request.headers_mut().insert(header::CONTENT_TYPE, content_type);
         }
         request.headers_mut().insert(header::HOST, endpoint.base.authority.clone());
         // The query belongs to the dialect the client speaks.

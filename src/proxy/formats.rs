@@ -66,7 +66,8 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
 /// converted.
 pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
     if operation != Operation::Answer {
-        return order(platform, client, "").contains(&client);
+        let is_offered = (operation, platform) != (Operation::EditImage, Platform::Gemini);
+        return is_offered && order(platform, client, "").contains(&client);
     }
     match platform {
         Platform::Claude | Platform::Codex => client.is_convertible(),

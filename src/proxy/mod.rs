@@ -9,6 +9,7 @@
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
 //! gemini    the surface whose paths name the model
+//! images    edits, which come as forms
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
 //! client    who is calling, by its own words  session   a conversation and its channel
@@ -27,6 +28,7 @@ mod files;
 mod formats;
 mod gemini;
 mod headers;
+mod images;
 mod long_reply;
 mod models;
 mod outgoing;
@@ -53,10 +55,6 @@ use auth::Caller;
 use call::Operation;
 pub use formats::Memory as FormatMemory;
 use reply::Face;
-
-/// Known endpoints that this release does not serve: their callers learn that at once, in words.
-const NOT_OFFERED: [(&str, (Surface, Dialect)); 1] =
-    [("/v1/images/edits", (Surface::Images, Dialect::Images))];
 
 /// Every route of the proxy interface. Each authenticates before anything else.
 pub fn routes() -> Vec<Route> {
@@ -93,9 +91,15 @@ pub fn routes() -> Vec<Route> {
             "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses",
         ));
     }
-    for (path, what) in NOT_OFFERED {
-        routes.push(refusing(Method::POST, path, what, 501, "This endpoint is not offered here"));
-    }
+    let images = (Surface::Images, Some(Dialect::Images));
+    routes.push(route(Method::POST, "/v1/images/edits", images.0, images.1, images::edit));
+    routes.push(refusing(
+        Method::POST,
+        "/v1/images/variations",
+        (Surface::Images, Dialect::Images),
+        400,
+        "Variations of images are not offered, send an edit to /v1/images/edits",
+    ));
     let files = "/v1/files";
     let (file, content) = ("/v1/files/{id}", "/v1/files/{id}/content");
     routes.push(route(Method::POST, files, Surface::Files, None, files::upload));

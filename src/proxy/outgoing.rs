@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use hyper::header::HeaderValue;
 use memchr::memmem;
 
 use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
@@ -16,6 +17,7 @@ use crate::routing::Platform;
 
 use super::call::{Call, Operation};
 use super::failure::Failure;
+use super::images;
 
 /// What gemini's OpenAI surface refuses to read.
 const FOREIGN_TO_GEMINI: [&str; 6] =
@@ -44,11 +46,22 @@ pub(super) struct Outgoing {
     pub(super) stream: bool,
     /// To be said in `anthropic-beta`.
     pub(super) betas: Option<Vec<String>>,
+    /// Where the body is no JSON.
+    pub(super) content_type: Option<HeaderValue>,
     /// Set when the body was converted: what the answer's writer must know.
     pub(super) asked: Option<Asked>,
 }
 
 impl Outgoing {
+    fn of(pieces: [Bytes; 3], stream: bool) -> Self {
+        Self { pieces, stream, betas: None, content_type: None, asked: None }
+    }
+
+    /// The same request in other words.
+    pub(super) fn again(pieces: [Bytes; 3], stream: bool, asked: Option<Asked>) -> Self {
+        Self { asked, ..Self::of(pieces, stream) }
+    }
+
     /// The body, when it is of our own writing.
     pub(super) fn written(&self) -> Option<Bytes> {
         self.asked.is_some().then(|| self.pieces[0].clone())
@@ -97,18 +110,18 @@ fn write(call: &Call, platform: Platform, format: Dialect, model: &str) -> Resul
         Operation::Answer => {}
         Operation::CountTokens => {
             let body = edit(text(call), &[("model", &quoted(model))], &NOT_COUNTED).into_owned();
-            return Ok(Outgoing {
-                pieces: whole(body),
-                stream: false,
-                betas: Some(betas(text(call))),
-                asked: None,
-            });
+            return Ok(Outgoing { betas: Some(betas(text(call))), ..Outgoing::of(whole(body), false) });
         }
         Operation::Compact => {
             let store = matches!(platform, Platform::Codex | Platform::Sub2Api).then_some("store");
             let removed: Vec<&str> = NOT_COMPACTED.into_iter().chain(store).collect();
             let body = edit(text(call), &[("model", &quoted(model))], &removed).into_owned();
-            return Ok(Outgoing { pieces: whole(body), stream: false, betas: None, asked: None });
+            return Ok(Outgoing::of(whole(body), false));
+        }
+        Operation::EditImage => {
+            let pieces = splice_model(&call.body, &call.envelope, model);
+            let content_type = images::form_type(&call.headers).cloned();
+            return Ok(Outgoing { content_type, ..Outgoing::of(pieces, call.envelope.stream) });
         }
     }
     let stream = call.envelope.stream || always_streams(platform, format);
@@ -119,7 +132,7 @@ fn write(call: &Call, platform: Platform, format: Dialect, model: &str) -> Resul
             None => splice_model(&call.body, &call.envelope, model),
             Some(body) => whole(edit(&body, &[("model", &quoted(model))], &[]).into_owned()),
         };
-        return Ok(Outgoing { pieces, stream, betas: None, asked: None });
+        return Ok(Outgoing::of(pieces, stream));
     }
     let body = text(call);
     let target = Target { model, stream, vendor: vendor(platform) };
@@ -128,7 +141,7 @@ fn write(call: &Call, platform: Platform, format: Dialect, model: &str) -> Resul
         None => [converted.body, Bytes::new(), Bytes::new()],
         Some(body) => whole(body),
     };
-    Ok(Outgoing { pieces, stream, betas: None, asked: Some(converted.asked) })
+    Ok(Outgoing { asked: Some(converted.asked), ..Outgoing::of(pieces, stream) })
 }
 
 /// `betas` of a messages body: a list or a comma-separated text.

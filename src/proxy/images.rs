@@ -1,0 +1,59 @@
+//! `/v1/images/edits`: a form with pictures, or JSON (proxy.md 14.5).
+//!
+//! A form is kept whole, because another channel may have to be asked; its parts go on byte for byte but
+//! for the model's name.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::HeaderMap;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::dialect::envelope::{self, Envelope, EnvelopeError};
+use crate::http::form::Form;
+use crate::http::{Request, Response};
+
+use super::auth::Caller;
+use super::call::Operation;
+use super::pipeline;
+
+/// Pictures are larger than conversations: this much is taken where the limit for JSON is lower.
+const MAX_FORM: usize = 64 << 20;
+
+/// `POST /v1/images/edits`
+pub(super) async fn edit(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
+    if form_type(&request.headers).is_some() {
+        request.limits.bytes = request.limits.bytes.max(MAX_FORM);
+    }
+    pipeline::serve(app, Dialect::Images, Operation::EditImage, request, caller, None).await
+}
+
+/// The `Content-Type` of a form, boundary and all; `None` for anything else.
+pub(super) fn form_type(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let is_form = |value: &&HeaderValue| {
+        let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default();
+        essence.trim_ascii().eq_ignore_ascii_case(b"multipart/form-data")
+    };
+    headers.get(CONTENT_TYPE).filter(is_form)
+}
+
+/// What routing must know of a request for an edit.
+pub(super) fn envelope(headers: &HeaderMap, body: &Bytes) -> Result<Envelope, EnvelopeError> {
+    let Some(content_type) = form_type(headers) else { return envelope::skim(Dialect::Images, body) };
+    let no_form = |why: &str| EnvelopeError { field: None, message: format!("The body is no form: {why}") };
+    let form = Form::read(content_type.to_str().unwrap_or_default(), body).map_err(|why| no_form(why.0))?;
+    if form.fields.is_empty() {
+        return Err(no_form("it has no fields"));
+    }
+    let content =
+        |name: &str| form.field(name).map(|field| (&body[field.content.clone()], field.content.clone()));
+    let model = content("model").ok_or_else(|| {
+        let head =
+            format!("\r\n--{}\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n", form.boundary);
+        (form.end, head)
+    });
+    let stream = content("stream").is_some_and(|(value, _)| value.trim_ascii().eq_ignore_ascii_case(b"true"));
+    envelope::of_form(model, stream)
+}

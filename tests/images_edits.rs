@@ -1,0 +1,114 @@
+//! Edits of images: forms that reach the upstream byte for byte but for the model's name (proxy.md 14.5).
+
+mod support;
+
+use serde_json::json;
+use support::{Ask, Gateway, Reply, Upstream, split_events, wire};
+
+const MODEL: &str = "gpt-image-1";
+const EDITS: &str = "/v1/images/edits";
+const KIND: &str = "multipart/form-data; boundary=\"b 1\"";
+
+fn field(head: &str, content: &[u8]) -> Vec<u8> {
+    [b"--b 1\r\nContent-Disposition: form-data; ".as_slice(), head.as_bytes(), b"\r\n\r\n", content, b"\r\n"]
+        .concat()
+}
+
+/// A form with a picture of any bytes, and perhaps a model.
+fn form(model: Option<&str>, more: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = field(
+        "name=\"image[]\"; filename=\"a.png\"\r\nContent-Type: image/png",
+        b"\x89PNG\r\n\x1a\n\0\xff--b",
+    );
+    for (name, value) in model.iter().map(|model| ("model", *model)).chain(more.iter().copied()) {
+        body.extend(field(&format!("name=\"{name}\""), value.as_bytes()));
+    }
+    body.extend(field("name=prompt", "A signal böx".as_bytes()));
+    body.extend(b"--b 1--\r\n");
+    body
+}
+
+fn started(models: &[&str]) -> (Gateway, Upstream) {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(models));
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    (gateway, upstream)
+}
+
+fn send(gateway: &Gateway, body: Vec<u8>) -> support::Answer {
+    gateway.client().send(Ask::post(EDITS).header("content-type", KIND).body(body))
+}
+
+#[test]
+fn a_form_goes_upstream_byte_for_byte() {
+    let (gateway, upstream) = started(&[MODEL]);
+    let body = form(Some(MODEL), &[]);
+    assert_eq!(send(&gateway, body.clone()).expect(200), wire::image());
+    let asked = upstream.last(EDITS);
+    assert_eq!(asked.body, body);
+    assert_eq!(asked.header("content-type"), Some(KIND));
+    assert!(asked.header("authorization").is_some_and(|value| value.starts_with("Bearer ")));
+    let row = &gateway.wait_for_logs(1)[0];
+    assert_eq!((&row["status"], &row["modelRequested"]), (&json!("success"), &json!(MODEL)));
+}
+
+#[test]
+fn the_model_is_replaced_where_it_stands_or_added_at_the_end() {
+    let (gateway, upstream) = started(&["upstream-image"]);
+    let mapping = json!({"alias-image": "upstream-image", MODEL: "upstream-image"}).to_string();
+    let route = json!({"modelPattern": "re:-image", "modelMapping": mapping});
+    gateway.admin().post("/api/routes", &route).expect(200);
+    send(&gateway, form(Some(" alias-image "), &[])).expect(200);
+    assert_eq!(upstream.last(EDITS).body, form(Some("upstream-image"), &[]));
+
+    send(&gateway, form(None, &[])).expect(200);
+    let asked = String::from_utf8_lossy(&upstream.last(EDITS).body).into_owned();
+    let end = "name=prompt\r\n\r\nA signal böx\r\n--b 1\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\nupstream-image\r\n--b 1--\r\n";
+    assert!(asked.ends_with(end), "{asked:?}");
+}
+
+#[test]
+fn an_edit_in_json_and_one_that_streams_pass_too() {
+    let (gateway, upstream) = started(&[MODEL]);
+    let body = json!({"image": "data:image/png;base64,AA==", "prompt": "x", "model": MODEL});
+    gateway.client().post(EDITS, &body).expect(200);
+    assert_eq!(upstream.last(EDITS).json(), body);
+    assert_eq!(upstream.last(EDITS).header("content-type"), Some("application/json"));
+
+    // As in OpenAI's API reference, "Image streaming events".
+    let events = [
+        wire::named(
+            &json!({"type": "image_edit.partial_image", "b64_json": "AA==", "partial_image_index": 0}),
+        ),
+        wire::named(
+            &json!({"type": "image_edit.completed", "b64_json": "AA==", "usage": {"total_tokens": 100,
+            "input_tokens": 50, "output_tokens": 50}}),
+        ),
+    ];
+    upstream.answer(EDITS, Reply::events(&events));
+    let answer = send(&gateway, form(Some(MODEL), &[("stream", "true")]));
+    assert_eq!(split_events(answer.text().as_bytes()).len(), 2, "{}", answer.text());
+    assert_eq!(upstream.last(EDITS).header("accept"), Some("text/event-stream"));
+    let rows = gateway.wait_for_logs(2);
+    assert_eq!((&rows[1]["isStream"], &rows[1]["totalTokens"]), (&json!(true), &json!(100)));
+}
+
+#[test]
+fn another_channel_gets_the_same_form() {
+    let pair = support::Pair::on("new-api", &[]);
+    pair.first.answer(EDITS, Reply::error(500, "boom"));
+    let body = form(Some(support::Pair::MODEL), &[]);
+    send(&pair.gateway, body.clone()).expect(200);
+    assert_eq!((pair.first.last(EDITS).body, pair.second.last(EDITS).body), (body.clone(), body));
+}
+
+#[test]
+fn what_is_no_form_is_refused_and_so_are_variations() {
+    let (gateway, upstream) = started(&[MODEL]);
+    for body in [Vec::new(), b"--b 1--\r\n".to_vec(), b"{}".to_vec(), form(Some(" "), &[])] {
+        let error = send(&gateway, body).expect(400);
+        assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
+    }
+    assert_eq!(upstream.asked_for(EDITS).len(), 0);
+    let error = gateway.client().post("/v1/images/variations", &json!({})).expect(400);
+    assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
+}

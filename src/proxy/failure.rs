@@ -197,6 +197,11 @@ impl Failure {
         }
     }
 
+    /// Whether what serves requests failed, not the request itself or a wait for its turn.
+    pub(super) fn blames_channels(&self) -> bool {
+        !matches!(self.kind, Kind::Unsupported | Kind::Invalid | Kind::Busy)
+    }
+
     /// Whether another address of the same site may do better (routing.md 10.4).
     pub(super) fn rotates_address(&self) -> bool {
         match self.kind {

@@ -13,9 +13,10 @@
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
 //! client    who is calling, by its own words  session   a conversation and its channel
-//! files     what clients upload
+//! files     what clients upload                alarm    one alert for requests nobody could serve
 //! ```
 
+mod alarm;
 mod attempt;
 pub mod auth;
 mod call;

@@ -25,6 +25,7 @@ use crate::limits::{Lease, Refused as NoLease};
 use crate::routing::{Ask, Channel, Selection, Why, select, select_bound};
 use crate::time::now_ms;
 
+use super::alarm;
 use super::attempt::{Attempt, Slots};
 use super::auth::{Caller, Refused};
 use super::call::{Call, Operation, PathModel};
@@ -144,12 +145,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
                 last = Some(Box::new(failure));
                 continue;
             }
-            Picked::Nothing(earliest_cooldown) => {
-                return match last {
-                    Some(failure) => failure.into_response(call.face),
-                    None => call.face.no_channels(earliest_cooldown.map(seconds_until)),
-                };
-            }
+            Picked::Nothing(earliest_cooldown) => return unserved(app, call, last, earliest_cooldown),
             Picked::Saturated => return call.face.site_saturated(app.leases.rules().retry_after_secs()),
         };
         tried.push(channel.id);
@@ -160,9 +156,15 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
             Err(failure) => return failure.into_response(call.face),
         }
     }
+    unserved(app, call, last, None)
+}
+
+/// The answer of a request that no channel served.
+fn unserved(app: &App, call: &Call, last: Option<Box<Failure>>, earliest_cooldown: Option<i64>) -> Response {
+    alarm::unserved(app, call, last.as_deref());
     match last {
         Some(failure) => failure.into_response(call.face),
-        None => call.face.no_channels(None),
+        None => call.face.no_channels(earliest_cooldown.map(seconds_until)),
     }
 }
 

@@ -1,0 +1,58 @@
+//! One alert for requests that nobody could serve (routing.md 10.1): the first of a route is told, those that follow
+//! within the cool-down are counted, also when all channels cool down meanwhile and none is left to try.
+
+use crate::app::App;
+use crate::store::events::{EventLevel, NewEvent};
+
+use super::call::{Call, Operation};
+use super::failure::Failure;
+
+/// The longest model name that an alert repeats, in characters.
+const MAX_MODEL: usize = 120;
+/// How much of an upstream's words an alert repeats.
+const MAX_CAUSE: usize = 400;
+
+/// Every channel that was tried has failed, the last one like this; or, without a failure, there was none to try.
+/// What is the request's own fault is no reason to wake anybody.
+pub(super) fn unserved(app: &App, call: &Call, last: Option<&Failure>) {
+    let is_nobodys_fault = last.is_some_and(|failure| !failure.blames_channels());
+    // A count of tokens that nobody gave is estimated: its client misses nothing.
+    if is_nobodys_fault || call.operation == Operation::CountTokens {
+        return;
+    }
+    // Models without a route share one subject: their names are the clients' to choose.
+    let snapshot = app.snapshot.load();
+    let route = snapshot.lookup(&call.envelope.model, call.caller.policy()).map(|found| found.route.id);
+    app.notifier.alert(("unserved", route), || {
+        let model = shortened(&call.model, MAX_MODEL);
+        let (title, message) = match last {
+            Some(failure) => {
+                let cause = shortened(&failure.text, MAX_CAUSE);
+                (
+                    "All channels failed",
+                    format!("Model {model}: no channel gave an answer; the last one: {cause}"),
+                )
+            }
+            None => ("No available channel", format!("Model {model}: no channel can take its requests")),
+        };
+        log::warn!("{}: {message}", title.to_lowercase());
+        NewEvent {
+            kind: "proxy",
+            title: title.to_owned(),
+            message: Some(message),
+            level: EventLevel::Error,
+            related_id: route,
+            related_type: Some("route"),
+        }
+    });
+}
+
+/// One line of at most so many characters.
+fn shortened(text: &str, most: usize) -> String {
+    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut short: String = chars.by_ref().take(most).collect();
+    if chars.next().is_some() {
+        short.push('…');
+    }
+    short
+}

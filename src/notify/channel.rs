@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::letter::Letter;
+use super::mail::{self, Envelope};
 use super::post::{FORM, JSON, Target};
+use super::smtp::Server;
 use super::webhook::Form;
 use super::{chat_bot, push_app, push_service};
 use crate::config::runtime::Values;
+use crate::request_id::RequestId;
 use crate::routing::OutboundProxy;
 use crate::upstream::Client;
 
@@ -29,6 +32,13 @@ impl Failure {
     }
 }
 
+/// A text without any of the secrets, the longest taken out first: one may be part of another.
+pub(super) fn without<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str>) -> String {
+    let mut secrets: Vec<&str> = secrets.into_iter().filter(|secret| !secret.is_empty()).collect();
+    secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+    secrets.into_iter().fold(text.to_owned(), |text, secret| text.replace(secret, "****"))
+}
+
 /// A channel that is enabled and knows where to send. Carries secrets, so it has no `Debug`.
 #[derive(Clone)]
 pub(super) enum Channel {
@@ -36,6 +46,7 @@ pub(super) enum Channel {
     PushApp { url: String },
     PushService { key: String },
     ChatBot { api: String, token: String, chat: String, topic: String, proxy: Option<String> },
+    Mail { server: Server, from: String, to: String },
 }
 
 impl Channel {
@@ -57,6 +68,10 @@ impl Channel {
                     proxy: proxy.filter(|url| !url.is_empty()),
                 },
             ),
+            (
+                &["smtp_enabled", "smtp_host", "smtp_from", "smtp_to"],
+                Self::Mail { server: server(values), from: text("smtp_from"), to: text("smtp_to") },
+            ),
         ];
         let is_set = |key: &&str| values.flag(key) || !values.text(key).is_empty();
         let usable = all.into_iter().filter(|(needs, _)| needs.iter().all(is_set));
@@ -70,6 +85,7 @@ impl Channel {
             Self::PushApp { .. } => "bark",
             Self::PushService { .. } => "serverchan",
             Self::ChatBot { .. } => "telegram",
+            Self::Mail { .. } => "smtp",
         }
     }
 
@@ -100,17 +116,36 @@ impl Channel {
                 target(url, None)?.post(client, JSON, body, |_| Ok(())).await
             }
             Self::PushService { key } => {
-                let target = target(&push_service::address(key), None)?;
+                let target = target(&push_service::address(key), None)?.hiding(key);
                 target.post(client, FORM, push_service::form(letter), push_service::verdict).await
             }
             Self::ChatBot { api, token, chat, topic, proxy } => {
                 let proxy = proxy.as_deref().map(OutboundProxy::parse).transpose();
                 let proxy = proxy.map_err(|why| Failure::lasting(format!("the system proxy: {why}")))?;
-                let target = target(&chat_bot::address(api, token), proxy.map(Arc::new))?;
+                let target = target(&chat_bot::address(api, token), proxy.map(Arc::new))?.hiding(token);
                 let body = chat_bot::payload(letter, chat, topic).to_string();
                 target.post(client, JSON, body, chat_bot::verdict).await
             }
+            Self::Mail { server, from, to } => {
+                let envelope = Envelope::parse(from, to).map_err(Failure::lasting)?;
+                let mail = mail::text(letter, &envelope, RequestId::next().as_str());
+                let sent = tokio::time::timeout(TIMEOUT, server.send(client, &envelope, &mail)).await;
+                sent.unwrap_or_else(|_elapsed| {
+                    let seconds = TIMEOUT.as_secs();
+                    Err(Failure::lasting(format!("the mail server did not take it within {seconds} s")))
+                })
+            }
         }
+    }
+}
+
+fn server(values: &Values) -> Server {
+    Server {
+        host: values.text("smtp_host").to_owned(),
+        port: u16::try_from(values.count("smtp_port")).unwrap_or_default(),
+        implicit_tls: values.flag("smtp_secure"),
+        user: values.text("smtp_user").to_owned(),
+        password: values.text("smtp_pass").to_owned(),
     }
 }
 
@@ -141,6 +176,11 @@ mod tests {
             (
                 json!({"telegram_enabled": true, "telegram_bot_token": "1:a", "telegram_chat_id": "2"}),
                 &["telegram"],
+            ),
+            (json!({"smtp_enabled": true, "smtp_host": "h", "smtp_from": "a@b.example"}), &[]),
+            (
+                json!({"smtp_enabled": true, "smtp_host": "h", "smtp_from": "a@b.example", "smtp_to": "c@d.example"}),
+                &["smtp"],
             ),
         ] {
             assert_eq!(names(saved.clone()), expected, "{saved}");

@@ -29,6 +29,8 @@ pub(super) struct Letter {
     /// `YYYY-MM-DD HH:MM:SS`.
     pub(super) local_time: String,
     pub(super) zone: String,
+    /// As mails write it.
+    pub(super) date: String,
 }
 
 impl Letter {
@@ -43,6 +45,7 @@ impl Letter {
             timestamp: time::iso(now),
             local_time: local.strftime("%Y-%m-%d %H:%M:%S").to_string(),
             zone: zone.name.clone(),
+            date: jiff::fmt::rfc2822::to_string(&local).unwrap_or_default(),
         }
     }
 

@@ -14,7 +14,7 @@ use hyper::http::{Request, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
 use serde_json::Value;
 
-use super::channel::Failure;
+use super::channel::{Failure, without};
 use super::letter::one_line;
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
@@ -70,6 +70,12 @@ impl Target {
         Ok(Self { base, path_and_query, authorization: authorization.transpose()?, secrets })
     }
 
+    /// The same with one more secret, which is only a part of a part of its address.
+    pub(super) fn hiding(mut self, secret: &str) -> Self {
+        self.secrets.push(secret.to_owned());
+        self
+    }
+
     pub(super) fn host(&self) -> &str {
         &self.base.origin.host
     }
@@ -111,8 +117,7 @@ impl Target {
     }
 
     fn without_secrets(&self, text: &str) -> String {
-        let hidden = self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "****"));
-        let line = one_line(&hidden);
+        let line = one_line(&without(text, self.secrets.iter().map(String::as_str)));
         match line.char_indices().nth(MAX_SAID) {
             Some((end, _)) => format!("{}…", &line[..end]),
             None => line,

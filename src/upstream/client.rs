@@ -22,6 +22,7 @@ use super::dial::Dialer;
 use super::error::{ErrorKind, SendError};
 use super::pool::Pool;
 use super::request::RequestBody;
+use super::stream::Stream;
 use super::wire::Wire;
 use crate::routing::Origin;
 
@@ -151,6 +152,16 @@ impl Client {
             head.headers.remove(CONTENT_ENCODING);
         }
         Ok(Response::from_parts(head, UpstreamBody::new(raw, decoder.map(Box::new))))
+    }
+
+    /// A connection straight to a server that speaks another protocol, in clear.
+    pub(crate) async fn dial(&self, host: &str, port: u16) -> Result<Stream, SendError> {
+        self.dialer.dial(&Origin::new(false, host, port, None)).await
+    }
+
+    /// TLS on such a connection, with the roots that upstreams are held to.
+    pub(crate) async fn secure(&self, stream: Stream, host: &str) -> Result<Stream, SendError> {
+        self.dialer.secure_other(stream, host).await
     }
 
     /// How many connections are open and wait for the next request, to all upstreams.

@@ -32,6 +32,8 @@ const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
 pub(crate) struct Dialer {
     tls: TlsConnector,
+    /// Names no protocol: for connections that carry something else than HTTP.
+    other_tls: TlsConnector,
     /// For name, connection, tunnel and TLS together.
     timeout: Duration,
 }
@@ -50,8 +52,9 @@ impl Dialer {
                 .expect("ring supports TLS 1.2 and 1.3")
                 .with_root_certificates(roots)
                 .with_no_client_auth();
+        let other_tls = TlsConnector::from(Arc::new(config.clone()));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self { tls: TlsConnector::from(Arc::new(config)), timeout }
+        Self { tls: TlsConnector::from(Arc::new(config)), other_tls, timeout }
     }
 
     pub(crate) async fn dial(&self, origin: &Origin) -> Result<Stream, SendError> {
@@ -74,15 +77,12 @@ impl Dialer {
             None => Stream::Tcp(tcp(&origin.host, origin.port).await?),
             Some(proxy) => self.through(proxy, origin).await?,
         };
-        if origin.tls { self.secure(stream, &origin.host).await } else { Ok(stream) }
+        if origin.tls { secure(&self.tls, stream, &origin.host).await } else { Ok(stream) }
     }
 
-    async fn secure(&self, stream: Stream, host: &str) -> Result<Stream, SendError> {
-        let failed = |reason: String| SendError::new(ErrorKind::Tls, format!("no TLS with {host}: {reason}"));
-        let name = ServerName::try_from(bare(host).to_owned())
-            .map_err(|_| failed("not a valid host name".into()))?;
-        let tls = self.tls.connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
-        Ok(Stream::Tls(Box::new(tls)))
+    /// TLS for another protocol than HTTP; bounded by the caller.
+    pub(crate) async fn secure_other(&self, stream: Stream, host: &str) -> Result<Stream, SendError> {
+        secure(&self.other_tls, stream, host).await
     }
 
     async fn through(&self, proxy: &OutboundProxy, origin: &Origin) -> Result<Stream, SendError> {
@@ -97,7 +97,7 @@ impl Dialer {
         };
         let mut stream = Stream::Tcp(tcp(&proxy.host, proxy.port).await.map_err(unreachable)?);
         if proxy.scheme == ProxyScheme::Https {
-            stream = self.secure(stream, &proxy.host).await.map_err(unreachable)?;
+            stream = secure(&self.tls, stream, &proxy.host).await.map_err(unreachable)?;
         }
         handshake(proxy, stream, &target).await.map_err(|reason| {
             SendError::new(
@@ -106,6 +106,14 @@ impl Dialer {
             )
         })
     }
+}
+
+async fn secure(tls: &TlsConnector, stream: Stream, host: &str) -> Result<Stream, SendError> {
+    let failed = |reason: String| SendError::new(ErrorKind::Tls, format!("no TLS with {host}: {reason}"));
+    let name =
+        ServerName::try_from(bare(host).to_owned()).map_err(|_| failed("not a valid host name".into()))?;
+    let tls = tls.connect(name, stream).await.map_err(|error| failed(error.to_string()))?;
+    Ok(Stream::Tls(Box::new(tls)))
 }
 
 /// Asks the proxy at the other end of `stream` to connect to `target`, a `host:port`.

@@ -34,3 +34,4 @@ pub use client::{Client, ClientOptions, roots_from_pem};
 pub use error::{BodyError, ErrorKind, FetchError, SendError};
 pub use fetch::FetchLimits;
 pub use request::RequestBody;
+pub(crate) use stream::Stream;

@@ -8,6 +8,8 @@
 //! | `upstream.rs` | [`Upstream`]: a scriptable stub upstream that remembers what it was asked |
 //! | `reply.rs` | [`Reply`]: what the stub answers, byte by byte and step by step |
 //! | `wire.rs` | faithful bodies and streams of each dialect, and the content encodings |
+//! | `mail.rs` | [`MailServer`]: a stub mail server that keeps what it was handed |
+//! | `certificates.rs` | an authority of the tests' own and a certificate for `localhost` |
 //! | `operator.rs` | what an operator does by hand: sites, accounts, waiting for routes, reading the log |
 //!
 //! Nothing here sleeps for luck: [`eventually`] polls a condition until it holds or its time is up.
@@ -15,8 +17,10 @@
 // Each test file is a crate of its own and uses only a part of this.
 #![allow(dead_code, unused_imports)]
 
+pub mod certificates;
 mod gateway;
 mod http;
+mod mail;
 mod operator;
 mod reply;
 mod upstream;
@@ -26,6 +30,7 @@ use std::time::{Duration, Instant};
 
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
 pub use http::{Answer, Ask, Caller, Connection, Stream, split_events};
+pub use mail::{Mail, MailRules, MailServer};
 pub use operator::{Pair, seconds_ahead};
 pub use reply::{Gate, Reply};
 pub use upstream::{Asked, Upstream};

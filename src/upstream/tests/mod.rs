@@ -1,5 +1,6 @@
 //! The client against servers that speak literal bytes, over real sockets.
 
+#[path = "../../../tests/support/certificates.rs"]
 mod certificates;
 mod encodings;
 mod endings;

@@ -1,0 +1,278 @@
+//! A stub mail server (RFC 5321) on a port of its own, one thread per connection: in clear, with STARTTLS
+//! (RFC 3207) or with TLS from the first byte. It keeps every mail, and every command with it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::{certificates, eventually};
+
+/// How the server behaves.
+#[derive(Clone, Default)]
+pub struct MailRules {
+    pub starttls: bool,
+    pub implicit_tls: bool,
+    /// The methods offered after EHLO, as in `PLAIN LOGIN`; with a login that fits, mails are taken.
+    pub auth: Option<&'static str>,
+    /// The `user:password` that is let in.
+    pub login: &'static str,
+    /// Recipients that are refused.
+    pub refuses: &'static [&'static str],
+    /// Accepts connections and never says a word.
+    pub silent: bool,
+}
+
+/// One mail as it was handed over.
+#[derive(Clone, Debug, Default)]
+pub struct Mail {
+    pub from: String,
+    pub to: Vec<String>,
+    /// As sent, dots unstuffed.
+    pub text: String,
+    /// Whether it came over TLS.
+    pub private: bool,
+    /// Every command of its session, in order.
+    pub commands: Vec<String>,
+}
+
+pub struct MailServer {
+    address: SocketAddr,
+    mails: Arc<Mutex<Vec<Mail>>>,
+}
+
+enum Wire {
+    Clear(TcpStream),
+    Tls(Box<StreamOwned<ServerConnection, TcpStream>>),
+}
+
+impl MailServer {
+    pub fn start(rules: MailRules) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let mails: Arc<Mutex<Vec<Mail>>> = Arc::default();
+        let kept = Arc::clone(&mails);
+        // Ends with the test's process.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (rules, kept) = (rules.clone(), Arc::clone(&kept));
+                std::thread::spawn(move || serve(stream, &rules, &kept));
+            }
+        });
+        Self { address, mails }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    pub fn mails(&self) -> Vec<Mail> {
+        self.mails.lock().expect("no panic there").clone()
+    }
+
+    /// The only mail, waited for.
+    #[track_caller]
+    pub fn mail(&self) -> Mail {
+        eventually("a mail comes", || self.mails().pop())
+    }
+}
+
+// === impl Mail ===
+
+impl Mail {
+    /// A header, unfolded, its encoded words read.
+    #[track_caller]
+    pub fn header(&self, name: &str) -> String {
+        let (head, _) = self.text.split_once("\r\n\r\n").expect("a head");
+        let head = head.replace("\r\n ", " ");
+        let line = head.split("\r\n").find_map(|line| line.strip_prefix(&format!("{name}: ")));
+        read_words(line.unwrap_or_else(|| panic!("no {name} in {head}")))
+    }
+
+    /// The names of its headers, in order.
+    pub fn header_names(&self) -> Vec<String> {
+        let (head, _) = self.text.split_once("\r\n\r\n").expect("a head");
+        let lines = head.split("\r\n").filter(|line| !line.starts_with(' '));
+        lines.filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
+    }
+
+    /// Its text, out of base64.
+    #[track_caller]
+    pub fn body(&self) -> String {
+        let (_, body) = self.text.split_once("\r\n\r\n").expect("a body");
+        let bytes = BASE64_STANDARD.decode(body.replace("\r\n", "")).expect("base64");
+        String::from_utf8(bytes).expect("UTF-8")
+    }
+}
+
+/// RFC 2047: blanks between encoded words are not part of the text.
+fn read_words(line: &str) -> String {
+    let mut text = String::new();
+    let mut after_encoded = false;
+    for word in line.split(' ') {
+        let inner = word.strip_prefix("=?UTF-8?B?").and_then(|word| word.strip_suffix("?="));
+        let decoded = inner.and_then(|inner| BASE64_STANDARD.decode(inner).ok());
+        let decoded = decoded.map(|bytes| String::from_utf8(bytes).expect("whole characters"));
+        if !(text.is_empty() || (after_encoded && decoded.is_some())) {
+            text.push(' ');
+        }
+        after_encoded = decoded.is_some();
+        text.push_str(decoded.as_deref().unwrap_or(word));
+    }
+    text
+}
+
+// === serving ===
+
+impl Read for Wire {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Clear(stream) => stream.read(buffer),
+            Self::Tls(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl Wire {
+    fn say(&mut self, text: &str) -> std::io::Result<()> {
+        match self {
+            Self::Clear(stream) => stream.write_all(text.as_bytes()),
+            Self::Tls(stream) => stream.write_all(text.as_bytes()).and_then(|()| stream.flush()),
+        }
+    }
+
+    fn secured(self) -> Self {
+        let Self::Clear(stream) = self else { panic!("TLS within TLS") };
+        let chain = vec![CertificateDer::from_pem_slice(certificates::CERTIFICATE.as_bytes()).expect("PEM")];
+        let key = PrivateKeyDer::from_pem_slice(certificates::KEY.as_bytes()).expect("PEM");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider's versions")
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .expect("a certificate");
+        let session = ServerConnection::new(Arc::new(config)).expect("a session");
+        Self::Tls(Box::new(StreamOwned::new(session, stream)))
+    }
+}
+
+fn serve(stream: TcpStream, rules: &MailRules, mails: &Mutex<Vec<Mail>>) {
+    let mut wire = Wire::Clear(stream);
+    if rules.silent {
+        let _ = wire.read(&mut [0]);
+        return;
+    }
+    if rules.implicit_tls {
+        wire = wire.secured();
+    }
+    // An end of the connection in the middle is the client's choice.
+    let _ = converse(wire, rules, mails);
+}
+
+fn converse(wire: Wire, rules: &MailRules, mails: &Mutex<Vec<Mail>>) -> std::io::Result<()> {
+    let mut private = rules.implicit_tls;
+    let mut wire = BufReader::new(wire);
+    let mut mail = Mail::default();
+    let mut logged_in = rules.auth.is_none();
+    wire.get_mut().say("220 mail.example ESMTP ready\r\n")?;
+    loop {
+        let command = read_line(&mut wire)?;
+        if command.is_empty() {
+            return Ok(());
+        }
+        mail.commands.push(command.clone());
+        let (verb, rest) = command.split_once(' ').unwrap_or((&command, ""));
+        let answer = match verb {
+            "EHLO" => {
+                let mut answer = "250-mail.example greets you\r\n250-SIZE 1000000\r\n".to_owned();
+                if rules.starttls && !private {
+                    answer += "250-STARTTLS\r\n";
+                }
+                if let Some(methods) = rules.auth {
+                    answer += &format!("250-AUTH {methods}\r\n");
+                }
+                answer + "250 HELP\r\n"
+            }
+            "STARTTLS" => {
+                wire.get_mut().say("220 go ahead\r\n")?;
+                wire = BufReader::new(wire.into_inner().secured());
+                private = true;
+                continue;
+            }
+            "AUTH" => {
+                let login = match rest.split_once(' ') {
+                    Some(("PLAIN", token)) => unbase64(token).trim_start_matches('\0').replace('\0', ":"),
+                    _ => {
+                        wire.get_mut().say("334 VXNlcm5hbWU6\r\n")?;
+                        let user = unbase64(&read_line(&mut wire)?);
+                        wire.get_mut().say("334 UGFzc3dvcmQ6\r\n")?;
+                        format!("{user}:{}", unbase64(&read_line(&mut wire)?))
+                    }
+                };
+                logged_in = login == rules.login;
+                // A server of the careless kind: it repeats what it got.
+                if logged_in {
+                    "235 welcome\r\n".to_owned()
+                } else {
+                    format!("535 5.7.8 bad login {rest}\r\n")
+                }
+            }
+            "MAIL" if !logged_in => "530 5.7.0 authentication required\r\n".to_owned(),
+            "MAIL" => {
+                mail.from = in_brackets(rest);
+                "250 ok\r\n".to_owned()
+            }
+            "RCPT" => {
+                let to = in_brackets(rest);
+                if rules.refuses.contains(&to.as_str()) {
+                    format!("550 5.1.1 <{to}> unknown\r\n")
+                } else {
+                    mail.to.push(to);
+                    "250 ok\r\n".to_owned()
+                }
+            }
+            "DATA" => {
+                wire.get_mut().say("354 end with a dot\r\n")?;
+                loop {
+                    let line = read_line(&mut wire)?;
+                    if line == "." {
+                        break;
+                    }
+                    mail.text += line.strip_prefix('.').unwrap_or(&line);
+                    mail.text += "\r\n";
+                }
+                mail.private = private;
+                mails.lock().expect("no panic there").push(mail.clone());
+                "250 queued\r\n".to_owned()
+            }
+            "QUIT" => {
+                wire.get_mut().say("221 bye\r\n")?;
+                return Ok(());
+            }
+            _ => "502 5.5.2 unknown\r\n".to_owned(),
+        };
+        wire.get_mut().say(&answer)?;
+    }
+}
+
+fn read_line(wire: &mut BufReader<Wire>) -> std::io::Result<String> {
+    let mut line = String::new();
+    wire.read_line(&mut line)?;
+    Ok(line.strip_suffix("\r\n").map(str::to_owned).unwrap_or(line))
+}
+
+fn in_brackets(text: &str) -> String {
+    let inner = text.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+    inner.map(|(address, _)| address.to_owned()).unwrap_or_default()
+}
+
+fn unbase64(text: &str) -> String {
+    let bytes = BASE64_STANDARD.decode(text).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}

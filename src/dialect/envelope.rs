@@ -91,19 +91,24 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
     })
 }
 
-/// The envelope of a form, which its reader has taken apart: the content of its field `model` and where
-/// that stands, else where such a field would go and with which head.
-pub fn of_form(
-    model: Result<(&[u8], Range<usize>), (usize, String)>,
-    stream: bool,
-) -> Result<Envelope, EnvelopeError> {
+/// What a form says of the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormModel {
+    /// The content of its field stands there.
+    At(Range<usize>),
+    /// Nothing: its field goes there, behind this head.
+    Absent { at: usize, head: String },
+}
+
+/// The envelope of a form that its reader has taken apart.
+pub fn of_form(body: &[u8], model: FormModel, stream: bool) -> Result<Envelope, EnvelopeError> {
     let (model, place) = match model {
-        Ok((name, range)) => {
-            let name =
-                std::str::from_utf8(name).map_err(|_| EnvelopeError::field("model", "is not UTF-8"))?;
+        FormModel::At(range) => {
+            let name = std::str::from_utf8(body.get(range.clone()).unwrap_or_default());
+            let name = name.map_err(|_| EnvelopeError::field("model", "is not UTF-8"))?;
             (fit_name(name)?, ModelPlace::Field(range))
         }
-        Err((at, head)) => (DEFAULT_IMAGE_MODEL.to_owned(), ModelPlace::NoField { at, head }),
+        FormModel::Absent { at, head } => (DEFAULT_IMAGE_MODEL.to_owned(), ModelPlace::NoField { at, head }),
     };
     Ok(Envelope { model, place, stream, stream_options: false, prompt_cache_key: None, user: None })
 }

@@ -11,8 +11,8 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::app::App;
 use crate::dialect::Dialect;
-use crate::dialect::envelope::{self, Envelope, EnvelopeError};
-use crate::http::form::Form;
+use crate::dialect::envelope::{self, Envelope, EnvelopeError, FormModel};
+use crate::http::form::{Field, Form};
 use crate::http::{Request, Response};
 
 use super::auth::Caller;
@@ -47,13 +47,14 @@ pub(super) fn envelope(headers: &HeaderMap, body: &Bytes) -> Result<Envelope, En
     if form.fields.is_empty() {
         return Err(no_form("it has no fields"));
     }
-    let content =
-        |name: &str| form.field(name).map(|field| (&body[field.content.clone()], field.content.clone()));
-    let model = content("model").ok_or_else(|| {
-        let head =
-            format!("\r\n--{}\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n", form.boundary);
-        (form.end, head)
-    });
-    let stream = content("stream").is_some_and(|(value, _)| value.trim_ascii().eq_ignore_ascii_case(b"true"));
-    envelope::of_form(model, stream)
+    let model = form.field("model").map_or_else(
+        || {
+            let boundary = &form.boundary;
+            let head = format!("\r\n--{boundary}\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n");
+            FormModel::Absent { at: form.end, head }
+        },
+        |field| FormModel::At(field.content.clone()),
+    );
+    let is_true = |field: &Field| body[field.content.clone()].trim_ascii().eq_ignore_ascii_case(b"true");
+    envelope::of_form(body, model, form.field("stream").is_some_and(is_true))
 }

@@ -23,6 +23,7 @@ use crate::jobs::health;
 use crate::jobs::model_refresh::ModelRefresh;
 use crate::jobs::prices::Prices;
 use crate::jobs::quotas;
+use crate::jobs::renewal::Renewals;
 use crate::jobs::tasks::{Notice, Tasks};
 use crate::jobs::usage_lookup::UsageLookup;
 use crate::keys::KeyTable;
@@ -63,6 +64,8 @@ pub struct App {
     pub crew: Arc<Crew>,
     pub model_refresh: ModelRefresh,
     pub prices: Prices,
+    /// Sessions that are being renewed.
+    pub renewals: Renewals,
     pub usage_lookup: UsageLookup,
     /// Held from reading the routes to committing what follows from them: edits by hand and rebuilds
     /// take turns, so that neither is decided on rows that the other has changed.
@@ -150,6 +153,7 @@ impl App {
             store,
             model_refresh: ModelRefresh::default(),
             prices: Prices::default(),
+            renewals: Renewals::default(),
             usage_lookup: UsageLookup::default(),
             route_edits: Mutex::new(()),
             token_edits: Mutex::new(()),
@@ -224,6 +228,7 @@ impl App {
 
     /// Ends background work and closes the store, everything handed to it committed.
     pub async fn stop(&self) {
+        self.renewals.land().await;
         self.crew.stop().await;
         self.notifier.stop().await;
         if let Err(error) = quotas::give_back_all(self).await {

@@ -2,9 +2,11 @@
 //!
 //! - [`SingleFlight`]: who asks during a run gets the result of that run. For reading the outside
 //!   world, where a run under way is as good as a new one.
+//! - [`KeyedFlight`]: a [`SingleFlight`] for each key.
 //! - [`Coalesced`]: who asks during a run waits for the *next* run, which all such askers share. For
 //!   work over our own data: a run under way may have read it before the asker's change.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -81,6 +83,40 @@ async fn arrival<T: Clone>(mut run: watch::Receiver<Option<T>>) -> Result<T, Int
     value.clone().ok_or(Interrupted)
 }
 
+/// One run at a time for each key.
+pub struct KeyedFlight<T> {
+    flights: Mutex<HashMap<i64, Arc<SingleFlight<T>>>>,
+}
+
+impl<T> Default for KeyedFlight<T> {
+    fn default() -> Self {
+        Self { flights: Mutex::default() }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> KeyedFlight<T> {
+    /// The result of the key's run under way, or of a new one made by `work`.
+    pub async fn run<F>(
+        &self,
+        key: i64,
+        crew: &Crew,
+        name: &'static str,
+        work: impl FnOnce() -> F,
+    ) -> Result<T, Interrupted>
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        let flight = lock(&self.flights).entry(key).or_default().clone();
+        let result = flight.run(crew, name, work).await;
+        let mut flights = lock(&self.flights);
+        // The table and we: nobody else waits for this key.
+        if Arc::strong_count(&flight) <= 2 {
+            flights.remove(&key);
+        }
+        result
+    }
+}
+
 /// Runs one after the other; everybody who asks while one runs shares the one after it.
 pub struct Coalesced<T> {
     asked: AtomicU64,
@@ -135,6 +171,24 @@ mod tests {
         assert_eq!((first, second, third), (Ok(0), Ok(0), Ok(0)));
         assert_eq!(ask().await, Ok(1));
         assert_eq!(flight.join().await, None);
+    }
+
+    #[tokio::test]
+    async fn each_key_has_a_flight_of_its_own_and_leaves_nothing_behind() {
+        let crew = Crew::default();
+        let flights = KeyedFlight::default();
+        let runs = Arc::new(AtomicUsize::new(0));
+        let ask = |key| {
+            flights.run(key, &crew, "counting", || {
+                let runs = runs.clone();
+                async move { runs.fetch_add(1, SeqCst) }
+            })
+        };
+        let (first, second, other) = tokio::join!(ask(1), ask(1), ask(2));
+        assert_eq!(first, second);
+        assert_ne!(first, other);
+        assert_eq!(runs.load(SeqCst), 2);
+        assert!(lock(&flights.flights).is_empty());
     }
 
     #[tokio::test]

@@ -7,7 +7,9 @@
 //! flight          lets everybody who asks for the same costly thing share one run of it
 //!
 //! model_refresh   which models the accounts can reach          outcome   what its askers are told
-//! coverage        the two together, after tokens changed
+//! coverage        the two together, after tokens changed       token_sync  brings them from the site
+//! account_setup   all that follows a new credential            account_health  what a visit says of it
+//! session         a visit with a session that may run out      renewal  gets a new one
 //! discovery       what one account's credentials reach         token_book  the tokens of one account
 //! rebuild         which routes and channels follow from that   retention forgets old log rows and files
 //! health          keeps the health of sites over a restart
@@ -19,6 +21,8 @@
 //! quotas          gives back what was reserved for keys that fell silent
 //! ```
 
+pub mod account_health;
+pub mod account_setup;
 pub mod checkin;
 pub mod coverage;
 pub mod crew;
@@ -31,10 +35,13 @@ pub mod outcome;
 pub mod prices;
 pub mod quotas;
 pub mod rebuild;
+pub mod renewal;
 pub mod retention;
 pub mod schedule;
+pub mod session;
 pub mod tasks;
 pub mod token_book;
+pub mod token_sync;
 pub mod usage_lookup;
 pub mod visit;
 
@@ -68,6 +75,7 @@ fn all(app: &Arc<App>) -> Vec<Job> {
     vec![
         job(app, "route rebuild", When::AtStart, rebuild_routes),
         planned(app, "model refresh", plan_of_balances, refresh_models),
+        job(app, "renewal of sessions", When::Every(renewal::INTERVAL), renewal::refresh_due),
         job(app, "price lists", When::AtStartAndEvery(prices::INTERVAL), prices::refresh_due),
         job(app, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
         planned(app, "log cleanup", plan_of_cleanup, clean_logs),

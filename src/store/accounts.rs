@@ -133,6 +133,8 @@ pub struct NewAccount {
     pub platform_user_id: Option<i64>,
     pub proxy_url: Option<Secret>,
     pub use_system_proxy: bool,
+    /// Name and password to log in again with.
+    pub login: Option<(String, Secret)>,
     pub refresh_token: Option<Secret>,
     pub token_expires_at: Option<Millis>,
     pub sub2api_refresh_token: Option<Secret>,
@@ -160,6 +162,7 @@ impl NewAccount {
             platform_user_id: None,
             proxy_url: None,
             use_system_proxy: false,
+            login: None,
             refresh_token: None,
             token_expires_at: None,
             sub2api_refresh_token: None,
@@ -240,13 +243,16 @@ pub async fn insert(store: &Store, account: NewAccount) -> Result<i64> {
 pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement> {
     let now = now_ms();
     let seal = |column, secret: &Option<Secret>| store.sealer().seal_opt(TABLE, column, secret.as_ref());
+    let (login_username, login_password) = account.login.unzip();
+    let login_updated_at = login_username.is_some().then_some(now);
     Ok(Statement::new(
         "INSERT INTO accounts (site_id, username, access_token, api_token, unit_cost, status, is_pinned, \
          sort_order, checkin_enabled, oauth_provider, oauth_account_key, oauth_project_id, credential_mode, \
-         platform_user_id, proxy_url, use_system_proxy, refresh_token, token_expires_at, \
-         sub2api_refresh_token, sub2api_token_expires_at, extra, created_at, updated_at) \
+         platform_user_id, proxy_url, use_system_proxy, login_username, login_password, login_updated_at, \
+         refresh_token, token_expires_at, sub2api_refresh_token, sub2api_token_expires_at, extra, created_at, \
+         updated_at) \
          SELECT ?, ?, ?, ?, ?, ?, ?, COALESCE(?, COALESCE(MAX(sort_order), -1) + 1), ?, ?, ?, ?, ?, ?, ?, ?, \
-         ?, ?, ?, ?, ?, ?, ? FROM accounts",
+         ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM accounts",
         vec![
             account.site_id.into(),
             account.username.into(),
@@ -264,6 +270,9 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
             account.platform_user_id.into(),
             seal("proxy_url", &account.proxy_url)?.into(),
             account.use_system_proxy.into(),
+            login_username.into(),
+            seal("login_password", &login_password)?.into(),
+            login_updated_at.into(),
             seal("refresh_token", &account.refresh_token)?.into(),
             account.token_expires_at.into(),
             seal("sub2api_refresh_token", &account.sub2api_refresh_token)?.into(),
@@ -286,6 +295,10 @@ pub fn update_statement(store: &Store, id: i64, patch: AccountPatch) -> Result<S
     let mut changes = Changes::default();
     changes.set("updated_at", now_ms());
     changes.set_some("username", patch.username);
+    if patch.access_token.is_some() || patch.sub2api_refresh_token.is_some() {
+        // A renewal under way was for another credential.
+        changes.count("credential_version");
+    }
     for (column, secret) in [
         ("access_token", patch.access_token),
         ("api_token", patch.api_token),
@@ -327,6 +340,37 @@ pub fn update_statement(store: &Store, id: i64, patch: AccountPatch) -> Result<S
     changes.set_some("sub2api_token_expires_at", patch.sub2api_token_expires_at);
     changes.set_some("extra", patch.extra);
     Ok(changes.update(TABLE, id))
+}
+
+/// A session that was renewed at its site.
+#[derive(Debug, Clone)]
+pub struct RenewedSession {
+    pub access_token: Secret,
+    /// The refresh token that goes with it and when it ends; `None` leaves them as they are.
+    pub rotation: Option<(Secret, Millis)>,
+}
+
+/// Stores a renewed session of an account that still has this `credential_version`; an expired account
+/// is active again. [`Error::NotFound`] when somebody changed the credential meanwhile: theirs holds.
+pub async fn renew(store: &Store, id: i64, version: i64, session: &RenewedSession) -> Result<()> {
+    let seal = |column, secret: &Secret| store.sealer().seal(TABLE, column, secret.expose());
+    let mut args = vec![seal("access_token", &session.access_token)?.into(), now_ms().into()];
+    let rotation = match &session.rotation {
+        None => "",
+        Some((refresh_token, expires_at)) => {
+            args.push(seal("sub2api_refresh_token", refresh_token)?.into());
+            args.push((*expires_at).into());
+            ", sub2api_refresh_token = ?, sub2api_token_expires_at = ?"
+        }
+    };
+    args.extend([id.into(), version.into()]);
+    let sql = format!(
+        "UPDATE accounts SET access_token = ?, updated_at = ?{rotation}, \
+         credential_version = credential_version + 1, \
+         status = CASE WHEN status = 'expired' THEN 'active' ELSE status END \
+         WHERE id = ? AND credential_version = ?"
+    );
+    store.batch(vec![Statement::new(sql, args).must_change()]).await.map(drop)
 }
 
 pub async fn set_status(store: &Store, id: i64, status: AccountStatus) -> Result<()> {

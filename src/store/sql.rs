@@ -293,6 +293,7 @@ pub fn marks(count: usize) -> String {
 #[derive(Default)]
 pub struct Changes {
     columns: Vec<&'static str>,
+    counted: Vec<&'static str>,
     args: Vec<Value>,
 }
 
@@ -310,9 +311,16 @@ impl Changes {
         }
     }
 
+    /// Counts a column up by one.
+    pub fn count(&mut self, column: &'static str) {
+        self.counted.push(column);
+    }
+
     /// `UPDATE table SET … WHERE id = ?`, undoing its batch when no such row exists.
     pub fn update(mut self, table: &str, id: i64) -> Statement {
-        let set: Vec<String> = self.columns.iter().map(|column| format!("{column} = ?")).collect();
+        let set = self.columns.iter().map(|column| format!("{column} = ?"));
+        let counted = self.counted.iter().map(|column| format!("{column} = {column} + 1"));
+        let set: Vec<String> = set.chain(counted).collect();
         self.args.push(id.into());
         Statement::new(format!("UPDATE {table} SET {} WHERE id = ?", set.join(", ")), self.args).must_change()
     }

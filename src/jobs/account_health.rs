@@ -1,0 +1,103 @@
+//! What a visit says about an account: its health, and whether its session is over
+//! (upstreams.md 10.1, admin-core.md 5.8).
+
+use crate::app::App;
+use crate::notify::Notice;
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Health};
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::sites::SiteRow;
+use crate::store::{self, Statement};
+use crate::time::now_ms;
+use crate::upstream::platforms::{VisitError, VisitKind};
+
+/// What to do about a session that its site does not take any more.
+const ADVICE: &str = "generate the system access token at the site again and bind the account anew";
+const INVALID_TOKEN: [&str; 4] =
+    ["access token 无效", "access token is invalid", "invalid access token", "token 无效"];
+
+/// The message of a failure for people; where the site says that the access token is invalid, with what
+/// to do about it, once.
+pub fn advised(message: &str) -> String {
+    let text = message.to_lowercase();
+    if text.contains(ADVICE) || !INVALID_TOKEN.iter().any(|words| text.contains(words)) {
+        return message.to_owned();
+    }
+    format!("{message}; {ADVICE}")
+}
+
+/// Records that a visit for `source` (balance, checkin, …) failed. A session that is over makes an
+/// active account expired, which the operator hears of.
+pub async fn note_failure(
+    app: &App,
+    site: &SiteRow,
+    account: &AccountRow,
+    source: &str,
+    error: &VisitError,
+) -> store::Result<()> {
+    let message = advised(&error.message);
+    if error.kind != VisitKind::Expired || account.status != AccountStatus::Active {
+        return accounts::set_health(&app.store, account.id, &health("unhealthy", &message, source)).await;
+    }
+    let name = account.username.as_deref().unwrap_or("(no name)");
+    let event = NewEvent {
+        kind: "token",
+        title: "Session expired".to_owned(),
+        message: Some(format!("Account {} ({name}) on site \"{}\": {message}", account.id, site.name)),
+        level: EventLevel::Error,
+        related_id: Some(account.id),
+        related_type: Some("account"),
+    };
+    let notice = Notice::from(&event).about(format!("token-expired:{}", account.id));
+    let expired = AccountPatch { status: Some(AccountStatus::Expired), ..AccountPatch::default() };
+    let batch = vec![
+        accounts::update_statement(&app.store, account.id, expired)?,
+        accounts::health_statement(account.id, &health("unhealthy", &message, "auth")),
+        event.insert(now_ms()),
+    ];
+    app.store.batch(batch).await?;
+    app.notifier.send(notice);
+    app.publish().await
+}
+
+/// What to store when a visit for `source` succeeded: the account is healthy, and active again when it
+/// was expired. What is known of a missing check-in stays: a balance says nothing about it.
+pub fn success_statements(
+    app: &App,
+    account: &AccountRow,
+    source: &str,
+    reason: &str,
+) -> store::Result<Vec<Statement>> {
+    let mut batch = Vec::new();
+    if account.status == AccountStatus::Expired {
+        let active = AccountPatch { status: Some(AccountStatus::Active), ..AccountPatch::default() };
+        batch.push(accounts::update_statement(&app.store, account.id, active)?);
+    }
+    let lacks_check_in = |known: &Health| known.state == "degraded" && known.source == "checkin";
+    if source == "checkin" || !account.health.as_ref().is_some_and(lacks_check_in) {
+        batch.push(accounts::health_statement(account.id, &health("healthy", reason, source)));
+    }
+    Ok(batch)
+}
+
+/// A record of now.
+pub fn health(state: &str, reason: &str, source: &str) -> Health {
+    Health {
+        state: state.to_owned(),
+        reason: reason.to_owned(),
+        source: source.to_owned(),
+        checked_at: Some(now_ms()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_invalid_access_token_is_told_with_what_to_do_once() {
+        let told = advised("无权进行此操作，access token 无效");
+        assert!(told.ends_with(ADVICE), "{told}");
+        assert_eq!(advised(&told), told);
+        assert_eq!(advised("HTTP 502: Bad gateway"), "HTTP 502: Bad gateway");
+    }
+}

@@ -1,0 +1,56 @@
+//! What follows a new credential of an account: its keys at the site, its balance, its models, the
+//! routes. Each step does what it can: none holds up the ones after it.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::coverage::{Coverage, cover};
+use super::token_book::{Source, TokenBook};
+use super::token_sync::{self, Synced};
+use crate::app::App;
+use crate::store;
+use crate::store::accounts;
+use crate::store::tokens::TokenRow;
+
+/// How the steps went, for the result of a task.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SetUp {
+    pub token_sync: Option<Synced>,
+    /// Why the balance was not read; `null` when it was.
+    pub balance_error: Option<String>,
+    pub coverage: Option<Coverage>,
+}
+
+/// Takes all steps for a session account; models and routes only where wanted.
+pub async fn set_up(app: &Arc<App>, id: i64, with_models: bool) -> SetUp {
+    let token_sync = token_sync::sync(app, id).await.unwrap_or_else(|error| {
+        log::warn!("the tokens of account {id} were not synced: {error}");
+        None
+    });
+    let balance_error = None;
+    let coverage = match with_models {
+        true => Some(cover(app, &[id]).await),
+        false => None,
+    };
+    SetUp { token_sync, balance_error, coverage }
+}
+
+/// Makes a key that came with a session the default token of its account.
+pub async fn adopt_key(app: &App, id: i64, key: &str, source: Source) -> store::Result<Vec<TokenRow>> {
+    let _turn = app.token_edits.lock().await;
+    let mut book = TokenBook::read(&app.store, id).await?;
+    book.adopt(key, source);
+    book.save(&app.store).await
+}
+
+/// Gives a session account whose key has no row yet that row, so that it is routed by.
+pub async fn adopt_stored_key(app: &App, id: i64) -> store::Result<()> {
+    let account = accounts::get(&app.store, id).await?.filter(token_sync::owns_tokens);
+    let key = account.as_ref().and_then(|account| account.api_token.as_ref());
+    match key {
+        Some(key) => adopt_key(app, id, key.expose(), Source::Legacy).await.map(drop),
+        None => Ok(()),
+    }
+}

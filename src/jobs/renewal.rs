@@ -1,0 +1,283 @@
+//! Sessions that have run out are renewed: by the refresh token of sub2api, else by logging in again
+//! with the password kept for it (upstreams.md 7.1, upstreams-jobs.md 13.4, 13.7).
+//!
+//! ```text
+//! asker ─┐
+//! asker ─┼─▶ one flight per account ─▶ read the account again ─▶ renewed already? ─▶ done
+//! asker ─┘                                     └▶ ask the site ─▶ commit ─▶ tell every asker
+//! ```
+//!
+//! A refresh token works once: two refreshes at a time, or a new token lost before it is stored, end the
+//! session for good. So there is one flight per account, what it brings is committed before anybody uses
+//! it, and the service does not stop before flights have landed. A password that was refused is not tried
+//! again at once, lest the site locks the account.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+
+use super::crew::lock;
+use super::flight::{Interrupted, KeyedFlight};
+use super::schedule::Pass;
+use super::visit::visitor_of;
+use crate::app::App;
+use crate::routing::Platform;
+use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::store::{self, Secret};
+use crate::time::{Millis, now_ms};
+use crate::upstream::platforms::{VisitKind, abilities};
+
+/// How often accounts whose session ends soon are looked for.
+pub const INTERVAL: Duration = Duration::from_secs(60);
+/// A session that ends within this time is renewed before it does.
+const DUE_BEFORE: Millis = 120_000;
+/// Accounts of a pass renewed at once.
+const PARALLEL: usize = 4;
+/// Flights at once; more wait.
+const FLIGHTS: u32 = 32;
+/// How long the stop of the service waits for flights to land.
+const LANDING: Duration = Duration::from_secs(16);
+/// The pause after a refused password; it doubles up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_secs(300);
+const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
+
+/// Why an account has no new session; for people, without a credential.
+pub type Refusal = String;
+
+/// What is under way and what was refused; the app holds one.
+pub struct Renewals {
+    flights: KeyedFlight<Result<(), Refusal>>,
+    airborne: Arc<Semaphore>,
+    refused: Mutex<HashMap<i64, Refused>>,
+}
+
+/// A password that its site refused.
+#[derive(Clone, Copy)]
+struct Refused {
+    /// Another password is another matter.
+    stored_at: Option<Millis>,
+    until: Instant,
+    pause: Duration,
+}
+
+impl Default for Renewals {
+    fn default() -> Self {
+        Self {
+            flights: KeyedFlight::default(),
+            airborne: Arc::new(Semaphore::new(FLIGHTS as usize)),
+            refused: Mutex::default(),
+        }
+    }
+}
+
+/// Whether the account has the means to get a new session.
+pub fn can_renew(account: &AccountRow, platform: Platform) -> bool {
+    has_refresh_token(account, platform) || has_password(account, platform)
+}
+
+/// Whether a session should be renewed before it ends.
+pub fn is_due(account: &AccountRow, platform: Platform, now: Millis) -> bool {
+    has_refresh_token(account, platform)
+        && account.sub2api_token_expires_at.is_some_and(|at| at.saturating_sub(now) <= DUE_BEFORE)
+}
+
+/// Gets the account a new session in place of `stale`; who asks while that is under way shares it.
+///
+/// # Errors
+/// In words, when there is no new session: no means, a refusal, a site that cannot be asked.
+pub async fn renew(app: &Arc<App>, id: i64, stale: Option<&Secret>) -> Result<(), Refusal> {
+    fly(app, id, Why::Refused(stale.cloned())).await
+}
+
+/// Renews the session when it ends soon.
+pub async fn renew_when_due(app: &Arc<App>, id: i64) -> Result<(), Refusal> {
+    fly(app, id, Why::Due).await
+}
+
+/// What a pass did (upstreams-jobs.md 13.7).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Passed {
+    scanned: usize,
+    refreshed: usize,
+    failed: usize,
+}
+
+/// Renews every session that ends soon: of active accounts at active sites.
+pub async fn refresh_due(app: Arc<App>) -> Pass {
+    let unreadable = |error: store::Error| error.to_string();
+    let sites = sites::list(&app.store).await.map_err(unreadable)?;
+    let sub2api: HashMap<i64, Platform> = sites
+        .iter()
+        .filter(|site| site.status == SiteStatus::Active)
+        .filter_map(|site| Some((site.id, Platform::parse(&site.platform)?)))
+        .filter(|(_, platform)| *platform == Platform::Sub2Api)
+        .collect();
+    let now = now_ms();
+    let mut passed = Passed::default();
+    let mut due = Vec::new();
+    for account in accounts::list(&app.store).await.map_err(unreadable)? {
+        let Some(platform) = sub2api.get(&account.site_id) else { continue };
+        if account.status == AccountStatus::Active && has_refresh_token(&account, *platform) {
+            passed.scanned += 1;
+            due.extend(is_due(&account, *platform, now).then_some(account.id));
+        }
+    }
+    let mut waiting = due.into_iter();
+    let mut running = JoinSet::new();
+    loop {
+        while running.len() < PARALLEL {
+            let Some(id) = waiting.next() else { break };
+            let app = app.clone();
+            running.spawn(async move { renew_when_due(&app, id).await.map_err(|refusal| (id, refusal)) });
+        }
+        match running.join_next().await {
+            None => break,
+            Some(Ok(Ok(()))) => passed.refreshed += 1,
+            Some(Ok(Err((id, refusal)))) => {
+                log::warn!("the session of account {id} was not renewed: {refusal}");
+                passed.failed += 1;
+            }
+            Some(Err(_)) => passed.failed += 1,
+        }
+    }
+    let Passed { scanned, refreshed, failed } = passed;
+    let report = format!("{refreshed} of {scanned} session(s) renewed, {failed} failed");
+    Ok((refreshed + failed > 0).then_some(report))
+}
+
+// === impl Renewals ===
+
+impl Renewals {
+    /// Begins no further flight and returns when those under way have landed, or after a while.
+    pub async fn land(&self) {
+        if timeout(LANDING, self.airborne.acquire_many(FLIGHTS)).await.is_err() {
+            log::warn!("a session was still being renewed when the service stopped");
+        }
+        self.airborne.close();
+    }
+
+    /// A new password, or a session from elsewhere: what was refused before does not count any more.
+    pub fn forget(&self, id: i64) {
+        lock(&self.refused).remove(&id);
+    }
+
+    /// How long a refused password is left alone from now on.
+    fn pause(&self, account: &AccountRow) -> Option<Duration> {
+        let refused = lock(&self.refused);
+        let refused =
+            refused.get(&account.id).filter(|refused| refused.stored_at == account.login_updated_at)?;
+        refused.until.checked_duration_since(Instant::now()).filter(|pause| !pause.is_zero())
+    }
+
+    fn note_refusal(&self, account: &AccountRow) {
+        let mut refused = lock(&self.refused);
+        let before = refused.get(&account.id).filter(|before| before.stored_at == account.login_updated_at);
+        let pause = before.map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
+        let entry = Refused { stored_at: account.login_updated_at, until: Instant::now() + pause, pause };
+        refused.insert(account.id, entry);
+    }
+}
+
+/// What a renewal is for.
+enum Why {
+    /// The site refused this session.
+    Refused(Option<Secret>),
+    /// It ends soon.
+    Due,
+}
+
+async fn fly(app: &Arc<App>, id: i64, why: Why) -> Result<(), Refusal> {
+    let work = || {
+        let app = app.clone();
+        async move {
+            // Held until the new session is committed: stopping waits for it.
+            let Ok(_seat) = app.renewals.airborne.clone().acquire_owned().await else {
+                return Err("the service is stopping".to_owned());
+            };
+            attempt(&app, id, why).await
+        }
+    };
+    let landed = app.renewals.flights.run(id, &app.crew, "the renewal of a session", work).await;
+    landed.unwrap_or_else(|Interrupted| Err("the renewal was interrupted".to_owned()))
+}
+
+async fn attempt(app: &Arc<App>, id: i64, why: Why) -> Result<(), Refusal> {
+    let unreadable = |error: store::Error| error.to_string();
+    // Read inside the flight: the one before may have renewed it already.
+    let account = accounts::get(&app.store, id).await.map_err(unreadable)?;
+    let account = account.ok_or("the account is gone")?;
+    let site = sites::get(&app.store, account.site_id).await.map_err(unreadable)?;
+    let site = site.ok_or("the site is gone")?;
+    let platform = Platform::parse(&site.platform).ok_or("the platform is unknown")?;
+    let is_needed = match why {
+        Why::Refused(stale) => stale.is_none() || stale == account.access_token,
+        Why::Due => is_due(&account, platform, now_ms()),
+    };
+    if !is_needed {
+        return Ok(());
+    }
+    let session = if has_refresh_token(&account, platform) {
+        rotated(app, &site, &account).await?
+    } else if has_password(&account, platform) {
+        logged_in(app, &site, &account).await?
+    } else {
+        return Err("the account has neither a refresh token nor a stored password".to_owned());
+    };
+    accounts::renew(&app.store, id, account.credential_version, &session).await.map_err(
+        |error| match error {
+            store::Error::NotFound => "the credential was changed meanwhile".to_owned(),
+            other => other.to_string(),
+        },
+    )?;
+    app.publish().await.map_err(unreadable)?;
+    log::info!("account {id} on site \"{}\" has a new session", site.name);
+    Ok(())
+}
+
+async fn rotated(app: &App, site: &SiteRow, account: &AccountRow) -> Result<RenewedSession, Refusal> {
+    let token = account.sub2api_refresh_token.as_ref().ok_or("there is no refresh token")?;
+    let visitor = visitor_of(app, site, account).map_err(|error| error.message)?;
+    let refreshed = visitor.refresh(&app.client, token).await.map_err(|error| error.message)?;
+    Ok(RenewedSession {
+        access_token: refreshed.access_token,
+        rotation: Some((refreshed.refresh_token, refreshed.expires_at)),
+    })
+}
+
+async fn logged_in(app: &App, site: &SiteRow, account: &AccountRow) -> Result<RenewedSession, Refusal> {
+    let (Some(name), Some(password)) = (&account.login_username, &account.login_password) else {
+        return Err("there is no stored password".to_owned());
+    };
+    if let Some(pause) = app.renewals.pause(account) {
+        let minutes = pause.as_secs().div_ceil(60);
+        return Err(format!("the stored password was refused; it is tried again in {minutes} min"));
+    }
+    let visitor = visitor_of(app, site, account).map_err(|error| error.message)?;
+    match visitor.login(&app.client, name, password.expose()).await {
+        Ok(login) => {
+            app.renewals.forget(account.id);
+            let rotation = login.refresh_token.zip(login.expires_at);
+            Ok(RenewedSession { access_token: login.credential, rotation })
+        }
+        Err(error) => {
+            // Only an answer of the site itself says something about the password.
+            if matches!(error.kind, VisitKind::Refused | VisitKind::Expired) {
+                app.renewals.note_refusal(account);
+            }
+            Err(format!("logging in again failed: {}", error.message))
+        }
+    }
+}
+
+fn has_refresh_token(account: &AccountRow, platform: Platform) -> bool {
+    platform == Platform::Sub2Api && account.sub2api_refresh_token.is_some()
+}
+
+fn has_password(account: &AccountRow, platform: Platform) -> bool {
+    abilities(platform).login && account.login_username.is_some() && account.login_password.is_some()
+}

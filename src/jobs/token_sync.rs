@@ -1,0 +1,255 @@
+//! The keys that a session account has at its site, brought into its tokens here (admin-core.md 6).
+//!
+//! The site is asked outside of any turn; what it lists is merged into the rows as they are then
+//! ([`TokenBook::merge`]). A site that fails changes nothing here.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use tokio::task::JoinSet;
+
+use super::account_health::note_failure;
+use super::session::Session;
+use super::token_book::{Listed, Source, TokenBook};
+use crate::app::App;
+use crate::routing::Platform;
+use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode};
+use crate::store::events::{self, EventLevel, NewEvent};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::store::{self, tokens};
+use crate::upstream::platforms::{SiteKey, VisitError, abilities};
+
+/// Accounts asked at once.
+const PARALLEL: usize = 3;
+
+/// How the sync of one account went.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Synced {
+    pub account_id: i64,
+    pub account_name: Option<String>,
+    pub account_status: &'static str,
+    pub site_id: i64,
+    pub site_name: String,
+    pub site_status: &'static str,
+    pub status: SyncStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Whether the rows say now what the site says.
+    pub synced: bool,
+    pub created: usize,
+    pub updated: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub masked_pending: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending_token_ids: Option<Vec<i64>>,
+    /// Keys that the site listed.
+    pub total: usize,
+    pub default_token_id: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SyncStatus {
+    Synced,
+    Skipped,
+    Failed,
+}
+
+/// The numbers of a sync of all accounts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    pub total: usize,
+    pub synced: usize,
+    pub skipped: usize,
+    pub failed: usize,
+    pub created: usize,
+    pub updated: usize,
+}
+
+/// Syncs one account and leaves an event; `None` when there is no such account.
+pub async fn sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
+    let Some(synced) = quietly(app, id).await? else { return Ok(None) };
+    events::insert(&app.store, event(&synced)).await?;
+    Ok(Some(synced))
+}
+
+/// Syncs one account.
+pub async fn quietly(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
+    let Some(account) = accounts::get(&app.store, id).await? else { return Ok(None) };
+    let Some(site) = sites::get(&app.store, account.site_id).await? else { return Ok(None) };
+    let outcome = Synced::of(&site, &account);
+    let platform = Platform::parse(&site.platform);
+    let skipped = |reason| Ok(Some(Synced { reason: Some(reason), ..outcome.clone() }));
+    if site.status != SiteStatus::Active {
+        return skipped("site_disabled");
+    }
+    if !owns_tokens(&account) {
+        return skipped("apikey_connection");
+    }
+    if !platform.is_some_and(|platform| abilities(platform).keys) {
+        let message = Some(format!("{} lists no keys of an account", site.platform));
+        let reason = Some("unsupported_platform");
+        return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));
+    }
+    if account.access_token.is_none() {
+        return skipped("missing_access_token");
+    }
+    let keys = match listed(app, &site, &account).await {
+        Ok(keys) => keys,
+        Err(error) => {
+            note_failure(app, &site, &account, "token-sync", &error).await?;
+            let (reason, message) = (Some("sync_error"), Some(error.message));
+            return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));
+        }
+    };
+    merged(app, &account, &keys, outcome).await.map(Some)
+}
+
+/// Syncs every active account that has tokens, a few at once.
+pub async fn sync_all(app: &Arc<App>) -> store::Result<(Summary, Vec<Synced>)> {
+    let accounts = accounts::list(&app.store).await?.into_iter();
+    let mut waiting =
+        accounts.filter(|account| account.status == AccountStatus::Active).map(|account| account.id);
+    let mut running = JoinSet::new();
+    let mut results = Vec::new();
+    loop {
+        while running.len() < PARALLEL {
+            let Some(id) = waiting.next() else { break };
+            let app = app.clone();
+            running.spawn(async move { quietly(&app, id).await });
+        }
+        match running.join_next().await {
+            None => break,
+            Some(Ok(result)) => results.extend(result?),
+            Some(Err(panic)) => log::error!("the sync of an account's tokens panicked: {panic}"),
+        }
+    }
+    results.sort_by_key(|synced| synced.account_id);
+    let mut summary = Summary { total: results.len(), ..Summary::default() };
+    for synced in &results {
+        match synced.status {
+            SyncStatus::Synced => summary.synced += 1,
+            SyncStatus::Skipped => summary.skipped += 1,
+            SyncStatus::Failed => summary.failed += 1,
+        }
+        summary.created += synced.created;
+        summary.updated += synced.updated;
+    }
+    Ok((summary, results))
+}
+
+/// Whether an account's keys are rows of their own: it is neither a key itself nor an OAuth login.
+pub fn owns_tokens(account: &AccountRow) -> bool {
+    let is_session = match account.credential_mode {
+        CredentialMode::Auto => account.access_token.is_some(),
+        mode => mode == CredentialMode::Session,
+    };
+    account.oauth_provider.is_none() && is_session
+}
+
+async fn listed(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Vec<Listed>, VisitError> {
+    let mut session = Session::open(app, site.clone(), account.clone()).await?;
+    let mut keys = session.visitor().keys(&app.client).await;
+    if session.is_renewed_after(app, &keys).await {
+        keys = session.visitor().keys(&app.client).await;
+    }
+    Ok(keys?.into_iter().map(Listed::from).filter(|item| !item.key.trim().is_empty()).collect())
+}
+
+async fn merged(app: &App, account: &AccountRow, keys: &[Listed], outcome: Synced) -> store::Result<Synced> {
+    let _turn = app.token_edits.lock().await;
+    let mut book = TokenBook::read(&app.store, account.id).await?;
+    let mut done = Synced { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
+    let mut pending = Vec::new();
+    if keys.is_empty() {
+        // Read in this turn: the account's key may be newer than the visit.
+        let account = accounts::get(&app.store, account.id).await?;
+        let key = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
+        match key.filter(|key| book.position_of(key).is_none() && !tokens::is_mask(key)) {
+            None => return Ok(Synced { reason: Some("no_upstream_tokens"), ..outcome }),
+            Some(key) => {
+                book.adopt(key, Source::Legacy);
+                done.created = 1;
+                done.reason = Some("legacy_default_token_restored");
+            }
+        }
+    } else {
+        let merged = book.merge(keys);
+        (done.created, done.updated, pending) = (merged.created, merged.updated, merged.pending);
+    }
+    let rows = book.save(&app.store).await?;
+    app.publish().await?;
+    done.default_token_id = rows.iter().find(|row| row.is_default).map(|row| row.id);
+    if !pending.is_empty() {
+        done.reason = Some("upstream_masked_tokens");
+        done.message =
+            Some(format!("the site shows only masks of {} key(s); save their values", pending.len()));
+        done.masked_pending = Some(pending.len());
+        done.pending_token_ids = Some(pending.iter().map(|&at| rows[at].id).collect());
+    }
+    Ok(done)
+}
+
+fn event(synced: &Synced) -> NewEvent {
+    let name = synced.account_name.as_deref().unwrap_or("(no name)");
+    let what = match (synced.status, &synced.message) {
+        (SyncStatus::Synced, None) => format!("{} added, {} updated", synced.created, synced.updated),
+        (_, Some(message)) => message.clone(),
+        (_, None) => synced.reason.unwrap_or("skipped").replace('_', " "),
+    };
+    NewEvent {
+        kind: "token",
+        title: match synced.status {
+            SyncStatus::Synced => "Account tokens synced",
+            SyncStatus::Skipped => "Account tokens not synced",
+            SyncStatus::Failed => "Account token sync failed",
+        }
+        .to_owned(),
+        message: Some(format!(
+            "Account {} ({name}) on site \"{}\": {what}",
+            synced.account_id, synced.site_name
+        )),
+        level: match synced.status {
+            SyncStatus::Synced if synced.masked_pending.is_none() => EventLevel::Info,
+            SyncStatus::Synced | SyncStatus::Skipped => EventLevel::Warning,
+            SyncStatus::Failed => EventLevel::Error,
+        },
+        related_id: Some(synced.account_id),
+        related_type: Some("account"),
+    }
+}
+
+// === impl Synced ===
+
+impl Synced {
+    /// Nothing done yet.
+    fn of(site: &SiteRow, account: &AccountRow) -> Self {
+        Self {
+            account_id: account.id,
+            account_name: account.username.clone(),
+            account_status: account.status.as_str(),
+            site_id: site.id,
+            site_name: site.name.clone(),
+            site_status: site.status.as_str(),
+            status: SyncStatus::Skipped,
+            reason: None,
+            message: None,
+            synced: false,
+            created: 0,
+            updated: 0,
+            masked_pending: None,
+            pending_token_ids: None,
+            total: 0,
+            default_token_id: None,
+        }
+    }
+}
+
+impl From<SiteKey> for Listed {
+    fn from(key: SiteKey) -> Self {
+        Self { name: key.name, key: key.key.expose().to_owned(), enabled: key.enabled, group: key.group }
+    }
+}

@@ -1,7 +1,8 @@
-//! `POST /api/accounts`: one API key or many (admin-core.md 5.4).
+//! `POST /api/accounts`: a session, one API key or many (admin-core.md 5.4).
 //!
 //! A key is proved by the models it lists before anything is stored; `skipModelFetch` stores it
-//! unproved. Models and routes then follow in the background: the answer carries the task's id.
+//! unproved. A session is proved by who the site says it is ([`account_create_session`](super::account_create_session)).
+//! What follows runs in the background: the answer carries the task's id.
 
 use std::sync::Arc;
 
@@ -9,13 +10,14 @@ use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 
+use super::account_create_session::create_session;
 use super::account_input::CreateInput;
 use super::account_view;
 use super::accounts::find;
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::secrets;
-use super::verify::{NO_SESSIONS, models_of_key};
+use super::verify::{Refusal, models_of_key, prove};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::model_refresh;
@@ -23,7 +25,8 @@ use crate::jobs::outcome::RefreshStatus;
 use crate::jobs::tasks::{self, Done};
 use crate::routing::Site;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
-use crate::store::{self, Secret};
+use crate::store::{self, Secret, sites};
+use crate::upstream::platforms::Identity;
 
 /// Keys of a batch proved at once.
 const PARALLEL: usize = 8;
@@ -48,11 +51,12 @@ struct Plan {
 pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let input = CreateInput::read(&fields)?;
-    if input.mode == CredentialMode::Session {
-        return Err(AdminError::bad_request(NO_SESSIONS));
-    }
     if input.credentials.is_empty() {
         return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
+    }
+    let (one, of_session) = (input.credentials.len() == 1, input.mode != CredentialMode::ApiKey);
+    if one && of_session {
+        return create_proved(app, input).await;
     }
     for (name, keys) in [("accessToken", &input.credentials[..]), ("apiToken", input.api_token.as_slice())] {
         if keys.iter().any(|key| secrets::is_masked(key)) {
@@ -68,7 +72,7 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     };
     match <[String; 1]>::try_from(input.credentials) {
         Ok([key]) => {
-            let model_count = prove(&app, &plan, &key).await?;
+            let model_count = prove_key(&app, &plan, &key).await?;
             let stored = input.api_token.as_deref().unwrap_or(&key);
             let created = store_key(&app, &plan, stored, input.username, model_count).await?;
             app.publish().await?;
@@ -79,18 +83,49 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
 }
 
 /// How many models the key lists; 0 unasked when the operator skips the proof.
-async fn prove(app: &Arc<App>, plan: &Plan, key: &str) -> Result<usize> {
+async fn prove_key(app: &Arc<App>, plan: &Plan, key: &str) -> Result<usize> {
     if plan.skip_model_fetch {
         return Ok(0);
     }
     let proved = models_of_key(app, &plan.site, key, plan.platform_user_id.is_some()).await;
-    proved.map(|models| models.len()).map_err(|refusal| {
-        let error = AdminError::bad_request(refusal.message).flag("requiresVerification", refusal.unproven);
+    proved.map(|models| models.len()).map_err(AdminError::from)
+}
+
+/// What the site says of the credential decides what kind of account it becomes.
+async fn create_proved(app: Arc<App>, input: CreateInput) -> Result<Response> {
+    let unknown = || AdminError::bad_request("Invalid siteId. Expected id of a known site.");
+    let site = sites::get(&app.store, input.site_id).await?.ok_or_else(unknown)?;
+    let Some(credential) = input.credentials.first() else {
+        return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
+    };
+    let (user_id, username) = (input.platform_user_id, input.username.as_deref());
+    match prove(&app, &site, credential, input.mode, user_id, username).await? {
+        Identity::ApiKey { models } => {
+            if input.api_token.as_deref().is_some_and(secrets::is_masked) {
+                return Err(Invalid::field("apiToken", "whole credential, not a mask").into());
+            }
+            let plan = Plan {
+                site: app.snapshot.load().site(site.id).cloned().ok_or_else(unknown)?,
+                platform_user_id: user_id.or_else(|| guess_user_id(username)),
+                skip_model_fetch: input.skip_model_fetch,
+            };
+            let key = input.api_token.as_ref().unwrap_or(credential);
+            let created = store_key(&app, &plan, key, input.username.clone(), models.len()).await?;
+            app.publish().await?;
+            answer_one(&app, start_discovery(&app, created, plan.skip_model_fetch)).await
+        }
+        Identity::Session { user, api_token, .. } => create_session(app, &site, input, user, api_token).await,
+    }
+}
+
+impl From<Refusal> for AdminError {
+    fn from(refusal: Refusal) -> Self {
+        let error = Self::bad_request(refusal.message).flag("requiresVerification", refusal.unproven);
         match refusal.verdict {
             Some(verdict) => error.flag(verdict.flag(), true),
             None => error,
         }
-    })
+    }
 }
 
 /// Stores a proved key.
@@ -245,7 +280,7 @@ async fn prove_all(app: &Arc<App>, plan: &Plan, keys: Vec<String>) -> Result<Vec
             let Some((index, key)) = waiting.next() else { break };
             let (app, plan) = (app.clone(), plan.clone());
             running.spawn(async move {
-                let result = prove(&app, &plan, &key).await;
+                let result = prove_key(&app, &plan, &key).await;
                 (index, key, result)
             });
         }
@@ -260,7 +295,7 @@ async fn prove_all(app: &Arc<App>, plan: &Plan, keys: Vec<String>) -> Result<Vec
 }
 
 /// The user id that many sites put at the end of their user names: 3 to 8 digits.
-fn guess_user_id(username: Option<&str>) -> Option<i64> {
+pub fn guess_user_id(username: Option<&str>) -> Option<i64> {
     let name = username?.trim();
     let digits = &name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
     if !(3..=8).contains(&digits.len()) {

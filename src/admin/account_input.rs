@@ -33,6 +33,31 @@ pub struct CreateInput {
     pub api_token: Option<String>,
     pub platform_user_id: Option<i64>,
     pub skip_model_fetch: bool,
+    /// For sessions.
+    pub checkin_enabled: Option<bool>,
+    pub rotation: Rotation,
+}
+
+/// What renews a session of sub2api; elsewhere it is checked and ignored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rotation {
+    /// `None` when it was not sent, or sent blank.
+    pub refresh_token: Option<String>,
+    pub expires_at: Option<Millis>,
+}
+
+/// A new session for an account that is there.
+pub struct RebindInput {
+    pub credential: String,
+    pub platform_user_id: Option<i64>,
+    pub rotation: Rotation,
+}
+
+/// A name and a password to log in with.
+pub struct LoginInput {
+    pub site_id: i64,
+    pub username: String,
+    pub password: String,
 }
 
 /// A change of an account. `None` means the field was not sent.
@@ -94,7 +119,8 @@ impl CreateInput {
         for key in &credentials {
             credential("accessToken", key)?;
         }
-        checked_session_fields(fields)?;
+        let checkin_enabled = fields.bool("checkinEnabled")?;
+        let rotation = Rotation::read(fields)?;
         Ok(Self {
             site_id,
             credentials,
@@ -103,7 +129,54 @@ impl CreateInput {
             api_token: optional_text(fields, "apiToken")?,
             platform_user_id: fields.integer("platformUserId", 1)?,
             skip_model_fetch: fields.bool("skipModelFetch")?.unwrap_or(false),
+            checkin_enabled,
+            rotation,
         })
+    }
+}
+
+// === impl Rotation ===
+
+impl Rotation {
+    fn read(fields: &Fields) -> Result<Self, Invalid> {
+        Ok(Self {
+            refresh_token: optional_text(fields, "refreshToken")?,
+            expires_at: token_expires_at(fields)?.flatten(),
+        })
+    }
+}
+
+// === impl RebindInput ===
+
+impl RebindInput {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        let blank = || Invalid::field("accessToken", "non-empty string");
+        let text = fields.text("accessToken")?.ok_or_else(blank)?;
+        Ok(Self {
+            credential: Some(credential("accessToken", text)?)
+                .filter(|text| !text.is_empty())
+                .ok_or_else(blank)?,
+            platform_user_id: fields.integer("platformUserId", 1)?,
+            rotation: Rotation::read(fields)?,
+        })
+    }
+}
+
+// === impl LoginInput ===
+
+impl LoginInput {
+    pub fn read(fields: &Fields) -> Result<Self, Invalid> {
+        let required = |name: &str| {
+            let text = fields.text(name)?.filter(|text| !text.trim().is_empty());
+            text.ok_or_else(|| Invalid::field(name, "non-empty string"))
+        };
+        let site_id = fields.required_id("siteId")?;
+        let username = self::username(required("username")?)?;
+        let password = required("password")?;
+        if password.len() > MAX_CREDENTIAL_BYTES {
+            return Err(Invalid::field("password", "string of at most 16 KiB"));
+        }
+        Ok(Self { site_id, username, password: password.to_owned() })
     }
 }
 
@@ -153,9 +226,14 @@ fn credential_mode(fields: &Fields) -> Result<CredentialMode, Invalid> {
     }
 }
 
-/// A credential in one line: it is sent in a header.
+/// A credential in one line: it is sent in a header. The word `Bearer` before it is none of it.
 fn credential(name: &str, text: &str) -> Result<String, Invalid> {
     let text = text.trim();
+    // Some paste the whole header.
+    let text = match text.get(..7) {
+        Some(word) if word.eq_ignore_ascii_case("bearer ") => text[7..].trim_start(),
+        _ => text,
+    };
     if text.len() > MAX_CREDENTIAL_BYTES || text.chars().any(char::is_control) {
         return Err(Invalid::field(name, "credential of one line, at most 16 KiB"));
     }
@@ -175,14 +253,6 @@ fn username(text: &str) -> Result<String, Invalid> {
         return Err(Invalid::field("username", "string of at most 500 characters"));
     }
     Ok(text)
-}
-
-/// Fields that only sessions use are checked in every mode, so that a wrong type never passes unseen.
-fn checked_session_fields(fields: &Fields) -> Result<(), Invalid> {
-    fields.bool("checkinEnabled")?;
-    fields.nullable_text("refreshToken")?;
-    token_expires_at(fields)?;
-    Ok(())
 }
 
 fn many_keys(fields: &Fields) -> Result<Vec<String>, Invalid> {
@@ -309,6 +379,44 @@ mod tests {
                 };
                 assert!(message.contains(field), "{field}: {value}: {message}");
             }
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_refused_by_name_on_rebind_and_login() {
+        for (field, values) in [
+            ("accessToken", vec![json!(null), json!(1), json!("  "), json!("a\nb")]),
+            ("platformUserId", vec![json!(null), json!("7"), json!(0)]),
+            ("refreshToken", vec![json!(1)]),
+            ("tokenExpiresAt", vec![json!(true), json!("x")]),
+        ] {
+            for value in values {
+                let mut body = json!({"accessToken": "t"});
+                body[field] = value.clone();
+                let Err(Invalid(message)) = RebindInput::read(&fields(body)) else {
+                    panic!("{field}: {value} was accepted")
+                };
+                assert!(message.contains(field), "{field}: {value}: {message}");
+            }
+        }
+        for field in ["siteId", "username", "password"] {
+            for value in [json!(null), json!(""), json!([]), json!(true)] {
+                let mut body = json!({"siteId": 1, "username": "ann", "password": "p"});
+                body[field] = value.clone();
+                let Err(Invalid(message)) = LoginInput::read(&fields(body)) else {
+                    panic!("{field}: {value} was accepted")
+                };
+                assert!(message.contains(field), "{field}: {value}: {message}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_word_before_a_credential_is_none_of_it() {
+        for (sent, kept) in
+            [("Bearer abc", "abc"), ("bearer  abc ", "abc"), ("Bearerabc", "Bearerabc"), ("ключ", "ключ")]
+        {
+            assert_eq!(credential("accessToken", sent), Ok(kept.to_owned()), "{sent}");
         }
     }
 

@@ -6,17 +6,24 @@ use hyper::StatusCode;
 use serde_json::json;
 
 use super::account_token_input::CreateInput;
+use super::account_token_sync::{bad_gateway, cover_synced, require_keys, require_session, with_sync};
 use super::account_token_view as view;
 use super::account_tokens::{refused, require_tokens};
 use super::accounts::find as find_account;
 use super::errors::{AdminError, Result};
 use super::input::Fields;
+use super::sites as site_routes;
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::account_health::note_failure;
 use crate::jobs::coverage::cover;
+use crate::jobs::session::Session;
 use crate::jobs::token_book::TokenBook;
+use crate::jobs::token_sync;
 use crate::store::accounts::AccountRow;
+use crate::store::sites::SiteStatus;
 use crate::store::tokens::{self, TokenRow};
+use crate::upstream::platforms::NewSiteKey;
 
 /// `POST /api/account-tokens`
 pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
@@ -25,7 +32,7 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     let account = find_account(&app, input.account_id).await?;
     require_tokens(&account)?;
     let Some(key) = input.token.clone() else {
-        return Err(AdminError::bad_request("Invalid token. Expected non-empty string."));
+        return create_at_site(app, account, input).await;
     };
     let row = store_typed(&app, &account, &input, &key).await?;
     app.publish().await?;
@@ -33,6 +40,58 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     let row = tokens::get(&app.store, row.id).await?.unwrap_or(row);
     let body = json!({ "success": true, "token": view::row(&row), "coverageRefresh": coverage });
     Ok(http::json(StatusCode::OK, &body))
+}
+
+/// Has the site make a key, and brings it here with all others that the site lists.
+async fn create_at_site(app: Arc<App>, account: AccountRow, input: CreateInput) -> Result<Response> {
+    let site = site_routes::find(&app, account.site_id).await?;
+    if site.status != SiteStatus::Active {
+        return Err(AdminError::bad_request("The site is disabled"));
+    }
+    require_keys(&site)?;
+    require_session(&account)?;
+    let id = account.id;
+    let mut session = Session::open(&app, site.clone(), account).await.map_err(bad_gateway)?;
+    let key = wanted(&input);
+    let mut made = session.visitor().create_key(&app.client, &key).await;
+    if session.is_renewed_after(&app, &made).await {
+        made = session.visitor().create_key(&app.client, &key).await;
+    }
+    if let Err(error) = made {
+        note_failure(&app, &site, &session.account, "token-create", &error).await?;
+        return Err(bad_gateway(error));
+    }
+    let synced = token_sync::sync(&app, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
+    if !synced.synced {
+        let why = synced.message.as_deref().or(synced.reason).unwrap_or("nothing was listed");
+        let message = format!("The site made the key, but did not list it: {why}");
+        return Err(AdminError::new(StatusCode::BAD_GATEWAY, message));
+    }
+    let coverage = cover_synced(&app, std::slice::from_ref(&synced)).await;
+    let rows = tokens::of_account(&app.store, id).await?;
+    let shown = rows.iter().find(|row| row.is_default).or(rows.last());
+    let mut body = with_sync(&synced)?;
+    body["success"] = true.into();
+    body["createdViaUpstream"] = true.into();
+    body["coverageRefresh"] = json!(coverage);
+    body["token"] = json!(shown.map(view::row));
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// The key to make, as a site is told.
+fn wanted(input: &CreateInput) -> NewSiteKey {
+    let at_site = &input.at_site;
+    let blank = NewSiteKey::default();
+    NewSiteKey {
+        name: input.name.clone().unwrap_or(blank.name),
+        group: input.group.clone().unwrap_or_default(),
+        unlimited_quota: at_site.unlimited_quota,
+        remain_quota: at_site.remain_quota.filter(|_| !at_site.unlimited_quota).unwrap_or(0),
+        expired_time: at_site.expires_at.map_or(-1, |at| at / 1000),
+        allow_ips: at_site.allow_ips.clone(),
+        model_limits_enabled: at_site.model_limits_enabled,
+        model_limits: at_site.model_limits.clone(),
+    }
 }
 
 /// Stores a key that an operator typed.

@@ -23,7 +23,6 @@ pub struct CreateInput {
     pub is_default: bool,
     pub source: Source,
     pub group: Option<String>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "checked, and used once sites are asked to make keys"))]
     pub at_site: AtSite,
 }
 

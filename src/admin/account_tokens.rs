@@ -12,21 +12,25 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::account_token_input::{UpdateInput, account_filter};
+use super::account_token_sync::{bad_gateway, require_keys};
 use super::account_token_view as view;
-use super::account_view::shown_mode;
 use super::accounts::find as find_account;
 use super::batch::BatchResult;
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::rebuild::rebuild_best_effort;
-use super::require_id;
+use super::{require_id, sites as site_routes};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::account_health::note_failure;
 use crate::jobs::coverage::cover;
+use crate::jobs::session::Session;
 use crate::jobs::token_book::TokenBook;
-use crate::store::accounts::{self, AccountRow, CredentialMode};
+use crate::jobs::token_sync::owns_tokens;
+use crate::store::accounts::{self, AccountRow};
+use crate::store::sites::{self, SiteStatus};
 use crate::store::tokens::{self, TokenRow};
-use crate::store::{self, Secret, sites};
+use crate::store::{self, Secret};
 
 /// `GET /api/account-tokens`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
@@ -156,11 +160,6 @@ pub async fn default_of(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": default })))
 }
 
-/// Whether an account's keys are rows of their own.
-pub fn owns_tokens(account: &AccountRow) -> bool {
-    account.oauth_provider.is_none() && shown_mode(account) == CredentialMode::Session
-}
-
 /// Refuses what makes no sense for an account that is a key itself.
 pub fn require_tokens(account: &AccountRow) -> Result<()> {
     if owns_tokens(account) {
@@ -265,13 +264,34 @@ async fn enable(app: &App, id: i64, enabled: bool) -> Result<()> {
     saved(app, book, id).await.map(drop)
 }
 
-/// Deletes a token here.
-async fn remove(app: &App, id: i64) -> Result<()> {
+/// Deletes a token: at its site first, where the site can be asked; when it refuses, the row stays.
+async fn remove(app: &Arc<App>, id: i64) -> Result<()> {
     let account = owner_of(app, id).await?;
+    let token = tokens::get(&app.store, id).await?.ok_or_else(missing)?;
+    remove_at_site(app, &account, &token).await?;
     let _turn = app.token_edits.lock().await;
     let mut book = TokenBook::read(&app.store, account.id).await?;
     let at = position(&book, id)?;
     book.rows.remove(at);
     book.save(&app.store).await.map_err(refused)?;
     Ok(())
+}
+
+async fn remove_at_site(app: &Arc<App>, account: &AccountRow, token: &TokenRow) -> Result<()> {
+    let site = site_routes::find(app, account.site_id).await?;
+    let can_ask = site.status == SiteStatus::Active && account.access_token.is_some();
+    let Some(key) =
+        token.token.as_ref().filter(|_| token.is_ready() && can_ask && require_keys(&site).is_ok())
+    else {
+        return Ok(());
+    };
+    let mut session = Session::open(app, site.clone(), account.clone()).await.map_err(bad_gateway)?;
+    let mut deleted = session.visitor().delete_key(&app.client, key.expose()).await;
+    if session.is_renewed_after(app, &deleted).await {
+        deleted = session.visitor().delete_key(&app.client, key.expose()).await;
+    }
+    if let Err(error) = &deleted {
+        note_failure(app, &site, &session.account, "token-delete", error).await?;
+    }
+    deleted.map_err(bad_gateway)
 }

@@ -13,6 +13,7 @@ use hyper::StatusCode;
 use serde_json::{Map, Value};
 
 use super::account_input::UpdateInput;
+use super::account_tokens::refused;
 use super::account_view::{self, parse_extra};
 use super::accounts::find;
 use super::errors::{AdminError, Result};
@@ -21,10 +22,12 @@ use super::rebuild::rebuild_best_effort;
 use super::require_id;
 use super::secrets;
 use super::site_input::proxy_url;
-use super::verify::{NO_SESSIONS, models_of_key};
+use super::verify::models_of_key;
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::account_setup::adopt_key;
 use crate::jobs::model_refresh;
+use crate::jobs::token_book::Source;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
 use crate::store::{self, Secret};
@@ -35,6 +38,8 @@ const DERIVED: [&str; 3] = ["runtimeHealth", "autoRelogin", "sub2apiAuth"];
 /// What an update stores, and what has to follow.
 struct Change {
     patch: AccountPatch,
+    /// The key that becomes the default token of a session account.
+    adopts: Option<Secret>,
     refreshes_models: bool,
     /// The account is expired and may be proved to be alive again.
     may_recover: bool,
@@ -50,10 +55,17 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let site = app.snapshot.load().site(before.site_id).cloned();
     let platform = site.as_ref().map(|site| site.platform);
     let change = change(input, &before, platform)?;
+    let has_new_session = matches!(change.patch.access_token, Some(Some(_)));
     accounts::update(&app.store, id, change.patch).await.map_err(|error| match error {
         store::Error::NotFound => AdminError::not_found("Account"),
         other => other.into(),
     })?;
+    if let Some(key) = &change.adopts {
+        adopt_key(&app, id, key.expose(), Source::Manual).await.map_err(refused)?;
+    }
+    if has_new_session {
+        app.renewals.forget(id);
+    }
     app.publish().await?;
     // An account that stays expired keeps its models and channels as they are.
     let is_proved = !change.may_recover || (change.refreshes_models && recovers(&app, id).await?);
@@ -106,13 +118,13 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
         CredentialMode::Auto => account_view::shown_mode(before),
         mode => mode,
     };
-    if mode == CredentialMode::Session && account_view::shown_mode(before) != CredentialMode::Session {
-        return Err(AdminError::bad_request(NO_SESSIONS));
-    }
     let is_key = mode == CredentialMode::ApiKey;
     let access_token =
         kept_or_new("accessToken", input.access_token.map(Some), before.access_token.as_ref())?;
     patch.api_token = kept_or_new("apiToken", input.api_token, before.api_token.as_ref())?;
+    // The key of a session account is its default token: it has a row of its own, and goes with it.
+    let adopts =
+        if is_key || before.oauth_provider.is_some() { None } else { patch.api_token.take().flatten() };
     // A blank access token is what the list shows for a key account: nothing was typed there.
     match access_token.flatten() {
         Some(key) if is_key && patch.api_token.is_none() && !is_shown_key(&key, before) => {
@@ -120,6 +132,10 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
         }
         Some(token) if !is_key => patch.access_token = Some(Some(token)),
         _ => {}
+    }
+    let has_session = before.access_token.is_some() || patch.access_token.is_some();
+    if patch.credential_mode == Some(CredentialMode::Session) && !has_session {
+        return Err(AdminError::bad_request("A session needs an access token; bind one instead"));
     }
     if platform == Some(Platform::Sub2Api) {
         match input.refresh_token {
@@ -143,6 +159,7 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
         moves_status: patch.status.is_some_and(|status| status != before.status),
         may_recover: stays_expired,
         refreshes_models: input.refreshes_models,
+        adopts,
         patch,
     })
 }

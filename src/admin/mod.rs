@@ -6,9 +6,9 @@
 //! | `runtime_settings`, `runtime_input` | what an operator changes while the service runs, and the reading of it |
 //! | `sites`, `site_batch`, `site_models`, `site_input` | sites: their routes, batch, models, the reading of their fields |
 //! | `site_url`, `presets`, `detect` | addresses, vendors' addresses, what an address tells |
-//! | `accounts`, `account_create`, `account_update`, `account_models` | accounts by what is done with them |
+//! | `accounts`, `account_create`, `account_create_session`, `account_update`, `account_login`, `account_rebind`, `account_models` | accounts by what is done with them |
 //! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and proving a credential |
-//! | `account_tokens`, `account_token_create` | the keys of session accounts |
+//! | `account_tokens`, `account_token_create`, `account_token_sync` | the keys of session accounts |
 //! | `account_token_input`, `account_token_view` | reading and showing one |
 //! | `routes`, `route_input`, `route_fill`, `route_view` | routes: their endpoints, the reading of their fields, what saving one entails, how they are shown |
 //! | `channels`, `channel_input` | the channels of a route, added and changed by hand |
@@ -26,10 +26,14 @@
 //! one place where an error becomes a response. A change commits, publishes, then answers.
 
 mod account_create;
+mod account_create_session;
 mod account_input;
+mod account_login;
 mod account_models;
+mod account_rebind;
 mod account_token_create;
 mod account_token_input;
+mod account_token_sync;
 mod account_token_view;
 mod account_tokens;
 mod account_update;
@@ -119,14 +123,19 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/accounts", accounts::list),
         admin(Method::POST, "/api/accounts", account_create::create),
         admin(Method::POST, "/api/accounts/verify-token", verify::verify_token),
+        admin(Method::POST, "/api/accounts/login", account_login::login),
         admin(Method::POST, "/api/accounts/batch", accounts::batch),
         admin(Method::PUT, "/api/accounts/{id}", account_update::update),
         admin(Method::DELETE, "/api/accounts/{id}", accounts::delete),
+        admin(Method::POST, "/api/accounts/{id}/rebind-session", account_rebind::rebind),
         admin(Method::GET, "/api/accounts/{id}/models", account_models::list),
         admin(Method::POST, "/api/accounts/{id}/models/manual", account_models::add_manual),
         admin(Method::GET, "/api/account-tokens", account_tokens::list),
         admin(Method::POST, "/api/account-tokens", account_token_create::create),
         admin(Method::POST, "/api/account-tokens/batch", account_tokens::batch),
+        admin(Method::POST, "/api/account-tokens/sync-all", account_token_sync::sync_all),
+        admin(Method::POST, "/api/account-tokens/sync/{id}", account_token_sync::sync),
+        admin(Method::GET, "/api/account-tokens/groups/{id}", account_token_sync::groups),
         admin(Method::GET, "/api/account-tokens/account/{id}/default", account_tokens::default_of),
         admin(Method::PUT, "/api/account-tokens/{id}", account_tokens::update),
         admin(Method::DELETE, "/api/account-tokens/{id}", account_tokens::delete),

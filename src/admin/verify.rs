@@ -1,43 +1,56 @@
-//! Whether a credential works, before it is stored (admin-core.md 5.3).
+//! Whether a credential works, before it is stored (admin-core.md 5.3, upstreams.md 10.2).
 //!
-//! An API key is proved by what it lists: the site's model list, asked through its pool of addresses
-//! within ten seconds. `auto` is tried as an API key. Sessions are not read yet, and the answer says
-//! so. Apart from a body that cannot be read and an exhausted guard, every answer is 200.
+//! | mode | proved by |
+//! |---|---|
+//! | `apikey` | the models it lists, asked through the site's pool of addresses |
+//! | `session` | who the site says it is |
+//! | `auto` | either: the site knows which |
+//!
+//! Ten seconds in all. A site that does not answer in time is asked once more who the user is, since that
+//! tells a missing user id or a bot shield from a slow site. Apart from a body that cannot be read and an
+//! exhausted guard, every answer is 200.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::account_input::VerifyInput;
-use super::errors::{AdminError, Result, failure};
+use super::errors::{Result, failure};
 use super::input::Fields;
 use super::verdict::Verdict;
-use super::{guard, secrets};
+use super::{guard, money, number, secrets};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::account_health::advised;
 use crate::jobs::discovery;
+use crate::jobs::visit::visitor_at;
 use crate::limits::bucket;
-use crate::routing::Site;
+use crate::routing::{Platform, Secret, Site};
 use crate::store::accounts::CredentialMode;
-use crate::upstream::platforms::{DiscoveryError, DiscoveryKind};
+use crate::store::sites::{self, SiteRow};
+use crate::upstream::FetchLimits;
+use crate::upstream::platforms::{
+    Balance, DiscoveryError, DiscoveryKind, Identity, User, VisitError, VisitKind, Visitor, abilities,
+};
 
-/// For one verification, every address of the pool together.
+/// For one verification, all its calls together.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// For asking a site who the user is, only to learn why it says nothing else.
+const DIAGNOSIS_LIMIT: Duration = Duration::from_millis(2500);
 /// Names shown of a verified key's models.
 const SHOWN_MODELS: usize = 10;
-/// Said where a session would be needed.
-pub const NO_SESSIONS: &str =
-    "Only credentialMode apikey is available so far; sessions are not supported yet";
 
-/// Why a key was not accepted.
+/// Why a credential was not accepted.
 #[derive(Debug)]
 pub struct Refusal {
     pub message: String,
     pub verdict: Option<Verdict>,
-    /// The site answered and the key did not prove itself; false when the site could not say.
+    /// The site answered and the credential did not prove itself; false when the site could not say.
     pub unproven: bool,
+    /// The site did not answer in time.
+    is_late: bool,
 }
 
 /// `POST /api/accounts/verify-token`
@@ -45,20 +58,29 @@ pub async fn verify_token(app: Arc<App>, mut request: Request) -> Result<Respons
     let fields = Fields::from(request.json_object().await?);
     guard(&app, &request, &bucket::ACCOUNTS_VERIFY_TOKEN)?;
     let input = VerifyInput::read(&fields)?;
-    if input.mode == CredentialMode::Session {
-        return Err(AdminError::bad_request(NO_SESSIONS));
-    }
     if input.credential.is_empty() {
         return Ok(failure("The credential is blank", Map::new()));
     }
-    let Some(site) = app.snapshot.load().site(input.site_id).cloned() else {
+    let Some(site) = sites::get(&app.store, input.site_id).await? else {
         return Ok(failure("Site not found", Map::new()));
     };
-    match models_of_key(&app, &site, &input.credential, input.platform_user_id.is_some()).await {
-        Ok(models) => {
+    let proved = prove(&app, &site, &input.credential, input.mode, input.platform_user_id, None).await;
+    match proved {
+        Ok(Identity::ApiKey { models }) => {
             let shown = &models[..models.len().min(SHOWN_MODELS)];
             let body =
                 json!({"success": true, "tokenType": "apikey", "modelCount": models.len(), "models": shown});
+            Ok(http::json(StatusCode::OK, &body))
+        }
+        Ok(Identity::Session { user, balance, api_token }) => {
+            let body = json!({
+                "success": true,
+                "tokenType": "session",
+                "userInfo": user_info(&user),
+                "balance": balance.as_ref().map(|balance| number(money(balance.balance))),
+                "balanceInfo": balance.as_ref().map(balance_info),
+                "apiToken": api_token.map(|token| secrets::mask(token.expose())),
+            });
             Ok(http::json(StatusCode::OK, &body))
         }
         Err(refusal) => {
@@ -71,6 +93,53 @@ pub async fn verify_token(app: Arc<App>, mut request: Request) -> Result<Respons
     }
 }
 
+/// What a credential is at a site, in the mode asked for; or why it is nothing of the kind.
+pub async fn prove(
+    app: &Arc<App>,
+    site: &SiteRow,
+    credential: &str,
+    mode: CredentialMode,
+    user_id: Option<i64>,
+    username: Option<&str>,
+) -> Result<Identity, Refusal> {
+    let platform = platform_of(site)?;
+    let knows_sessions = abilities(platform).user_info;
+    let visitor = || {
+        let credential = Some(Secret::from(credential));
+        let visitor = visitor_at(app, site, credential, user_id).map_err(|error| refusal_of(&error))?;
+        Ok(Visitor { username: username.map(str::to_owned), ..visitor })
+    };
+    match mode {
+        CredentialMode::Session if !knows_sessions => Err(Refusal::mismatch(format!(
+            "Sites of platform {platform} have no sessions; use credentialMode apikey"
+        ))),
+        CredentialMode::Session => match identify(app, visitor()?).await? {
+            Identity::ApiKey { .. } => {
+                Err(Refusal::mismatch("This is an API key, not a session; use credentialMode apikey"))
+            }
+            session => Ok(session),
+        },
+        CredentialMode::Auto if knows_sessions => identify(app, visitor()?).await,
+        CredentialMode::Auto | CredentialMode::ApiKey => {
+            let routed = app.snapshot.load().site(site.id).cloned();
+            let routed = routed.ok_or_else(|| Refusal::mismatch("Site not found"))?;
+            let models = models_of_key(app, &routed, credential, user_id.is_some()).await;
+            if !knows_sessions {
+                return models.map(|models| Identity::ApiKey { models });
+            }
+            match models {
+                // A session lists the models of its user, too.
+                Ok(_) if !credential.starts_with("sk-") && diagnosis(app, &visitor()?).await.is_ok() => {
+                    Err(Refusal::mismatch("This is a session, not an API key; use credentialMode session"))
+                }
+                Ok(models) => Ok(Identity::ApiKey { models }),
+                Err(refusal) if refusal.is_late => Err(diagnosed(app, &visitor()?, refusal).await),
+                Err(refusal) => Err(refusal),
+            }
+        }
+    }
+}
+
 /// The models a key lists at a site: at least one, or why not.
 pub async fn models_of_key(
     app: &Arc<App>,
@@ -79,32 +148,125 @@ pub async fn models_of_key(
     has_user_id: bool,
 ) -> Result<Vec<String>, Refusal> {
     if secrets::is_masked(key) {
-        let message = "The credential is a mask; paste the whole key".to_owned();
-        return Err(Refusal { message, verdict: None, unproven: true });
+        return Err(Refusal::masked());
     }
     match tokio::time::timeout(TIME_LIMIT, discovery::ask(app, site, key)).await {
         Ok(Ok(models)) => Ok(models),
-        Ok(Err(error)) => Err(refusal(&error, has_user_id)),
-        Err(_elapsed) => Err(Refusal {
-            message: format!("The site did not list its models within {} s", TIME_LIMIT.as_secs()),
-            verdict: None,
-            unproven: false,
-        }),
+        Ok(Err(error)) => Err(refusal_of_key(&error, has_user_id)),
+        Err(_elapsed) => Err(Refusal::late("list its models")),
     }
 }
 
-fn refusal(error: &DiscoveryError, has_user_id: bool) -> Refusal {
+/// Who a credential is at its site: a session, or a key that lists models.
+pub async fn identify(app: &Arc<App>, visitor: Visitor) -> Result<Identity, Refusal> {
+    let visitor = Visitor { limits: FetchLimits { timeout: TIME_LIMIT, ..visitor.limits }, ..visitor };
+    let text = visitor.session.as_ref().map(Secret::expose).unwrap_or_default();
+    if secrets::is_masked(text) && !text.contains('=') {
+        return Err(Refusal::masked());
+    }
+    // These sites let no session in without its number: nothing else is worth asking then.
+    let wants_number = matches!(visitor.platform, Platform::NewApi | Platform::AnyRouter);
+    if wants_number && visitor.user_id.is_none() && !text.starts_with("sk-") {
+        match diagnosis(app, &visitor).await {
+            Err(error) if error.kind == VisitKind::NeedsUserId => return Err(refusal_of(&error)),
+            _ => {}
+        }
+    }
+    let late = || Refusal::late("answer");
+    match tokio::time::timeout(TIME_LIMIT, visitor.identify(&app.client)).await {
+        Ok(Ok(identity)) => Ok(identity),
+        Ok(Err(error)) if error.kind == VisitKind::Timeout => Err(diagnosed(app, &visitor, late()).await),
+        Ok(Err(error)) => Err(refusal_of(&error)),
+        Err(_elapsed) => Err(diagnosed(app, &visitor, late()).await),
+    }
+}
+
+/// Why a visit did not prove a credential.
+pub fn refusal_of(error: &VisitError) -> Refusal {
+    let verdict = Verdict::of_kind(error.kind);
+    let message = match verdict {
+        Some(verdict) => format!("{}: {}", verdict.advice(), error.message),
+        None => advised(&error.message),
+    };
+    let unproven = !matches!(
+        error.kind,
+        VisitKind::Timeout | VisitKind::Unreachable | VisitKind::Failed | VisitKind::Malformed
+    );
+    Refusal { message, verdict, unproven, is_late: false }
+}
+
+fn platform_of(site: &SiteRow) -> Result<Platform, Refusal> {
+    let platform = Platform::parse(&site.platform).filter(|platform| {
+        !matches!(platform, Platform::Codex | Platform::GeminiCli | Platform::Antigravity)
+    });
+    platform.ok_or_else(|| {
+        Refusal::mismatch(format!("Credentials of platform {} cannot be verified", site.platform))
+    })
+}
+
+/// Asks, shortly, who the user is.
+async fn diagnosis(app: &App, visitor: &Visitor) -> Result<User, VisitError> {
+    let limits = FetchLimits { timeout: DIAGNOSIS_LIMIT, ..visitor.limits };
+    Visitor { limits, ..visitor.clone() }.user(&app.client).await
+}
+
+/// The reason that the site gives when asked who the user is, else the one at hand.
+async fn diagnosed(app: &App, visitor: &Visitor, refusal: Refusal) -> Refusal {
+    match diagnosis(app, visitor).await {
+        Err(error) if Verdict::of_kind(error.kind).is_some() => refusal_of(&error),
+        _ => refusal,
+    }
+}
+
+fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> Refusal {
     let verdict = Verdict::of(&error.message, has_user_id);
     let message = match (verdict, error.kind) {
+        (_, DiscoveryKind::Timeout) => return Refusal::late("list its models"),
         (Some(verdict), _) => format!("{}: {}", verdict.advice(), error.message),
         (None, DiscoveryKind::Unauthorized) => format!("The site rejected the key: {}", error.message),
         (None, DiscoveryKind::EmptyModels) => "The key lists no models at this site".to_owned(),
-        (None, DiscoveryKind::Timeout | DiscoveryKind::Unknown) => {
-            format!("The site could not be asked: {}", error.message)
-        }
+        (None, DiscoveryKind::Unknown) => format!("The site could not be asked: {}", error.message),
     };
     let unproven = matches!(error.kind, DiscoveryKind::Unauthorized | DiscoveryKind::EmptyModels);
-    Refusal { message, verdict, unproven }
+    Refusal { message, verdict, unproven, is_late: false }
+}
+
+fn user_info(user: &User) -> Value {
+    let mut info = Map::new();
+    info.insert("username".to_owned(), user.username.as_str().into());
+    for (name, value) in [("displayName", &user.display_name), ("email", &user.email), ("role", &user.role)] {
+        if let Some(value) = value {
+            info.insert(name.to_owned(), value.as_str().into());
+        }
+    }
+    info.into()
+}
+
+fn balance_info(balance: &Balance) -> Value {
+    json!({
+        "balance": number(money(balance.balance)),
+        "used": number(money(balance.used)),
+        "quota": number(money(balance.quota)),
+    })
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    /// Of a request that can never be fulfilled as it is.
+    fn mismatch(message: impl Into<String>) -> Self {
+        Self { message: message.into(), verdict: None, unproven: false, is_late: false }
+    }
+
+    fn masked() -> Self {
+        let message = "The credential is a mask; paste the whole credential".to_owned();
+        Self { message, verdict: None, unproven: true, is_late: false }
+    }
+
+    fn late(what: &str) -> Self {
+        let message = format!("The site did not {what} within {} s", TIME_LIMIT.as_secs());
+        Self { is_late: true, ..Self::mismatch(message) }
+    }
 }
 
 #[cfg(test)]
@@ -121,7 +283,20 @@ mod tests {
             (DiscoveryKind::Unknown, None, false),
         ] {
             let error = DiscoveryError { kind, status, message: "why".to_owned() };
-            assert_eq!(refusal(&error, false).unproven, unproven, "{kind:?}");
+            assert_eq!(refusal_of_key(&error, false).unproven, unproven, "{kind:?}");
+        }
+        for (kind, unproven) in [
+            (VisitKind::Refused, true),
+            (VisitKind::Expired, true),
+            (VisitKind::NeedsUserId, true),
+            (VisitKind::InvalidUserId, true),
+            (VisitKind::Shield, true),
+            (VisitKind::Timeout, false),
+            (VisitKind::Unreachable, false),
+            (VisitKind::Failed, false),
+            (VisitKind::Malformed, false),
+        ] {
+            assert_eq!(refusal_of(&VisitError::new(kind, "why")).unproven, unproven, "{kind:?}");
         }
     }
 
@@ -129,7 +304,7 @@ mod tests {
     fn a_refusal_says_what_to_do() {
         let message = "HTTP 401: New-Api-User not provided".to_owned();
         let error = DiscoveryError { kind: DiscoveryKind::Unauthorized, status: Some(401), message };
-        let refusal = refusal(&error, false);
+        let refusal = refusal_of_key(&error, false);
         assert_eq!(refusal.verdict, Some(Verdict::NeedsUserId));
         assert!(refusal.message.contains("platformUserId"), "{}", refusal.message);
     }

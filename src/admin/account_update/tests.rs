@@ -80,6 +80,20 @@ fn extra_config_is_merged_and_takes_no_secret() {
 }
 
 #[test]
+fn the_key_of_a_session_account_becomes_its_default_token() {
+    let before = AccountRow {
+        credential_mode: CredentialMode::Session,
+        access_token: Some(Secret::from("session")),
+        ..sample()
+    };
+    let change = changed(json!({"apiToken": "sk-new"}), &before).expect("accepted");
+    assert_eq!(change.adopts.as_ref().map(Secret::expose), Some("sk-new"));
+    assert_eq!(exposed(&change.patch.api_token), None);
+    let change = changed(json!({"apiToken": null}), &before).expect("accepted");
+    assert!(change.adopts.is_none() && change.patch.api_token.is_none());
+}
+
+#[test]
 fn a_key_account_does_not_become_a_session() {
     let error = changed(json!({"extraConfig": {"credentialMode": "session"}}), &sample()).err();
     assert_eq!(error.map(|error| error.status().as_u16()), Some(400));

@@ -1,0 +1,92 @@
+//! `POST /api/accounts/{id}/rebind-session`: a new session for an account that is there
+//! (admin-core.md 5.6). Nothing changes unless the site confirms it.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::account_input::RebindInput;
+use super::account_view;
+use super::accounts::find;
+use super::errors::{AdminError, Result};
+use super::input::Fields;
+use super::verify::{identify, refusal_of};
+use super::{require_id, sites as site_routes};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::account_setup::{adopt_key, set_up};
+use crate::jobs::token_book::Source;
+use crate::jobs::visit::visitor_of;
+use crate::routing::Platform;
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
+use crate::store::{self, Secret};
+use crate::upstream::platforms::{Identity, User, Visitor, abilities};
+
+/// `POST /api/accounts/{id}/rebind-session`
+pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let fields = Fields::from(request.json_object().await?);
+    let input = RebindInput::read(&fields)?;
+    let account = find(&app, id).await?;
+    let site = site_routes::find(&app, account.site_id).await?;
+    let platform = Platform::parse(&site.platform).filter(|platform| abilities(*platform).user_info);
+    let Some(platform) = platform.filter(|_| account.oauth_provider.is_none()) else {
+        return Err(AdminError::bad_request("This account cannot have a session"));
+    };
+    let visitor = visitor_of(&app, &site, &account).map_err(|error| refusal_of(&error))?;
+    let visitor = Visitor {
+        session: Some(Secret::from(input.credential.as_str())),
+        keys: Vec::new(),
+        user_id: input.platform_user_id.or(visitor.user_id),
+        ..visitor
+    };
+    let (user, key) = match identify(&app, visitor).await? {
+        Identity::Session { user, api_token, .. } => (user, api_token),
+        Identity::ApiKey { .. } => {
+            let error = AdminError::bad_request("This is an API key, not a session");
+            return Err(error.flag("requiresVerification", false));
+        }
+    };
+    let patch = patch(input, &account, user, platform == Platform::Sub2Api);
+    accounts::update(&app.store, id, patch).await.map_err(|error| match error {
+        store::Error::NotFound => AdminError::not_found("Account"),
+        other => other.into(),
+    })?;
+    app.renewals.forget(id);
+    if let Some(key) = &key {
+        adopt_key(&app, id, key.expose(), Source::Sync).await?;
+    }
+    app.publish().await?;
+    set_up(&app, id, true).await;
+    let account = find(&app, id).await?;
+    let body = json!({
+        "success": true,
+        "tokenType": "session",
+        "credentialMode": "session",
+        "apiTokenFound": account.api_token.is_some(),
+        "account": account_view::row(&account),
+        "capabilities": account_view::capabilities(&account).to_json(),
+    });
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// What the confirmed session changes. A blank refresh token keeps the old one.
+fn patch(input: RebindInput, before: &AccountRow, user: User, is_sub2api: bool) -> AccountPatch {
+    let user_id = user.id.or(input.platform_user_id).or(before.platform_user_id);
+    let rotation = Some(input.rotation).filter(|_| is_sub2api).unwrap_or_default();
+    let expiry = match &rotation.refresh_token {
+        Some(_) => Some(rotation.expires_at),
+        None => rotation.expires_at.map(Some),
+    };
+    AccountPatch {
+        access_token: Some(Some(Secret::from(input.credential))),
+        status: Some(AccountStatus::Active),
+        credential_mode: Some(CredentialMode::Session),
+        username: Some(user.username).filter(|name| !name.is_empty()).map(Some),
+        platform_user_id: Some(user_id),
+        sub2api_token_expires_at: expiry.filter(|_| is_sub2api),
+        sub2api_refresh_token: rotation.refresh_token.map(|token| Some(Secret::from(token))),
+        ..AccountPatch::default()
+    }
+}

@@ -1,0 +1,141 @@
+//! `/api/account-tokens`, what asks the site: sync, groups (admin-core.md 6).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+
+use super::account_tokens::require_tokens;
+use super::accounts::find as find_account;
+use super::errors::{AdminError, Result};
+use super::input::Fields;
+use super::tasks::queued;
+use super::{require_id, sites as site_routes};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::jobs::account_health::{advised, note_failure};
+use crate::jobs::coverage::{Coverage, cover};
+use crate::jobs::session::Session;
+use crate::jobs::tasks::{self, Done};
+use crate::jobs::token_sync::{self, SyncStatus, Synced};
+use crate::routing::Platform;
+use crate::store::accounts::AccountRow;
+use crate::store::sites::SiteRow;
+use crate::upstream::platforms::abilities;
+
+/// `POST /api/account-tokens/sync/{id}`
+pub async fn sync(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let account = find_account(&app, id).await?;
+    require_tokens(&account)?;
+    let site = site_routes::find(&app, account.site_id).await?;
+    require_keys(&site)?;
+    let synced = token_sync::sync(&app, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
+    let coverage = cover_synced(&app, std::slice::from_ref(&synced)).await;
+    let failed = synced.status == SyncStatus::Failed;
+    let mut body = with_sync(&synced)?;
+    body["success"] = (!failed).into();
+    body["coverageRefresh"] = json!(coverage);
+    if failed {
+        let message = synced.message.unwrap_or_else(|| "The site did not list its keys".to_owned());
+        body["message"] = message.as_str().into();
+        body["error"] = message.into();
+        return Ok(http::json(StatusCode::BAD_GATEWAY, &body));
+    }
+    Ok(http::json(StatusCode::OK, &body))
+}
+
+/// `POST /api/account-tokens/sync-all`: as a task, or waited for.
+pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    if fields.bool("wait")?.unwrap_or(false) {
+        let mut body =
+            synced_all(&app).await.map_err(|error| AdminError::internal("syncing tokens", error))?;
+        body["success"] = true.into();
+        return Ok(http::json(StatusCode::OK, &body));
+    }
+    let spec = tasks::Spec {
+        kind: "token",
+        title: "Sync the tokens of all accounts".to_owned(),
+        dedupe_key: Some("sync-all-account-tokens".to_owned()),
+    };
+    let for_task = app.clone();
+    let started = app.tasks.start(spec, move |_progress| async move {
+        let result = synced_all(&for_task).await?;
+        let count = |name: &str| result["summary"][name].as_u64().unwrap_or(0);
+        let message = format!(
+            "{} account(s) synced, {} skipped, {} failed",
+            count("synced"),
+            count("skipped"),
+            count("failed")
+        );
+        Ok(Done { message, result })
+    });
+    Ok(queued(&started))
+}
+
+/// `GET /api/account-tokens/groups/{id}`: the groups that an account may put its keys into.
+pub async fn groups(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let account = find_account(&app, id).await?;
+    require_tokens(&account)?;
+    let site = site_routes::find(&app, account.site_id).await?;
+    require_keys(&site)?;
+    require_session(&account)?;
+    let mut session = Session::open(&app, site.clone(), account.clone()).await.map_err(bad_gateway)?;
+    let mut groups = session.visitor().groups(&app.client).await;
+    if session.is_renewed_after(&app, &groups).await {
+        groups = session.visitor().groups(&app.client).await;
+    }
+    if let Err(error) = &groups {
+        note_failure(&app, &site, &session.account, "token-groups", error).await?;
+    }
+    let mut seen = HashSet::new();
+    let groups = groups.map_err(bad_gateway)?.into_iter().map(|group| group.trim().to_owned());
+    let mut groups: Vec<String> =
+        groups.filter(|group| !group.is_empty() && seen.insert(group.clone())).collect();
+    if groups.is_empty() {
+        groups.push("default".to_owned());
+    }
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "groups": groups })))
+}
+
+/// Refuses what the platform of a site does not know.
+pub fn require_keys(site: &SiteRow) -> Result<Platform> {
+    let platform = Platform::parse(&site.platform).filter(|platform| abilities(*platform).keys);
+    platform.ok_or_else(|| {
+        AdminError::bad_request(format!("Sites of platform {} manage no keys of an account", site.platform))
+    })
+}
+
+/// Refuses what only a session can ask for.
+pub fn require_session(account: &AccountRow) -> Result<()> {
+    match account.access_token {
+        Some(_) => Ok(()),
+        None => Err(AdminError::bad_request("The account has no access token; bind a session first")),
+    }
+}
+
+/// The site did not do what it was asked to.
+pub fn bad_gateway(error: crate::upstream::platforms::VisitError) -> AdminError {
+    AdminError::new(StatusCode::BAD_GATEWAY, advised(&error.message))
+}
+
+/// What a sync tells, as fields of an answer.
+pub fn with_sync(synced: &Synced) -> Result<Value> {
+    serde_json::to_value(synced).map_err(|error| AdminError::internal("writing a sync", error))
+}
+
+/// Models and routes after a sync, for the accounts whose tokens it touched.
+pub async fn cover_synced(app: &Arc<App>, synced: &[Synced]) -> Coverage {
+    let touched: Vec<i64> =
+        synced.iter().filter(|synced| synced.synced).map(|synced| synced.account_id).collect();
+    cover(app, &touched).await
+}
+
+async fn synced_all(app: &Arc<App>) -> std::result::Result<Value, String> {
+    let (summary, results) = token_sync::sync_all(app).await.map_err(|error| error.to_string())?;
+    let coverage = cover_synced(app, &results).await;
+    Ok(json!({ "summary": summary, "results": results, "coverageRefresh": coverage }))
+}

@@ -19,6 +19,7 @@ use crate::dialect::judge;
 use crate::dialect::payload_rules::PayloadRules;
 use crate::limits::{LeaseRules, SessionRules};
 use crate::routing::Weights;
+use crate::routing::brands::BlockedBrands;
 use crate::routing::failure::Cooldown;
 use crate::time::Millis;
 
@@ -53,6 +54,7 @@ pub struct Settings {
     pub session_leases: SessionRules,
     /// `globalAllowedModels`; empty allows all.
     pub allowed_models: Vec<String>,
+    pub blocked_brands: BlockedBrands,
     pub log_cleanup: LogCleanup,
     /// Which requests are recorded in full; `None` while none is.
     pub trace: Option<Arc<TraceRules>>,
@@ -207,6 +209,7 @@ impl Settings {
                 },
             },
             allowed_models: values.texts("global_allowed_models"),
+            blocked_brands: BlockedBrands::of(&values.texts("global_blocked_brands")),
             single_format: values.flag("disable_cross_protocol_fallback"),
             log_cleanup,
             trace: values.flag("proxy_debug_trace_enabled").then(|| Arc::new(TraceRules::of(&values))),

@@ -110,6 +110,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/settings/runtime", runtime_settings::get),
         admin(Method::PUT, "/api/settings/runtime", runtime_settings::put),
         admin(Method::POST, "/api/settings/notify/test", notifications::send_test),
+        admin(Method::GET, "/api/settings/brand-list", runtime_settings::brand_list),
         admin(Method::GET, "/api/sites", sites::list),
         admin(Method::POST, "/api/sites", sites::create),
         admin(Method::GET, "/api/sites/presets", sites::list_presets),

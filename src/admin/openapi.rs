@@ -40,6 +40,7 @@ static OPERATIONS: &[Operation] = &[
     op("GET /api/settings/runtime", "Runtime settings as they hold, secrets masked"),
     op("PUT /api/settings/runtime", "Change runtime settings: all of the request, or nothing"),
     op("POST /api/settings/notify/test", "Send a test message on every notification channel"),
+    op("GET /api/settings/brand-list", "Brands that can be blocked"),
     op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns"),
     op("GET /api/sites", "Sites with their balances"),
     op("POST /api/sites", "Add a site"),

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::errors::Result;
 use super::input::Fields;
@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::config::rule::Rule;
 use crate::config::runtime::SETTINGS;
 use crate::http::{self, Request, Response};
+use crate::routing::brands;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::settings;
 use crate::time::now_ms;
@@ -46,6 +47,12 @@ pub async fn change(app: &Arc<App>, fields: &Fields, caller: IpAddr) -> Result<C
         save(app, &change).await?;
     }
     Ok(change)
+}
+
+/// `GET /api/settings/brand-list`: what `globalBlockedBrands` may name.
+pub async fn brand_list(_app: Arc<App>, _request: Request) -> Result<Response> {
+    let names: Vec<&str> = brands::names().collect();
+    Ok(http::json(StatusCode::OK, &json!({ "brands": names })))
 }
 
 async fn save(app: &Arc<App>, change: &Change) -> Result<()> {

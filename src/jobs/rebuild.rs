@@ -12,6 +12,7 @@ use crate::routing::rebuild::{
     AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan,
 };
 use crate::routing::{self, AccountStatus, ModelPattern};
+use crate::settings::Settings;
 use crate::store::{self, Store, accounts, availability, routes, sites, tokens};
 
 /// How often a plan is made anew because the rows changed under it.
@@ -27,7 +28,7 @@ async fn run(app: &App) -> store::Result<RebuildCounts> {
     let _turn = app.route_edits.lock().await;
     let counts = loop {
         let rows = Rows::read(&app.store).await?;
-        let plan = rows.with_inventory(&app.settings.load().allowed_models, plan);
+        let plan = rows.with_inventory(&app.settings.load(), plan);
         let counts = rows.counts(&plan);
         if plan.changes_nothing() {
             break counts;
@@ -56,7 +57,7 @@ async fn run(app: &App) -> store::Result<RebuildCounts> {
 /// Every model that active accounts offer, with each credential that may get a channel for it.
 pub async fn offers(app: &App) -> store::Result<Vec<(String, Credential)>> {
     let rows = Rows::read(&app.store).await?;
-    Ok(rows.with_inventory(&app.settings.load().allowed_models, |inventory| {
+    Ok(rows.with_inventory(&app.settings.load(), |inventory| {
         let offers = routing::rebuild::offers(inventory).into_iter();
         offers.map(|(model, credential)| (model.to_owned(), credential)).collect()
     }))
@@ -88,7 +89,7 @@ impl Rows {
         })
     }
 
-    fn with_inventory<T>(&self, allowed_models: &[String], look: impl FnOnce(&Inventory<'_>) -> T) -> T {
+    fn with_inventory<T>(&self, settings: &Settings, look: impl FnOnce(&Inventory<'_>) -> T) -> T {
         let accounts: Vec<_> = self.accounts.iter().map(|row| self.account(row)).collect();
         let tokens: Vec<_> = self.tokens.iter().map(token).collect();
         let account_models = self.account_models.iter().filter(|row| row.available);
@@ -107,8 +108,8 @@ impl Rows {
             account_models: &account_models,
             token_models: &token_models,
             disabled_models: &disabled_models,
-            allowed_models,
-            is_blocked: &|_| false,
+            allowed_models: &settings.allowed_models,
+            is_blocked: &|model| settings.blocked_brands.block(model),
             routes: &routes,
             channels: &channels,
         })

@@ -22,6 +22,7 @@
 //! error_text   what the words of an upstream's error say
 //! failure      what an upstream's failure means: try another channel? cool this one, until when?
 //! rebuild      which routes and channels should exist, given what accounts offer
+//! brands       whose a model is, by its name
 //! ```
 //!
 //! The model: an operator's change makes a new [`Snapshot`], which requests read without a lock; what
@@ -29,6 +30,7 @@
 //! throws dice: time and randomness are arguments, so that every number of routing.md can be a test.
 
 pub mod affinity;
+pub mod brands;
 pub mod eligibility;
 pub mod error_text;
 pub mod explain;

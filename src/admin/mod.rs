@@ -57,6 +57,7 @@ mod key_input;
 mod key_usage;
 mod key_view;
 mod keys;
+mod maintenance;
 pub mod marketplace;
 mod metrics;
 mod model_offers;
@@ -172,7 +173,9 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/downstream-keys/{id}/value", keys::value),
         admin(Method::GET, "/api/downstream-keys/{id}/overview", key_usage::overview),
         admin(Method::GET, "/api/downstream-keys/{id}/trend", key_usage::trend),
-        admin(Method::POST, "/api/settings/maintenance/clear-usage", site_stats::clear_usage),
+        admin(Method::POST, "/api/settings/maintenance/clear-usage", maintenance::clear_usage),
+        admin(Method::POST, "/api/settings/maintenance/clear-cache", maintenance::clear_cache),
+        admin(Method::POST, "/api/settings/maintenance/factory-reset", maintenance::factory_reset),
         admin(Method::GET, "/api/stats/dashboard", dashboard::get),
         admin(Method::GET, "/api/stats/site-distribution", site_stats::distribution),
         admin(Method::GET, "/api/stats/site-trend", site_stats::trend),

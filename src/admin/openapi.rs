@@ -42,6 +42,8 @@ static OPERATIONS: &[Operation] = &[
     op("POST /api/settings/notify/test", "Send a test message on every notification channel"),
     op("GET /api/settings/brand-list", "Brands that can be blocked"),
     op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns"),
+    op("POST /api/settings/maintenance/clear-cache", "Forget what was discovered and ask for it anew"),
+    op("POST /api/settings/maintenance/factory-reset", "Forget everything"),
     op("GET /api/sites", "Sites with their balances"),
     op("POST /api/sites", "Add a site"),
     op("GET /api/sites/presets", "Vendors' addresses to choose from"),

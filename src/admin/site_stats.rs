@@ -1,5 +1,4 @@
-//! Statistics by site and model (admin-ops-2.md 19), and their end: forgetting all usage
-//! (admin-ops.md 9).
+//! Statistics by site and model (admin-ops-2.md 19).
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,9 +14,6 @@ use super::input::Invalid;
 use super::stats_cache::{self, Ask, refresh_of};
 use crate::app::App;
 use crate::http::{self, Query, Request, Response};
-use crate::routing::ChannelTotals;
-use crate::store::events::{EventLevel, NewEvent};
-use crate::store::proxy_logs;
 use crate::store::stats::{self, Sums};
 use crate::time::{local_day, now_ms};
 
@@ -112,31 +108,6 @@ pub async fn models(app: Arc<App>, request: Request) -> Result<Response> {
         shown
     });
     Ok(http::json(StatusCode::OK, &json!({ "models": shown.collect::<Vec<_>>() })))
-}
-
-/// `POST /api/settings/maintenance/clear-usage`: the log, the sums, counters and cooldowns.
-pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
-    app.store.flush().await;
-    let now = now_ms();
-    let deleted = proxy_logs::prune(&app.store, now + 1).await?;
-    for channel in app.snapshot.load().channels() {
-        channel.live.restore(ChannelTotals::default());
-    }
-    let event = NewEvent {
-        kind: "status",
-        title: "Usage cleared".to_owned(),
-        message: Some(format!("{deleted} log rows, all sums, counters and cooldowns were forgotten")),
-        level: EventLevel::Warning,
-        related_id: None,
-        related_type: Some("settings"),
-    };
-    let mut statements = stats::forget_usage();
-    statements.push(event.insert(now));
-    app.store.batch(statements).await?;
-    app.stats.clear();
-    app.publish().await?;
-    let answer = json!({ "success": true, "message": "Usage was cleared", "deletedProxyLogs": deleted });
-    Ok(http::json(StatusCode::OK, &answer))
 }
 
 fn spent(sums: &Sums) -> Map<String, Value> {

@@ -4,6 +4,7 @@
 //! One run at a time; who asks during a run waits for the next, since the one under way may have
 //! read the rows before the asker's change.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::outcome::RebuildCounts;
@@ -13,7 +14,7 @@ use crate::routing::rebuild::{
 };
 use crate::routing::{self, AccountStatus, ModelPattern};
 use crate::settings::Settings;
-use crate::store::{self, Store, accounts, availability, routes, sites, tokens};
+use crate::store::{self, accounts, availability, routes, sites, tokens};
 
 /// How often a plan is made anew because the rows changed under it.
 const ATTEMPTS: usize = 3;
@@ -27,7 +28,7 @@ async fn run(app: &App) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
     let _turn = app.route_edits.lock().await;
     let counts = loop {
-        let rows = Rows::read(&app.store).await?;
+        let rows = Rows::read(app).await?;
         let plan = rows.with_inventory(&app.settings.load(), plan);
         let counts = rows.counts(&plan);
         if plan.changes_nothing() {
@@ -54,9 +55,34 @@ async fn run(app: &App) -> store::Result<RebuildCounts> {
     Ok(counts)
 }
 
+/// What was forgotten, in rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgotten {
+    pub models: u64,
+    pub channels: usize,
+    pub routes: usize,
+}
+
+/// Forgets every discovered model, with the channels and routes that came of them. What was typed by
+/// hand stays and is routed again at once.
+pub async fn forget_discovered(app: &Arc<App>) -> store::Result<Forgotten> {
+    let forgotten = {
+        let _turn = app.route_edits.lock().await;
+        let rows = Rows::read(app).await?;
+        let plan = rows.with_inventory(&app.settings.load(), |inventory| {
+            plan(&Inventory { account_models: &[], token_models: &[], ..*inventory })
+        });
+        let counts = rows.counts(&plan);
+        let models = routes::forget_discovered(&app.store, &plan).await?;
+        Forgotten { models, channels: counts.removed_channels, routes: counts.removed_routes }
+    };
+    rebuild(app).await?;
+    Ok(forgotten)
+}
+
 /// Every model that active accounts offer, with each credential that may get a channel for it.
 pub async fn offers(app: &App) -> store::Result<Vec<(String, Credential)>> {
-    let rows = Rows::read(&app.store).await?;
+    let rows = Rows::read(app).await?;
     Ok(rows.with_inventory(&app.settings.load(), |inventory| {
         let offers = routing::rebuild::offers(inventory).into_iter();
         offers.map(|(model, credential)| (model.to_owned(), credential)).collect()
@@ -73,11 +99,16 @@ struct Rows {
     disabled_models: Vec<availability::DisabledModelRow>,
     routes: Vec<routes::RouteRow>,
     channels: Vec<routes::ChannelRow>,
+    /// Routes that a downstream key may use by their number.
+    named_routes: HashSet<i64>,
 }
 
 impl Rows {
-    async fn read(store: &Store) -> store::Result<Self> {
+    async fn read(app: &App) -> store::Result<Self> {
+        let store = &app.store;
+        let keys = app.keys.load();
         Ok(Self {
+            named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
             sites: sites::list(store).await?,
             accounts: accounts::list(store).await?,
             tokens: tokens::list(store).await?,
@@ -100,7 +131,7 @@ impl Rows {
         let disabled_models = self.disabled_models.iter();
         let disabled_models: Vec<_> =
             disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
-        let routes: Vec<_> = self.routes.iter().map(route).collect();
+        let routes: Vec<_> = self.routes.iter().map(|row| self.route(row)).collect();
         let channels: Vec<_> = self.channels.iter().map(channel).collect();
         look(&Inventory {
             accounts: &accounts,
@@ -131,6 +162,20 @@ impl Rows {
         }
     }
 
+    fn route(&self, row: &routes::RouteRow) -> RouteRow {
+        let is_set = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
+        RouteRow {
+            id: row.id,
+            pattern: ModelPattern::stored(&row.model_pattern),
+            sources: (row.route_mode == "explicit_group").then(|| row.source_route_ids.clone()),
+            is_shaped: !row.enabled
+                || row.routing_strategy != "weighted"
+                || is_set(&row.display_name)
+                || is_set(&row.model_mapping)
+                || self.named_routes.contains(&row.id),
+        }
+    }
+
     /// A removed route takes its channels with it.
     fn counts(&self, plan: &Plan) -> RebuildCounts {
         let orphaned = self.channels.iter().filter(|channel| plan.delete_routes.contains(&channel.route_id));
@@ -156,19 +201,6 @@ pub fn serves_by(row: &accounts::AccountRow) -> ServesBy {
 
 fn token(row: &tokens::TokenRow) -> TokenRow {
     TokenRow { id: row.id, account_id: row.account_id, usable: row.is_usable(), is_default: row.is_default }
-}
-
-fn route(row: &routes::RouteRow) -> RouteRow {
-    let is_set = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.trim().is_empty());
-    RouteRow {
-        id: row.id,
-        pattern: ModelPattern::stored(&row.model_pattern),
-        sources: (row.route_mode == "explicit_group").then(|| row.source_route_ids.clone()),
-        is_shaped: !row.enabled
-            || row.routing_strategy != "weighted"
-            || is_set(&row.display_name)
-            || is_set(&row.model_mapping),
-    }
 }
 
 fn channel(row: &routes::ChannelRow) -> ChannelRow {

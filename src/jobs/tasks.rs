@@ -168,9 +168,7 @@ impl Tasks {
         let mut tasks = lock(&self.inner.tasks);
         sweep(&mut tasks);
         if let Some(key) = &spec.dedupe_key
-            && let Some(entry) = tasks
-                .iter()
-                .find(|entry| entry.ended.is_none() && entry.task.dedupe_key.as_ref() == Some(key))
+            && let Some(entry) = unended(&tasks, key)
         {
             return Started::of(&entry.task, true);
         }
@@ -192,6 +190,17 @@ impl Tasks {
             progress.finish(Err("the service is stopping".to_owned()));
         }
         started
+    }
+
+    /// The task with this dedupe key that has not ended.
+    pub fn running(&self, dedupe_key: &str) -> Option<Started> {
+        let tasks = lock(&self.inner.tasks);
+        unended(&tasks, dedupe_key).map(|entry| Started::of(&entry.task, true))
+    }
+
+    /// Forgets the tasks that have ended.
+    pub fn forget_ended(&self) {
+        lock(&self.inner.tasks).retain(|entry| entry.ended.is_none());
     }
 
     /// The newest `limit` tasks, newest first.
@@ -328,6 +337,10 @@ impl Started {
     fn of(task: &Task, reused: bool) -> Self {
         Self { id: task.id.clone(), reused, status: task.status, message: task.message.clone() }
     }
+}
+
+fn unended<'a>(tasks: &'a VecDeque<Entry>, dedupe_key: &str) -> Option<&'a Entry> {
+    tasks.iter().find(|entry| entry.ended.is_none() && entry.task.dedupe_key.as_deref() == Some(dedupe_key))
 }
 
 /// Forgets tasks that ended too long ago, then the oldest ended ones beyond the bound.

@@ -16,6 +16,7 @@ use super::pattern::ModelPattern;
 use super::site::AccountStatus;
 
 /// Everything a rebuild looks at.
+#[derive(Clone, Copy)]
 pub struct Inventory<'a> {
     pub accounts: &'a [AccountRow],
     pub tokens: &'a [TokenRow],
@@ -67,7 +68,8 @@ pub struct RouteRow {
     pub pattern: ModelPattern,
     /// The sources of a group; None for a route with channels of its own.
     pub sources: Option<Vec<i64>>,
-    /// It has an alias, a mapping or a strategy of its own, or is switched off.
+    /// It has an alias, a mapping or a strategy of its own, is switched off, or a key names it: a new
+    /// route of another number would not serve that key.
     pub is_shaped: bool,
 }
 

@@ -31,6 +31,7 @@ pub mod model_rates;
 pub mod proxy_logs;
 mod prune;
 pub mod quota;
+pub mod reset;
 pub mod route_edits;
 pub mod routes;
 pub mod seal;

@@ -156,6 +156,25 @@ pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
 /// Carries out a rebuild in one transaction. [`super::Error::Dangling`] when an account, token or route
 /// of the plan is gone meanwhile: nothing was changed, plan again.
 pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
+    let batch = carry_out(plan);
+    if batch.is_empty() {
+        return Ok(());
+    }
+    store.batch(batch).await.map(drop)
+}
+
+/// Carries out a plan and forgets every discovered model, in one transaction; gives how many.
+pub async fn forget_discovered(store: &Store, plan: &Plan) -> Result<u64> {
+    let mut batch = vec![
+        Statement::new("DELETE FROM model_availability WHERE is_manual = ?", vec![false.into()]),
+        Statement::new("DELETE FROM token_model_availability", Vec::new()),
+    ];
+    batch.extend(carry_out(plan));
+    let outcomes = store.batch(batch).await?;
+    Ok(outcomes.iter().take(2).map(|outcome| outcome.rows).sum())
+}
+
+fn carry_out(plan: &Plan) -> Vec<Statement> {
     let now = now_ms();
     let mut batch = Vec::new();
     // A channel that an operator touched since the plan was made is no longer the plan's business.
@@ -189,10 +208,7 @@ pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
             insert_channel(&mut batch, id.clone(), &added, now);
         }
     }
-    if batch.is_empty() {
-        return Ok(());
-    }
-    store.batch(batch).await.map(drop)
+    batch
 }
 
 /// A channel and the row of its counters: telemetry only updates those that exist. Gives the place of the

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::sql::{OnConflict, Statement, upsert};
+use super::sql::{OnConflict, Statement, marks, upsert};
 use super::{Result, Secret, Store};
 use crate::routing::health;
 use crate::time::{Millis, now_ms};
@@ -69,6 +69,12 @@ pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Res
     let columns = [("value", OnConflict::Replace), ("updated_at", OnConflict::Replace)];
     let sql = upsert(store.database().dialect(), "settings", &["name"], &columns);
     Ok(Statement::new(sql, vec![name.into(), stored.into(), now.into()]))
+}
+
+/// Forgetting every setting but those the store keeps for itself.
+pub fn forget_all() -> Statement {
+    let sql = format!("DELETE FROM settings WHERE name NOT IN ({})", marks(INTERNAL.len()));
+    Statement::new(sql, INTERNAL.iter().map(|name| (*name).into()).collect())
 }
 
 /// Forgets a saved setting, so that the environment holds again.

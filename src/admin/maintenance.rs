@@ -1,0 +1,98 @@
+//! Starting over: forgetting what was discovered, what was used, or everything (admin-ops.md 9).
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::json;
+
+use super::errors::{AdminError, Result};
+use super::routes::{REFRESH_KEY, start_refresh};
+use crate::app::App;
+use crate::config::PLACEHOLDER_AUTH_TOKEN;
+use crate::http::{self, Request, Response};
+use crate::jobs::rebuild::{self, Forgotten};
+use crate::jobs::tasks::Started;
+use crate::routing::ChannelTotals;
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::{proxy_logs, reset, stats};
+use crate::time::now_ms;
+
+/// `POST /api/settings/maintenance/clear-cache`: discovered models, automatic channels and routes.
+/// What an operator made by hand stays; models are then asked for anew. While that is under way
+/// already, nothing is forgotten.
+pub async fn clear_cache(app: Arc<App>, _request: Request) -> Result<Response> {
+    let (started, forgotten) = match app.tasks.running(REFRESH_KEY) {
+        Some(running) => (running, Forgotten::default()),
+        None => {
+            let forgotten = rebuild::forget_discovered(&app).await?;
+            app.formats.clear();
+            (start_refresh(&app, "maintenance"), forgotten)
+        }
+    };
+    Ok(http::json(StatusCode::ACCEPTED, &cleared(&started, &forgotten)))
+}
+
+fn cleared(started: &Started, forgotten: &Forgotten) -> serde_json::Value {
+    json!({
+        "success": true,
+        "queued": true,
+        "reused": started.reused,
+        "jobId": started.id,
+        "status": started.status,
+        "message": started.message,
+        "deletedModelAvailability": forgotten.models,
+        "deletedRouteChannels": forgotten.channels,
+        "deletedTokenRoutes": forgotten.routes,
+    })
+}
+
+/// `POST /api/settings/maintenance/clear-usage`: the log, the sums, counters and cooldowns.
+pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
+    app.store.flush().await;
+    let now = now_ms();
+    let deleted = proxy_logs::prune(&app.store, now + 1).await?;
+    for channel in app.snapshot.load().channels() {
+        channel.live.restore(ChannelTotals::default());
+    }
+    let event = NewEvent {
+        kind: "status",
+        title: "Usage cleared".to_owned(),
+        message: Some(format!("{deleted} log rows, all sums, counters and cooldowns were forgotten")),
+        level: EventLevel::Warning,
+        related_id: None,
+        related_type: Some("settings"),
+    };
+    let mut statements = stats::forget_usage();
+    statements.push(event.insert(now));
+    app.store.batch(statements).await?;
+    app.stats.clear();
+    app.publish().await?;
+    let answer = json!({ "success": true, "message": "Usage was cleared", "deletedProxyLogs": deleted });
+    Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// `POST /api/settings/maintenance/factory-reset`: everything goes, the settings included, and the
+/// admin token is the built-in one again. The caller's token is refused from the next request on.
+pub async fn factory_reset(app: Arc<App>, _request: Request) -> Result<Response> {
+    reset_all(&app).await.map_err(|error| AdminError::internal("resetting everything", error))?;
+    Ok(http::json(StatusCode::OK, &json!({ "success": true })))
+}
+
+async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
+    let _turn = app.route_edits.lock().await;
+    // What requests left behind is written first, so that it does not come back after the end.
+    app.store.flush().await;
+    reset::everything(&app.store, PLACEHOLDER_AUTH_TOKEN).await?;
+    app.reload_settings().await?;
+    app.publish_keys().await?;
+    app.publish().await?;
+    app.formats.clear();
+    app.stats.clear();
+    app.decisions.clear();
+    app.tasks.forget_ended();
+    log::warn!(
+        "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \
+         change it at POST /api/settings/auth/change"
+    );
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Back to the first day: every row goes but those that make the database what it is.
+
+use super::sql::Statement;
+use super::{Result, Store, settings};
+use crate::time::now_ms;
+
+/// Every table with rows of the business, those that refer to others first.
+pub(super) const TABLES: &[&str] = &[
+    "proxy_debug_attempts",
+    "proxy_debug_traces",
+    "proxy_logs",
+    "usage_hour",
+    "usage_day",
+    "channel_stats",
+    "route_channels",
+    "route_group_sources",
+    "token_routes",
+    "oauth_route_unit_members",
+    "oauth_route_units",
+    "token_model_availability",
+    "model_availability",
+    "checkin_logs",
+    "account_tokens",
+    "accounts",
+    "site_announcements",
+    "site_disabled_models",
+    "site_api_endpoints",
+    "sites",
+    "downstream_api_keys",
+    "proxy_file_chunks",
+    "proxy_file_blobs",
+    "proxy_files",
+    "events",
+    "job_leases",
+    "job_runs",
+    "notification_throttle",
+];
+
+/// Empties every table in one transaction and saves this admin token. The keys that seal secrets stay,
+/// and numbers are not given twice.
+pub async fn everything(store: &Store, auth_token: &str) -> Result<()> {
+    let delete = |table: &&str| Statement::new(format!("DELETE FROM {table}"), Vec::new());
+    let mut batch: Vec<Statement> = TABLES.iter().map(delete).collect();
+    batch.push(settings::forget_all());
+    let token = serde_json::Value::from(auth_token).to_string();
+    batch.push(settings::put_statement(store, "auth_token", &token, now_ms())?);
+    store.batch(batch).await.map(drop)
+}

@@ -1,0 +1,25 @@
+use super::*;
+use crate::store::{reset, settings};
+
+/// What stays: the schema's own rows, the keys that seal, and what is emptied by other means.
+const KEPT: &[&str] = &["cache_versions", "crypto_keys", "schema_migrations", "settings"];
+
+#[tokio::test]
+async fn after_a_reset_every_table_is_empty_or_was_kept_for_a_reason() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let sql = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
+    for row in &store.query(sql, Vec::new()).await.expect("tables") {
+        let name = row.fields().text().expect("a name");
+        assert_ne!(reset::TABLES.contains(&name.as_str()), KEPT.contains(&name.as_str()), "{name}");
+    }
+    settings::put(&store, vec![("webhook_url".to_owned(), "\"x\"".to_owned())]).await.expect("saved");
+    reset::everything(&store, "new").await.expect("emptied");
+    let saved = settings::all(&store).await.expect("settings");
+    assert_eq!(saved.len(), 1);
+    assert_eq!(saved["auth_token"].expose(), "\"new\"");
+    store.close().await;
+    drop(store);
+    let store = dir.open();
+    assert_eq!(settings::all(&store).await.expect("the keys that seal are there").len(), 1);
+}

@@ -1,0 +1,126 @@
+//! Starting over: the caches, or everything.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{ADMIN_TOKEN, Caller, Gateway, Reply, Upstream, eventually, wire};
+
+const CLEAR_CACHE: &str = "/api/settings/maintenance/clear-cache";
+const FACTORY_RESET: &str = "/api/settings/maintenance/factory-reset";
+const BUILT_IN_TOKEN: &str = "change-me-admin-token";
+
+fn with_token(gateway: &Gateway, token: &str) -> Caller {
+    gateway.anyone().with("authorization", &format!("Bearer {token}"))
+}
+
+fn post(gateway: &Gateway, path: &str) -> Value {
+    gateway.admin().post(path, &json!({})).expect(202)
+}
+
+#[test]
+fn clearing_the_cache_forgets_what_was_discovered_and_asks_anew() {
+    let upstream = Upstream::start(&["alpha", "beta"]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let before = gateway.routes();
+    upstream.offer(&["beta", "gamma"]);
+    let answer = post(&gateway, CLEAR_CACHE);
+    assert_eq!(answer["deletedModelAvailability"], 2, "{answer}");
+    assert_eq!(answer["deletedRouteChannels"], 2, "{answer}");
+    assert_eq!(answer["deletedTokenRoutes"], 2, "{answer}");
+    assert_eq!(
+        (&answer["success"], &answer["queued"], &answer["reused"]),
+        (&true.into(), &true.into(), &false.into())
+    );
+    let task = gateway.wait_for_task(&answer);
+    assert_eq!((&task["type"], &task["status"]), (&"maintenance".into(), &"succeeded".into()), "{task}");
+    assert_eq!(gateway.models(), ["beta", "gamma"]);
+    let after = gateway.routes();
+    assert!(after.iter().all(|route| before.iter().all(|old| old["id"] != route["id"])), "{after:?}");
+}
+
+#[test]
+fn clearing_the_cache_keeps_what_an_operator_made_by_hand() {
+    let upstream = Upstream::start(&["alpha"]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    let id = account["id"].as_i64().expect("an id");
+    let admin = gateway.admin();
+    admin.post(&format!("/api/accounts/{id}/models/manual"), &json!({"models": ["typed"]})).expect(200);
+    let by_hand = admin.post("/api/routes", &json!({"modelPattern": "by-hand"})).expect(200);
+    let route = by_hand["id"].as_i64().expect("an id");
+    let channel = json!({"accountId": id});
+    admin.post(&format!("/api/routes/{route}/channels"), &channel).expect(200);
+    assert_eq!(gateway.models(), ["alpha", "by-hand", "typed"]);
+    let answer = post(&gateway, CLEAR_CACHE);
+    // Models typed by hand and routes with a channel by hand serve all the while.
+    let models = gateway.models();
+    assert!(models.contains(&"typed".to_owned()) && models.contains(&"by-hand".to_owned()), "{models:?}");
+    assert_eq!(answer["deletedModelAvailability"], 1, "{answer}");
+    gateway.wait_for_task(&answer);
+    assert_eq!(gateway.models(), ["alpha", "by-hand", "typed"]);
+    assert_eq!(gateway.channels("by-hand").len(), 1);
+}
+
+#[test]
+fn a_route_that_a_key_names_keeps_its_number() {
+    let upstream = Upstream::start(&["alpha"]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    upstream.answer("/v1/chat/completions", Reply::json(200, &wire::chat("alpha")));
+    let route = gateway.routes()[0]["id"].clone();
+    let key = json!({"name": "team", "key": "sk-team-1", "allowedRouteIds": [route]});
+    gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    let answer = post(&gateway, CLEAR_CACHE);
+    assert_eq!(answer["deletedTokenRoutes"], 0, "{answer}");
+    assert_eq!(answer["deletedRouteChannels"], 1, "{answer}");
+    gateway.wait_for_task(&answer);
+    assert_eq!(gateway.routes()[0]["id"], route);
+    let team = gateway.anyone().with("authorization", "Bearer sk-team-1");
+    team.chat("alpha").expect(200);
+}
+
+#[test]
+fn models_of_a_blocked_brand_are_not_routed() {
+    let upstream = Upstream::start(&["claude-x", "gpt-4o", "qwen-max", "house"]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let names = gateway.admin().get("/api/settings/brand-list").expect(200);
+    let names = names["brands"].as_array().expect("names");
+    assert_eq!((&names[0], &names[1], names.len()), (&"OpenAI".into(), &"Anthropic".into(), 68));
+    let blocked = json!({"globalBlockedBrands": [" anthropic", "通义千问", "nobody"]});
+    gateway.admin().put("/api/settings/runtime", &blocked).expect(200);
+    eventually("the others are offered", || (gateway.models() == ["gpt-4o", "house"]).then_some(()));
+    gateway.admin().put("/api/settings/runtime", &json!({"globalBlockedBrands": []})).expect(200);
+    eventually("all are offered again", || (gateway.models().len() == 4).then_some(()));
+}
+
+#[test]
+fn a_factory_reset_leaves_an_empty_gateway_with_the_built_in_token() {
+    let upstream = Upstream::start(&["alpha"]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    upstream.answer("/v1/chat/completions", Reply::json(200, &wire::chat("alpha")));
+    gateway.client().chat("alpha").expect(200);
+    gateway.wait_for_logs(1);
+    let key = json!({"name": "team", "key": "sk-team-1", "supportedModels": ["*"]});
+    gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    gateway.admin().put("/api/settings/runtime", &json!({"notifyCooldownSec": 7})).expect(200);
+
+    assert_eq!(gateway.admin().post(FACTORY_RESET, &json!({})).expect(200), json!({"success": true}));
+    with_token(&gateway, ADMIN_TOKEN).get("/api/sites").expect(403);
+    let check_empty = |gateway: &Gateway| {
+        let admin = with_token(gateway, BUILT_IN_TOKEN);
+        for path in ["/api/sites", "/api/routes"] {
+            assert_eq!(admin.get(path).expect(200), json!([]), "{path}");
+        }
+        assert_eq!(admin.get("/api/accounts").expect(200)["accounts"], json!([]));
+        assert_eq!(admin.get("/api/downstream-keys").expect(200)["items"], json!([]));
+        assert_eq!(admin.get("/api/stats/proxy-logs").expect(200)["total"], 0);
+        assert_eq!(admin.get("/api/settings/runtime").expect(200)["notifyCooldownSec"], 300);
+        gateway.anyone().with("authorization", "Bearer sk-team-1").get("/v1/models").expect(403);
+        assert_eq!(gateway.models(), Vec::<String>::new());
+    };
+    check_empty(&gateway);
+    check_empty(&gateway.restart());
+}

@@ -1,10 +1,15 @@
 //! Which platform is behind an address (admin-core.md 3.2): presets first, then what host and path
-//! alone tell. Nothing here touches the network; only the parsed host and path count, so a vendor's
-//! name inside a query proves nothing.
+//! alone tell, then what the site itself answers
+//! ([`platforms::detect`](crate::upstream::platforms::detect)). Only the parsed host and path count, so a
+//! vendor's name inside a query proves nothing.
+
+use std::sync::Arc;
 
 use super::presets::{self, Preset};
 use super::site_url::SiteUrl;
-use crate::routing::Platform;
+use crate::app::App;
+use crate::routing::{BaseUrl, OutboundProxy, Platform};
+use crate::upstream::platforms;
 
 /// What an address was recognised as.
 #[derive(Debug, PartialEq, Eq)]
@@ -13,8 +18,26 @@ pub struct Detected {
     pub preset: Option<&'static Preset>,
 }
 
-/// Recognises an address, or gives `None` when host and path tell nothing.
-pub fn detect(url: &SiteUrl) -> Option<Detected> {
+/// Recognises an address by itself or by what answers there, asked through `proxy`, else through the
+/// system's where there is one; within eight seconds.
+///
+/// # Errors
+/// When that proxy cannot be used: nobody is asked another way. The text is for people.
+pub async fn detect(app: &App, url: &SiteUrl, proxy: Option<&str>) -> Result<Option<Detected>, String> {
+    if let Some(detected) = by_address(url) {
+        return Ok(Some(detected));
+    }
+    let settings = app.settings.load();
+    let proxy = proxy.or(settings.system_proxy_url.as_deref()).filter(|text| !text.trim().is_empty());
+    let proxy = proxy.map(OutboundProxy::parse).transpose();
+    let proxy = proxy.map_err(|problem| format!("the proxy to ask through cannot be used: {problem}"))?;
+    let base = BaseUrl::parse(&url.persisted(), proxy.map(Arc::new))?;
+    let found = platforms::detect(&app.client, &base).await;
+    Ok(found.map(|platform| Detected { platform, preset: None }))
+}
+
+/// Recognises an address without asking anybody, or gives `None` when host and path tell nothing.
+pub fn by_address(url: &SiteUrl) -> Option<Detected> {
     if let Some(preset) = presets::by_url(url) {
         return Some(Detected { platform: preset.platform, preset: Some(preset) });
     }
@@ -89,14 +112,14 @@ mod tests {
             ("https://api.openai.com.evil.example/", None),
         ] {
             let url = SiteUrl::parse(typed).expect(typed);
-            assert_eq!(detect(&url).map(|detected| detected.platform), platform, "{typed}");
+            assert_eq!(by_address(&url).map(|detected| detected.platform), platform, "{typed}");
         }
     }
 
     #[test]
     fn a_preset_wins_over_the_hint() {
         let url = SiteUrl::parse("https://api.deepseek.com/v1").expect("a valid address");
-        let detected = detect(&url).expect("recognised");
+        let detected = by_address(&url).expect("recognised");
         assert_eq!(detected.preset.map(|preset| preset.id), Some("deepseek-openai"));
         assert_eq!(detected.platform, Platform::OpenAi);
     }

@@ -31,6 +31,18 @@ pub fn by_url(url: &SiteUrl) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| url.port().is_none() && preset.detected.contains(&address.as_str()))
 }
 
+/// As [`by_url`]; when the platform is known too, also a preset of it whose default address would be
+/// stored like `url`.
+pub fn by_url_on(url: &SiteUrl, platform: Option<Platform>) -> Option<&'static Preset> {
+    let is_wanted = |preset: &&Preset| platform.is_none_or(|platform| preset.platform == platform);
+    let stored_alike = || {
+        PRESETS.iter().filter(|preset| platform == Some(preset.platform)).find(|preset| {
+            SiteUrl::parse(preset.default_url).is_ok_and(|own| own.persisted() == url.persisted())
+        })
+    };
+    by_url(url).filter(is_wanted).or_else(stored_alike)
+}
+
 const CODINGPLAN_MODELS: &[&str] = &["qwen3-coder-plus", "qwen3-coder-next", "qwen3.5-plus", "glm-5"];
 const ZHIPU_MODELS: &[&str] = &["glm-4.7", "glm-4.6", "glm-4.5", "glm-4.5-air"];
 const DEEPSEEK_MODELS: &[&str] = &["deepseek-chat", "deepseek-reasoner"];
@@ -191,6 +203,26 @@ pub const PRESETS: &[Preset] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn with_a_platform_a_preset_is_also_known_by_the_address_it_is_stored_under() {
+        let openai = Some(Platform::OpenAi);
+        for (typed, platform, id) in [
+            ("https://coding.dashscope.aliyuncs.com", openai, Some("codingplan-openai")),
+            ("https://coding.dashscope.aliyuncs.com", None, None),
+            ("https://coding.dashscope.aliyuncs.com", Some(Platform::Claude), None),
+            ("https://api.deepseek.com/v1", openai, Some("deepseek-openai")),
+            ("https://api.deepseek.com/anthropic", openai, None),
+            (
+                "https://open.bigmodel.cn/api/anthropic",
+                Some(Platform::Claude),
+                Some("zhipu-coding-plan-claude"),
+            ),
+        ] {
+            let url = SiteUrl::parse(typed).expect(typed);
+            assert_eq!(by_url_on(&url, platform).map(|preset| preset.id), id, "{typed} {platform:?}");
+        }
+    }
 
     #[test]
     fn a_preset_is_recognised_by_exact_host_and_path() {

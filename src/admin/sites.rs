@@ -9,10 +9,10 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::detect::detect;
+use super::detect::{Detected, detect};
 use super::errors::{AdminError, Result, failure};
 use super::input::{Fields, Invalid};
-use super::presets::PRESETS;
+use super::presets::{self, PRESETS};
 use super::rebuild::rebuild_best_effort;
 use super::secrets;
 use super::site_input::SiteInput;
@@ -20,6 +20,7 @@ use super::site_url::SiteUrl;
 use super::{money, number, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::routing::Platform;
 use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, EndpointRow, NewSite, SitePatch, SiteRow, SiteStatus};
 use crate::store::{self, Secret, accounts};
@@ -73,7 +74,7 @@ pub async fn list_presets(_app: Arc<App>, _request: Request) -> Result<Response>
 }
 
 /// `POST /api/sites/detect`: what is behind an address. Nothing found is no error: 200 with `error`.
-pub async fn detect_platform(_app: Arc<App>, mut request: Request) -> Result<Response> {
+pub async fn detect_platform(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let text = fields.text("url")?.unwrap_or_default();
     if text.trim().is_empty() {
@@ -82,12 +83,26 @@ pub async fn detect_platform(_app: Arc<App>, mut request: Request) -> Result<Res
     let url = SiteUrl::parse(text).map_err(|error| {
         Invalid(format!("Invalid url. Expected http or https address with a host: it {}.", error.0))
     })?;
-    let Some(detected) = detect(&url) else { return Ok(failure(UNDETECTED, Map::new())) };
+    let platform = fields.text("platform")?.and_then(Platform::parse);
+    let preset = platform.and_then(|platform| presets::by_url_on(&url, Some(platform)));
+    let detected = match preset {
+        Some(preset) => Ok(Some(Detected { platform: preset.platform, preset: Some(preset) })),
+        None => detect(&app, &url, None).await,
+    };
+    let detected = match detected {
+        Ok(Some(detected)) => detected,
+        Ok(None) => return Ok(failure(UNDETECTED, Map::new())),
+        Err(problem) => return Ok(undetectable(&problem)),
+    };
     let mut answer = json!({"url": url.persisted(), "platform": detected.platform.id()});
     if let Some(preset) = detected.preset {
         answer["initializationPresetId"] = preset.id.into();
     }
     Ok(http::json(StatusCode::OK, &answer))
+}
+
+fn undetectable(problem: &str) -> Response {
+    failure(&format!("{UNDETECTED}: {problem}"), Map::new())
 }
 
 /// `POST /api/sites`
@@ -105,10 +120,14 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
         }
         (Some(platform), preset) => (platform, preset),
         (None, Some(preset)) => (preset.platform, Some(preset)),
-        (None, None) => match detect(&url) {
-            Some(detected) => (detected.platform, detected.preset),
-            None => return Ok(failure(UNDETECTED, Map::new())),
-        },
+        (None, None) => {
+            let proxy = input.proxy_url.as_ref().and_then(Option::as_deref);
+            match detect(&app, &url, proxy).await {
+                Ok(Some(detected)) => (detected.platform, detected.preset),
+                Ok(None) => return Ok(failure(UNDETECTED, Map::new())),
+                Err(problem) => return Ok(undetectable(&problem)),
+            }
+        }
     };
     let site = NewSite {
         name,

@@ -7,6 +7,8 @@
 //! | `http.rs` | [`Caller`], [`Connection`], [`Stream`]: a small blocking HTTP/1.1 client |
 //! | `upstream.rs` | [`Upstream`]: a scriptable stub upstream that remembers what it was asked |
 //! | `reply.rs` | [`Reply`]: what the stub answers, byte by byte and step by step |
+//! | `sites.rs` | [`Site`]: each platform's management API, as its real program answers it |
+//! | `proxy.rs` | [`Proxy`]: an outbound proxy that remembers who asked it for what |
 //! | `wire.rs` | faithful bodies and streams of each dialect, and the content encodings |
 //! | `mail.rs` | [`MailServer`]: a stub mail server that keeps what it was handed |
 //! | `certificates.rs` | an authority of the tests' own and a certificate for `localhost` |
@@ -22,7 +24,9 @@ mod gateway;
 mod http;
 mod mail;
 mod operator;
+mod proxy;
 mod reply;
+mod sites;
 mod upstream;
 pub mod wire;
 
@@ -32,7 +36,9 @@ pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
 pub use http::{Answer, Ask, Caller, Connection, Stream, split_events};
 pub use mail::{Mail, MailRules, MailServer};
 pub use operator::{Pair, seconds_ahead};
+pub use proxy::{Crossing, Proxy};
 pub use reply::{Gate, Reply};
+pub use sites::{Ada, Program, Site, StubKey};
 pub use upstream::{Asked, Upstream};
 
 /// Time a test gives to anything that should happen soon. Generous: it only bounds a failure.

@@ -32,8 +32,12 @@ pub struct Asked {
     sent: Arc<AtomicU64>,
 }
 
+/// What a stub says besides; `None` leaves the answer to the faithful data plane.
+type Handler = dyn Fn(&Asked) -> Option<Reply> + Send + Sync;
+
 struct Shared {
     models: Mutex<Vec<String>>,
+    handler: Mutex<Option<Arc<Handler>>>,
     rules: Mutex<Vec<Rule>>,
     asked: Mutex<Vec<Asked>>,
     connections: AtomicUsize,
@@ -56,6 +60,7 @@ impl Upstream {
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared {
             models: Mutex::new(models.iter().map(|&m| m.to_owned()).collect()),
+            handler: Mutex::default(),
             rules: Mutex::default(),
             asked: Mutex::default(),
             connections: AtomicUsize::new(0),
@@ -74,6 +79,11 @@ impl Upstream {
     /// Offers other models from now on.
     pub fn offer(&self, models: &[&str]) {
         *self.shared.models.lock().expect("no panic there") = models.iter().map(|&m| m.to_owned()).collect();
+    }
+
+    /// From now on what no rule is for is answered by `handler` first.
+    pub fn serve(&self, handler: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static) {
+        *self.shared.handler.lock().expect("no panic there") = Some(Arc::new(handler));
     }
 
     /// From now on `path` is answered so.
@@ -212,6 +222,11 @@ impl Shared {
             rule.path == asked.path() && rule.model.as_deref().is_none_or(|model| body["model"] == model)
         });
         let Some(index) = fitting else {
+            drop(rules);
+            let handler = self.handler.lock().expect("no panic there").clone();
+            if let Some(reply) = handler.and_then(|handler| handler(asked)) {
+                return reply;
+            }
             let models = self.models.lock().expect("no panic there").clone();
             return wire::faithful(&asked.method, asked.path(), &body, &models);
         };

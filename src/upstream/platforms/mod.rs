@@ -12,6 +12,7 @@
 //! | `operations` | each operation, handed to its platform |
 //! | `visitor` | who asks, and in which of the ways that the site understands |
 //! | `new_api`, `sub2api` | the two families with sessions |
+//! | `detection` | which platform answers at an address |
 //! | `models` | which models a key may use, on every platform |
 //! | `prices`, `usage_log` | what an account is charged, and the lines of its log |
 //! | `user_ids` | the user's number, read out of name, token or cookie |
@@ -19,6 +20,7 @@
 //! | `error`, `meaning`, `reply` | failures; what upstreams mean by their words; odd answers |
 
 mod contract;
+mod detection;
 mod error;
 mod meaning;
 mod memory;
@@ -36,6 +38,7 @@ pub use contract::{
     Abilities, Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel,
     Refreshed, SiteKey, Subscription, SubscriptionSummary, User, abilities,
 };
+pub use detection::detect;
 pub use error::{VisitError, VisitKind};
 pub use meaning::{REBIND_HINT, meaning, with_rebind_hint};
 pub use memory::SiteMemory;

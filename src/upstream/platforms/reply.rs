@@ -95,13 +95,8 @@ pub(super) fn page_summary(body: &[u8]) -> Option<String> {
     if !is_page(body) {
         return None;
     }
-    let text = String::from_utf8_lossy(body);
-    let lower = text.to_ascii_lowercase(); // ASCII only: offsets stay those of `text`
-    let title = lower.find("<title").and_then(|tag| {
-        let from = tag + lower[tag..].find('>')? + 1;
-        let to = from + lower[from..].find("</title")?;
-        text[from..to].split('|').next().map(one_line)
-    });
+    let title = title(body).map(|title| one_line(title.split('|').next().unwrap_or_default()));
+    let lower = String::from_utf8_lossy(body).to_ascii_lowercase();
     let title = title.filter(|title| !title.is_empty()).unwrap_or_else(|| "HTML page".into());
     let number = lower.match_indices("error").find_map(|(at, word)| {
         let digits = lower[at + word.len()..].trim_start_matches([' ', ':']);
@@ -114,6 +109,16 @@ pub(super) fn page_summary(body: &[u8]) -> Option<String> {
     };
     let is_shield = SHIELD_MARKS.iter().any(|mark| lower.contains(mark));
     Some(if is_shield { format!("{title} (a script page, as bot shields send)") } else { title })
+}
+
+/// The title of a web page, its white space collapsed.
+pub(super) fn title(page: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(page);
+    let lower = text.to_ascii_lowercase(); // ASCII only: offsets stay those of `text`
+    let tag = lower.find("<title")?;
+    let from = tag + lower[tag..].find('>')? + 1;
+    let to = from + lower[from..].find("</title")?;
+    Some(one_line(&text[from..to]))
 }
 
 /// Whether a body is a web page, whatever its type says.

@@ -7,6 +7,7 @@ mod endings;
 mod exchange;
 mod fetch;
 mod models;
+mod visits;
 mod ways;
 
 use std::future::Future;

@@ -57,12 +57,15 @@ pub(in crate::upstream::platforms) async fn check_in(
                 Ok(answer) => return read(visitor, client, &answer).await,
                 Err(error) => error,
             };
-            let goes_on =
-                error.is_missing() || (*path == SIGN_IN && error.is_page) || is_cookie_worthy(&error);
-            is_missing &= error.is_missing();
-            if !goes_on || matches!(error.kind, VisitKind::Timeout | VisitKind::Unreachable) {
+            // Only older forks have this route: that it is missing tells nothing.
+            if *path == SIGN_IN && (error.is_missing() || error.is_page) {
+                continue;
+            }
+            let is_heard = !matches!(error.kind, VisitKind::Timeout | VisitKind::Unreachable);
+            if !is_heard || !(error.is_missing() || is_cookie_worthy(&error)) {
                 return Err(error);
             }
+            is_missing &= error.is_missing();
             failure = Some(VisitError::more_telling(failure, error));
         }
     }

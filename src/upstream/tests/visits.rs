@@ -1,0 +1,360 @@
+//! Visits to sites that answer in literal bytes: the ways in, the shapes read, and what is left when an
+//! answer is not one.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+
+use super::{Upstream, client, read_request, within};
+use crate::routing::{BaseUrl, Platform, Secret};
+use crate::upstream::FetchLimits;
+use crate::upstream::platforms::{
+    Identity, MANAGEMENT_LIMITS, NewSiteKey, VisitError, VisitKind, Visitor, abilities,
+};
+
+/// A site that answers by method and path; what it has no answer for is a 404 of the family.
+pub(super) struct Stub {
+    upstream: Upstream,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stub {
+    pub(super) async fn start(answers: &[(&str, u16, &str)]) -> Self {
+        Self::with(move |_| None, answers).await
+    }
+
+    /// `gate` looks at each request first: what it gives is the answer.
+    pub(super) async fn with(
+        gate: impl Fn(&str) -> Option<(u16, String)> + Send + Sync + 'static,
+        answers: &[(&str, u16, &str)],
+    ) -> Self {
+        let answers: Vec<(String, u16, String)> = answers
+            .iter()
+            .map(|(call, status, body)| ((*call).to_owned(), *status, (*body).to_owned()))
+            .collect();
+        let (answers, gate) = (Arc::new(answers), Arc::new(gate));
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&asked);
+        let upstream = Upstream::start(move |mut stream, _| {
+            let (answers, gate, seen) = (Arc::clone(&answers), Arc::clone(&gate), Arc::clone(&seen));
+            async move {
+                while let Some(request) = read_request(&mut stream).await {
+                    let call = request.split(" HTTP/1.1").next().unwrap_or_default().to_owned();
+                    seen.lock().expect("no panic there").push(request.clone());
+                    let (status, body) = gate(&request).unwrap_or_else(|| {
+                        let found = answers.iter().find(|(known, ..)| *known == call);
+                        found.map_or_else(
+                            || (404, format!(r#"{{"error":{{"message":"Invalid URL ({call})"}}}}"#)),
+                            |(_, status, body)| (*status, body.clone()),
+                        )
+                    });
+                    let answer =
+                        format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+                    let _ = stream.write_all(answer.as_bytes()).await;
+                }
+            }
+        })
+        .await;
+        Self { upstream, asked }
+    }
+
+    pub(super) fn visitor(&self, platform: Platform, session: &str) -> Visitor {
+        let address = format!("http://127.0.0.1:{}", self.upstream.port);
+        Visitor {
+            platform,
+            base: BaseUrl::parse(&address, None).expect("a base address"),
+            session: Some(Secret::from(session)),
+            keys: Vec::new(),
+            user_id: None,
+            username: None,
+            custom_headers: Vec::new(),
+            limits: MANAGEMENT_LIMITS,
+            memory: Arc::default(),
+        }
+    }
+
+    /// The calls so far, `METHOD /path` each.
+    pub(super) fn calls(&self) -> Vec<String> {
+        let asked = self.asked.lock().expect("no panic there");
+        asked.iter().map(|request| request.split(" HTTP/1.1").next().unwrap_or_default().to_owned()).collect()
+    }
+
+    pub(super) fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("no panic there").clone()
+    }
+}
+
+const SELF: &str = r#"{"success":true,"message":"","data":{"id":7659,"username":"ada","display_name":"Ada","role":1,"status":1,"email":"","group":"default","quota":1500000,"used_quota":250000,"request_count":42}}"#;
+const STATUS: &str =
+    r#"{"success":true,"message":"","data":{"system_name":"Relay","quota_per_unit":500000}}"#;
+const ABSENT: &str = r#"{"success":false,"message":"无权进行此操作，未提供 New-Api-User"}"#;
+
+#[tokio::test]
+async fn the_minimal_bodies_give_the_printed_amounts() {
+    let family = [("GET /api/user/self", 200, SELF), ("GET /api/status", 200, STATUS)];
+    for platform in [
+        Platform::NewApi,
+        Platform::AnyRouter,
+        Platform::OneApi,
+        Platform::OneHub,
+        Platform::DoneHub,
+        Platform::Veloera,
+    ] {
+        let stub = Stub::start(&family).await;
+        let visitor = stub.visitor(platform, "pat");
+        let balance = within(visitor.balance(&client())).await.expect("a balance");
+        assert_eq!((balance.balance, balance.used, balance.quota), (3.0, 0.5, 3.5), "{platform}");
+        let user = within(visitor.user(&client())).await.expect("a user");
+        assert_eq!((user.id, user.username.as_str()), (Some(7659), "ada"));
+        assert_eq!((user.email, user.role.as_deref()), (None, Some("1")));
+    }
+    let me = r#"{"code":0,"message":"success","data":{"id":5,"email":"ada@example.com","username":"","role":"user","balance":12.5,"concurrency":5,"status":"active"}}"#;
+    let stub = Stub::start(&[("GET /api/v1/auth/me", 200, me)]).await;
+    let visitor = stub.visitor(Platform::Sub2Api, "a.b.c");
+    let balance = within(visitor.balance(&client())).await.expect("a balance");
+    assert_eq!((balance.balance, balance.used, balance.quota), (12.5, 0.0, 12.5));
+    assert_eq!(within(visitor.user(&client())).await.expect("a user").username, "ada");
+}
+
+#[tokio::test]
+async fn a_sites_own_unit_is_asked_for_once() {
+    let status = r#"{"success":true,"data":{"quota_per_unit":1000000}}"#;
+    let stub = Stub::start(&[("GET /api/user/self", 200, SELF), ("GET /api/status", 200, status)]).await;
+    let visitor = stub.visitor(Platform::NewApi, "pat");
+    for _ in 0..3 {
+        assert_eq!(within(visitor.balance(&client())).await.expect("a balance").balance, 1.5);
+    }
+    assert_eq!(stub.calls().iter().filter(|call| *call == "GET /api/status").count(), 1);
+}
+
+#[tokio::test]
+async fn a_failure_has_its_kind_and_is_never_an_empty_answer() {
+    use VisitKind::*;
+    let flood = "x".repeat(2 << 20);
+    for (status, body, kind) in [
+        (502, "<html><head><title>502 Bad Gateway</title></head></html>", Failed),
+        (502, "bad gateway", Failed),
+        (429, r#"{"message":"slow down"}"#, Failed),
+        (200, "<!doctype html><title>Relay</title><div id=root>", Malformed),
+        (200, "<html><script>var arg1='B8B7';</script></html>", Shield),
+        (200, r#"{"success":true,"data":{"id":7,"quo"#, Malformed),
+        (200, "17", Malformed),
+        (200, "", Malformed),
+        (200, r#"{"success":true,"data":null}"#, Malformed),
+        (200, r#"{"success":true,"data":{"id":7}}"#, Malformed),
+        (200, flood.as_str(), Malformed),
+        (401, r#"{"code":"AUTH_SESSION_REVOKED","message":"session revoked"}"#, Expired),
+        (401, r#"{"message":"nope"}"#, Expired),
+        (200, r#"{"success":false,"message":"无权进行此操作，access token 无效"}"#, Expired),
+        (401, r#"{"success":false,"message":"无权进行此操作，未登录且未提供 access token"}"#, Refused),
+        (401, ABSENT, NeedsUserId),
+        (
+            401,
+            r#"{"success":false,"message":"无权进行此操作，New-Api-User 与登录用户不匹配"}"#,
+            InvalidUserId,
+        ),
+        (200, r#"{"success":false,"message":"用户已被封禁"}"#, Refused),
+        (403, r#"{"message":"forbidden"}"#, Refused),
+        (404, r#"{"error":{"message":"Invalid URL (GET /api/user/self)"}}"#, Missing),
+    ] {
+        let stub =
+            Stub::start(&[("GET /api/user/self", status, body), ("GET /api/status", 200, STATUS)]).await;
+        let visitor = stub.visitor(Platform::NewApi, "pat-of-ada");
+        let error = within(visitor.balance(&client())).await.expect_err(body);
+        assert_eq!(error.kind, kind, "{status} {} gives {error:?}", &body[..body.len().min(80)]);
+        assert!(!error.message.is_empty() && error.message.len() < 1500, "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_silence_a_break_and_a_closed_port_have_their_kinds() {
+    let silent = Upstream::start(|stream, _| async move {
+        std::future::pending::<()>().await;
+        drop(stream);
+    })
+    .await;
+    let broken = Upstream::always("HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"success\":").await;
+    let cut = Upstream::once("HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"success\":").await;
+    let stub = Stub::start(&[]).await;
+    let limits = FetchLimits { timeout: Duration::from_millis(200), ..MANAGEMENT_LIMITS };
+    for (upstream, kind) in
+        [(&silent, VisitKind::Timeout), (&broken, VisitKind::Timeout), (&cut, VisitKind::Unreachable)]
+    {
+        let visitor =
+            Visitor { base: upstream.base.clone(), limits, ..stub.visitor(Platform::NewApi, "pat") };
+        for error in [
+            within(visitor.balance(&client())).await.expect_err("no balance"),
+            within(visitor.check_in(&client())).await.expect_err("no check-in"),
+            within(visitor.keys(&client())).await.expect_err("no keys"),
+            within(visitor.groups(&client())).await.expect_err("no groups"),
+            within(visitor.announcements(&client())).await.expect_err("no announcements"),
+        ] {
+            assert_eq!(error.kind, kind, "{error}");
+        }
+    }
+    let nobody = BaseUrl::parse("http://127.0.0.1:1", None).expect("a base address");
+    let visitor = Visitor { base: nobody, ..stub.visitor(Platform::NewApi, "pat") };
+    assert_eq!(within(visitor.user(&client())).await.expect_err("nobody").kind, VisitKind::Unreachable);
+}
+
+#[tokio::test]
+async fn a_cookie_session_is_let_in_and_remembered() {
+    let gate = |request: &str| {
+        let lower = request.to_ascii_lowercase();
+        let is_in = lower.contains("cookie: session=raw-cookie\r\n") || lower.contains("/api/status");
+        (!is_in).then(|| {
+            (401, r#"{"success":false,"message":"无权进行此操作，未登录且未提供 access token"}"#.into())
+        })
+    };
+    let stub = Stub::with(gate, &[("GET /api/user/self", 200, SELF), ("GET /api/status", 200, STATUS)]).await;
+    let visitor = stub.visitor(Platform::NewApi, "raw-cookie");
+    within(visitor.balance(&client())).await.expect("let in by cookie");
+    let before = stub.calls().len();
+    within(visitor.balance(&client())).await.expect("let in by cookie");
+    assert_eq!(stub.calls().len(), before + 1, "no detour the second time");
+}
+
+#[tokio::test]
+async fn the_number_is_found_out_and_only_a_confirmed_one_counts() {
+    let gate = |request: &str| {
+        let lower = request.to_ascii_lowercase();
+        if lower.contains("/api/status") || lower.contains("new-api-user: 7659\r\n") {
+            return None;
+        }
+        Some((401, ABSENT.to_owned()))
+    };
+    let answers = [("GET /api/user/self", 200, SELF), ("GET /api/status", 200, STATUS)];
+    let stub = Stub::with(gate, &answers).await;
+    let named = Visitor { username: Some("linuxdo_7659".into()), ..stub.visitor(Platform::NewApi, "pat") };
+    assert_eq!(within(named.user(&client())).await.expect("found").id, Some(7659));
+    // Nothing suggests a number: one question, no attempts at random.
+    let stub = Stub::with(gate, &answers).await;
+    let unnamed = stub.visitor(Platform::NewApi, "pat");
+    let error = within(unnamed.user(&client())).await.expect_err("no number");
+    assert_eq!(error.kind, VisitKind::NeedsUserId);
+    assert!(stub.calls().len() <= 3, "{:?}", stub.calls());
+}
+
+#[tokio::test]
+async fn check_ins_are_read_in_every_form() {
+    let won =
+        r#"{"success":true,"message":"签到成功","data":{"quota_awarded":12500,"checkin_date":"2026-03-01"}}"#;
+    let again = r#"{"success":false,"message":"今日已签到"}"#;
+    let off = r#"{"success":false,"message":"签到功能未启用"}"#;
+    let riddle = r#"{"success":false,"message":"Turnstile token 为空"}"#;
+    for (body, outcome) in [
+        (won, Ok(Some(0.025))),
+        (again, Err("今日已签到")),
+        (off, Err("签到功能未启用")),
+        (riddle, Err("Turnstile token 为空")),
+    ] {
+        let stub =
+            Stub::start(&[("POST /api/user/checkin", 200, body), ("GET /api/status", 200, STATUS)]).await;
+        let done = within(stub.visitor(Platform::NewApi, "pat").check_in(&client())).await;
+        let done = done.map(|done| done.reward).map_err(|error| error.message);
+        assert_eq!(done, outcome.map_err(str::to_owned), "{body}");
+        assert!(!stub.calls().contains(&"POST /api/user/sign_in".to_owned()), "understood at once");
+    }
+    let veloera = r#"{"success":true,"message":"签到成功","data":{"quota":12500}}"#;
+    let stub = Stub::start(&[("POST /api/user/check_in", 200, veloera)]).await;
+    let done = within(stub.visitor(Platform::Veloera, "pat").check_in(&client())).await.expect("done");
+    assert_eq!((done.message.as_str(), done.reward), ("签到成功", Some(0.025)));
+    // Older forks: by cookie, on another route.
+    let stub = Stub::start(&[("POST /api/user/sign_in", 200, r#"{"success":true,"message":"ok"}"#)]).await;
+    let visitor = stub.visitor(Platform::AnyRouter, "session=abc");
+    assert_eq!(within(visitor.check_in(&client())).await.expect("done").reward, None);
+    let sign_in = &stub.asked()[0];
+    assert!(sign_in.contains("x-requested-with: XMLHttpRequest") && sign_in.ends_with("{}"), "{sign_in}");
+}
+
+#[tokio::test]
+async fn a_session_that_is_over_does_not_look_unsupported() {
+    let missing = Stub::start(&[("GET /api/user/self", 200, SELF)]).await;
+    let error = within(missing.visitor(Platform::NewApi, "session=x").check_in(&client())).await;
+    let error = error.expect_err("no such route");
+    assert_eq!(error.kind, VisitKind::Missing);
+    assert!(error.message.contains("Invalid URL (POST /api/user/checkin)"), "{error}");
+    let over = r#"{"success":false,"message":"无权进行此操作，access token 无效"}"#;
+    let over = Stub::start(&[("GET /api/user/self", 200, over)]).await;
+    let error = within(over.visitor(Platform::NewApi, "session=x").check_in(&client())).await;
+    assert_eq!(error.expect_err("over").kind, VisitKind::Expired);
+}
+
+#[tokio::test]
+async fn what_a_platform_cannot_do_it_says_without_asking() {
+    let stub = Stub::start(&[]).await;
+    for platform in Platform::ALL {
+        let can = abilities(platform);
+        let visitor = stub.visitor(platform, "pat");
+        let before = stub.calls().len();
+        let mut refused: Vec<VisitError> = Vec::new();
+        if !can.login {
+            refused.extend(within(visitor.login(&client(), "ada", "secret")).await.err());
+        }
+        if !can.user_info {
+            refused.extend(within(visitor.user(&client())).await.err());
+        }
+        if !can.check_in {
+            refused.extend(within(visitor.check_in(&client())).await.err());
+        }
+        if !can.balance {
+            refused.extend(within(visitor.balance(&client())).await.err());
+        }
+        if !can.keys {
+            refused.extend(within(visitor.keys(&client())).await.err());
+            refused.extend(within(visitor.create_key(&client(), &NewSiteKey::default())).await.err());
+            refused.extend(within(visitor.delete_key(&client(), "sk-x")).await.err());
+        }
+        if !can.announcements {
+            refused.extend(within(visitor.announcements(&client())).await.err());
+        }
+        if !can.groups {
+            assert_eq!(within(visitor.groups(&client())).await, Ok(vec!["default".to_owned()]));
+        }
+        assert!(refused.iter().all(|error| error.kind == VisitKind::Unsupported), "{platform}: {refused:?}");
+        assert_eq!(stub.calls().len(), before, "{platform}");
+    }
+}
+
+#[tokio::test]
+async fn a_text_is_a_key_or_a_session() {
+    let models = r#"{"success":true,"object":"list","data":[{"id":"m"}]}"#;
+    let invalid = r#"{"error":{"message":"无效的令牌","type":"new_api_error"}}"#;
+    let bad = r#"{"success":false,"message":"无权进行此操作，access token 无效"}"#;
+    let status = ("GET /api/status", 200, STATUS);
+    // A session.
+    let stub =
+        Stub::start(&[("GET /v1/models", 401, invalid), ("GET /api/user/self", 200, SELF), status]).await;
+    let identity = within(stub.visitor(Platform::NewApi, "pat").identify(&client())).await.expect("known");
+    let Identity::Session { user, balance, api_token } = identity else { panic!("{identity:?}") };
+    assert_eq!((user.username.as_str(), balance.map(|b| b.balance), api_token), ("ada", Some(3.0), None));
+    // A key.
+    let stub =
+        Stub::start(&[("GET /v1/models", 200, models), ("GET /api/user/self", 200, bad), status]).await;
+    for text in ["sk-key", "key-without-its-prefix"] {
+        let identity = within(stub.visitor(Platform::NewApi, text).identify(&client())).await;
+        assert_eq!(identity, Ok(Identity::ApiKey { models: vec!["m".to_owned()] }), "{text}");
+    }
+    // Neither; and a missing number ends the search although a key would do.
+    let stub = Stub::start(&[("GET /v1/models", 401, invalid), ("GET /api/user/self", 200, bad)]).await;
+    let error = within(stub.visitor(Platform::NewApi, "pat").identify(&client())).await.expect_err("neither");
+    assert_eq!(error.kind, VisitKind::Expired);
+    let stub = Stub::start(&[("GET /v1/models", 200, models), ("GET /api/user/self", 401, ABSENT)]).await;
+    let error =
+        within(stub.visitor(Platform::NewApi, "pat").identify(&client())).await.expect_err("a number");
+    assert_eq!(error.kind, VisitKind::NeedsUserId);
+    // Where there are no sessions, a text is a key.
+    let stub = Stub::start(&[("GET /v1/models", 200, models)]).await;
+    let identity = within(stub.visitor(Platform::OpenAi, "anything").identify(&client())).await;
+    assert_eq!(identity, Ok(Identity::ApiKey { models: vec!["m".to_owned()] }));
+}
+
+#[tokio::test]
+async fn no_message_quotes_a_credential() {
+    let quoting = r#"{"success":false,"message":"token pat-of-ada-4f1c is invalid"}"#;
+    let stub = Stub::start(&[("GET /api/user/self", 200, quoting)]).await;
+    let error = within(stub.visitor(Platform::NewApi, "pat-of-ada-4f1c").user(&client())).await;
+    let error = error.expect_err("refused");
+    assert!(!error.message.contains("pat-of-ada"), "{error}");
+}

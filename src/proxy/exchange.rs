@@ -250,10 +250,13 @@ impl Sending<'_> {
                 continue;
             }
             let failure = if format == client { failure } else { failure.in_other_words() };
-            let downgrade = if formats.len() > 1 { formats::downgrade(&failure) } else { None };
+            let refused = formats::downgrade(&failure);
+            let downgrade = refused.filter(|_| formats.len() > 1);
             self.call.trace.misses(&failure, downgrade.is_some());
             let Some(downgrade) = downgrade else {
-                return Err(cause.map_or(failure, |cause| *cause));
+                // The last dialect is refused, and another could not say it: that is what to tell.
+                let unsaid = unsaid.filter(|_| refused.is_some_and(|refused| refused.blocks));
+                return Err(cause.or(unsaid).map_or(failure, |failure| *failure));
             };
             if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {
                 queue.make_contiguous()[..=wanted].rotate_right(1);

@@ -34,20 +34,27 @@ pub(super) fn id<'t>(id: &'t Text<'_>, asked: &Asked) -> Text<'t> {
 fn write_candidate(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
     o.object_at("content", |o| {
         o.field("role", "model");
-        o.array("parts", |a| candidate.parts.iter().for_each(|part| write_part(a, part)));
+        let mut calls = 0;
+        o.array("parts", |a| candidate.parts.iter().for_each(|part| write_part(a, part, &mut calls)));
     });
     o.field("finishReason", stop::word(&candidate.stop));
     o.field("index", index as u64);
 }
 
-fn write_part(list: &mut Writer, part: &Part<'_>) {
+/// The id of a call, or one made of its number: clients send it back with the result.
+pub(super) fn call_id<'t>(id: &'t Text<'_>, number: u64) -> Text<'t> {
+    if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
+}
+
+fn write_part(list: &mut Writer, part: &Part<'_>, calls: &mut u64) {
     match part {
         Part::Text(text) | Part::Refusal(text) => list.object(|o| o.field("text", text)),
         Part::Thinking(thinking) if !thinking.text.is_empty() => list.object(|o| {
             put_thought(o, &thinking.text, thinking.signature.as_ref().and_then(own_proof));
         }),
         Part::Call(call) if !call.name.is_empty() => list.object(|o| {
-            put_call(o, &call.id, &call.name, &call.input);
+            put_call(o, &call_id(&call.id, *calls), &call.name, &call.input);
+            *calls += 1;
             o.field_if("thoughtSignature", call.signature.as_ref().and_then(own_proof));
         }),
         Part::Image(Image { source: Source::Inline { mime, data }, .. }) => list.object(|o| {

@@ -4,7 +4,7 @@
 //! whole. The last event says why the model stopped and what it consumed.
 
 use super::contents_write::{put_call, put_thought};
-use super::reply_write::{id, own_proof};
+use super::reply_write::{call_id, id, own_proof};
 use super::stop;
 use crate::dialect::canonical::{Asked, Event, PartKind, Stop};
 use crate::dialect::literal::{Json, Text};
@@ -20,6 +20,7 @@ pub struct StreamWriter {
     usage: Option<Usage>,
     stop: Option<Stop<'static>>,
     open: Vec<Open>,
+    calls: u64,
     /// A whole call that the next event takes along.
     ready: String,
     over: bool,
@@ -30,6 +31,8 @@ pub struct StreamWriter {
 struct Open {
     key: u32,
     kind: Kind,
+    /// Nothing more comes; it waits for the parts before it.
+    stopped: bool,
 }
 
 #[derive(Debug)]
@@ -58,14 +61,14 @@ impl StreamWriter {
                 let kind = match part {
                     PartKind::Text | PartKind::Refusal => Kind::Text,
                     PartKind::Thinking => Kind::Thinking,
-                    PartKind::Call { id, name, .. } => Kind::Call {
-                        id: id.clone().into_owned(),
-                        name: name.clone().into_owned(),
-                        input: Text::EMPTY,
-                        proof: None,
-                    },
+                    PartKind::Call { id, name, .. } => {
+                        let id = call_id(id, self.calls).into_owned();
+                        self.calls += 1;
+                        let name = name.clone().into_owned();
+                        Kind::Call { id, name, input: Text::EMPTY, proof: None }
+                    }
                 };
-                self.open.push(Open { key: *key, kind });
+                self.open.push(Open { key: *key, kind, stopped: false });
             }
             Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, asked, out),
             Event::Delta { .. } => {}
@@ -101,14 +104,19 @@ impl StreamWriter {
         self.say(&part, asked, out);
     }
 
+    /// Calls are told in the order in which they began, whichever is whole first.
     fn stop_part(&mut self, key: u32, asked: &Asked, out: &mut String) {
-        let Some(at) = self.open.iter().position(|part| part.key == key) else { return };
-        if let Kind::Call { id, name, input, proof } = self.open.remove(at).kind {
-            self.flush(asked, out);
-            self.ready = object(|o| {
-                put_call(o, &id, &name, &input);
-                o.field_if("thoughtSignature", proof);
-            });
+        if let Some(part) = self.open.iter_mut().find(|part| part.key == key) {
+            part.stopped = true;
+        }
+        while self.open.first().is_some_and(|part| part.stopped) {
+            if let Kind::Call { id, name, input, proof } = self.open.remove(0).kind {
+                self.flush(asked, out);
+                self.ready = object(|o| {
+                    put_call(o, &id, &name, &input);
+                    o.field_if("thoughtSignature", proof);
+                });
+            }
         }
     }
 

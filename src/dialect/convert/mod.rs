@@ -14,7 +14,8 @@ mod whole;
 
 use bytes::Bytes;
 
-use super::canonical::{Asked, Event, Reply, Request, Target, Unfit};
+use super::canonical::{Asked, Candidate, Event, Part, Reply, Request, Target, Unfit};
+use super::literal::Text;
 use super::sse::Scanner;
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
@@ -70,6 +71,9 @@ pub fn reply(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<An
 
 /// A streamed answer, read to its end, as a complete one.
 pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Result<Answer, UpstreamError> {
+    if from == Dialect::Responses && to == from {
+        return gathered_response(body);
+    }
     let mut reader = Reader::new(from);
     let mut gathered = whole::Gathered::default();
     let mut scanner = Scanner::new(body.len());
@@ -80,6 +84,27 @@ pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Resul
     scanner.finish(|event| read(event.name, event.data));
     reader.close(&mut |event| gathered.take(event));
     write(to, gathered.finish()?, asked)
+}
+
+/// In this dialect the end of a stream repeats all of it.
+fn gathered_response(body: &[u8]) -> Result<Answer, UpstreamError> {
+    let mut gathered = responses::Gathered::default();
+    let mut scanner = Scanner::new(body.len());
+    let mut read = |name: &[u8], data: &[u8]| gathered.read(name, &String::from_utf8_lossy(data));
+    scanner.feed(body, |event| read(event.name, event.data));
+    scanner.finish(|event| read(event.name, event.data));
+    let (response, usage) = gathered.finish()?;
+    Ok(Answer { body: Bytes::from(response), usage })
+}
+
+/// Plain text in place of an answer, told as a stream.
+pub fn told_text(to: Dialect, text: &str, asked: &Asked) -> Answer {
+    let parts = vec![Part::Text(Text::of(text))];
+    let reply = Reply { candidates: vec![Candidate { parts, ..Candidate::default() }], ..Reply::default() };
+    let mut writer = Writer::new(to, asked);
+    let mut out = String::new();
+    whole::tell(&reply, &mut |event| writer.write(&event, asked, &mut out));
+    Answer { body: Bytes::from(out), usage: None }
 }
 
 /// A complete answer told as a stream.

@@ -9,12 +9,13 @@
 //!
 //! What belongs to this dialect without being a conversion stands beside it: [`validate`] refuses
 //! outputs without a call, [`without_own_ids`] takes our traces out of a body that passes through,
-//! [`echo`] collects what an answer repeats; [`merge_turn`] and [`TurnOutput`] make whole requests of a
+//! [`echo`] collects what an answer repeats, [`Gathered`] the answer a stream ends with; [`merge_turn`] and [`TurnOutput`] make whole requests of a
 //! socket's frames.
 
 mod answer;
 mod content;
 mod echo;
+mod gathered;
 mod items;
 mod own_ids;
 mod reasoning;
@@ -34,6 +35,7 @@ mod validate;
 use own_ids::is_own_id;
 
 pub use echo::echo;
+pub use gathered::Gathered;
 pub use own_ids::without_own_ids;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;

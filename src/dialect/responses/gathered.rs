@@ -1,0 +1,126 @@
+//! A stream of this dialect as the answer it ends with, for a client of this dialect that wanted no
+//! stream (proxy-conversion.md 7.1).
+//!
+//! Its terminal event repeats the whole response, with items that no other dialect has. Nothing of it
+//! is written anew; an output that was left out there is filled with the items that were done.
+
+use serde_json::Value;
+
+use super::reply_read;
+use super::turn::TurnOutput;
+use crate::dialect::edit::edit;
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::{UpstreamError, is_error};
+use crate::dialect::usage::Usage;
+
+/// Reads a stream to its terminal event.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    output: TurnOutput,
+    /// As the first event has it.
+    begun: Option<String>,
+    /// As the last one has it.
+    response: Option<String>,
+    failure: Option<UpstreamError>,
+}
+
+impl Gathered {
+    /// Reads one SSE event: its name, which may be empty, and its data.
+    pub fn read(&mut self, name: &[u8], data: &str) {
+        let Ok(event) = Node::parse(data) else { return };
+        if self.response.is_some() || self.failure.is_some() {
+            return;
+        }
+        self.output.read(data);
+        let kind = event.str_at("type");
+        let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
+        match kind.as_ref() {
+            "response.created" => {
+                self.begun = event.get("response").map(|response| response.raw().to_owned())
+            }
+            "response.completed" | "response.incomplete" | "response.done" => {
+                let Some(response) = event.get("response") else { return };
+                self.failure = reply_read::failure(response);
+                self.response = Some(response.raw().to_owned());
+            }
+            "error" | "response.failed" | "response.cancelled" => self.fail(&event),
+            _ if name == b"error" || event.get("error").is_some_and(Node::is_object) => self.fail(&event),
+            _ => {}
+        }
+    }
+
+    /// The response, and what it consumed; an error when the stream failed or never finished.
+    pub fn finish(self) -> Result<(String, Option<Usage>), UpstreamError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let response =
+            self.response.ok_or_else(|| UpstreamError::new("Upstream closed the stream before its end"))?;
+        let node = Node::parse(&response).map_err(|_| reply_read::unnamed())?;
+        let usage = reply_read::usage(&node);
+        let begun = self.begun.as_deref().and_then(|begun| Node::parse(begun).ok());
+        let mut filled: Vec<(&str, &str)> = Vec::new();
+        for (key, value) in begun.iter().flat_map(|begun| begun.members()) {
+            // What it was not yet then it may have become.
+            if node.member(key).is_none() && !matches!(key.as_ref(), "status" | "output" | "usage") {
+                filled.push((key, value.raw()));
+            }
+        }
+        let items = self.output.items();
+        let output = format!("[{}]", items.join(","));
+        if node.items_at("output").is_empty() && !items.is_empty() {
+            filled.push(("output", &output));
+        }
+        let response =
+            if filled.is_empty() { response.clone() } else { edit(&response, &filled, &[]).into_owned() };
+        Ok((response, usage))
+    }
+
+    fn fail(&mut self, event: &Node<'_>) {
+        let places = [event.path(&["response", "error"]), event.get("error"), Some(event)];
+        let values = places.into_iter().flatten();
+        let mut values = values.filter_map(|place| serde_json::from_str::<Value>(place.raw()).ok());
+        let error = values.find(is_error).and_then(|error| UpstreamError::of_json(&error));
+        self.failure = Some(error.unwrap_or_else(reply_read::unnamed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(events: &[&str]) -> Result<(String, Option<Usage>), UpstreamError> {
+        let mut gathered = Gathered::default();
+        events.iter().for_each(|data| gathered.read(b"", data));
+        gathered.finish()
+    }
+
+    const ITEM: &str = r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"web_search_call","id":"ws_1"}}"#;
+
+    #[test]
+    fn the_terminal_response_is_the_answer() {
+        let end = r#"{"type":"response.completed","response":{"id":"resp_1","new":[1, 2],"output":[{"type":"x"}],"usage":{"input_tokens":3,"output_tokens":2,"total_tokens":5}}}"#;
+        let (response, usage) = gather(&[ITEM, end]).unwrap();
+        assert!(end.contains(&response) && response.contains("[1, 2]"), "{response}");
+        assert_eq!(usage.unwrap().total, Some(5));
+    }
+
+    #[test]
+    fn an_output_that_was_left_out_is_filled() {
+        for output in ["", r#","output":[]"#] {
+            let end = format!(r#"{{"type":"response.incomplete","response":{{"id":"resp_1"{output}}}}}"#);
+            let (response, _) = gather(&[ITEM, &end]).unwrap();
+            assert!(response.contains(r#""output":[{"type":"web_search_call","id":"ws_1"}]"#), "{response}");
+        }
+    }
+
+    #[test]
+    fn a_failed_or_broken_stream_is_no_answer() {
+        let failed = r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"c","message":"boom"}}}"#;
+        let error = r#"{"type":"error","code":"c","message":"boom","param":null}"#;
+        for event in [failed, error] {
+            assert_eq!(gather(&[ITEM, event]).unwrap_err().message, "boom");
+        }
+        assert!(gather(&[ITEM]).is_err());
+    }
+}

@@ -157,6 +157,13 @@ fn what_no_upstream_can_express_names_the_field() {
     );
     assert_eq!(upstream.asked_for(MESSAGES).len(), 0);
     assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);
+    // Responses could say this one, but is not offered here.
+    let mut spoken = body(CHAT, false);
+    spoken["messages"][0]["content"] =
+        json!([{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}]);
+    let error = gateway.client().post(CHAT, &spoken).expect(400);
+    assert_eq!(error["error"]["param"], "input_audio", "{error}");
+    assert_eq!(upstream.asked_for(MESSAGES).len(), 0);
 }
 
 #[test]
@@ -201,6 +208,35 @@ fn an_answer_in_the_wrong_form_is_brought_into_the_right_one() {
     assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
     assert!(stream.text().ends_with("data: [DONE]\n\n"), "{}", stream.text());
     assert_eq!(streamed_text(CHAT, &data(&stream.text())), wire::TEXT);
+}
+
+#[test]
+fn plain_text_in_place_of_a_stream_is_the_answer() {
+    let (gateway, upstream) = narrow(CHAT, &[]);
+    upstream.answer(CHAT, Reply::bytes(200, "text/plain; charset=utf-8", "just words"));
+    for path in PATHS {
+        let stream = gateway.client().send(Ask::post(path).json(&body(path, true)));
+        assert_eq!(streamed_text(path, &data(&stream.text())), "just words", "{path}: {}", stream.text());
+    }
+}
+
+#[test]
+fn an_error_behind_the_first_output_is_told_however_the_network_cuts_it() {
+    let events = wire::chat_events(MODEL);
+    let error = wire::data(&json!({"error": {"message": "boom", "type": "server_error", "code": null}}));
+    let at_once = events[..2].concat() + &error;
+    for path in PATHS {
+        let (gateway, upstream) = narrow(CHAT, &[]);
+        upstream.answer(CHAT, Reply::events([at_once.as_str()]));
+        let stream = gateway.client().stream(Ask::post(path).json(&body(path, true)));
+        let (bytes, _) = stream.rest();
+        let told = String::from_utf8_lossy(&bytes);
+        assert!(!streamed_text(path, &data(&told)).is_empty() && told.contains("boom"), "{path}: {told}");
+        let ends = ["[DONE]", "message_stop", "response.completed"];
+        assert!(!ends.iter().any(|end| told.contains(end)), "{path}: {told}");
+        let row = gateway.wait_for_logs(1).pop().expect("a row");
+        assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(200)), "{row}");
+    }
 }
 
 #[test]

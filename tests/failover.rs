@@ -132,7 +132,9 @@ fn a_stream_in_trouble_before_its_content_is_not_seen_by_the_client() {
         ("nothing at all", Reply::events([""; 0])),
         ("cut before anything", Reply::events(&events).cut_after(0)),
         ("cut after the role", Reply::events(&events).cut_after(1)),
-        ("ended after the role", Reply::events([role])),
+        ("ended after the role", Reply::events([role.clone()])),
+        ("an end marker at once", Reply::events([wire::DONE])),
+        ("an end marker after the role", Reply::events([role.as_str(), wire::DONE])),
         ("comments only", Reply::events([": hello\n\n", ": again\n\n"]).cut_after(2)),
         ("a page as success", Reply::html(200, "<html><title>Just a moment</title></html>")),
     ];

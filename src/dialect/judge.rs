@@ -108,6 +108,14 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
     Ok(usage)
 }
 
+/// Judges plain text that stands for an answer.
+pub fn text(text: &str, rules: &Rules) -> Result<(), Fault> {
+    let said = text.to_lowercase();
+    let found =
+        rules.keywords.iter().find(|word| text.len() <= MAX_KEYWORD_BODY && said.contains(word.as_str()));
+    found.map_or(Ok(()), |word| Err(Fault::Keyword(word.clone())))
+}
+
 /// Judges an answer of which only the beginning is known: it must be going to be an object.
 pub fn beginning(body: &[u8]) -> Result<(), Fault> {
     if body.trim_ascii_start().starts_with(b"{") {

@@ -173,7 +173,13 @@ impl Seen {
             self.response_id = read.response_id;
         }
         self.output |= read.output;
-        match read.meaning {
+        let meaning = match read.meaning {
+            Meaning::End { last: true } if self.is_bare_end() => {
+                Meaning::Failure(UpstreamError::new("Upstream's stream has no content"))
+            }
+            meaning => meaning,
+        };
+        match meaning {
             Meaning::Failure(error) => {
                 self.broke = Some(match event.start {
                     Some(start) => Break { keep: start, told: false },
@@ -189,6 +195,13 @@ impl Seen {
             Meaning::Plain if read.output && self.phase == Phase::Preamble => self.phase = Phase::Output,
             Meaning::Plain => {}
         }
+    }
+}
+
+impl Seen {
+    /// An end marker after nothing, not even a reason to stop: never an answer (proxy-conversion.md 10).
+    fn is_bare_end(&self) -> bool {
+        matches!(self.dialect, Dialect::Chat | Dialect::Completions) && self.phase == Phase::Preamble
     }
 }
 

@@ -109,10 +109,16 @@ impl Held<'_> {
             joined.extend_from_slice(&more);
             held = joined.freeze();
         }
-        // Whatever output came with it: the client has seen nothing yet.
+        // What failed behind its first output is told to the client, even where both came at once:
+        // what it sees hangs on the order of the events, not on how the network cut them.
+        let mut late = None;
         if let Phase::Failed(error) = observer.phase() {
-            let failure = Failure::said(error.clone(), "stream error");
-            return Err(give_up(attempt, failure));
+            if !observer.output_seen() {
+                let failure = Failure::said(error.clone(), "stream error");
+                return Err(give_up(attempt, failure));
+            }
+            late = Some(std::mem::take(&mut held));
+            observer = StreamObserver::new(self.accepted.format);
         }
         if ended_empty(&observer, &attempt) {
             return Err(give_up(attempt, Failure::judged(Fault::Empty.message())));
@@ -127,7 +133,10 @@ impl Held<'_> {
             Box::new(StreamConverter::new(self.accepted.format, dialect, asked))
         });
         let Accepted { body, patience, .. } = *self.accepted;
-        let relay = Relay::new(dialect, converter, body, held, observer, attempt, patience.idle);
+        let mut relay = Relay::new(dialect, converter, body, held, observer, attempt, patience.idle);
+        if let Some(late) = late {
+            relay.take(late);
+        }
         *response.body_mut() = ResponseBody::stream(relay);
         Ok(response)
     }
@@ -210,11 +219,25 @@ impl Held<'_> {
             judge::reply(to, &body, rules)?;
             return Ok((body, usage));
         }
+        if let Some(text) = self.plain_text(held) {
+            judge::text(text, rules)?;
+            return Ok((convert::told_text(to, text, &self.asked()).body, None));
+        }
         let usage = judge::reply(from, held, rules)?;
         let text = String::from_utf8_lossy(held);
         let convert = if self.call.envelope.stream { convert::told } else { convert::reply };
         let Answer { body, .. } = convert(from, to, &text, &self.asked()).map_err(Fault::Error)?;
         Ok((body, usage))
+    }
+
+    /// A text that an upstream sends as such where a stream was asked for: it is the answer
+    /// (proxy.md 10.4). What should have been JSON, or is a page, is not.
+    fn plain_text<'b>(&self, held: &'b [u8]) -> Option<&'b str> {
+        let kind = self.accepted.head.headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        let text = std::str::from_utf8(held).ok().filter(|_| kind.eq_ignore_ascii_case("text/plain"))?;
+        let is_text = !text.trim_start().starts_with(['{', '[', '<']) && !text.trim().is_empty();
+        (self.call.envelope.stream && is_text).then_some(text)
     }
 
     /// What the answer's writer must know of the request.

@@ -87,7 +87,8 @@ impl Relay {
         relay
     }
 
-    fn take(&mut self, bytes: Bytes) {
+    /// Takes the next chunk.
+    pub(super) fn take(&mut self, bytes: Bytes) {
         self.last_data = Instant::now();
         if self.converter.is_some() {
             self.observer.feed(&bytes);
@@ -161,7 +162,9 @@ impl Relay {
 
     /// `between_events` says that the client holds no half event.
     fn broke(&mut self, cause: &str, between_events: bool) {
-        if matches!(self.observer.phase(), Phase::Ended) && self.conclude() {
+        // Some sites end a stream in the words of another dialect: the converter read them so.
+        let ended = self.converter.as_ref().is_some_and(|converter| converter.is_ended());
+        if ended || (matches!(self.observer.phase(), Phase::Ended) && self.conclude()) {
             self.upstream = None;
             self.attempt.succeed(self.observer.usage());
             return;

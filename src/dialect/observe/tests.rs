@@ -187,7 +187,6 @@ fn anything_a_client_waits_for_is_output() {
 fn a_clean_end_without_content_is_an_end() {
     for (dialect, data, output) in [
         (Chat, r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#, false),
-        (Chat, "[DONE]", false),
         (Messages, r#"{"type":"message_stop"}"#, false),
         (Responses, r#"{"type":"response.incomplete","response":{"output":[]}}"#, false),
         (
@@ -198,6 +197,15 @@ fn a_clean_end_without_content_is_an_end() {
     ] {
         let observer = observe(dialect, &[format!("data: {data}\n\n").as_bytes()]);
         assert_eq!((observer.phase(), observer.output_seen()), (&Phase::Ended, output), "{data}");
+    }
+}
+
+#[test]
+fn an_end_marker_after_nothing_is_no_answer() {
+    let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
+    for before in ["", role] {
+        let observer = observe(Chat, &[before.as_bytes(), b"data: [DONE]\n\n"]);
+        assert!(matches!(observer.phase(), Phase::Failed(_)), "{before}");
     }
 }
 

@@ -22,7 +22,7 @@ use super::usage::Usage;
 /// A request in the form of no dialect.
 #[derive(Clone, Debug, Default)]
 pub struct Request<'a> {
-    /// System and developer messages, `instructions`, `system` blocks: one text each, in order.
+    /// `instructions`, `system` blocks, the system and developer messages of chat: one text each, in order.
     pub system: Vec<Text<'a>>,
     pub turns: Vec<Turn<'a>>,
     pub tools: Vec<Tool<'a>>,
@@ -41,6 +41,8 @@ pub struct Request<'a> {
     pub verbosity: Option<Text<'a>>,
     /// `user`, `metadata.user_id`.
     pub user: Option<Text<'a>>,
+    /// The user is messages' `metadata.user_id`, an opaque id, which responses knows as `safety_identifier`.
+    pub user_is_opaque: bool,
     pub safety_identifier: Option<Text<'a>>,
     /// The metadata of chat and responses; on messages it names the user alone.
     pub metadata: Option<Json<'a>>,
@@ -71,6 +73,11 @@ pub struct Request<'a> {
 pub enum Role {
     User,
     Assistant,
+    /// Instructions among the items of a responses request, as texts. Chat has a message for them;
+    /// for every other dialect they are moved to [`Request::system`] before it is written.
+    System,
+    /// The same, by the name that only OpenAI knows.
+    Developer,
 }
 
 /// What one side said, in order.

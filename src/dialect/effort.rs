@@ -249,9 +249,14 @@ impl Claude {
         self.is_since(407)
     }
 
-    /// `output_config.format` with a schema, and `strict` tools.
+    /// `output_config.format` with a schema.
     pub fn knows_schemas(self) -> bool {
         self.is_since(405)
+    }
+
+    /// `strict` on a tool. It has no other form, so that it is also sent where the name does not tell.
+    pub fn takes_strict_tools(self) -> bool {
+        self.is_since(405) || self.is_alias()
     }
 
     fn effort_word(self, effort: Effort) -> &'static str {

@@ -37,6 +37,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         format: format(body),
         verbosity: body.text_at("verbosity"),
         user: body.text_at("user"),
+        user_is_opaque: false,
         safety_identifier: body.text_at("safety_identifier"),
         metadata: object("metadata"),
         cache_key: body.text_at("prompt_cache_key"),

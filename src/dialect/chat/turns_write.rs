@@ -59,8 +59,23 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, target: &Target<'_
                 }));
                 write_assistant_run(list, run, to);
             }
-            _ => write_user_run(list, run, &called),
+            Some(Role::System) => write_instructions(list, run, "system"),
+            Some(Role::Developer) => write_instructions(list, run, "developer"),
+            Some(Role::User) | None => write_user_run(list, run, &called),
         }
+    }
+}
+
+/// Instructions at their place, a message for each.
+fn write_instructions(list: &mut Writer, run: &[Turn<'_>], role: &str) {
+    for turn in run {
+        list.object(|o| {
+            o.field("role", role);
+            o.field(
+                "content",
+                Text::join(turn.parts.iter().filter_map(Part::as_text).collect::<Vec<_>>().iter(), "\\n\\n"),
+            );
+        });
     }
 }
 

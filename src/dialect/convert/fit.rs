@@ -6,12 +6,12 @@ use std::borrow::Cow;
 use ring::digest::{SHA256, digest};
 
 use crate::dialect::Dialect;
-use crate::dialect::canonical::{Call, CallKind, Part, Request, Tool, ToolChoice, Vendor};
+use crate::dialect::canonical::{Call, CallKind, Part, Request, Role, Tool, ToolChoice, Turn, Vendor};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::names::{self, Names};
 
 /// The schema of a custom tool where only functions are known (proxy-conversion.md 3.2).
-const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}},"required":["input"]}"#;
+const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}}}"#;
 /// OpenAI endpoints take no longer id of a call.
 const MAX_ID: usize = 64;
 
@@ -25,6 +25,7 @@ pub struct Fitted {
 
 /// Fits a request to a dialect of a vendor.
 pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
+    place_instructions(request, to, vendor);
     let names =
         Names::fit(tool_names(request), if to == Dialect::Messages { names::plain } else { names::short });
     let takes_custom = to == Dialect::Responses || (to == Dialect::Chat && vendor == Vendor::OpenAi);
@@ -75,6 +76,26 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
         }
     }
     Fitted { names, custom_tools }
+}
+
+/// Instructions in the middle of a conversation stay there where the dialect has messages for them,
+/// and go to the others elsewhere (proxy-conversion.md 3.2).
+fn place_instructions(request: &mut Request<'_>, to: Dialect, vendor: Vendor) {
+    let is_instruction = |turn: &Turn<'_>| matches!(turn.role, Role::System | Role::Developer);
+    if to == Dialect::Chat {
+        if vendor != Vendor::OpenAi {
+            let named = request.turns.iter_mut().filter(|turn| turn.role == Role::Developer);
+            named.for_each(|turn| turn.role = Role::System);
+        }
+    } else if request.turns.iter().any(is_instruction) {
+        let (moved, kept) = std::mem::take(&mut request.turns).into_iter().partition(is_instruction);
+        request.turns = kept;
+        let moved: Vec<Turn<'_>> = moved;
+        request.system.extend(moved.into_iter().flat_map(|turn| turn.parts).filter_map(|part| match part {
+            Part::Text(text) => Some(text),
+            _ => None,
+        }));
+    }
 }
 
 /// Every name of a tool that occurs, those that are offered first.
@@ -140,7 +161,7 @@ fn fit_id(id: &mut Text<'_>, to: Dialect) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::canonical::{Role, ToolResult, Turn};
+    use crate::dialect::canonical::ToolResult;
 
     fn custom_round() -> Request<'static> {
         let long = "mcp__".to_owned() + &"x".repeat(70) + "__run";

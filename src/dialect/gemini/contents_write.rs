@@ -40,7 +40,7 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) {
         let mut json = Writer::new();
         json.list(|a| match role {
             Role::Assistant => write_model(a, run, signs),
-            Role::User => write_user(a, run, &names),
+            _ => write_user(a, run, &names),
         });
         let calls = run.iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
             Part::Call(call) => Some((call.id.literal(), &call.name)),
@@ -49,7 +49,7 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) {
         names.extend(calls);
         if json.as_str() != "[]" {
             list.object(|o| {
-                o.field("role", if role == Role::User { "user" } else { "model" });
+                o.field("role", if role == Role::Assistant { "model" } else { "user" });
                 o.field("parts", Json::checked(json.as_str()));
             });
         }

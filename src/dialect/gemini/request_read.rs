@@ -2,13 +2,17 @@
 
 use super::parts_read::{self, Read};
 use super::{member, tools_read};
-use crate::dialect::canonical::{Effort, Format, Part, Reasoning, Request, Role, ToolResult, Turn, Unfit};
+use crate::dialect::canonical::{
+    Effort, Format, Part, Reasoning, Request, Role, Tool, ToolResult, Turn, Unfit,
+};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
 /// Reads a request body. The model stands in the path of the request.
 pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
     let turns = turns(body)?;
+    let tools = tools_read::tools(body);
+    let hosted = tools.iter().any(|tool| matches!(tool, Tool::Hosted(_)));
     let config = member::get(body, "generationConfig");
     let option = |key: &str| member::get(config?, key);
     let number = |key: &str| option(key).filter(|node| node.f64().is_some()).map(Node::json);
@@ -16,7 +20,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
     Ok(Request {
         system: system(body),
         turns,
-        tools: tools_read::tools(body),
+        tools,
         tool_choice: tools_read::choice(body),
         max_output: count("maxOutputTokens").filter(|limit| *limit > 0),
         temperature: number("temperature"),
@@ -31,7 +35,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         n: count("candidateCount").filter(|n| *n > 1),
         logprobs: option("responseLogprobs").and_then(Node::bool) == Some(true),
         top_logprobs: number("logprobs"),
-        native: native(body, config),
+        native: native(body, config).into_iter().chain(hosted.then_some("tools")).collect(),
         ..Request::default()
     })
 }

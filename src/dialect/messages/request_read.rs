@@ -30,12 +30,16 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         reasoning: read_reasoning(body)?,
         format: read_format(body),
         user: body.path(&["metadata", "user_id"]).and_then(Node::text).filter(|id| !id.is_empty()),
+        user_is_opaque: true,
         cache_key: body.text_at("prompt_cache_key"),
         native: NATIVE.into_iter().filter(|key| is_asked(body, key)).collect(),
         openai: CONTINUATION.into_iter().filter_map(|key| Some((key, body.json_at(key)?))).collect(),
         tools: body.items_at("tools").iter().filter_map(read_tool).collect(),
         ..Request::default()
     };
+    if request.tools.iter().any(|tool| matches!(tool, Tool::Hosted(_))) {
+        request.native.push("tools");
+    }
     read_tool_choice(body, &mut request)?;
     read_system(body, &mut request)?;
     read_turns(body, &mut request)?;
@@ -95,6 +99,9 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfi
                 _ => None,
             })),
         }
+    }
+    if request.turns.iter().all(|turn| turn.parts.is_empty()) {
+        return Err(Unfit::invalid("messages", "must say something"));
     }
     Ok(())
 }

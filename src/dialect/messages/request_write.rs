@@ -275,7 +275,7 @@ fn put_tools(o: &mut Writer, tools: &[&Tool<'_>], model: Claude) {
                         o.field("name", name);
                         o.field_if("description", description.as_ref());
                         put_schema(o, parameters.as_ref());
-                        if *strict == Some(true) && model.knows_schemas() {
+                        if *strict == Some(true) && model.takes_strict_tools() {
                             o.field("strict", true);
                         }
                     }
@@ -343,7 +343,7 @@ fn put_messages(o: &mut Writer, messages: &[Message<'_, '_>]) {
     o.array("messages", |list| {
         for (turn, message) in messages.iter().enumerate() {
             list.object(|o| {
-                o.field("role", if message.role == Role::User { "user" } else { "assistant" });
+                o.field("role", if message.role == Role::Assistant { "assistant" } else { "user" });
                 o.array("content", |list| {
                     for (index, block) in message.blocks.iter().enumerate() {
                         block.put(list, breakpoints.contains(&Some((turn, index))));

@@ -14,7 +14,6 @@ use crate::dialect::tree::Node;
 /// What has been read so far.
 #[derive(Debug, Default)]
 pub(super) struct Items<'a> {
-    pub system: Vec<Text<'a>>,
     pub turns: Vec<Turn<'a>>,
     /// The ids of the calls so far.
     called: HashSet<Text<'a>>,
@@ -87,12 +86,13 @@ impl<'a> Items<'a> {
         match item.str_at("role").as_ref() {
             "user" | "" => self.say(Role::User, parts),
             "assistant" => self.speak(parts),
-            "system" | "developer" => {
-                for part in parts {
-                    match part {
-                        Part::Text(text) => self.system.push(text),
-                        _ => return Err(Unfit::invalid(place.to_string(), "must be text")),
-                    }
+            role @ ("system" | "developer") => {
+                if !parts.iter().all(|part| matches!(part, Part::Text(_))) {
+                    return Err(Unfit::invalid(place.to_string(), "must be text"));
+                }
+                let role = if role == "system" { Role::System } else { Role::Developer };
+                if parts.iter().any(|part| *part != Part::Text(Text::EMPTY)) {
+                    self.say(role, parts);
                 }
             }
             _ => {
@@ -123,11 +123,14 @@ impl<'a> Items<'a> {
             Some(output) => vec![Part::Text(Text::of(output.raw()))],
         };
         let result = Part::Result(ToolResult { call_id, kind, parts, is_error: false });
-        match self.turns.last_mut() {
+        // Nothing may stand between a call and its output, not even instructions.
+        let is_spoken = |turn: &Turn<'_>| matches!(turn.role, Role::User | Role::Assistant);
+        let at = self.turns.iter().rposition(is_spoken).map_or(0, |last| last + 1);
+        match at.checked_sub(1).and_then(|last| self.turns.get_mut(last)) {
             Some(Turn { role: Role::User, parts }) if matches!(parts.last(), Some(Part::Result(_))) => {
                 parts.push(result);
             }
-            _ => self.say(Role::User, vec![result]),
+            _ => self.turns.insert(at, Turn { role: Role::User, parts: vec![result] }),
         }
         Ok(())
     }

@@ -15,10 +15,11 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         return Err(Unfit::invalid("body", "must be an object"));
     }
     let mut items = Items::default();
+    let mut system = Vec::new();
     if let Some(instructions) = body.get("instructions") {
         match instructions.text() {
             Some(text) if text.is_empty() => {}
-            Some(text) => items.system.push(text),
+            Some(text) => system.push(text),
             None if instructions.is_array() => items.read(instructions)?,
             None => return Err(Unfit::invalid("instructions", "must be a string")),
         }
@@ -33,7 +34,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
     let includes = |what: &str| include.iter().any(|word| word.is(what));
     let top_logprobs = whole_number(body, "top_logprobs");
     Ok(Request {
-        system: items.system,
+        system,
         turns: items.turns,
         tools: tools::read(body)?,
         tool_choice: tools::read_choice(body),
@@ -157,5 +158,5 @@ fn shared<'a>(body: &Node<'a>) -> Vec<(&'static str, Json<'a>)> {
 fn native(body: &Node<'_>) -> Vec<&'static str> {
     let given =
         |key: &&str| body.get(key).is_some_and(|node| node.str().is_none_or(|id| !id.trim().is_empty()));
-    ["previous_response_id", "conversation"].into_iter().filter(given).collect()
+    ["previous_response_id"].into_iter().filter(given).collect()
 }

@@ -151,12 +151,13 @@ fn put_format(o: &mut Writer, format: &Format<'_>) {
 }
 
 /// Who the client's user is. A name that is too long goes as its hash, under the member that is meant
-/// for one.
+/// for one; an opaque id goes there, too (proxy-conversion.md 5).
 fn put_user(o: &mut Writer, request: &Request<'_>) {
     let (short, long): (Vec<_>, Vec<_>) =
         request.user.iter().partition(|user| user.decode().chars().count() <= MAX_USER);
     o.field_if("user", short.first());
-    let identifier = request.safety_identifier.as_ref().or(long.first().copied());
+    let opaque = request.user.as_ref().filter(|_| request.user_is_opaque);
+    let identifier = request.safety_identifier.as_ref().or(opaque).or(long.first().copied());
     o.field_if("safety_identifier", identifier.map(bounded));
 }
 

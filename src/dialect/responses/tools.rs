@@ -35,8 +35,7 @@ fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
         }
         "custom" => {
             let custom = inner(tool, "custom");
-            let format = custom.get("format").filter(|format| format.str_at("type") == "grammar");
-            let format = format.map(|format| inner(format, "grammar"));
+            let format = custom.get("format").map(|format| inner(format, "grammar"));
             Some(Tool::Custom {
                 name: name(custom)?,
                 description: custom.text_at("description"),
@@ -125,12 +124,8 @@ fn put_tool(o: &mut Writer, tool: &Tool<'_>) {
             o.field("type", "custom");
             o.field("name", name);
             o.field_if("description", description.as_ref());
-            if let Some(CustomFormat { syntax, definition }) = format {
-                o.object_at("format", |o| {
-                    o.field("type", "grammar");
-                    o.field_if("syntax", syntax.as_ref());
-                    o.field_if("definition", definition.as_ref());
-                });
+            if let Some(format) = format {
+                o.object_at("format", |o| put_format(o, format));
             }
         }
         Tool::WebSearch(search) => {
@@ -140,6 +135,15 @@ fn put_tool(o: &mut Writer, tool: &Tool<'_>) {
         }
         Tool::Hosted(_) => {}
     }
+}
+
+fn put_format(o: &mut Writer, CustomFormat { syntax, definition }: &CustomFormat<'_>) {
+    if definition.is_none() {
+        return o.field("type", "text");
+    }
+    o.field("type", "grammar");
+    o.field_if("syntax", syntax.as_ref());
+    o.field_if("definition", definition.as_ref());
 }
 
 /// Writes `tool_choice`.

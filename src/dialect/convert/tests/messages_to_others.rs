@@ -99,7 +99,7 @@ fn the_request_of_the_example_becomes_chat() {
 fn the_request_of_the_example_becomes_responses() {
     let body = request(Messages, Responses, Vendor::OpenAi, &example()).unwrap();
     let wanted = json!({"model":"m","max_output_tokens":4000,"reasoning":{"effort":"high","summary":"auto"},
-        "include":["reasoning.encrypted_content"],"store":false,"user":"u1","tool_choice":"auto","parallel_tool_calls":false,
+        "include":["reasoning.encrypted_content"],"store":false,"user":"u1","safety_identifier":"u1","tool_choice":"auto","parallel_tool_calls":false,
         "instructions":"Be brief.","tools":[{"type":"function","name":"add","description":"Add","parameters":schema(),"strict":false}],
         "input":[{"type":"message","role":"user","content":[{"type":"input_text","text":"Sum these."},{"type":"input_image","image_url":"data:image/png;base64,iVBORw0K"}]},
         {"type":"message","role":"assistant","content":[{"type":"output_text","text":"Adding."}]},
@@ -428,4 +428,16 @@ fn letters_and_think_tags_cut_anywhere_say_the_same() {
         converter.close(&mut out);
         assert_eq!(Way::new(Messages, Messages).gathered(&out)["content"], whole, "{at}");
     }
+}
+
+#[test]
+fn what_a_server_would_run_is_had_from_its_own_kind_alone() {
+    let body = json!({"max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[
+        {"name":"add","input_schema":schema()},{"type":"code_execution_20250825","name":"code_execution"}]});
+    for to in [Chat, Responses] {
+        assert_eq!(request(Messages, to, Vendor::Other, &body), Err(Unfit::unsupported("tools")), "{to:?}");
+    }
+    let nothing = json!({"max_tokens":9,"messages":[{"role":"user","content":[]}]});
+    let refused = request(Messages, Chat, Vendor::Other, &nothing);
+    assert!(matches!(refused, Err(Unfit::Invalid { field, .. }) if field == "messages"));
 }

@@ -284,6 +284,14 @@ fn a_stream_is_gathered_although_its_last_event_is_empty() {
 }
 
 #[test]
+fn a_gathered_response_keeps_what_no_other_dialect_has() {
+    let search = json!({"id":"ws_1","type":"web_search_call","status":"completed"});
+    let answer = json!({"id":"resp_1","object":"response","status":"completed","output":[search],"new":1});
+    let stream = format!("data: {}\n\n", json!({"type":"response.completed","response":answer}));
+    assert_eq!(Way::new(Responses, Responses).gathered(&stream), answer);
+}
+
+#[test]
 fn a_stream_that_fails_never_ends_well() {
     let delta = json!({"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":"a"});
     let failed = json!({"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}});
@@ -320,4 +328,48 @@ fn an_answer_repeats_the_request_it_answers() {
     for key in ["temperature", "metadata", "instructions"] {
         assert_eq!(out[key], body[key]);
     }
+}
+
+#[test]
+fn instructions_keep_their_place_where_chat_has_messages_for_them() {
+    let call = json!({"type":"function_call","call_id":"c","name":"f","arguments":"{}"});
+    let body = json!({"instructions":"One.","input":[
+        {"role":"developer","content":"Two."},
+        {"role":"user","content":"hi"},
+        call,
+        {"role":"system","content":[{"type":"input_text","text":"Three."},{"type":"input_text","text":"Four."}]},
+        {"type":"function_call_output","call_id":"c","output":"5"}]});
+    for (vendor, developer) in [(Vendor::OpenAi, "developer"), (Vendor::Other, "system")] {
+        let out = request(Responses, Chat, vendor, &body).unwrap();
+        let said = out["messages"].as_array().unwrap().iter();
+        let said: Vec<_> =
+            said.map(|it| (it["role"].as_str().unwrap(), it["content"].as_str().unwrap())).collect();
+        let wanted = [
+            ("system", "One."),
+            (developer, "Two."),
+            ("user", "hi"),
+            ("assistant", ""),
+            ("tool", "5"),
+            ("system", "Three.\n\nFour."),
+        ];
+        assert_eq!(said, wanted);
+    }
+    let out = request(Responses, Messages, Vendor::Other, &body).unwrap();
+    let texts: Vec<_> = out["system"].as_array().unwrap().iter().map(|block| &block["text"]).collect();
+    assert_eq!(texts, ["One.", "Two.", "Three.", "Four."]);
+    assert_eq!(out["messages"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn custom_tools_of_either_kind_stay_what_they_are() {
+    let grammar = json!({"type":"grammar","syntax":"lark","definition":"d"});
+    let body = json!({"input":"x","tools":[{"type":"custom","name":"a","format":grammar},
+        {"type":"custom","name":"b","format":{"type":"text"}},{"type":"custom","name":"c"}]});
+    let mut there = request(Responses, Chat, Vendor::OpenAi, &body).unwrap();
+    assert_eq!(there["tools"][1]["custom"], json!({"name":"b","format":{"type":"text"}}));
+    let back = request(Chat, Responses, Vendor::OpenAi, &there.take()).unwrap();
+    assert_eq!(back["tools"], body["tools"]);
+    let function = request(Responses, Chat, Vendor::Other, &body).unwrap();
+    let input = json!({"type":"object","properties":{"input":{"type":"string"}}});
+    assert_eq!(function["tools"][0]["function"]["parameters"], input);
 }

@@ -19,7 +19,9 @@ fn read<R>(members: &str, look: impl FnOnce(Request<'_>) -> R) -> R {
 
 /// The parts of a message with these blocks.
 fn parts_of(blocks: &str) -> Vec<Part<'static>> {
-    let body = format!(r#"{{"max_tokens":5,"messages":[{{"role":"assistant","content":[{blocks}]}}]}}"#);
+    let body = format!(
+        r#"{{"max_tokens":5,"messages":[{{"role":"assistant","content":[{blocks}]}},{{"role":"user","content":"x"}}]}}"#
+    );
     let node = Node::parse(Box::leak(body.into_boxed_str())).unwrap();
     read_request(&node).unwrap().turns.swap_remove(0).parts
 }

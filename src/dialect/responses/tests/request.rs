@@ -205,17 +205,6 @@ fn items_become_turns() {
 }
 
 #[test]
-fn system_messages_become_instructions() {
-    let body = json!({"model":"m","instructions":"One.","input":[
-        {"role":"developer","content":"Two."},
-        {"role":"user","content":"hi"},
-        {"role":"system","content":[{"type":"input_text","text":"Three."},{"type":"input_text","text":"Four."}]}]});
-    let out = through(&body).unwrap();
-    assert_eq!(out["instructions"], "One.\n\nTwo.\n\nThree.\n\nFour.");
-    assert_eq!(out["input"].as_array().unwrap().len(), 1);
-}
-
-#[test]
 fn calls_and_outputs_find_each_other() {
     let call = |more: Value| {
         let mut call = json!({"type":"function_call","name":"f","arguments":"{}"});
@@ -279,7 +268,6 @@ fn what_only_this_dialect_has_is_refused_by_name() {
         (json!({"input":[{"role":"user","content":[{"type":"odd"}]}]}), "odd"),
         (json!({"input":[],"tools":[{"type":"code_interpreter"}]}), "tools"),
         (json!({"input":[],"previous_response_id":"resp_1"}), "previous_response_id"),
-        (json!({"input":[],"conversation":"conv_1"}), "conversation"),
         (json!({"prompt":{"id":"pmpt_1"}}), "prompt"),
     ] {
         assert_eq!(through(&body), Err(Unfit::unsupported(field)), "{body}");

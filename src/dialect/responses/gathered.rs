@@ -39,7 +39,9 @@ impl Gathered {
                 self.begun = event.get("response").map(|response| response.raw().to_owned())
             }
             "response.completed" | "response.incomplete" | "response.done" => {
-                let Some(response) = event.get("response") else { return };
+                let Some(response) = event.get("response").filter(|response| response.is_object()) else {
+                    return;
+                };
                 self.failure = reply_read::failure(response);
                 self.response = Some(response.raw().to_owned());
             }

@@ -4,6 +4,7 @@ mod chat_to_others;
 mod gemini_to_others;
 mod messages_to_others;
 mod responses_to_others;
+mod sacred;
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run demo test check bench static static-arm64 test-clients fmt
+.PHONY: help run demo test check fuzz bench static static-arm64 test-clients fmt
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -20,6 +20,9 @@ check: ## Formatting, lints as errors, dependency policy
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	.ci/dependencies
+
+fuzz: ## Feed every reader with mutated input, FUZZ_SECONDS (20) for each
+	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(CARGO) test --quiet --test fuzz -- --test-threads 2
 
 bench: ## Measure against bare hyper proxies and nginx in one run; writes bench/RESULTS.md
 	bench/run

@@ -78,7 +78,7 @@ mod site_batch;
 mod site_input;
 mod site_models;
 mod site_stats;
-mod site_url;
+pub mod site_url;
 mod sites;
 pub mod stats_cache;
 mod tasks;

@@ -1,0 +1,160 @@
+//! The readers and writers of every dialect: requests, whole answers, streams, from each to each.
+
+use std::sync::Arc;
+
+use switchyard::dialect::canonical::{Asked, Target, Vendor};
+use switchyard::dialect::convert::{self, StreamConverter};
+use switchyard::dialect::errors::UpstreamError;
+use switchyard::dialect::observe::StreamObserver;
+use switchyard::dialect::tree::Node;
+use switchyard::dialect::{Dialect, chat, messages, responses};
+
+use super::bodies::{self, WORDS};
+use super::{Random, fuzz, pieces};
+
+const ALL: [Dialect; 4] = [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Gemini];
+
+/// What a dialect is written as: a whole JSON object.
+fn is_object(body: &[u8]) {
+    let text = std::str::from_utf8(body).expect("text");
+    let node = Node::parse(text).unwrap_or_else(|error| panic!("{error:?} in {text}"));
+    assert!(node.is_object(), "{text}");
+}
+
+/// Every event is JSON, but for the end marker of chat.
+fn are_events(stream: &str) {
+    assert!(stream.is_empty() || stream.ends_with("\n\n"), "{stream:?}");
+    for data in stream.lines().filter_map(|line| line.strip_prefix("data: ")) {
+        assert!(data == "[DONE]" || Node::parse(data).is_ok(), "{data}");
+    }
+}
+
+fn asked(random: &mut Random) -> Asked {
+    let custom_tools = if random.below(2) == 0 { vec!["add".to_owned()] } else { Vec::new() };
+    Asked {
+        usage_chunk: random.below(2) == 0,
+        custom_tools,
+        fallback_id: "req-1".to_owned(),
+        ..Asked::default()
+    }
+}
+
+/// A request of this dialect becomes one of every other, or is refused.
+fn requests(from: Dialect, seed: &str) {
+    fuzz(&format!("request-{}", from.id()), &[seed], WORDS, |input, random| {
+        let Ok(text) = std::str::from_utf8(input) else { return };
+        let vendor = *random.one_of(&[Vendor::OpenAi, Vendor::Anthropic, Vendor::Gemini, Vendor::Other]);
+        let model = *random.one_of(&["m", "claude-opus-4-8", "claude-3-5-haiku", "gpt-5.1", "gemini-3-pro"]);
+        let target = Target { model, stream: random.below(2) == 0, vendor };
+        for to in ALL {
+            let Ok(converted) = convert::request(from, to, text, &target) else { continue };
+            is_object(&converted.body);
+            // Prompt caches depend on it (proxy-conversion.md 1.9).
+            let again = convert::request(from, to, text, &target).expect("the same");
+            assert_eq!(again.body, converted.body);
+        }
+        let Ok(body) = Node::parse(text) else { return };
+        let restored = [
+            chat::without_proofs(&body),
+            messages::without_foreign_thinking(&body),
+            messages::in_other_thinking_form(&body),
+            responses::without_own_ids(&body),
+            Some(responses::whole_turn(&body)).filter(|_| body.is_object()),
+            Some(responses::merge_turn(&body, &["{\"type\":\"x\"}"], &body)).filter(|_| body.is_object()),
+        ];
+        restored.iter().flatten().for_each(|body| is_object(body));
+        let _ = (responses::validate(&body), responses::echo(&body), messages::estimate_tokens(&body));
+    });
+}
+
+#[test]
+fn chat_requests_are_read() {
+    requests(Dialect::Chat, bodies::CHAT_REQUEST);
+}
+
+#[test]
+fn responses_requests_are_read() {
+    requests(Dialect::Responses, bodies::RESPONSES_REQUEST);
+}
+
+#[test]
+fn messages_requests_are_read() {
+    requests(Dialect::Messages, bodies::MESSAGES_REQUEST);
+}
+
+#[test]
+fn gemini_requests_are_read() {
+    requests(Dialect::Gemini, bodies::GEMINI_REQUEST);
+}
+
+#[test]
+fn whole_answers_are_read() {
+    fuzz("reply", &bodies::REPLIES, WORDS, |input, random| {
+        let Ok(text) = std::str::from_utf8(input) else { return };
+        let (from, to) = (*random.one_of(&ALL), *random.one_of(&ALL));
+        let asked = asked(random);
+        if let Ok(answer) = convert::reply(from, to, text, &asked) {
+            is_object(&answer.body);
+        }
+        if let Ok(told) = convert::told(from, to, text, &asked) {
+            let told = std::str::from_utf8(&told.body).expect("text");
+            are_events(told);
+            // What is told as a stream can be read as one.
+            let read = convert::gathered(to, to, told.as_bytes(), &asked);
+            assert!(read.is_ok() || to == Dialect::Chat, "{to:?} {read:?}: {told}");
+        }
+    });
+}
+
+/// A stream of this dialect becomes one of another, the same however the network cut it.
+fn streams(from: Dialect, seed: &str) {
+    fuzz(&format!("stream-{}", from.id()), &[seed, bodies::EVENTS[4]], WORDS, |input, random| {
+        let to = *random.one_of(&ALL);
+        let asked = Arc::new(asked(random));
+        let cut = pieces(input, random);
+        let whole = converted(from, to, &[input], &asked);
+        assert_eq!(converted(from, to, &cut, &asked), whole, "{from:?} to {to:?}");
+        are_events(&whole.0);
+        if let Ok(answer) = convert::gathered(from, to, input, &asked) {
+            is_object(&answer.body);
+        }
+        let mut observer = StreamObserver::new(from);
+        cut.iter().for_each(|piece| drop(observer.feed(piece).clone()));
+        observer.close();
+        let failure = observer.failure_event(&UpstreamError::new("no"));
+        are_events(std::str::from_utf8(&failure).expect("text"));
+    });
+}
+
+/// What a client gets of a stream, and whether it is complete. A failure is told as the relay does.
+fn converted(from: Dialect, to: Dialect, pieces: &[&[u8]], asked: &Arc<Asked>) -> (String, bool) {
+    let mut converter = StreamConverter::new(from, to, asked.clone());
+    let mut out = String::new();
+    pieces.iter().for_each(|piece| converter.feed(piece, &mut out));
+    let complete = converter.close(&mut out);
+    if !complete {
+        let failure = converter.failure().cloned().unwrap_or_else(|| UpstreamError::new("it broke"));
+        converter.fail(&failure, &mut out);
+    }
+    (out, complete)
+}
+
+#[test]
+fn chat_streams_are_read() {
+    streams(Dialect::Chat, bodies::CHAT_STREAM);
+}
+
+#[test]
+fn responses_streams_are_read() {
+    streams(Dialect::Responses, bodies::RESPONSES_STREAM);
+}
+
+#[test]
+fn messages_streams_are_read() {
+    streams(Dialect::Messages, bodies::MESSAGES_STREAM);
+}
+
+#[test]
+fn gemini_streams_are_read() {
+    streams(Dialect::Gemini, bodies::GEMINI_STREAM);
+}

@@ -1,0 +1,65 @@
+//! Every reader of bytes from outside, fed with what nobody would send.
+//!
+//! A target is a check that must hold for any input. Each run mutates seeds, real bodies of every
+//! dialect, with a generator of its own, so that a run is repeated by its number and nothing but the
+//! stable toolchain is needed. `make test` does a few hundred runs of each target; `make fuzz` as
+//! many as fit into `FUZZ_SECONDS` (20 unless set, 600 for a long night) per target.
+//!
+//! An input that breaks a check is written to `target/tmp`, and its run's number is printed:
+//! `FUZZ_RUN=<number> cargo test --test fuzz <target>` repeats it.
+
+mod bodies;
+mod dialects;
+mod mutate;
+mod readers;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::{Duration, Instant};
+
+pub use mutate::Random;
+
+/// Runs of a target where no time is given.
+const RUNS: u64 = 300;
+
+/// Runs `check` on mutations of the seeds.
+pub fn fuzz(target: &str, seeds: &[&str], words: &[&str], check: impl Fn(&[u8], &mut Random)) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.trim().parse::<u64>().ok());
+    let run = |number: u64| {
+        let mut random = Random::new(number);
+        let input = mutate::mutated(seeds, words, &mut random);
+        let outcome = catch_unwind(AssertUnwindSafe(|| check(&input, &mut random)));
+        if let Err(panic) = outcome {
+            let place =
+                std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{target}-{number}"));
+            let saved = std::fs::write(&place, &input).map(|()| place.display().to_string());
+            eprintln!("run {number} of {target} broke ({saved:?}):\n{}", input.escape_ascii());
+            resume_unwind(panic);
+        }
+    };
+    if let Some(only) = number("FUZZ_RUN") {
+        return run(only);
+    }
+    let Some(seconds) = number("FUZZ_SECONDS") else { return (0..RUNS).for_each(run) };
+    // Another night begins elsewhere.
+    let first = number("FUZZ_FIRST").unwrap_or(0);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut done = 0;
+    while Instant::now() < end {
+        run(first + done);
+        done += 1;
+    }
+    eprintln!("{target}: {done} runs, all well");
+}
+
+/// Cuts bytes into pieces anywhere.
+pub fn pieces<'b>(bytes: &'b [u8], random: &mut Random) -> Vec<&'b [u8]> {
+    let mut pieces = Vec::new();
+    let mut rest = bytes;
+    let longest = [1, 2, 7, 64, 4096][random.below(5)];
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at((1 + random.below(longest)).min(rest.len()));
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces
+}

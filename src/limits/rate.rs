@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | global | the socket's peer, never what a header says | before authentication, every path but the health check |
 //! | authenticated | `admin`, `global` (the proxy token), `managed:<id>` | after authentication, so that a failed one touches the global bucket only |
+//! | sockets, frames | the same, in buckets of their own with the same maximum | a WebSocket when it is opened, and each frame that asks for something |
 //!
 //! Identities are spread over shards, each behind a lock of its own that is held for one look-up; the
 //! hasher is keyed per process, so nobody can aim addresses at one shard. Counters are per process, by
@@ -42,12 +43,14 @@ pub enum Identity {
     Managed(i64),
 }
 
-/// The counters of both limits.
+/// The counters of all limits.
 #[derive(Debug)]
 pub struct RateLimiter {
     limits: RateLimits,
     addresses: Sharded<IpAddr>,
     identities: Sharded<Identity>,
+    sockets: Sharded<Identity>,
+    frames: Sharded<Identity>,
 }
 
 #[derive(Debug)]
@@ -60,7 +63,13 @@ struct Sharded<K> {
 
 impl RateLimiter {
     pub fn new(limits: RateLimits) -> Self {
-        Self { limits, addresses: Sharded::new(limits.window), identities: Sharded::new(limits.window) }
+        Self {
+            limits,
+            addresses: Sharded::new(limits.window),
+            identities: Sharded::new(limits.window),
+            sockets: Sharded::new(limits.window),
+            frames: Sharded::new(limits.window),
+        }
     }
 
     /// Counts a request of a socket's peer, or says when to come again.
@@ -71,6 +80,16 @@ impl RateLimiter {
     /// Counts a request of somebody who was let in, or says when to come again.
     pub fn admit_identity(&self, identity: Identity, now: Millis) -> Result<(), RetryAfterSeconds> {
         self.identities.count(self.limits.authenticated_max, identity, now)
+    }
+
+    /// Counts a WebSocket that somebody who was let in opens, or says when to come again.
+    pub fn admit_socket(&self, identity: Identity, now: Millis) -> Result<(), RetryAfterSeconds> {
+        self.sockets.count(self.limits.authenticated_max, identity, now)
+    }
+
+    /// Counts a frame on such a socket, or says when to come again.
+    pub fn admit_frame(&self, identity: Identity, now: Millis) -> Result<(), RetryAfterSeconds> {
+        self.frames.count(self.limits.authenticated_max, identity, now)
     }
 }
 
@@ -151,6 +170,17 @@ mod tests {
         assert!(limiter.admit_peer(address(2), 2).is_ok());
         let mapped = IpAddr::V6(Ipv4Addr::from_bits(1).to_ipv6_mapped());
         assert!(limiter.admit_peer(mapped, 2).is_err(), "an IPv4 address is the same in its IPv6 form");
+    }
+
+    #[test]
+    fn sockets_and_their_frames_are_counted_apart_from_requests() {
+        let limiter = limiter(1, 1, 60_000);
+        let one = Identity::Managed(1);
+        for admit in [RateLimiter::admit_identity, RateLimiter::admit_socket, RateLimiter::admit_frame] {
+            assert!(admit(&limiter, one, 0).is_ok());
+            assert_eq!(admit(&limiter, one, 23_000), Err(RetryAfterSeconds(37)));
+            assert!(admit(&limiter, Identity::Global, 23_000).is_ok());
+        }
     }
 
     #[test]

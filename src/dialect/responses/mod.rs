@@ -9,8 +9,9 @@
 //!
 //! What belongs to this dialect without being a conversion stands beside it: [`validate`] refuses
 //! outputs without a call, [`without_own_ids`] takes our traces out of a body that passes through,
-//! [`echo`] collects what an answer repeats, [`Gathered`] the answer a stream ends with; [`merge_turn`] and [`TurnOutput`] make whole requests of a
-//! socket's frames.
+//! [`echo`] collects what an answer repeats, [`Gathered`] the answer a stream ends with; [`merge_turn`] and
+//! [`TurnOutput`] make whole requests of a socket's frames, [`warm_up`] and [`cancelled_turn`] are what it
+//! hears when no upstream speaks.
 
 mod answer;
 mod content;
@@ -30,6 +31,7 @@ mod stream_write;
 mod tests;
 mod tools;
 mod turn;
+mod unspoken;
 mod validate;
 
 use own_ids::is_own_id;
@@ -44,4 +46,5 @@ pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
 pub use turn::{TurnOutput, merge_turn, whole_turn};
+pub use unspoken::{cancelled_turn, warm_up};
 pub use validate::validate;

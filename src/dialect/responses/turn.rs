@@ -13,7 +13,8 @@ use crate::dialect::writer::Writer;
 
 /// Members of a frame that are not part of the request: the frame's own, and those that a socket
 /// has no use for.
-const NOT_OF_THE_REQUEST: [&str; 5] = ["type", "stream", "background", "previous_response_id", "input"];
+const NOT_OF_THE_REQUEST: [&str; 6] =
+    ["type", "generate", "stream", "background", "previous_response_id", "input"];
 /// What a frame need not repeat.
 const INHERITED: [&str; 3] = ["model", "instructions", "tools"];
 
@@ -129,6 +130,8 @@ fn merge(previous: Option<&Node<'_>>, output: &[&str], frame: &Node<'_>) -> Byte
                 }
             }),
         }
+        // A socket tells every answer as it comes.
+        o.field("stream", true);
     });
     json.into_bytes()
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TurnOutput, echo, merge_turn, validate, whole_turn, without_own_ids};
+use super::{TurnOutput, cancelled_turn, echo, merge_turn, validate, warm_up, whole_turn, without_own_ids};
 use crate::dialect::canonical::Unfit;
 use crate::dialect::tree::Node;
 
@@ -70,11 +70,11 @@ fn an_answer_repeats_its_request() {
 #[test]
 fn a_turn_of_a_socket_becomes_a_whole_request() {
     let first = json!({"type":"response.create","model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],
-        "input":"hi","stream":true,"background":false,"temperature":1});
+        "input":"hi","stream":false,"background":false,"generate":true,"temperature":1});
     let text = first.to_string();
     let request = whole_turn(&Node::parse(&text).unwrap());
     let hi = json!({"type":"message","role":"user","content":"hi"});
-    let wanted = json!({"model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],"input":[hi],"temperature":1});
+    let wanted = json!({"model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],"input":[hi],"temperature":1,"stream":true});
     assert_eq!(parsed(&request), wanted);
 
     let answer = json!({"type":"message","id":"msg_1","role":"assistant","content":[]});
@@ -86,7 +86,7 @@ fn a_turn_of_a_socket_becomes_a_whole_request() {
         &[&answer.to_string(), "no item"],
         &Node::parse(&next_text).unwrap(),
     );
-    let wanted = json!({"model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],"top_p":0.5,
+    let wanted = json!({"model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],"top_p":0.5,"stream":true,
         "input":[hi, answer, {"type":"function_call_output","call_id":"c","output":"o"}]});
     assert_eq!(parsed(&merged), wanted);
 
@@ -120,4 +120,51 @@ fn a_turn_leaves_its_items_whatever_its_end() {
     assert_eq!(of(&[end("incomplete", json!({"output":[{"id":"a"}]}))]).1, wanted(&["a"]));
     let (_, said) = of(&[created, end("completed", json!({"output":[],"output_text":"hi\n"}))]);
     assert_eq!(said[0]["content"][0], json!({"type":"output_text","text":"hi\n"}));
+}
+
+#[test]
+fn a_warm_up_is_answered_in_two_events_with_all_that_clients_read() {
+    let request = json!({"model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],"input":[]});
+    let [created, completed] =
+        warm_up(&Node::parse(&request.to_string()).unwrap(), "resp_prewarm_1", 1790000000);
+    let (created, completed) = (parsed(created.as_bytes()), parsed(completed.as_bytes()));
+    assert_eq!((&created["type"], &created["sequence_number"]), (&json!("response.created"), &json!(0)));
+    assert_eq!(
+        (&completed["type"], &completed["sequence_number"]),
+        (&json!("response.completed"), &json!(1))
+    );
+    assert_eq!(
+        (&created["response"]["status"], &created["response"]["usage"]),
+        (&json!("in_progress"), &json!(null))
+    );
+    let response = &completed["response"];
+    for (member, value) in [
+        ("id", json!("resp_prewarm_1")),
+        ("object", json!("response")),
+        ("created_at", json!(1790000000)),
+        ("status", json!("completed")),
+        ("model", json!("m")),
+        ("output", json!([])),
+        ("error", json!(null)),
+        ("instructions", json!("i")),
+        ("tools", request["tools"].clone()),
+    ] {
+        assert_eq!(response[member], value, "{member}");
+    }
+    assert_eq!(
+        response["usage"],
+        json!({"input_tokens":0,"input_tokens_details":{"cached_tokens":0},
+        "output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0})
+    );
+}
+
+#[test]
+fn a_cancelled_turn_ends_incomplete_with_what_there_is() {
+    let request = Node::parse("{\"model\":\"m\",\"input\":[]}").unwrap();
+    let event = parsed(cancelled_turn(&request, "resp_1", &["{\"id\":\"a\"}"], 7, 1).as_bytes());
+    assert_eq!((&event["type"], &event["sequence_number"]), (&json!("response.incomplete"), &json!(7)));
+    let response = &event["response"];
+    assert_eq!((&response["id"], &response["status"]), (&json!("resp_1"), &json!("incomplete")));
+    assert_eq!(response["incomplete_details"], json!({"reason":"cancelled"}));
+    assert_eq!(response["output"], json!([{"id":"a"}]));
 }

@@ -1,0 +1,60 @@
+//! Events of a socket's turns that no upstream speaks (proxy.md 16.3).
+
+use crate::dialect::canonical::Asked;
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+use crate::dialect::usage::Usage;
+use crate::dialect::writer::Writer;
+
+use super::answer::{Head, Status};
+use super::echo;
+
+/// What answers a request that is only to be kept for the next (`generate: false`): the beginning and the
+/// end of an answer without output. `now` is in seconds since 1970.
+pub fn warm_up(request: &Node<'_>, id: &str, now: u64) -> [String; 2] {
+    let of = Unspoken { request, id, now };
+    let usage = Usage::default();
+    [
+        of.event("response.created", 0, Status::InProgress, &[], None),
+        of.event("response.completed", 1, Status::Completed, &[], Some(&usage)),
+    ]
+}
+
+/// What ends an answer that the client has cancelled: incomplete, with the items (JSON objects) that were
+/// done by then.
+pub fn cancelled_turn(request: &Node<'_>, id: &str, items: &[&str], sequence: u64, now: u64) -> String {
+    let of = Unspoken { request, id, now };
+    of.event("response.incomplete", sequence, Status::Incomplete("cancelled"), items, None)
+}
+
+/// The answer that the events are about.
+struct Unspoken<'a> {
+    request: &'a Node<'a>,
+    id: &'a str,
+    now: u64,
+}
+
+impl Unspoken<'_> {
+    fn event(
+        &self,
+        kind: &str,
+        sequence: u64,
+        status: Status<'_>,
+        items: &[&str],
+        usage: Option<&Usage>,
+    ) -> String {
+        let asked = Asked { echo: echo(self.request), now: self.now, ..Asked::default() };
+        let model = self.request.text_at("model").unwrap_or(Text::EMPTY);
+        let head = Head::new(&Text::of(self.id), &model, None, &asked);
+        let output = |list: &mut Writer| {
+            items.iter().filter_map(|item| Node::parse(item).ok()).for_each(|item| list.item(item.json()));
+        };
+        let mut json = Writer::with_capacity(2048);
+        json.object(|o| {
+            o.field("type", kind);
+            o.field("sequence_number", sequence);
+            o.object_at("response", |o| head.put(o, status, output, usage, &asked));
+        });
+        json.into_string()
+    }
+}

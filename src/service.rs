@@ -145,7 +145,7 @@ impl Service {
 
     fn route(
         &self,
-        head: hyper::http::request::Parts,
+        mut head: hyper::http::request::Parts,
         body: Incoming,
         connection: Connection,
         id: RequestId,
@@ -203,6 +203,7 @@ impl Service {
             method: head.method,
             headers: head.headers,
             peer: connection.peer,
+            upgrade: connection.upgrade(&mut head.extensions),
             client_ip,
             id,
             body,
@@ -235,6 +236,11 @@ fn too_many_of_peer(wait: RetryAfterSeconds) -> Response {
 /// The refusal of an authenticated identity, on `/api` and `/v1` alike (routing.md 15.2).
 pub fn too_many_of_identity(wait: RetryAfterSeconds) -> Response {
     too_many(wait, &json!({ "success": false, "message": "Too many requests, please try again later" }))
+}
+
+/// The refusal of an identity that opens too many WebSockets: the body of the global limit (routing.md 15.2).
+pub fn too_many_sockets(wait: RetryAfterSeconds) -> Response {
+    too_many_of_peer(wait)
 }
 
 fn too_many(wait: RetryAfterSeconds, body: &serde_json::Value) -> Response {

@@ -6,6 +6,7 @@
 //! request  what a handler is given                                  body    reading and answering bodies
 //! cors     preflights and headers       address  who is calling     tls     certificates, reload
 //! multipart  forms with files, read as they come                     form    forms that are here whole
+//! websocket  the protocol a connection may go on with
 //! ```
 
 pub mod address;
@@ -19,6 +20,7 @@ pub mod server;
 mod stream;
 pub mod strict;
 pub mod tls;
+pub mod websocket;
 
 use bytes::Bytes;
 use hyper::StatusCode;

@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::body::{self, BodyError, BodyLimits};
+use super::websocket::Upgrade;
 use crate::request_id::RequestId;
 
 /// One request after routing: a single pointer, because it moves through every layer to its handler.
@@ -32,6 +33,8 @@ pub struct Parts {
     pub id: RequestId,
     pub body: Incoming,
     pub limits: BodyLimits,
+    /// Set when it asks for another protocol.
+    pub upgrade: Option<Upgrade>,
 }
 
 impl Request {

@@ -3,18 +3,23 @@
 //! Stopping has three steps. The listener is dropped, so new connections are refused. Every open
 //! connection is told to finish: idle ones close at once, busy ones after the answer they are
 //! sending. What is still open after the grace period is dropped with its tasks.
+//!
+//! A connection that was given to another protocol (`websocket`) goes on in the same task: it holds its
+//! place among the connections, and the drain waits for it.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
-use std::sync::Arc;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use http::Extensions;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -23,6 +28,7 @@ use tokio::sync::{Semaphore, watch};
 use super::Response;
 use super::stream::{AmbiguousFraming, ClientStream};
 use super::tls::Tls;
+use super::websocket::Upgrade;
 
 /// Longest TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -46,12 +52,43 @@ pub struct ServerOptions {
 pub struct Connection {
     pub peer: SocketAddr,
     ambiguous: AmbiguousFraming,
+    afterwards: Afterwards,
 }
 
+/// What a connection does once its last answer has been sent: its life in another protocol, if a handler
+/// wants it to have one; and what tells that life to end.
+#[derive(Clone)]
+pub(super) struct Afterwards {
+    next: Arc<Mutex<Option<NextLife>>>,
+    stop: watch::Receiver<bool>,
+}
+
+type NextLife = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 impl Connection {
+    /// What a request asks for with `Upgrade`.
+    pub fn upgrade(self, extensions: &mut Extensions) -> Option<Upgrade> {
+        extensions.remove::<OnUpgrade>().map(|socket| Upgrade::new(socket, self.afterwards))
+    }
+
     /// True when the head just read named two body lengths; reading it resets it.
     pub fn take_ambiguous_framing(&self) -> bool {
         self.ambiguous.load(Ordering::Relaxed) && self.ambiguous.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl Afterwards {
+    pub(super) fn stop(&self) -> watch::Receiver<bool> {
+        self.stop.clone()
+    }
+
+    /// Goes on with `life` when the answer has been sent.
+    pub(super) fn set(&self, life: impl Future<Output = ()> + Send + 'static) {
+        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(life));
+    }
+
+    fn take(&self) -> Option<NextLife> {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -109,7 +146,7 @@ where
 }
 
 /// Waits until the server is told to stop.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     // An error means that nobody is left who could say it: the same as being told.
     drop(stop.wait_for(|stopping| *stopping).await);
 }
@@ -150,7 +187,9 @@ where
     H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let connection = Connection { peer, ambiguous: Arc::new(AtomicBool::new(false)) };
+    let afterwards = Afterwards { next: Arc::default(), stop: stop.clone() };
+    let connection =
+        Connection { peer, ambiguous: Arc::new(AtomicBool::new(false)), afterwards: afterwards.clone() };
     let stream = ClientStream::new(stream, options.idle_timeout, connection.ambiguous.clone());
     let service = service_fn(|request| {
         let answer = handler(request, connection.clone());
@@ -162,6 +201,7 @@ where
             .header_read_timeout(options.header_timeout)
             .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(stream), service)
+            .with_upgrades()
     );
     let finished = tokio::select! {
         biased;
@@ -171,5 +211,9 @@ where
             serving.await
         }
     };
-    finished.map_err(io::Error::other)
+    finished.map_err(io::Error::other)?;
+    if let Some(life) = afterwards.take() {
+        life.await;
+    }
+    Ok(())
 }

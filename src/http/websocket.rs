@@ -1,0 +1,367 @@
+//! WebSocket (RFC 6455): the handshake, and the socket that is left of the connection after it.
+//!
+//! ```text
+//! request ─ Upgrade ─▶ Handshake ─ accept ─▶ 101 ─▶ WebSocket ─ split ─▶ Sender, Receiver ─▶ close
+//! ```
+//!
+//! Extensions are never offered: a deflated frame may grow a thousandfold while it is read. Pings are
+//! answered, and a close frame is echoed, while the receiver is being read; so it always should be.
+//! Whoever writes faster than the client reads waits for it, and a client that stops reading for good is
+//! cut by the connection's own guard (`stream`).
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use http_body::Body;
+use hyper::StatusCode;
+use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use ring::digest;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
+use tokio_tungstenite::tungstenite::protocol::frame::Utf8Bytes;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use super::server::{Afterwards, stopped};
+use super::{Request, Response, ResponseBody};
+
+/// What RFC 6455 §1.3 has every server append to the client's key.
+const KEY_SUFFIX: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+/// The only version there is.
+const VERSION: &str = "13";
+/// Read and write buffer of one socket; a longer message has room of its own while it passes.
+const BUFFER: usize = 16 * 1024;
+/// How long a client may take to see a socket closed.
+const CLOSING: Duration = Duration::from_secs(2);
+
+/// A connection that may go on in another protocol after its next answer.
+pub struct Upgrade {
+    socket: OnUpgrade,
+    afterwards: Afterwards,
+}
+
+/// A request for a WebSocket that can be granted.
+pub struct Handshake {
+    upgrade: Upgrade,
+    accept: HeaderValue,
+}
+
+/// Why a request for a WebSocket cannot be granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadHandshake {
+    /// No upgrade, or to something else.
+    NotAsked,
+    Method,
+    Version,
+    Key,
+    Body,
+}
+
+type Stream = WebSocketStream<TokioIo<Upgraded>>;
+
+/// One open socket.
+pub struct WebSocket {
+    stream: Stream,
+    stop: watch::Receiver<bool>,
+}
+
+/// Where frames for the client go.
+pub struct Sender(SplitSink<Stream, Message>);
+
+/// Where frames of the client come from.
+pub struct Receiver(SplitStream<Stream>);
+
+/// Turns true when the service is told to stop.
+pub struct Stopping(watch::Receiver<bool>);
+
+/// What a client sent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    /// UTF-8, whole, however many fragments it came in.
+    Text(Bytes),
+    Binary,
+    /// A ping or a pong: it is there.
+    Alive,
+}
+
+/// How a socket ends (RFC 6455 §7.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// The client closed it, or is gone.
+    Theirs,
+    Done,
+    GoingAway,
+    ProtocolError,
+    NoBinary,
+    NotUtf8,
+    Policy(&'static str),
+    TooBig,
+}
+
+/// The client is gone.
+#[derive(Debug)]
+pub struct Gone;
+
+// === impl Upgrade ===
+
+impl Upgrade {
+    pub(super) fn new(socket: OnUpgrade, afterwards: Afterwards) -> Self {
+        Self { socket, afterwards }
+    }
+}
+
+// === impl Handshake ===
+
+impl Handshake {
+    /// Whether a request asks for a WebSocket at all, however badly.
+    pub fn is_asked(request: &Request) -> bool {
+        request.upgrade.is_some() && names(&request.headers, header::UPGRADE, "websocket")
+    }
+
+    /// Checks the client's side of the handshake (RFC 6455 §4.2.1).
+    pub fn of(request: &mut Request) -> Result<Self, BadHandshake> {
+        if !Self::is_asked(request) || !names(&request.headers, header::CONNECTION, "upgrade") {
+            return Err(BadHandshake::NotAsked);
+        }
+        if request.method != hyper::Method::GET {
+            return Err(BadHandshake::Method);
+        }
+        let is_version = |value: &HeaderValue| value.as_bytes().trim_ascii() == VERSION.as_bytes();
+        if !request.headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(is_version) {
+            return Err(BadHandshake::Version);
+        }
+        if !request.body.is_end_stream() {
+            return Err(BadHandshake::Body);
+        }
+        let key = request.headers.get(header::SEC_WEBSOCKET_KEY).map(|key| key.as_bytes().trim_ascii());
+        let key = key.filter(|key| BASE64.decode(key).is_ok_and(|nonce| nonce.len() == 16));
+        let accept = key.and_then(accept).ok_or(BadHandshake::Key)?;
+        let upgrade = request.upgrade.take().ok_or(BadHandshake::NotAsked)?;
+        Ok(Self { upgrade, accept })
+    }
+
+    /// The answer that grants it. With the socket `serve` goes on once the answer is sent; a message of
+    /// the client may be up to `max_message` bytes long, one to it up to `max_sent`.
+    pub fn accept<F>(
+        self,
+        max_message: usize,
+        max_sent: usize,
+        serve: impl FnOnce(WebSocket) -> F + Send + 'static,
+    ) -> Response
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let Upgrade { socket, afterwards } = self.upgrade;
+        let stop = afterwards.stop();
+        afterwards.set(async move {
+            match socket.await {
+                Ok(upgraded) => {
+                    serve(WebSocket::new(upgraded, max_message, max_sent, stop).await).await;
+                }
+                Err(error) => log::debug!("a WebSocket did not come about: {error}"),
+            }
+        });
+        let mut response = Response::new(ResponseBody::empty());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        let headers = response.headers_mut();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, self.accept);
+        response
+    }
+}
+
+/// What proves to the client that its key was read by a server of this protocol.
+fn accept(key: &[u8]) -> Option<HeaderValue> {
+    let mut context = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
+    context.update(key);
+    context.update(KEY_SUFFIX);
+    HeaderValue::from_str(&BASE64.encode(context.finish())).ok()
+}
+
+/// Whether a header that is a list of tokens has this one.
+fn names(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
+    headers.get_all(name).iter().any(|value| {
+        let value = value.to_str().unwrap_or_default();
+        value.split(',').any(|part| part.trim().eq_ignore_ascii_case(token))
+    })
+}
+
+// === impl BadHandshake ===
+
+impl BadHandshake {
+    pub fn status(self) -> u16 {
+        match self {
+            Self::NotAsked | Self::Version => 426,
+            Self::Method | Self::Key | Self::Body => 400,
+        }
+    }
+
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::NotAsked => "Send Connection: Upgrade and Upgrade: websocket",
+            Self::Method => "A WebSocket is asked for with GET",
+            Self::Version => "The WebSocket version spoken here is 13",
+            Self::Key => "Sec-WebSocket-Key must be 16 bytes in base64",
+            Self::Body => "A request for a WebSocket has no body",
+        }
+    }
+
+    /// Tells the client in a header what its next try should say (RFC 6455 §4.4).
+    pub fn advise(self, headers: &mut HeaderMap) {
+        if self == Self::Version {
+            headers.insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION));
+        }
+    }
+}
+
+// === impl WebSocket ===
+
+impl WebSocket {
+    async fn new(
+        upgraded: Upgraded,
+        max_message: usize,
+        max_sent: usize,
+        stop: watch::Receiver<bool>,
+    ) -> Self {
+        let config = WebSocketConfig::default()
+            .read_buffer_size(BUFFER)
+            .write_buffer_size(BUFFER)
+            // Every message is flushed before the next, so this only stops what is too long.
+            .max_write_buffer_size(max_sent.saturating_add(4 * BUFFER))
+            .max_message_size(Some(max_message))
+            .max_frame_size(Some(max_message));
+        let stream =
+            WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
+        Self { stream, stop }
+    }
+
+    pub fn split(self) -> (Sender, Receiver, Stopping) {
+        let (sink, stream) = self.stream.split();
+        (Sender(sink), Receiver(stream), Stopping(self.stop))
+    }
+}
+
+impl Stopping {
+    /// Waits until the service is told to stop.
+    pub async fn told(&mut self) {
+        stopped(&mut self.0).await;
+    }
+}
+
+// === impl Sender ===
+
+impl Sender {
+    /// Sends texts, one frame each, and waits until the connection has taken them.
+    pub async fn texts(&mut self, texts: impl IntoIterator<Item = String>) -> Result<(), Gone> {
+        for text in texts {
+            self.0.feed(Message::Text(Utf8Bytes::from(text))).await.map_err(gone)?;
+        }
+        self.0.flush().await.map_err(gone)
+    }
+
+    pub async fn ping(&mut self) -> Result<(), Gone> {
+        self.0.send(Message::Ping(Bytes::new())).await.map_err(gone)
+    }
+}
+
+fn gone(error: Error) -> Gone {
+    log::debug!("a WebSocket cannot be written to: {error}");
+    Gone
+}
+
+// === impl Receiver ===
+
+impl Receiver {
+    /// What comes next, or how the socket ends.
+    pub async fn next(&mut self) -> Result<Received, Farewell> {
+        match self.0.next().await {
+            Some(Ok(Message::Text(text))) => Ok(Received::Text(Bytes::from(text))),
+            Some(Ok(Message::Binary(_))) => Ok(Received::Binary),
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Received::Alive),
+            Some(Ok(Message::Close(_))) | None => Err(Farewell::Theirs),
+            Some(Err(error)) => {
+                log::debug!("a WebSocket cannot be read: {error}");
+                Err(match error {
+                    Error::Capacity(_) => Farewell::TooBig,
+                    Error::Utf8(_) => Farewell::NotUtf8,
+                    Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Farewell::Theirs,
+                    Error::Protocol(_) | Error::AttackAttempt => Farewell::ProtocolError,
+                    _ => Farewell::Theirs,
+                })
+            }
+        }
+    }
+}
+
+// === impl Farewell ===
+
+impl Farewell {
+    fn frame(self) -> Option<CloseFrame> {
+        let (code, reason) = match self {
+            Self::Theirs => return None,
+            Self::Done => (CloseCode::Normal, ""),
+            Self::GoingAway => (CloseCode::Away, "the service is stopping"),
+            Self::ProtocolError => (CloseCode::Protocol, "this is not RFC 6455"),
+            Self::NoBinary => (CloseCode::Unsupported, "only text frames are understood here"),
+            Self::NotUtf8 => (CloseCode::Invalid, "a text frame is not UTF-8"),
+            Self::Policy(reason) => (CloseCode::Policy, reason),
+            Self::TooBig => (CloseCode::Size, "the message is too big"),
+        };
+        Some(CloseFrame { code, reason: Utf8Bytes::from_static(reason) })
+    }
+}
+
+/// Closes a socket: says so when the client has not, and gives it a moment to see it. What it still sends
+/// is read and thrown away, because a connection that is closed over unread bytes is reset, and the close
+/// frame lost with it.
+pub async fn close(sender: Sender, receiver: Receiver, farewell: Farewell) {
+    let mut sink = sender.0;
+    let closing = async {
+        let said = match farewell.frame() {
+            Some(frame) => sink.send(Message::Close(Some(frame))).await,
+            None => sink.flush().await,
+        };
+        let mut transport = match (said, sink.reunite(receiver.0)) {
+            (Ok(()), Ok(stream)) => stream.into_inner(),
+            _ => return,
+        };
+        let mut scrap = vec![0; BUFFER];
+        if transport.shutdown().await.is_ok() {
+            while let Ok(1..) = transport.read(&mut scrap).await {}
+        }
+    };
+    if timeout(CLOSING, closing).await.is_err() {
+        log::debug!("a WebSocket's client did not see it closed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_the_standard_is_accepted_with_its_answer() {
+        assert_eq!(accept(b"dGhlIHNhbXBsZSBub25jZQ==").unwrap(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
+    #[test]
+    fn a_token_is_found_in_any_case_and_any_line() {
+        let mut headers = HeaderMap::new();
+        headers.append(header::CONNECTION, HeaderValue::from_static("keep-alive"));
+        headers.append(header::CONNECTION, HeaderValue::from_static("close, uPgRaDe"));
+        assert!(names(&headers, header::CONNECTION, "upgrade"));
+        assert!(!names(&headers, header::CONNECTION, "grade"));
+        assert!(!names(&headers, header::UPGRADE, "websocket"));
+    }
+}

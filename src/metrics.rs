@@ -18,6 +18,8 @@ pub struct Metrics {
     pub in_flight: Gauge,
     /// Answers being streamed to clients.
     pub streams: Gauge,
+    /// WebSockets that clients hold open.
+    pub sockets: Gauge,
     /// Tokens of prompts, as upstreams report them.
     pub prompt_tokens: Counter,
     /// Tokens of completions, as upstreams report them.

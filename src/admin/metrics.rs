@@ -34,6 +34,7 @@ fn traffic(page: &mut Page, app: &App) {
     }
     page.gauge("switchyard_requests_in_flight", "Requests being served.", metrics.in_flight.get());
     page.gauge("switchyard_streams_in_flight", "Answers being streamed.", metrics.streams.get());
+    page.gauge("switchyard_websockets_open", "WebSockets that clients hold open.", metrics.sockets.get());
     page.family("switchyard_tokens_total", "counter", "Tokens, as upstreams report them.");
     page.sample(&[("kind", "prompt")], metrics.prompt_tokens.get());
     page.sample(&[("kind", "completion")], metrics.completion_tokens.get());

@@ -361,7 +361,7 @@ fn expiry() -> Millis {
 }
 
 /// A random UUID (RFC 9562, version 4).
-fn uuid() -> String {
+pub fn uuid() -> String {
     let mut bytes: [u8; 16] = ring::rand::generate(&ring::rand::SystemRandom::new())
         .expect("the operating system gives random bytes")
         .expose();

@@ -1,6 +1,5 @@
 //! One client request, read once and kept for as many attempts as it takes.
 
-use std::mem;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -9,7 +8,6 @@ use hyper::HeaderMap;
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
-use crate::http::Request;
 use crate::routing::Platform;
 
 use super::auth::Caller;
@@ -57,6 +55,16 @@ impl Operation {
     }
 }
 
+/// What of a call is not its body.
+pub(super) struct Head<'a> {
+    pub(super) path: &'a str,
+    pub(super) headers: HeaderMap,
+    /// As sent, without the question mark.
+    pub(super) query: &'a str,
+    /// The name of the conversation, where neither the client nor the body names one.
+    pub(super) session: Option<&'a str>,
+}
+
 /// What gemini's paths say and its bodies do not.
 pub(super) struct PathModel {
     pub(super) model: String,
@@ -89,22 +97,22 @@ impl Call {
         app: &App,
         face: Face,
         operation: Operation,
-        mut request: Request,
+        head: Head<'_>,
         body: Bytes,
         caller: Caller,
         of_path: Option<PathModel>,
     ) -> Result<Box<Self>, EnvelopeError> {
         let mut envelope = match operation {
-            Operation::EditImage => images::envelope(&request.headers, &body)?,
+            Operation::EditImage => images::envelope(&head.headers, &body)?,
             _ => envelope::skim(face.dialect, &body)?,
         };
         if let Some(PathModel { model, stream }) = of_path {
             envelope.model = model;
             envelope.stream = stream;
         }
-        let client =
-            Client::detect(request.uri.path(), face.dialect, &request.headers, envelope.user.as_deref());
-        let session = Session::of(app, &client, operation.path(face.dialect), &envelope, caller.key_id());
+        let client = Client::detect(head.path, face.dialect, &head.headers, envelope.user.as_deref());
+        let path = operation.path(face.dialect);
+        let session = Session::of(app, &client, path, &envelope, caller.key_id(), head.session);
         Ok(Box::new(Self {
             operation,
             face,
@@ -113,8 +121,8 @@ impl Call {
             model: Arc::from(envelope.model.as_str()),
             envelope,
             body,
-            headers: mem::take(&mut request.headers),
-            query: forwarded_query(request.query.raw()),
+            headers: head.headers,
+            query: forwarded_query(head.query),
             key_id: caller.key_id(),
             caller,
             trace: Trace::default(),

@@ -8,7 +8,7 @@
 //! relay, long_reply                           the answer on its way out
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
-//! gemini    the surface whose paths name the model
+//! gemini    the surface whose paths name the model           responses_ws  responses over a WebSocket
 //! images    edits, which come as forms
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
@@ -38,15 +38,18 @@ mod quota;
 mod redact;
 mod relay;
 pub mod reply;
+mod responses_ws;
 mod session;
 mod trace;
 
 use std::sync::Arc;
 
 use hyper::Method;
+use hyper::header::{HeaderValue, UPGRADE};
 
 use crate::app::App;
 use crate::dialect::Dialect;
+use crate::http::websocket::Handshake;
 use crate::http::{Request, Response};
 use crate::metrics::Surface;
 use crate::service::{Access, Route, too_many_of_identity};
@@ -56,6 +59,8 @@ use auth::Caller;
 use call::Operation;
 pub use formats::Memory as FormatMemory;
 use reply::Face;
+
+const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";
 
 /// Every route of the proxy interface. Each authenticates before anything else.
 pub fn routes() -> Vec<Route> {
@@ -83,14 +88,12 @@ pub fn routes() -> Vec<Route> {
             pipeline::serve(app, dialect, operation, request, caller, None)
         }));
     }
-    for path in ["/v1/responses", "/responses", "/v1/responses/compact", "/responses/compact"] {
-        routes.push(refusing(
-            Method::GET,
-            path,
-            (Surface::Responses, Dialect::Responses),
-            426,
-            "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses",
-        ));
+    for path in ["/v1/responses", "/responses"] {
+        routes.push(socket(path));
+    }
+    for path in ["/v1/responses/compact", "/responses/compact"] {
+        let what = (Surface::Responses, Dialect::Responses);
+        routes.push(refusing(Method::GET, path, what, 426, ONLY_FOR_SOCKETS));
     }
     let images = (Surface::Images, Some(Dialect::Images));
     routes.push(route(Method::POST, "/v1/images/edits", images.0, images.1, images::edit));
@@ -119,6 +122,29 @@ pub fn routes() -> Vec<Route> {
     routes
 }
 
+/// Opens a WebSocket for who asks for one, and tells others what the path is for.
+fn socket(path: &'static str) -> Route {
+    let dialect = Some(Dialect::Responses);
+    Route::new(
+        Method::GET,
+        path,
+        Access::Proxy,
+        Surface::Responses,
+        move |app, request: Request| async move {
+            if Handshake::is_asked(&request) {
+                return responses_ws::open(app, request);
+            }
+            let_in(app, request, dialect, |_, request, _| async move {
+                let face = Face { dialect: Dialect::Responses, id: request.id };
+                let mut response = face.refuse(426, ONLY_FOR_SOCKETS, None, None);
+                response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+                response
+            })
+            .await
+        },
+    )
+}
+
 /// A route that refuses every caller it knows.
 fn refusing(
     method: Method,
@@ -145,20 +171,24 @@ where
     H: Fn(Arc<App>, Request, Caller) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    Route::new(method, path, Access::Proxy, surface, move |app: Arc<App>, request: Request| async move {
-        let local = auth::is_local(request.peer.ip(), request.client_ip);
-        let caller = auth::authenticate(&app, &request.headers, &request.query, local);
-        match caller {
-            Ok(caller) => match app.rates.admit_identity(caller.identity(), monotonic_ms()) {
-                Ok(()) => handler(app, request, caller).await,
-                Err(wait) => too_many_of_identity(wait),
-            },
-            Err(refused) => Face::of(&request.headers, dialect, request.id).refuse(
-                refused.status(),
-                refused.message(),
-                Some(refused.code()),
-                None,
-            ),
-        }
+    Route::new(method, path, Access::Proxy, surface, move |app: Arc<App>, request: Request| {
+        let_in(app, request, dialect, handler)
     })
+}
+
+/// Hands a request of a caller that is let in to its handler.
+async fn let_in<H, F>(app: Arc<App>, request: Request, dialect: Option<Dialect>, handler: H) -> Response
+where
+    H: FnOnce(Arc<App>, Request, Caller) -> F,
+    F: Future<Output = Response>,
+{
+    let local = auth::is_local(request.peer.ip(), request.client_ip);
+    let caller = auth::authenticate(&app, &request.headers, &request.query, local);
+    match caller {
+        Ok(caller) => match app.rates.admit_identity(caller.identity(), monotonic_ms()) {
+            Ok(()) => handler(app, request, caller).await,
+            Err(wait) => too_many_of_identity(wait),
+        },
+        Err(refused) => Face::of(&request.headers, dialect, request.id).turn_away(&refused),
+    }
 }

@@ -28,7 +28,7 @@ use crate::time::now_ms;
 use super::alarm;
 use super::attempt::{Attempt, Slots};
 use super::auth::{Caller, Refused};
-use super::call::{Call, Operation, PathModel};
+use super::call::{Call, Head, Operation, PathModel};
 use super::client::Family;
 use super::exchange;
 use super::failure::Failure;
@@ -57,7 +57,9 @@ pub(super) async fn serve(
         Err(error) => return face.body_error(&error),
     };
     app.metrics.received_bytes.add(body.len() as u64);
-    let mut call = match Call::read(&app, face, operation, request, body, caller, of_path) {
+    let headers = mem::take(&mut request.headers);
+    let head = Head { path: request.uri.path(), headers, query: request.query.raw(), session: None };
+    let call = match Call::read(&app, face, operation, head, body, caller, of_path) {
         Ok(call) => call,
         Err(error) => return face.refuse(400, &error.message, None, error.field),
     };
@@ -67,12 +69,18 @@ pub(super) async fn serve(
     if let Some(refusal) = orphaned_output(&call) {
         return refusal;
     }
-    if let Err(refusal) = admit(&app, &mut call).await {
+    drop(request);
+    answer(&app, call).await
+}
+
+/// Answers a call that has been read.
+pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
+    if let Err(refusal) = admit(app, &mut call).await {
         return refusal;
     }
-    call.trace = Trace::of(&app, &call);
-    let mut response = route(&app, &call).await;
-    if operation == Operation::CountTokens && !response.status().is_success() {
+    call.trace = Trace::of(app, &call);
+    let mut response = route(app, &call).await;
+    if call.operation == Operation::CountTokens && !response.status().is_success() {
         response = estimated_count(call.face, "input_tokens", &call.body);
     }
     mem::take(&mut call.trace).answered(response)
@@ -107,23 +115,27 @@ pub(super) fn estimated_count(face: Face, member: &str, body: &Bytes) -> Respons
 /// May this caller ask for this model, are the files there that it names, and may it ask once more at
 /// all (routing.md 13)? If so the call counts.
 async fn admit(app: &Arc<App>, call: &mut Call) -> Result<(), Response> {
-    if let Some(key) = &call.caller.key
-        && !app.snapshot.load().permits(&call.model, &key.policy)
-    {
-        let message = format!("Model {} is not allowed for this key", call.model);
-        return Err(call.face.refuse(403, &message, None, Some("model")));
+    if let Some(refusal) = forbidden(app, call) {
+        return Err(refusal);
     }
     if stored_files::may_occur(call.face.dialect, &call.body) {
         Box::pin(files::resolve(app, call)).await?;
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
     quota::count(app, key).await.map_err(|not_counted| match not_counted {
-        NotCounted::OverLimit => {
-            let refused = Refused::Barred(Barred::OverRequests);
-            call.face.refuse(refused.status(), refused.message(), Some(refused.code()), None)
-        }
+        NotCounted::OverLimit => call.face.turn_away(&Refused::Barred(Barred::OverRequests)),
         NotCounted::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
     })
+}
+
+/// The refusal of a model that this caller may not ask for.
+pub(super) fn forbidden(app: &App, call: &Call) -> Option<Response> {
+    let key = call.caller.key.as_ref()?;
+    if app.snapshot.load().permits(&call.model, &key.policy) {
+        return None;
+    }
+    let message = format!("Model {} is not allowed for this key", call.model);
+    Some(call.face.refuse(403, &message, None, Some("model")))
 }
 
 /// Tries channels until one answers, none is left, or the attempts are used up (routing.md 10.1).

@@ -12,6 +12,7 @@ use crate::dialect::errors::{self, ErrorReply, UpstreamError};
 use crate::http::{self, BodyError, Response};
 use crate::request_id::RequestId;
 
+use super::auth::Refused;
 use super::headers;
 
 /// Where an error is to be written: which shape, whose request.
@@ -59,6 +60,11 @@ impl Face {
     pub fn refuse(self, status: u16, message: &str, code: Option<&str>, param: Option<&str>) -> Response {
         // A 500 is our own; the type that errors of upstreams carry would blame one.
         self.write(status, (status == 500).then_some("server_error"), message, code, param)
+    }
+
+    /// The refusal of a caller that is not let in.
+    pub(super) fn turn_away(self, refused: &Refused) -> Response {
+        self.refuse(refused.status(), refused.message(), Some(refused.code()), None)
     }
 
     /// 503 with the text that monitoring looks for (routing.md 1).

@@ -1,8 +1,9 @@
 //! The conversation a request belongs to (design §3, Affinity; routing.md 7).
 //!
 //! Its name is the client's session id, else the prompt cache key of the body, else the user id of
-//! Claude Code, and counts for one caller, one kind of client, one surface and one model. Who names
-//! none, or where stickiness is off, has none: nothing is bound, and no slot of a channel is taken.
+//! Claude Code, else of the WebSocket it comes over, and counts for one caller, one kind of client, one
+//! surface and one model. Who names none, or where stickiness is off, has none: nothing is bound, and no
+//! slot of a channel is taken.
 
 use crate::app::App;
 use crate::dialect::envelope::Envelope;
@@ -24,8 +25,9 @@ impl Session {
         path: &str,
         envelope: &Envelope,
         key_id: Option<i64>,
+        otherwise: Option<&str>,
     ) -> Option<Self> {
-        let name = name(client, envelope)?;
+        let name = name(client, envelope).or(otherwise)?;
         app.settings.load().sticky_ttl?;
         let text = sticky_key(key_id, client.family, path, &envelope.model, name);
         Some(Self { conversation: app.affinity.conversation(&text) })

@@ -251,6 +251,11 @@ impl Connection {
         Stream { status, headers, connection: self, framing, unread: Vec::new() }
     }
 
+    /// What is left of it once its protocol has changed.
+    pub(super) fn into_reader(self) -> BufReader<TcpStream> {
+        self.reader
+    }
+
     /// Whether the other side closed within `limit`; bytes that come first are thrown away.
     pub fn closes_within(&mut self, limit: Duration) -> bool {
         let _ = self.reader.get_ref().set_read_timeout(Some(limit));

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `gateway.rs` | [`Gateway`]: the process, its directory, its output, its signals |
 //! | `http.rs` | [`Caller`], [`Connection`], [`Stream`]: a small blocking HTTP/1.1 client |
+//! | `socket.rs` | [`Socket`]: a WebSocket client that can also send what no client should |
 //! | `upstream.rs` | [`Upstream`]: a scriptable stub upstream that remembers what it was asked |
 //! | `reply.rs` | [`Reply`]: what the stub answers, byte by byte and step by step |
 //! | `sites.rs` | [`Site`]: each platform's management API, as its real program answers it |
@@ -27,6 +28,7 @@ mod operator;
 mod proxy;
 mod reply;
 mod sites;
+mod socket;
 mod upstream;
 pub mod wire;
 
@@ -39,6 +41,7 @@ pub use operator::{Pair, seconds_ahead};
 pub use proxy::{Crossing, Proxy};
 pub use reply::{Gate, Reply};
 pub use sites::{Ada, Program, Site, StubKey};
+pub use socket::{BINARY, CLOSE, CONTINUED, Incoming, PING, Socket, TEXT, head};
 pub use upstream::{Asked, Upstream};
 
 /// Time a test gives to anything that should happen soon. Generous: it only bounds a failure.

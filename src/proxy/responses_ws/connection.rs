@@ -1,0 +1,331 @@
+//! The life of one socket.
+//!
+//! Two halves run side by side in one task. `listen` reads all the time, so that a ping is answered, a
+//! cancel is heard and a client that leaves is missed at once, whatever the other half waits for. `lead`
+//! takes one frame after the other and tells its turn. Whichever ends first ends the socket; a turn under
+//! way is dropped with it, and with the turn its upstream connection, its slots and its attempt.
+//!
+//! What a client can make us keep is bounded: [`MAX_WAITING`] frames and the bytes of one longest frame
+//! waiting, one conversation of the length of a request ([`History`]), and one event. A client that reads
+//! slowly slows its upstream down.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::Body;
+use tokio::select;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep, timeout};
+
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::dialect::responses::{cancelled_turn, warm_up};
+use crate::dialect::tree::Node;
+use crate::http::ResponseBody;
+use crate::http::websocket::{self, Farewell, Gone, Received, Receiver, Sender, Stopping, WebSocket};
+use crate::jobs::crew;
+use crate::jobs::tasks::uuid;
+use crate::metrics::Surface;
+use crate::request_id::RequestId;
+use crate::time::{monotonic_ms, now_ms};
+
+use super::super::call::{Call, Head, Operation};
+use super::super::pipeline;
+use super::super::reply::Face;
+use super::Opener;
+use super::events::Events;
+use super::frame;
+use super::history::History;
+use super::refusal::{self, Refusal};
+
+/// How often a socket is pinged (proxy.md 16.1).
+const HEARTBEAT: Duration = Duration::from_secs(30);
+/// A client that has answered no ping for so long is gone. Some only answer while they read, and do not
+/// while a tool of theirs is at work.
+const SILENCE: Duration = Duration::from_secs(600);
+/// The life of a socket; a turn under way is told to its end.
+const LIFETIME: Duration = Duration::from_secs(3600);
+/// Frames that may wait for the turn under way.
+const MAX_WAITING: usize = 16;
+/// How long a last word may take.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
+/// What `listen` has heard and `lead` has not yet taken.
+struct Inbox {
+    frames: mpsc::Sender<Bytes>,
+    /// Of the frames that wait, and the most there may be.
+    bytes: AtomicUsize,
+    max_bytes: usize,
+    /// Counts the cancels.
+    cancels: watch::Sender<u64>,
+    /// There is a turn that could be cancelled.
+    in_turn: AtomicBool,
+}
+
+/// The half that speaks.
+struct Lead<'a> {
+    app: &'a Arc<App>,
+    opener: &'a Opener,
+    sender: &'a mut Sender,
+    inbox: &'a Inbox,
+    frames: mpsc::Receiver<Bytes>,
+    cancels: watch::Receiver<u64>,
+    heartbeat: Interval,
+    history: History,
+}
+
+/// What a frame leads to.
+enum Turn {
+    /// It needs no upstream.
+    Told(Vec<String>),
+    Call(Box<Call>),
+}
+
+/// Serves one socket to its end.
+pub(super) async fn serve(app: Arc<App>, opener: Opener, socket: WebSocket) {
+    let _open = app.metrics.sockets.enter();
+    if let Err(panic) = crew::contain(life(&app, &opener, socket)).await {
+        log::error!("a WebSocket of {:?} panicked: {panic}", opener.identity);
+    }
+}
+
+async fn life(app: &Arc<App>, opener: &Opener, socket: WebSocket) {
+    let (mut sender, mut receiver, mut stopping) = socket.split();
+    let (inbox, frames, cancels) = Inbox::new(app.config.request_body_limit);
+    let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let history = History::new(app.config.request_body_limit);
+    let (inbox, sender_in_turn) = (&inbox, &mut sender);
+    let mut lead = Lead { app, opener, sender: sender_in_turn, inbox, frames, cancels, heartbeat, history };
+    let farewell = select! {
+        farewell = listen(&mut receiver, inbox) => farewell,
+        farewell = lead.turns(&mut stopping) => farewell,
+    };
+    drop(lead);
+    if let Some(word) = last_word(farewell) {
+        let _ = timeout(LAST_WORD, sender.texts([word])).await;
+    }
+    websocket::close(sender, receiver, farewell).await;
+}
+
+/// Reads until the client has nothing more to say that we would hear.
+async fn listen(receiver: &mut Receiver, inbox: &Inbox) -> Farewell {
+    loop {
+        match timeout(SILENCE, receiver.next()).await {
+            Ok(Ok(Received::Text(frame))) => {
+                if !inbox.put(frame) {
+                    return Farewell::Policy("too much is waiting for the turn under way");
+                }
+            }
+            Ok(Ok(Received::Alive)) => {}
+            Ok(Ok(Received::Binary)) => return Farewell::NoBinary,
+            Ok(Err(farewell)) => return farewell,
+            Err(_) => return Farewell::Theirs,
+        }
+    }
+}
+
+/// What a client is told before a socket is closed on it, where a close code says too little.
+fn last_word(farewell: Farewell) -> Option<String> {
+    match farewell {
+        Farewell::NoBinary => Some(Refusal::new(400, "Frames must be text, not binary").frame()),
+        Farewell::TooBig => Some(Refusal::new(413, "The frame is too big").frame()),
+        Farewell::Done => {
+            let minutes = LIFETIME.as_secs() / 60;
+            let message = format!(
+                "Responses websocket connection limit reached ({minutes} minutes). Create a new websocket connection to continue."
+            );
+            Some(Refusal::new(400, message).code("websocket_connection_limit_reached").frame())
+        }
+        _ => None,
+    }
+}
+
+// === impl Inbox ===
+
+impl Inbox {
+    fn new(max_bytes: usize) -> (Self, mpsc::Receiver<Bytes>, watch::Receiver<u64>) {
+        let (frames, waiting) = mpsc::channel(MAX_WAITING);
+        let (cancels, cancelled) = watch::channel(0);
+        let inbox =
+            Self { frames, bytes: AtomicUsize::new(0), max_bytes, cancels, in_turn: AtomicBool::new(false) };
+        (inbox, waiting, cancelled)
+    }
+
+    /// Takes a frame in; false when that would be too much.
+    fn put(&self, frame: Bytes) -> bool {
+        if self.in_turn.load(Ordering::Relaxed) && frame::cancels(&frame) {
+            self.cancels.send_modify(|count| *count += 1);
+            return true;
+        }
+        let length = frame.len();
+        if self.bytes.load(Ordering::Relaxed).saturating_add(length) > self.max_bytes {
+            return false;
+        }
+        self.bytes.fetch_add(length, Ordering::Relaxed);
+        self.frames.try_send(frame).is_ok()
+    }
+
+    fn taken(&self, frame: &Bytes) {
+        self.bytes.fetch_sub(frame.len(), Ordering::Relaxed);
+    }
+}
+
+// === impl Lead ===
+
+impl Lead<'_> {
+    /// One turn after the other, until the socket's time is over.
+    async fn turns(&mut self, stopping: &mut Stopping) -> Farewell {
+        let mut over = pin!(sleep(LIFETIME));
+        loop {
+            let frame = select! {
+                biased;
+                () = stopping.told() => return Farewell::GoingAway,
+                () = over.as_mut() => return Farewell::Done,
+                frame = self.frames.recv() => frame,
+                _ = self.heartbeat.tick() => {
+                    if self.sender.ping().await.is_err() {
+                        return Farewell::Theirs;
+                    }
+                    continue;
+                }
+            };
+            let Some(frame) = frame else { return Farewell::Theirs };
+            self.inbox.taken(&frame);
+            if self.turn(frame).await.is_err() {
+                return Farewell::Theirs;
+            }
+        }
+    }
+
+    async fn turn(&mut self, frame: Bytes) -> Result<(), Gone> {
+        self.app.metrics.received_bytes.add(frame.len() as u64);
+        let turn = self.begin(&frame);
+        drop(frame);
+        match turn {
+            Ok(Turn::Told(events)) => self.sender.texts(events).await,
+            Ok(Turn::Call(call)) => {
+                self.cancels.mark_unchanged();
+                self.inbox.in_turn.store(true, Ordering::Relaxed);
+                let told = self.call(call).await;
+                self.inbox.in_turn.store(false, Ordering::Relaxed);
+                told
+            }
+            Err(refusal) => self.sender.texts([refusal]).await,
+        }
+    }
+
+    /// What a frame leads to, or the frame that refuses it. One over the limit is not even read
+    /// (routing.md 15.2).
+    fn begin(&mut self, frame: &Bytes) -> Result<Turn, String> {
+        let (app, opener) = (self.app, self.opener);
+        app.rates.admit_frame(opener.identity, monotonic_ms()).map_err(refusal::too_many)?;
+        let face = Face { dialect: Dialect::Responses, id: RequestId::next() };
+        let caller = opener.caller(app).map_err(|refused| refusal::of_response(face.turn_away(&refused)))?;
+        let frame = frame::read(std::str::from_utf8(frame).unwrap_or_default());
+        let frame = frame.map_err(|refusal| refusal.frame())?;
+        let request = self.history.request(&frame).map_err(|refusal| refusal.frame())?;
+        let head = Head {
+            path: Dialect::Responses.path(),
+            headers: opener.headers.clone(),
+            query: opener.query.raw(),
+            session: Some(&opener.session),
+        };
+        let call = Call::read(app, face, Operation::Answer, head, request, caller, None)
+            .map_err(|error| Refusal::invalid(error.field, error.message).frame())?;
+        if !frame.is_warm_up {
+            return Ok(Turn::Call(call));
+        }
+        match pipeline::forbidden(app, &call) {
+            Some(refusal) => Err(refusal::of_response(refusal)),
+            None => Ok(Turn::Told(self.warm_up(&call))),
+        }
+    }
+
+    /// Answers a request that is only to be kept for the next (proxy.md 16.3).
+    fn warm_up(&mut self, call: &Call) -> Vec<String> {
+        let id = format!("resp_prewarm_{}", uuid());
+        let events = with_node(&call.body, |request| warm_up(request, &id, now_secs()));
+        self.history.keep_as(call.body.clone(), Vec::new(), id);
+        events.map_or_else(Vec::new, Vec::from)
+    }
+
+    /// Routes a turn's request and tells the answer as it comes.
+    async fn call(&mut self, call: Box<Call>) -> Result<(), Gone> {
+        let request = call.body.clone();
+        let mut events = Events::default();
+        // Boxed, so that a socket between two turns does not keep the room for it.
+        let answering = Box::pin(pipeline::answer(self.app, call));
+        let Some(response) = self.attend(answering).await? else {
+            return self.cancelled(request, &events).await;
+        };
+        self.app.metrics.answered(Surface::Responses, response.status().as_u16());
+        if !response.status().is_success() {
+            return self.sender.texts([refusal::of_response(response)]).await;
+        }
+        let mut body = response.into_body();
+        while !events.is_over() {
+            match self.attend(next_data(&mut body)).await? {
+                Some(Some(data)) => self.sender.texts(events.read(&data)).await?,
+                Some(None) => self.sender.texts(events.finish()).await?,
+                None => {
+                    drop(body);
+                    return self.cancelled(request, &events).await;
+                }
+            }
+        }
+        self.history.keep(request, events.output());
+        self.inbox.in_turn.store(false, Ordering::Relaxed);
+        // The client has everything. What is left is the end of the stream, by which it is settled.
+        while self.attend(next_data(&mut body)).await?.flatten().is_some() {}
+        Ok(())
+    }
+
+    /// The client wants no more of the turn under way; it stays as far as it came.
+    async fn cancelled(&mut self, request: Bytes, events: &Events) -> Result<(), Gone> {
+        let output = events.output();
+        let id = output.response_id().map_or_else(|| format!("resp_{}", uuid()), str::to_owned);
+        let items = output.items();
+        let end = with_node(&request, |node| cancelled_turn(node, &id, &items, events.count(), now_secs()));
+        let items = items.into_iter().map(str::to_owned).collect();
+        self.history.keep_as(request, items, id);
+        self.sender.texts(end).await
+    }
+
+    /// Waits for something of the turn while the socket is kept awake. `None` when the client cancels.
+    async fn attend<T>(&mut self, what: impl Future<Output = T>) -> Result<Option<T>, Gone> {
+        let mut what = pin!(what);
+        loop {
+            select! {
+                biased;
+                _ = self.cancels.changed() => return Ok(None),
+                value = what.as_mut() => return Ok(Some(value)),
+                _ = self.heartbeat.tick() => self.sender.ping().await?,
+            }
+        }
+    }
+}
+
+/// The next bytes of an answer; `None` when it has ended, one way or the other.
+async fn next_data(body: &mut ResponseBody) -> Option<Bytes> {
+    loop {
+        let frame = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await;
+        match frame?.ok()?.into_data() {
+            Ok(data) => return Some(data),
+            Err(_trailers) => {}
+        }
+    }
+}
+
+/// Reads a request that was read before.
+fn with_node<T>(request: &Bytes, read: impl FnOnce(&Node<'_>) -> T) -> Option<T> {
+    let node = Node::parse(std::str::from_utf8(request).ok()?).ok()?;
+    Some(read(&node))
+}
+
+fn now_secs() -> u64 {
+    u64::try_from(now_ms() / 1000).unwrap_or_default()
+}

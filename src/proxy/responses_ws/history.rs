@@ -1,0 +1,185 @@
+//! What a socket knows of the turn before (proxy.md 16.3).
+//!
+//! A client that goes on with the last response sends only what is new; the request that is routed is
+//! the whole conversation. Only the last turn is known: whoever goes on with another, or with one that
+//! grew too long to be kept, is told so and sends everything.
+
+use bytes::Bytes;
+
+use crate::dialect::responses::{TurnOutput, merge_turn, whole_turn};
+use crate::dialect::tree::Node;
+
+use super::frame::Frame;
+use super::refusal::Refusal;
+
+/// The last turn of a socket.
+pub(super) struct History {
+    last: Option<Turn>,
+    /// The longest request, in bytes.
+    longest: usize,
+}
+
+struct Turn {
+    /// As it was routed, whole.
+    request: Bytes,
+    /// What answered it, as JSON objects.
+    output: Vec<String>,
+    id: String,
+}
+
+impl History {
+    pub(super) fn new(longest: usize) -> Self {
+        Self { last: None, longest }
+    }
+
+    /// The whole request that a frame makes.
+    pub(super) fn request(&self, frame: &Frame<'_>) -> Result<Bytes, Refusal> {
+        let last = self.last.as_ref();
+        let continued = match &frame.previous {
+            Some(id) => {
+                let found = last.filter(|turn| turn.id == **id);
+                Some(found.ok_or_else(|| not_found(id))?)
+            }
+            None if frame.appends => {
+                let message = "response.append goes on with a response, and there is none yet";
+                Some(last.ok_or_else(|| Refusal::invalid(Some("type"), message))?)
+            }
+            None => None,
+        };
+        let request = match continued {
+            Some(turn) => turn.followed_by(&frame.body),
+            None => match last.filter(|_| frame.body.get("model").is_none()) {
+                Some(turn) => turn.model_for(&frame.body),
+                None => whole_turn(&frame.body),
+            },
+        };
+        if request.len() > self.longest {
+            let message = format!("The conversation is longer than {} bytes", self.longest);
+            return Err(Refusal::new(413, message));
+        }
+        Ok(request)
+    }
+
+    /// Keeps a turn for the next. One that never had an id leaves the one before in place: nothing came
+    /// of it, and it can be tried again.
+    pub(super) fn keep(&mut self, request: Bytes, output: &TurnOutput) {
+        if let Some(id) = output.response_id() {
+            let output: Vec<String> = output.items().into_iter().map(str::to_owned).collect();
+            self.keep_as(request, output, id.to_owned());
+        }
+    }
+
+    /// Keeps a turn that was given this id.
+    pub(super) fn keep_as(&mut self, request: Bytes, output: Vec<String>, id: String) {
+        let length = request.len() + output.iter().map(String::len).sum::<usize>();
+        self.last = (length <= self.longest).then_some(Turn { request, output, id });
+    }
+}
+
+impl Turn {
+    fn followed_by(&self, frame: &Node<'_>) -> Bytes {
+        let output: Vec<&str> = self.output.iter().map(String::as_str).collect();
+        match self.request() {
+            Some(request) => merge_turn(&request, &output, frame),
+            None => whole_turn(frame),
+        }
+    }
+
+    /// A request of its own that names no model: the socket has one.
+    fn model_for(&self, frame: &Node<'_>) -> Bytes {
+        let request = self.request();
+        let model = request.as_ref().and_then(|request| request.get("model")).map_or("null", Node::raw);
+        let model = format!("{{\"model\":{model}}}");
+        Node::parse(&model).map_or_else(|_| whole_turn(frame), |model| merge_turn(&model, &[], frame))
+    }
+
+    /// It was read before it was kept.
+    fn request(&self) -> Option<Node<'_>> {
+        Node::parse(std::str::from_utf8(&self.request).ok()?).ok()
+    }
+}
+
+fn not_found(id: &str) -> Refusal {
+    let message = format!("Previous response with id '{id}' not found.");
+    Refusal::invalid(Some("previous_response_id"), message).code("previous_response_not_found")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::frame;
+    use super::*;
+
+    fn request(history: &History, frame: &Value) -> Result<Value, Value> {
+        let text = frame.to_string();
+        let parsed = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap();
+        let made = history.request(&frame::read(&text).unwrap());
+        made.map(|bytes| parsed(&bytes)).map_err(|refusal| parsed(refusal.frame().as_bytes()))
+    }
+
+    fn item(text: &str) -> Value {
+        json!({"type":"message","role":"user","content":text})
+    }
+
+    fn after_one_turn() -> History {
+        let mut history = History::new(1 << 20);
+        let first = json!({"model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],
+            "temperature":1,"input":[item("a")],"stream":true});
+        history.keep_as(Bytes::from(first.to_string()), vec![item("b").to_string()], "resp_1".to_owned());
+        history
+    }
+
+    #[test]
+    fn a_turn_that_names_the_last_response_has_the_whole_conversation_once() {
+        let history = after_one_turn();
+        let frame = json!({"type":"response.create","previous_response_id":"resp_1","input":[item("c")]});
+        let wanted = json!({"model":"m","instructions":"i","tools":[{"type":"custom","name":"p"}],
+            "input":[item("a"), item("b"), item("c")],"stream":true});
+        assert_eq!(request(&history, &frame), Ok(wanted.clone()));
+        let older_form = json!({"type":"response.append","input":[item("c")]});
+        assert_eq!(request(&history, &older_form), Ok(wanted));
+    }
+
+    #[test]
+    fn a_turn_that_names_none_stands_for_itself() {
+        let history = after_one_turn();
+        let frame = json!({"type":"response.create","model":"n","input":[item("c")]});
+        assert_eq!(request(&history, &frame), Ok(json!({"model":"n","input":[item("c")],"stream":true})));
+        let nameless = json!({"type":"response.create","input":[item("c")]});
+        assert_eq!(request(&history, &nameless), Ok(json!({"model":"m","input":[item("c")],"stream":true})));
+    }
+
+    #[test]
+    fn an_unknown_response_is_refused_with_the_code_that_clients_know() {
+        let frame = json!({"type":"response.create","previous_response_id":"resp_0","input":[]});
+        for history in [after_one_turn(), History::new(1 << 20)] {
+            let error = json!({"type":"invalid_request_error","code":"previous_response_not_found",
+                "message":"Previous response with id 'resp_0' not found.","param":"previous_response_id"});
+            let refusal = json!({"type":"error","status":400,"error":error,"headers":{}});
+            assert_eq!(request(&history, &frame), Err(refusal));
+        }
+        let append = json!({"type":"response.append","input":[]});
+        let refusal = request(&History::new(1 << 20), &append).unwrap_err();
+        assert_eq!((&refusal["status"], &refusal["error"]["param"]), (&json!(400), &json!("type")));
+    }
+
+    #[test]
+    fn a_conversation_does_not_grow_beyond_a_request() {
+        let mut history = History::new(100);
+        let long = json!({"type":"response.create","model":"m","input":"x".repeat(100)});
+        assert_eq!(request(&history, &long).unwrap_err()["status"], 413);
+        let short = Bytes::from_static(b"{\"model\":\"m\",\"input\":[]}");
+        history.keep_as(short.clone(), vec!["x".repeat(100)], "resp_1".to_owned());
+        let next = json!({"type":"response.create","previous_response_id":"resp_1","input":[]});
+        assert_eq!(request(&history, &next).unwrap_err()["error"]["code"], "previous_response_not_found");
+    }
+
+    #[test]
+    fn a_turn_without_an_id_leaves_the_last_one_in_place() {
+        let mut history = after_one_turn();
+        history.keep(Bytes::from_static(b"{}"), &TurnOutput::default());
+        let next = json!({"type":"response.create","previous_response_id":"resp_1","input":[]});
+        assert_eq!(request(&history, &next).unwrap()["model"], "m");
+    }
+}

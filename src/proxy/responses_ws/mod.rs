@@ -1,0 +1,133 @@
+//! The responses surface over a WebSocket (proxy.md 16): one socket, one conversation, turn after turn.
+//!
+//! ```text
+//! open ─ connection ─┬─ listen: what the client sends, read as it comes, waits in line
+//!                    └─ lead:   one turn after the other
+//!                       frame ─ history ─ (pipeline: admit → … → settle) ─ events ─▶ client
+//! ```
+//!
+//! A turn is an ordinary streamed call of the pipeline: the key's policy and limits, channels, fail-over,
+//! conversion, log and cost are the same. What is the socket's own is that a client sends only what is new
+//! ([`history`] makes the whole request of it) and gets each event as a text frame ([`events`]). The key
+//! is looked at again with every frame: it may have been revoked since.
+//!
+//! Upstreams are always asked over HTTP; a socket of ours to an upstream (proxy.md 16.5) is not built.
+
+mod connection;
+mod events;
+mod frame;
+mod history;
+mod refusal;
+
+use std::mem;
+use std::sync::Arc;
+
+use hyper::HeaderMap;
+use hyper::header::{CONNECTION, HeaderName, HeaderValue};
+
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::http::websocket::Handshake;
+use crate::http::{Query, Request, Response};
+use crate::jobs::tasks::uuid;
+use crate::limits::Identity;
+use crate::service::too_many_sockets;
+use crate::time::monotonic_ms;
+
+use super::auth::{self, Caller, Refused};
+use super::reply::Face;
+
+/// Codex keeps its turn's place at an upstream in it, and wants it back.
+const TURN_STATE: HeaderName = HeaderName::from_static("x-codex-turn-state");
+const BETA: HeaderName = HeaderName::from_static("openai-beta");
+/// The beta of sockets; the upstream is asked over HTTP.
+const SOCKET_BETA: &str = "responses_websockets=";
+
+/// Who opened a socket, and how.
+struct Opener {
+    headers: HeaderMap,
+    query: Query,
+    /// The caller is this machine.
+    local: bool,
+    identity: Identity,
+    /// The conversation's name where the client gives none.
+    session: String,
+}
+
+impl Opener {
+    /// The caller as the keys are now.
+    fn caller(&self, app: &App) -> Result<Caller, Refused> {
+        auth::authenticate(app, &self.headers, &self.query, self.local)
+    }
+}
+
+/// `GET /v1/responses` with `Upgrade: websocket`.
+pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
+    let face = Face { dialect: Dialect::Responses, id: request.id };
+    let local = auth::is_local(request.peer.ip(), request.client_ip);
+    let identity = match auth::authenticate(&app, &request.headers, &request.query, local) {
+        Ok(caller) => caller.identity(),
+        Err(refused) => return closing(face.turn_away(&refused)),
+    };
+    if let Err(wait) = app.rates.admit_socket(identity, monotonic_ms()) {
+        return closing(too_many_sockets(wait));
+    }
+    let handshake = match Handshake::of(&mut request) {
+        Ok(handshake) => handshake,
+        Err(bad) => {
+            let mut refusal = face.refuse(bad.status(), bad.message(), None, None);
+            bad.advise(refusal.headers_mut());
+            return closing(refusal);
+        }
+    };
+    let turn_state = request.headers.get(TURN_STATE).cloned();
+    let opener = Opener {
+        headers: without_socket_beta(mem::take(&mut request.headers)),
+        query: mem::take(&mut request.query),
+        local,
+        identity,
+        session: uuid(),
+    };
+    let longest = app.config.request_body_limit;
+    let serve = move |socket| connection::serve(app, opener, socket);
+    let mut response = handshake.accept(longest, events::LONGEST, serve);
+    if let Some(turn_state) = turn_state {
+        response.headers_mut().insert(TURN_STATE, turn_state);
+    }
+    response
+}
+
+/// A refusal after which the connection is of no use to who wanted a socket.
+fn closing(mut refusal: Response) -> Response {
+    refusal.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    refusal
+}
+
+fn without_socket_beta(mut headers: HeaderMap) -> HeaderMap {
+    let Some(betas) = headers.get(BETA).and_then(|value| value.to_str().ok()) else { return headers };
+    let others = betas.split(',').map(str::trim).filter(|beta| !beta.starts_with(SOCKET_BETA));
+    let others = others.collect::<Vec<_>>().join(", ");
+    match HeaderValue::from_str(&others) {
+        Ok(others) if !others.is_empty() => headers.insert(BETA, others),
+        _ => headers.remove(BETA),
+    };
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beta_of_sockets_does_not_reach_an_upstream_that_is_asked_over_http() {
+        for (given, left) in [
+            ("responses_websockets=2026-02-06", None),
+            ("a=1, responses_websockets=2026-02-06,b", Some("a=1, b")),
+            ("a=1", Some("a=1")),
+        ] {
+            let headers = HeaderMap::from_iter([(BETA, HeaderValue::from_static(given))]);
+            let headers = without_socket_beta(headers);
+            assert_eq!(headers.get(BETA).map(|value| value.to_str().unwrap()), left, "{given}");
+        }
+    }
+}

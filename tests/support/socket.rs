@@ -1,0 +1,225 @@
+//! A blocking WebSocket client (RFC 6455), written apart from what the gateway uses, so that a shared
+//! mistake shows. It masks and frames by hand: a test may send any bytes it likes.
+
+use std::io::{BufReader, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::http::{Answer, Ask, Caller};
+
+pub const CONTINUED: u8 = 0;
+pub const TEXT: u8 = 1;
+pub const BINARY: u8 = 2;
+pub const CLOSE: u8 = 8;
+pub const PING: u8 = 9;
+const PONG: u8 = 10;
+const MASK: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+
+/// One open socket.
+pub struct Socket {
+    reader: BufReader<TcpStream>,
+    /// The answer that opened it.
+    pub opened: Answer,
+}
+
+/// What the gateway sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Incoming {
+    Text(Value),
+    Ping,
+    Pong(Vec<u8>),
+    /// With its code; 1005 when it has none.
+    Close(u16),
+    /// The connection is closed.
+    End,
+}
+
+impl Caller {
+    /// The request that opens a socket; the key is the one of RFC 6455 §1.3.
+    pub fn socket_ask(path: &str) -> Ask {
+        Ask::new("GET", path)
+            .header("connection", "Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+    }
+
+    /// Opens a socket at `/v1/responses`.
+    #[track_caller]
+    pub fn socket(&self) -> Socket {
+        self.try_socket(Self::socket_ask("/v1/responses")).unwrap_or_else(|answer| panic!("{answer:?}"))
+    }
+
+    /// Opens a socket, or gives the answer that refused it.
+    pub fn try_socket(&self, ask: Ask) -> Result<Socket, Answer> {
+        let mut connection = self.connect();
+        connection.write(&self.bytes(ask)).expect("sent");
+        let opened = connection.read_answer(false).expect("an answer");
+        if opened.status != 101 {
+            return Err(opened);
+        }
+        Ok(Socket { reader: connection.into_reader(), opened })
+    }
+}
+
+impl Socket {
+    // === sending ===
+
+    pub fn send(&mut self, frame: &Value) {
+        self.send_text(&frame.to_string());
+    }
+
+    pub fn send_text(&mut self, text: &str) {
+        self.frame(true, TEXT, text.as_bytes());
+    }
+
+    /// A `response.create` with these members.
+    pub fn create(&mut self, members: &Value) {
+        let mut frame = members.clone();
+        frame["type"] = json!("response.create");
+        self.send(&frame);
+    }
+
+    pub fn close(&mut self, code: u16) {
+        self.frame(true, CLOSE, &code.to_be_bytes());
+    }
+
+    /// One frame, masked as the standard wants it.
+    pub fn frame(&mut self, is_last: bool, kind: u8, payload: &[u8]) {
+        let mut bytes = head(is_last, kind, payload.len(), true);
+        bytes.extend(MASK);
+        bytes.extend(payload.iter().zip(MASK.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+        self.write(&bytes);
+    }
+
+    /// Literal bytes. Who has been closed on may find that nobody reads any more.
+    pub fn write(&mut self, bytes: &[u8]) {
+        let _ = self.reader.get_mut().write_all(bytes);
+    }
+
+    /// Leaves without a word.
+    pub fn hang_up(self) {
+        let _ = self.reader.get_ref().shutdown(Shutdown::Both);
+    }
+
+    // === receiving ===
+
+    /// The next frame, whatever it is.
+    #[track_caller]
+    pub fn next(&mut self) -> Incoming {
+        match self.read_frame() {
+            Ok(incoming) => incoming,
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Incoming::End,
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => Incoming::End,
+            Err(error) => panic!("no frame: {error}"),
+        }
+    }
+
+    /// The next event; pings in between are nothing to a client.
+    #[track_caller]
+    pub fn event(&mut self) -> Value {
+        loop {
+            match self.next() {
+                Incoming::Text(event) => return event,
+                Incoming::Ping => {}
+                other => panic!("no event but {other:?}"),
+            }
+        }
+    }
+
+    /// The events of a turn, up to the one that ends it.
+    #[track_caller]
+    pub fn turn(&mut self) -> Vec<Value> {
+        let mut events = Vec::new();
+        loop {
+            let event = self.event();
+            let kind = event["type"].as_str().unwrap_or_default().to_owned();
+            events.push(event);
+            if matches!(
+                kind.as_str(),
+                "response.completed" | "response.incomplete" | "response.failed" | "error"
+            ) {
+                return events;
+            }
+        }
+    }
+
+    /// The code with which the gateway closes, after which the connection ends.
+    #[track_caller]
+    pub fn closed_with(&mut self) -> u16 {
+        let code = match self.next() {
+            Incoming::Close(code) => code,
+            other => panic!("no close frame but {other:?}"),
+        };
+        self.frame(true, CLOSE, &code.to_be_bytes());
+        assert_eq!(self.next(), Incoming::End);
+        code
+    }
+
+    /// Whether nothing comes for a while.
+    pub fn is_silent_for(&mut self, limit: Duration) -> bool {
+        let socket = self.reader.get_ref();
+        let usual = socket.read_timeout().expect("a time-out");
+        socket.set_read_timeout(Some(limit)).expect("a time-out");
+        let peeked = socket.peek(&mut [0]);
+        socket.set_read_timeout(usual).expect("a time-out");
+        self.reader.buffer().is_empty()
+            && peeked.is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+    }
+
+    fn read_frame(&mut self) -> std::io::Result<Incoming> {
+        let mut head = [0; 2];
+        self.reader.read_exact(&mut head)?;
+        assert_eq!(head[0] & 0x70, 0, "no extension was agreed on");
+        assert_eq!(head[0] & 0x80, 0x80, "the gateway sends whole frames");
+        assert_eq!(head[1] & 0x80, 0, "a server does not mask");
+        let length = match head[1] {
+            126 => {
+                let mut length = [0; 2];
+                self.reader.read_exact(&mut length)?;
+                usize::from(u16::from_be_bytes(length))
+            }
+            127 => {
+                let mut length = [0; 8];
+                self.reader.read_exact(&mut length)?;
+                usize::try_from(u64::from_be_bytes(length)).expect("a length")
+            }
+            length => usize::from(length),
+        };
+        let mut payload = vec![0; length];
+        self.reader.read_exact(&mut payload)?;
+        Ok(match head[0] & 0x0f {
+            TEXT => Incoming::Text(serde_json::from_slice(&payload).expect("each frame is one JSON object")),
+            PING => {
+                self.frame(true, PONG, &payload);
+                Incoming::Ping
+            }
+            PONG => Incoming::Pong(payload),
+            CLOSE => Incoming::Close(match payload[..] {
+                [high, low, ..] => u16::from_be_bytes([high, low]),
+                _ => 1005,
+            }),
+            other => panic!("a frame of kind {other}"),
+        })
+    }
+}
+
+/// The beginning of a frame up to its mask.
+pub fn head(is_last: bool, kind: u8, length: usize, is_masked: bool) -> Vec<u8> {
+    let mask = if is_masked { 0x80 } else { 0 };
+    let mut bytes = vec![if is_last { 0x80 } else { 0 } | kind];
+    match length {
+        0..126 => bytes.push(mask | length as u8),
+        126..65536 => {
+            bytes.push(mask | 126);
+            bytes.extend((length as u16).to_be_bytes());
+        }
+        _ => {
+            bytes.push(mask | 127);
+            bytes.extend((length as u64).to_be_bytes());
+        }
+    }
+    bytes
+}

@@ -18,10 +18,13 @@ use crate::admin::decisions::KeptDecisions;
 use crate::admin::marketplace::MarketplaceCache;
 use crate::admin::stats_cache::StatsCache;
 use crate::config::{Config, DatabaseKind};
+use crate::jobs::announcements::Announcements;
+use crate::jobs::checkin::Checkins;
 use crate::jobs::crew::Crew;
 use crate::jobs::health;
 use crate::jobs::model_refresh::ModelRefresh;
 use crate::jobs::prices::Prices;
+use crate::jobs::probe::Probes;
 use crate::jobs::quotas;
 use crate::jobs::renewal::Renewals;
 use crate::jobs::tasks::{Notice, Tasks};
@@ -66,6 +69,9 @@ pub struct App {
     pub prices: Prices,
     /// Sessions that are being renewed.
     pub renewals: Renewals,
+    pub checkins: Checkins,
+    pub probes: Probes,
+    pub announcements: Announcements,
     pub usage_lookup: UsageLookup,
     /// Held from reading the routes to committing what follows from them: edits by hand and rebuilds
     /// take turns, so that neither is decided on rows that the other has changed.
@@ -154,6 +160,9 @@ impl App {
             model_refresh: ModelRefresh::default(),
             prices: Prices::default(),
             renewals: Renewals::default(),
+            checkins: Checkins::default(),
+            probes: Probes::default(),
+            announcements: Announcements::default(),
             usage_lookup: UsageLookup::default(),
             route_edits: Mutex::new(()),
             token_edits: Mutex::new(()),

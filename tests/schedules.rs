@@ -30,7 +30,10 @@ fn a_saved_schedule_holds_at_once() {
     let before = lists();
     eventually("the accounts are asked again and again", || (lists() >= before + 2).then_some(()));
     upstream.offer(&["m-a", "m-b"]);
-    gateway.wait_for_channels("m-b", 1);
+    eventually("the new model is routed", || {
+        let listed = gateway.client().get("/v1/models").expect(200);
+        listed["data"].as_array().expect("models").iter().any(|model| model["id"] == "m-b").then_some(())
+    });
     save(&gateway, &json!({"balanceRefreshCron": NEW_YEAR}));
     assert_eq!(gateway.admin().get(RUNTIME).expect(200)["balanceRefreshCron"], NEW_YEAR);
 }

@@ -40,9 +40,7 @@ pub fn shown_mode(account: &AccountRow) -> CredentialMode {
 }
 
 pub fn capabilities(account: &AccountRow) -> Capabilities {
-    let is_session = account.oauth_provider.is_none()
-        && account.credential_mode != CredentialMode::ApiKey
-        && is_set(account.access_token.as_ref());
+    let is_session = account.is_session();
     Capabilities { can_checkin: is_session, can_refresh_balance: is_session, proxy_only: !is_session }
 }
 

@@ -15,6 +15,7 @@ use hyper::header::{HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use super::account_balance;
 use super::account_view::{self, Surroundings};
 use super::batch::BatchResult;
 use super::errors::{AdminError, Result};
@@ -111,16 +112,14 @@ pub async fn find(app: &App, id: i64) -> Result<AccountRow> {
     accounts::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Account"))
 }
 
-async fn apply(app: &App, id: i64, action: Action) -> Result<()> {
+async fn apply(app: &Arc<App>, id: i64, action: Action) -> Result<()> {
     let account = find(app, id).await?;
     let status = match action {
         Action::Delete => return Ok(accounts::delete(&app.store, id).await?),
         Action::RefreshBalance if account_view::capabilities(&account).proxy_only => {
             return Err(AdminError::bad_request("Balance refresh is not supported for API keys"));
         }
-        Action::RefreshBalance => {
-            return Err(AdminError::bad_request("Balance refresh of sessions is not available yet"));
-        }
+        Action::RefreshBalance => return account_balance::read(app, id).await.map(drop),
         // Enabling proves nothing about a credential that was found expired.
         Action::Enable if account.status == AccountStatus::Expired => return Ok(()),
         Action::Enable => AccountStatus::Active,

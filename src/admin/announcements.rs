@@ -6,9 +6,11 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 
 use super::errors::Result;
+use super::input::Fields;
 use super::{paging, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::announcements::start_sync;
 use crate::store::announcements::{self, AnnouncementRow, Filter, State};
 use crate::time::{Millis, iso, now_ms};
 
@@ -73,6 +75,18 @@ pub async fn mark_all_read(app: Arc<App>, _request: Request) -> Result<Response>
 pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
     announcements::clear(&app.store, now_ms()).await?;
     Ok(done())
+}
+
+/// `POST /api/site-announcements/sync`
+pub async fn sync(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let site = match fields.get("siteId") {
+        None | Some(Value::Null) => None,
+        Some(_) => Some(fields.required_id("siteId")?),
+    };
+    let started = start_sync(&app, site);
+    let body = json!({ "success": true, "queued": true, "reused": started.reused, "taskId": started.id });
+    Ok(http::json(StatusCode::OK, &body))
 }
 
 fn done() -> Response {

@@ -7,12 +7,25 @@ use serde_json::{Map, Value, json};
 
 use super::errors::Result;
 use super::input::Fields;
-use super::{paging, runtime_settings};
+use super::tasks::queued;
+use super::{paging, require_id, runtime_settings};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::checkin::verdict::Reason;
+use crate::jobs::checkin::{self, By};
 use crate::store::checkins::{self, CheckinRow};
 use crate::time::iso;
+
+/// `POST /api/checkin/trigger`
+pub async fn trigger_all(app: Arc<App>, _request: Request) -> Result<Response> {
+    Ok(queued(&checkin::start_all(&app)))
+}
+
+/// `POST /api/checkin/trigger/{id}`: its result, good or bad, with status 200.
+pub async fn trigger(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    Ok(http::json(StatusCode::OK, &checkin::check_in(&app, id, By::Operator).await))
+}
 
 /// `GET /api/checkin/logs`
 pub async fn logs(app: Arc<App>, request: Request) -> Result<Response> {

@@ -15,6 +15,7 @@
 //! | `decisions`, `decision_view` | why a request would go where it goes, and the answers kept with the routes |
 //! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
+//! | `model_checks` | asking sites for their models, and whether they serve them |
 //! | `notifications` | whether notices reach the operator |
 //! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
@@ -25,6 +26,7 @@
 //! A handler takes the app and the request and gives an answer or an [`AdminError`]; [`routes`] is the
 //! one place where an error becomes a response. A change commits, publishes, then answers.
 
+mod account_balance;
 mod account_create;
 mod account_create_session;
 mod account_input;
@@ -60,6 +62,7 @@ mod keys;
 mod maintenance;
 pub mod marketplace;
 mod metrics;
+mod model_checks;
 mod model_offers;
 mod notifications;
 mod openapi;
@@ -130,6 +133,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::PUT, "/api/accounts/{id}", account_update::update),
         admin(Method::DELETE, "/api/accounts/{id}", accounts::delete),
         admin(Method::POST, "/api/accounts/{id}/rebind-session", account_rebind::rebind),
+        admin(Method::POST, "/api/accounts/{id}/balance", account_balance::refresh),
         admin(Method::GET, "/api/accounts/{id}/models", account_models::list),
         admin(Method::POST, "/api/accounts/{id}/models/manual", account_models::add_manual),
         admin(Method::GET, "/api/account-tokens", account_tokens::list),
@@ -187,13 +191,18 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/stats/proxy-debug/traces/{id}", debug_traces::get),
         admin(Method::GET, "/api/models/marketplace", marketplace::list),
         admin(Method::GET, "/api/models/token-candidates", token_candidates::list),
+        admin(Method::POST, "/api/models/check/{id}", model_checks::check),
+        admin(Method::POST, "/api/models/probe", model_checks::probe),
         admin(Method::GET, "/api/tasks", tasks::list),
         admin(Method::GET, "/api/tasks/{id}", tasks::get),
+        admin(Method::POST, "/api/checkin/trigger", checkins::trigger_all),
+        admin(Method::POST, "/api/checkin/trigger/{id}", checkins::trigger),
         admin(Method::GET, "/api/checkin/logs", checkins::logs),
         admin(Method::PUT, "/api/checkin/schedule", checkins::schedule),
         admin(Method::GET, "/api/site-announcements", announcements::list),
         admin(Method::DELETE, "/api/site-announcements", announcements::clear),
         admin(Method::POST, "/api/site-announcements/read-all", announcements::mark_all_read),
+        admin(Method::POST, "/api/site-announcements/sync", announcements::sync),
         admin(Method::POST, "/api/site-announcements/{id}/read", announcements::mark_read),
         admin(Method::GET, "/api/events", events::list),
         admin(Method::DELETE, "/api/events", events::clear),

@@ -13,8 +13,10 @@
 //! discovery       what one account's credentials reach         token_book  the tokens of one account
 //! rebuild         which routes and channels follow from that   retention forgets old log rows and files
 //! health          keeps the health of sites over a restart
-//! checkin         what sites say to a daily check-in
-//! income          what accounts earned in a day
+//! balance         what accounts have left                      income    what they earned in a day
+//! checkin         what sites say to a daily check-in           spread    so much at once, so much at a site
+//! probe           which models are really served, and which channels answer again
+//! announcements   what sites tell their users                  summary   the day in one notice
 //! prices          what sites charge, read before requests need it
 //! usage_lookup    exact usage from a site's own log, once the client has its answer
 //! visit           an account as a visitor of its site
@@ -23,6 +25,8 @@
 
 pub mod account_health;
 pub mod account_setup;
+pub mod announcements;
+pub mod balance;
 pub mod checkin;
 pub mod coverage;
 pub mod crew;
@@ -33,12 +37,15 @@ pub mod income;
 pub mod model_refresh;
 pub mod outcome;
 pub mod prices;
+pub mod probe;
 pub mod quotas;
 pub mod rebuild;
 pub mod renewal;
 pub mod retention;
 pub mod schedule;
 pub mod session;
+pub mod spread;
+pub mod summary;
 pub mod tasks;
 pub mod token_book;
 pub mod token_sync;
@@ -59,6 +66,9 @@ use schedule::{Clock, Job, Pass, Plan, Scheduler, When};
 /// How often debug traces are pruned.
 const TRACE_INTERVAL: Duration = Duration::from_secs(300);
 
+/// How often accounts that check in at an interval are looked for.
+const CHECKIN_LOOK: Duration = Duration::from_secs(60);
+
 /// Starts everything the service does by itself.
 pub fn start(app: &Arc<App>) -> Scheduler {
     let clock = Clock::of_machine(
@@ -74,8 +84,13 @@ fn all(app: &Arc<App>) -> Vec<Job> {
     let prune_interval = app.config.proxy_log_prune_interval;
     vec![
         job(app, "route rebuild", When::AtStart, rebuild_routes),
-        planned(app, "model refresh", plan_of_balances, refresh_models),
         job(app, "renewal of sessions", When::Every(renewal::INTERVAL), renewal::refresh_due),
+        planned(app, "check-in", plan_of_checkins, check_in),
+        planned(app, "balance refresh", plan_of_balances, refresh_balances),
+        job(app, "announcements", When::AtStartAndEvery(announcements::INTERVAL), sync_announcements),
+        planned(app, "daily summary", plan_of_summary, summary::send),
+        planned(app, "model probe", plan_of_probes, probe_models),
+        planned(app, "recovery of channels", plan_of_recovery, probe::recovery::sweep),
         job(app, "price lists", When::AtStartAndEvery(prices::INTERVAL), prices::refresh_due),
         job(app, "proxy log retention", When::AtStartAndEvery(prune_interval), prune_proxy_logs),
         planned(app, "log cleanup", plan_of_cleanup, clean_logs),
@@ -125,6 +140,28 @@ fn schedule(app: &App, setting: &str) -> Option<Cron> {
     Cron::parse(app.settings.load().values.text(setting)).ok()
 }
 
+fn plan_of_checkins(app: &App) -> Plan {
+    match app.settings.load().values.text("checkin_schedule_mode") {
+        "interval" => Plan::Every(CHECKIN_LOOK),
+        _ => schedule(app, "checkin_cron").map_or(Plan::Never, Plan::About),
+    }
+}
+
+fn plan_of_summary(app: &App) -> Plan {
+    schedule(app, "daily_summary_cron").map_or(Plan::Never, Plan::At)
+}
+
+/// The first pass is one interval after it was switched on.
+fn plan_of_probes(app: &App) -> Plan {
+    let is_on = app.settings.load().values.flag("model_availability_probe_enabled");
+    if is_on { Plan::Every(app.config.jobs.probe_interval) } else { Plan::Never }
+}
+
+fn plan_of_recovery(app: &App) -> Plan {
+    let is_on = app.settings.load().values.flag("channel_recovery_probe_enabled");
+    if is_on { Plan::Every(probe::recovery::INTERVAL) } else { Plan::Never }
+}
+
 fn plan_of_balances(app: &App) -> Plan {
     schedule(app, "balance_refresh_cron").map_or(Plan::Never, Plan::About)
 }
@@ -148,9 +185,30 @@ async fn rebuild_routes(app: Arc<App>) -> Pass {
     Ok(counts.changed().then(|| format!("{counts:?}")))
 }
 
-async fn refresh_models(app: Arc<App>) -> Pass {
+async fn check_in(app: Arc<App>) -> Pass {
+    let is_interval = app.settings.load().values.text("checkin_schedule_mode") == "interval";
+    let items = if is_interval { checkin::run_due(&app).await? } else { checkin::run_all(&app).await? };
+    let failed = items.iter().filter(|item| !item.result.success).count();
+    Ok((!items.is_empty()).then(|| format!("{} account(s), {failed} failed", items.len())))
+}
+
+async fn refresh_balances(app: Arc<App>) -> Pass {
+    let (read, failed) = balance::refresh_all(&app).await.map_err(|error| error.to_string())?;
     let (outcomes, _counts) = model_refresh::refresh_all_and_rebuild(&app).await?;
-    Ok(Some(format!("{} account(s) asked", outcomes.len())))
+    let asked = outcomes.len();
+    Ok(Some(format!("{read} balance(s) read, {failed} failed; {asked} account(s) asked for models")))
+}
+
+/// As a task: an operator sees it, and who starts one meanwhile joins it.
+async fn probe_models(app: Arc<App>) -> Pass {
+    probe::start(&app, None);
+    Ok(None)
+}
+
+async fn sync_announcements(app: Arc<App>) -> Pass {
+    let synced = announcements::sync(&app, None).await.map_err(|error| error.to_string())?;
+    Ok((synced.inserted + synced.failed > 0)
+        .then(|| format!("{} new, {} site(s) failed", synced.inserted, synced.failed)))
 }
 
 async fn prune_proxy_logs(app: Arc<App>) -> Pass {

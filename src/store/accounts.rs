@@ -113,6 +113,14 @@ pub struct AccountRow {
     pub updated_at: Millis,
 }
 
+impl AccountRow {
+    /// Whether it is a login at its site, which can do more there than serve requests.
+    pub fn is_session(&self) -> bool {
+        let has_token = self.access_token.as_ref().is_some_and(|token| !token.expose().trim().is_empty());
+        self.oauth_provider.is_none() && self.credential_mode != CredentialMode::ApiKey && has_token
+    }
+}
+
 /// An account to be stored.
 #[derive(Debug, Clone)]
 pub struct NewAccount {

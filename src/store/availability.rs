@@ -36,6 +36,14 @@ pub struct Discovered {
     pub latency_ms: Option<i64>,
 }
 
+/// What a probe found of a model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Checked {
+    pub available: bool,
+    pub latency_ms: Option<i64>,
+    pub at: Millis,
+}
+
 /// A model switched off on a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisabledModelRow {
@@ -84,7 +92,19 @@ async fn rows(store: &Store, sql: &'static str, args: Vec<super::Value>) -> Resu
 pub async fn list_tokens(store: &Store) -> Result<Vec<TokenModelRow>> {
     let sql = "SELECT token_id, model_name, available, latency_ms, checked_at \
                FROM token_model_availability ORDER BY token_id, model_name";
-    let rows = store.query(sql, Vec::new()).await?;
+    token_rows(store, sql, Vec::new()).await
+}
+
+/// The rows of one account's tokens.
+pub async fn of_tokens_of(store: &Store, account_id: i64) -> Result<Vec<TokenModelRow>> {
+    let sql = "SELECT m.token_id, m.model_name, m.available, m.latency_ms, m.checked_at \
+               FROM token_model_availability m JOIN account_tokens t ON t.id = m.token_id \
+               WHERE t.account_id = ? ORDER BY m.token_id, m.model_name";
+    token_rows(store, sql, vec![account_id.into()]).await
+}
+
+async fn token_rows(store: &Store, sql: &'static str, args: Vec<super::Value>) -> Result<Vec<TokenModelRow>> {
+    let rows = store.query(sql, args).await?;
     rows.iter()
         .map(|row| {
             let mut row = row.fields();
@@ -228,4 +248,29 @@ pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<String>> {
     let mut models = rows.iter().map(|row| row.fields().text()).collect::<Result<Vec<_>>>()?;
     models.sort_by_cached_key(|name| (name.to_lowercase(), name.clone()));
     Ok(models)
+}
+
+/// Stores what a probe found of an account's model; false when there is no such discovered row any more.
+pub async fn check(store: &Store, account_id: i64, model: &str, checked: Checked) -> Result<bool> {
+    let sql = "UPDATE model_availability SET available = ?, latency_ms = ?, checked_at = ? \
+               WHERE account_id = ? AND model_name = ? AND is_manual = ?";
+    update_checked(store, sql, checked, vec![account_id.into(), model.into(), false.into()]).await
+}
+
+/// The same of a token's model.
+pub async fn check_token(store: &Store, token_id: i64, model: &str, checked: Checked) -> Result<bool> {
+    let sql = "UPDATE token_model_availability SET available = ?, latency_ms = ?, checked_at = ? \
+               WHERE token_id = ? AND model_name = ?";
+    update_checked(store, sql, checked, vec![token_id.into(), model.into()]).await
+}
+
+async fn update_checked(
+    store: &Store,
+    sql: &'static str,
+    checked: Checked,
+    which: Vec<super::Value>,
+) -> Result<bool> {
+    let mut args = vec![checked.available.into(), checked.latency_ms.into(), checked.at.into()];
+    args.extend(which);
+    Ok(store.batch(vec![Statement::new(sql, args)]).await?[0].rows > 0)
 }

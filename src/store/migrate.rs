@@ -61,6 +61,7 @@ pub(super) const STEPS: &[Step] = &[
     step!(33, "0033_proxy_file_chunks"),
     step!(35, "0035_proxy_log_writes", Sqlite from "sqlite"),
     step!(40, "0040_debug_traces"),
+    step!(50, "0050_announcements_cleared"),
 ];
 
 impl Step {

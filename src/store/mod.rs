@@ -17,6 +17,7 @@ pub mod accounts;
 pub mod amend;
 pub mod announcements;
 pub mod availability;
+pub mod balances;
 pub mod checkins;
 mod database;
 pub mod debug_traces;

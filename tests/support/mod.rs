@@ -10,6 +10,7 @@
 //! | `reply.rs` | [`Reply`]: what the stub answers, byte by byte and step by step |
 //! | `sites.rs` | [`Site`]: each platform's management API, as its real program answers it |
 //! | `proxy.rs` | [`Proxy`]: an outbound proxy that remembers who asked it for what |
+//! | `relay.rs` | [`Relay`]: a stub site of the new-api family, as its users see it |
 //! | `wire.rs` | faithful bodies and streams of each dialect, and the content encodings |
 //! | `mail.rs` | [`MailServer`]: a stub mail server that keeps what it was handed |
 //! | `certificates.rs` | an authority of the tests' own and a certificate for `localhost` |
@@ -26,6 +27,7 @@ mod http;
 mod mail;
 mod operator;
 mod proxy;
+mod relay;
 mod reply;
 mod sites;
 mod socket;
@@ -39,6 +41,7 @@ pub use http::{Answer, Ask, Caller, Connection, Stream, split_events};
 pub use mail::{Mail, MailRules, MailServer};
 pub use operator::{Pair, seconds_ahead};
 pub use proxy::{Crossing, Proxy};
+pub use relay::Relay;
 pub use reply::{Gate, Reply};
 pub use sites::{Ada, Program, Site, StubKey};
 pub use socket::{BINARY, CLOSE, CONTINUED, Incoming, PING, Socket, TEXT, head};

@@ -1,3 +1,502 @@
 //! Daily check-ins (upstreams-jobs.md 13.2).
+//!
+//! ```text
+//! check_in    one account: ask, once more with a new session, say what the answer means, store it all
+//! run_all     every account that wants it: sites at once, the accounts of a site one after the other
+//! run_due     the same for those whose interval has passed
+//! ```
+//!
+//! However a check-in is asked for, the accounts of one site take turns. Its log row, the account's health
+//! and the event are one transaction.
 
 pub mod verdict;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::Mutex as AsyncMutex;
+
+use self::verdict::{Class, MANUAL, is_challenge};
+use super::account_health::{health, note_failure, success_statements};
+use super::balance::{self, Known};
+use super::crew::lock;
+use super::flight::{Interrupted, SingleFlight};
+use super::income;
+use super::session::Session;
+use super::spread::{Width, spread};
+use super::tasks::{Done, Outcome, Progress, Spec, Started};
+use crate::app::App;
+use crate::notify::Notice;
+use crate::routing::Platform;
+use crate::store;
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
+use crate::store::checkins::NewCheckin;
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::time::{Millis, now_ms};
+use crate::upstream::platforms::{CheckIn, VisitError, VisitKind};
+
+/// Sites asked at once; at each, one account.
+const WIDTH: Width = Width { total: 16, per_site: 1 };
+const HOUR_MS: Millis = 3_600_000;
+
+/// What is under way and what was tried; the app holds one.
+#[derive(Default)]
+pub struct Checkins {
+    all: SingleFlight<Arc<Vec<Item>>>,
+    /// One check-in at a time at a site.
+    turns: Mutex<HashMap<i64, Arc<AsyncMutex<()>>>>,
+    /// When each account was last tried: an interval begins anew with a failure, too.
+    tried: Mutex<HashMap<i64, Millis>>,
+}
+
+/// Who asks for a check-in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// For this account alone: the operators' list shows how it ended.
+    Operator,
+    /// With all others: how it ended is in the log.
+    Schedule,
+}
+
+/// How a check-in ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Ended {
+    pub success: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<&'static str>,
+    pub message: String,
+    /// USD in decimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reward: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub skipped: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+}
+
+/// One account of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Item {
+    pub account_id: i64,
+    pub username: Option<String>,
+    /// Its name.
+    pub site: String,
+    pub result: Ended,
+}
+
+// === one account ===
+
+/// Checks the account in. Never fails: what went wrong is in the answer.
+pub async fn check_in(app: &Arc<App>, id: i64, by: By) -> Ended {
+    match try_check_in(app, id, by).await {
+        Ok(ended) => ended,
+        Err(error) => {
+            log::error!("the check-in of account {id} could not be stored: {error}");
+            Ended::failed("the check-in could not be stored")
+        }
+    }
+}
+
+async fn try_check_in(app: &Arc<App>, id: i64, by: By) -> store::Result<Ended> {
+    let Some((site, account)) = rows(app, id).await? else {
+        return Ok(Ended { message: "account not found".to_owned(), ..Ended::default() });
+    };
+    let turn = app.checkins.turn(site.id);
+    let _turn = turn.lock().await;
+    // It may have been changed while others had their turns.
+    let Some((site, account)) = rows(app, account.id).await? else {
+        return Ok(Ended { message: "account not found".to_owned(), ..Ended::default() });
+    };
+    if site.status != SiteStatus::Active {
+        let ended = Ended { reason: Some("site_disabled"), ..Ended::skipped("site is disabled") };
+        let mut batch = vec![ended.row(id).insert(now_ms())];
+        batch.push(accounts::health_statement(id, &health("disabled", &ended.message, "checkin")));
+        batch.extend(ended.event(&site, &account, by));
+        app.store.batch(batch).await?;
+        return Ok(ended);
+    }
+    if !account.is_session() {
+        return Ok(Ended::failed("an account that only proxies has no check-in"));
+    }
+    if account.status == AccountStatus::Disabled {
+        return Ok(Ended::failed("the account is disabled"));
+    }
+    if Platform::parse(&site.platform).is_none() {
+        let ended = Ended::failed(&format!("the platform {} is unknown", site.platform));
+        let mut batch = vec![ended.row(id).insert(now_ms())];
+        batch.extend(ended.event(&site, &account, by));
+        app.store.batch(batch).await?;
+        return Ok(ended);
+    }
+    lock(&app.checkins.tried).insert(id, now_ms());
+    match ask(app, &site, &account).await {
+        Ok(answer) => succeed(app, &site, &account, answer, by).await,
+        Err(error) => match classify(&error) {
+            Class::Already => succeed(app, &site, &account, Answer::already(error.message), by).await,
+            Class::Unsupported | Class::Manual => skip(app, &site, &account, &error, by).await,
+            Class::Plain => fail(app, &site, &account, &error, by).await,
+        },
+    }
+}
+
+/// A check-in that counts.
+struct Answer {
+    message: String,
+    reward: Option<f64>,
+    /// It had been done before.
+    already: bool,
+}
+
+impl Answer {
+    fn already(message: String) -> Self {
+        Self { message, reward: None, already: true }
+    }
+}
+
+impl From<CheckIn> for Answer {
+    fn from(done: CheckIn) -> Self {
+        let already = Class::of(&done.message) == Class::Already;
+        let message = if done.message.trim().is_empty() { "checked in".to_owned() } else { done.message };
+        Self { message, reward: done.reward, already }
+    }
+}
+
+async fn ask(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Answer, VisitError> {
+    let mut session = Session::open(app, site.clone(), account.clone()).await?;
+    let mut answer = session.visitor().check_in(&app.client).await;
+    if session.is_renewed_after(app, &answer).await {
+        answer = session.visitor().check_in(&app.client).await;
+    }
+    answer.map(Answer::from)
+}
+
+/// A site without the page, and a platform without check-ins, are as good as words to that effect.
+fn classify(error: &VisitError) -> Class {
+    match Class::of(&error.message) {
+        Class::Plain if matches!(error.kind, VisitKind::Unsupported | VisitKind::Missing) => {
+            Class::Unsupported
+        }
+        class => class,
+    }
+}
+
+async fn succeed(
+    app: &Arc<App>,
+    site: &SiteRow,
+    account: &AccountRow,
+    answer: Answer,
+    by: By,
+) -> store::Result<Ended> {
+    // Active before its balance is read: an expired account has proved that it is not.
+    app.store.batch(success_statements(app, account, "checkin", &answer.message)?).await?;
+    let read = balance::refresh(app, account.id).await;
+    let gained = match read {
+        // What it rose by since it was last read; a first reading says nothing.
+        Ok(Known::Read(now)) if !answer.already && account.last_balance_refresh.is_some() => {
+            Some(now.balance - account.balance)
+        }
+        _ => None,
+    };
+    let told = answer.reward.filter(|reward| *reward > 0.0).or_else(|| income::in_message(&answer.message));
+    let reward = told.or(gained.filter(|gained| *gained >= 1e-6)).map(income::shown);
+    let ended =
+        Ended { success: true, status: Some("success"), message: answer.message, reward, ..Ended::default() };
+    let now = now_ms();
+    let mut batch = vec![ended.row(account.id).insert(now)];
+    if !answer.already || !is_interval(app) {
+        let moved = AccountPatch { last_checkin_at: Some(Some(now)), ..AccountPatch::default() };
+        batch.push(accounts::update_statement(&app.store, account.id, moved)?);
+    }
+    batch.extend(ended.event(site, account, by));
+    commit(app, batch, by).await?;
+    Ok(ended)
+}
+
+async fn skip(
+    app: &Arc<App>,
+    site: &SiteRow,
+    account: &AccountRow,
+    error: &VisitError,
+    by: By,
+) -> store::Result<Ended> {
+    let message = match classify(error) {
+        Class::Manual => MANUAL,
+        // A log row is understood by its words.
+        _ if Class::of(&error.message) != Class::Unsupported => "check-in is not supported by this site",
+        _ => &error.message,
+    };
+    let ended = Ended::skipped(message);
+    let mut batch = vec![ended.row(account.id).insert(now_ms())];
+    batch.push(accounts::health_statement(account.id, &health("degraded", message, "checkin")));
+    batch.extend(ended.event(site, account, by));
+    commit(app, batch, by).await?;
+    Ok(ended)
+}
+
+async fn fail(
+    app: &Arc<App>,
+    site: &SiteRow,
+    account: &AccountRow,
+    error: &VisitError,
+    by: By,
+) -> store::Result<Ended> {
+    log::warn!("checkin failed for account {} on site \"{}\": {}", account.id, site.name, error.message);
+    let ended = Ended::failed(&error.message);
+    let mut batch = vec![ended.row(account.id).insert(now_ms())];
+    batch.extend(ended.event(site, account, by));
+    app.store.batch(batch).await?;
+    note_failure(app, site, account, "checkin", error).await?;
+    let (level, title) = match is_challenge(&error.message) || error.kind == VisitKind::Shield {
+        true => (EventLevel::Warning, "Check-in met a challenge against robots"),
+        false => (EventLevel::Error, "Check-in failed"),
+    };
+    app.notifier.send(Notice::new(level, title, described(site, account, &ended.message)));
+    commit(app, Vec::new(), by).await?;
+    Ok(ended)
+}
+
+/// Stores, and shows an operator who asked for one account what became of it.
+async fn commit(app: &App, batch: Vec<store::Statement>, by: By) -> store::Result<()> {
+    if !batch.is_empty() {
+        app.store.batch(batch).await?;
+    }
+    if by == By::Operator { app.publish().await } else { Ok(()) }
+}
+
+async fn rows(app: &App, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {
+    let Some(account) = accounts::get(&app.store, id).await? else { return Ok(None) };
+    Ok(sites::get(&app.store, account.site_id).await?.map(|site| (site, account)))
+}
+
+fn described(site: &SiteRow, account: &AccountRow, message: &str) -> String {
+    format!("{} @ {}: {message}", account.username.as_deref().unwrap_or("(no name)"), site.name)
+}
+
+fn is_interval(app: &App) -> bool {
+    app.settings.load().values.text("checkin_schedule_mode") == "interval"
+}
+
+// === all accounts ===
+
+/// Checks all accounts in as a task, or gives the one that runs.
+pub fn start_all(app: &Arc<App>) -> Started {
+    let spec = Spec {
+        kind: "checkin",
+        title: "Check in all accounts".to_owned(),
+        dedupe_key: Some("checkin-all".to_owned()),
+    };
+    let work = app.clone();
+    app.tasks.start(spec, |progress| async move { task(&work, &progress).await })
+}
+
+async fn task(app: &Arc<App>, progress: &Progress) -> Outcome {
+    let told = progress.clone();
+    let items = run(app, Which::All, Some(told)).await?;
+    let count = |status| items.iter().filter(|item| item.result.status == Some(status)).count();
+    let (success, skipped, failed) = (count("success"), count("skipped"), count("failed"));
+    let summary = json!({ "total": items.len(), "success": success, "skipped": skipped, "failed": failed });
+    let message = format!("{success} of {} checked in, {skipped} skipped, {failed} failed", items.len());
+    Ok(Done { message, result: json!({ "summary": summary, "total": items.len(), "results": *items }) })
+}
+
+/// Checks all accounts in that want it; during a run, gives the result of that run.
+///
+/// # Errors
+/// In words, when the run ended early.
+pub async fn run_all(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
+    run(app, Which::All, None).await
+}
+
+/// The same for accounts whose last check-in and last try are both longer ago than the interval.
+pub async fn run_due(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
+    run(app, Which::Due, None).await
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    Due,
+}
+
+async fn run(app: &Arc<App>, which: Which, progress: Option<Progress>) -> Result<Arc<Vec<Item>>, String> {
+    let work = || run_each(app.clone(), which, progress);
+    let ended = app.checkins.all.run(&app.crew, "a run of check-ins", work).await;
+    ended.map_err(|Interrupted| "the check-ins were interrupted".to_owned())
+}
+
+async fn run_each(app: Arc<App>, which: Which, progress: Option<Progress>) -> Arc<Vec<Item>> {
+    let chosen = match choose(&app, which).await {
+        Ok(chosen) => chosen,
+        Err(error) => {
+            log::error!("the accounts to check in could not be read: {error}");
+            return Arc::default();
+        }
+    };
+    let total = chosen.len();
+    if let Some(progress) = &progress {
+        progress.log(format!("{total} account(s) to check in"));
+    }
+    let items = spread(chosen, WIDTH, |(account, site): (AccountRow, String)| {
+        let (app, progress) = (app.clone(), progress.clone());
+        async move {
+            let result = check_in(&app, account.id, By::Schedule).await;
+            if let Some(progress) = progress {
+                let name = account.username.as_deref().unwrap_or("(no name)");
+                progress.log(format!("{name} @ {site}: {}", result.message));
+            }
+            Item { account_id: account.id, username: account.username, site, result }
+        }
+    });
+    let mut items = items.await;
+    items.sort_by_key(|item| item.account_id);
+    if total > 0
+        && let Err(error) = app.publish().await
+    {
+        log::error!("balances after check-ins are not routed by yet: {error}");
+    }
+    Arc::new(items)
+}
+
+/// The accounts of a run with their sites' names.
+async fn choose(app: &App, which: Which) -> store::Result<Vec<(i64, (AccountRow, String))>> {
+    let sites: HashMap<i64, SiteRow> =
+        sites::list(&app.store).await?.into_iter().map(|site| (site.id, site)).collect();
+    let hours = app.settings.load().values.count("checkin_interval_hours").clamp(1, 24);
+    let interval = Millis::try_from(hours).unwrap_or(24) * HOUR_MS;
+    let (tried, now) = (lock(&app.checkins.tried).clone(), now_ms());
+    let rows = accounts::list(&app.store).await?;
+    let wanted = rows.into_iter().filter(|account| {
+        let is_due = is_due(account.last_checkin_at, tried.get(&account.id).copied(), interval, now);
+        let site_active = sites.get(&account.site_id).is_some_and(|site| site.status == SiteStatus::Active);
+        account.checkin_enabled
+            && account.status == AccountStatus::Active
+            && account.is_session()
+            && (which == Which::All || (is_due && site_active))
+    });
+    let named = wanted.filter_map(|account| {
+        let site = sites.get(&account.site_id)?;
+        Some((site.id, (account, site.name.clone())))
+    });
+    Ok(named.collect())
+}
+
+/// Whether the last check-in and the last try are both longer ago than the interval.
+fn is_due(last: Option<Millis>, tried: Option<Millis>, interval: Millis, now: Millis) -> bool {
+    [last, tried].into_iter().flatten().all(|at| now - at >= interval)
+}
+
+// === impl Checkins ===
+
+impl Checkins {
+    fn turn(&self, site: i64) -> Arc<AsyncMutex<()>> {
+        let mut turns = lock(&self.turns);
+        turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        turns.entry(site).or_default().clone()
+    }
+}
+
+// === impl Ended ===
+
+impl Ended {
+    fn skipped(message: &str) -> Self {
+        Self {
+            success: true,
+            status: Some("skipped"),
+            message: message.to_owned(),
+            skipped: true,
+            ..Self::default()
+        }
+    }
+
+    fn failed(message: &str) -> Self {
+        Self { status: Some("failed"), message: message.to_owned(), ..Self::default() }
+    }
+
+    fn row(&self, account_id: i64) -> NewCheckin {
+        NewCheckin {
+            account_id,
+            status: self.status.unwrap_or("failed"),
+            message: self.message.clone(),
+            reward: self.reward.clone(),
+        }
+    }
+
+    /// What the operators' list says of it, where an operator asked for this account.
+    fn event(&self, site: &SiteRow, account: &AccountRow, by: By) -> Option<store::Statement> {
+        let title = match self.status {
+            Some("success") => "Checked in",
+            Some("skipped") => "Check-in skipped",
+            _ => "Check-in failed",
+        };
+        let event = NewEvent {
+            kind: "checkin",
+            title: title.to_owned(),
+            message: Some(described(site, account, &self.message)),
+            level: if self.success { EventLevel::Info } else { EventLevel::Error },
+            related_id: Some(account.id),
+            related_type: Some("account"),
+        };
+        (by == By::Operator).then(|| event.insert(now_ms()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::to_value;
+
+    use super::*;
+
+    #[test]
+    fn an_account_is_due_when_neither_its_last_check_in_nor_its_last_try_is_recent() {
+        const HOURS: Millis = 6 * HOUR_MS;
+        let now = 100 * HOUR_MS;
+        for (last, tried, due) in [
+            (None, None, true),
+            (Some(now - HOURS), None, true),
+            (Some(now - HOURS + 1), None, false),
+            (None, Some(now - HOURS + 1), false),
+            (Some(now - HOURS), Some(now - HOURS), true),
+            (Some(now - 2 * HOURS), Some(now - HOUR_MS), false),
+        ] {
+            assert_eq!(is_due(last, tried, HOURS, now), due, "{last:?} {tried:?}");
+        }
+    }
+
+    /// The worked example of upstreams-jobs.md 13.13.
+    #[test]
+    fn a_run_is_told_in_the_documented_shape() {
+        let item = |account_id, username: &str, site: &str, result| Item {
+            account_id,
+            username: Some(username.to_owned()),
+            site: site.to_owned(),
+            result,
+        };
+        let done = Ended {
+            success: true,
+            status: Some("success"),
+            message: "签到成功".to_owned(),
+            reward: Some(income::shown(0.025)),
+            ..Ended::default()
+        };
+        let items = [
+            item(4, "ada", "Relay A", done),
+            item(5, "bob", "Relay A", Ended::skipped(MANUAL)),
+            item(9, "cy", "Relay B", Ended::failed("HTTP 502: Bad gateway")),
+        ];
+        assert_eq!(
+            to_value(items).expect("it serializes"),
+            json!([
+                {"accountId":4,"username":"ada","site":"Relay A","result":{"success":true,"status":"success",
+                    "message":"签到成功","reward":"0.025"}},
+                {"accountId":5,"username":"bob","site":"Relay A","result":{"success":true,"status":"skipped",
+                    "skipped":true,"message":"manual check-in needed"}},
+                {"accountId":9,"username":"cy","site":"Relay B","result":{"success":false,"status":"failed",
+                    "message":"HTTP 502: Bad gateway"}},
+            ])
+        );
+    }
+}

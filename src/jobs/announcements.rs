@@ -1,0 +1,255 @@
+//! What sites announce, read from them (upstreams-jobs.md 13.8).
+//!
+//! One site after the other. What is seen for the first time becomes a row, an event and a notice to the
+//! operator; what is known is only brought up to date. A site that fails is told and holds up no other.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use super::session::Session;
+use super::tasks::{Done, Outcome, Spec, Started};
+use super::visit::visitor_at;
+use crate::app::App;
+use crate::notify::Notice;
+use crate::routing::Platform;
+use crate::store;
+use crate::store::accounts::{self, AccountStatus};
+use crate::store::announcements::{self, Seen};
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::time::now_ms;
+use crate::upstream::platforms::{Announcement, NoticeLevel, VisitError, VisitKind, abilities};
+
+/// How often all sites are asked.
+pub const INTERVAL: Duration = Duration::from_secs(900);
+/// The title that the adapters give to what has none of its own.
+const GENERIC_TITLE: &str = "Site notice";
+/// The longest key the store can index (data.md A.1).
+const MAX_KEY_CHARS: usize = 191;
+
+/// Held by the pass under way: two would both take the same for new.
+#[derive(Default)]
+pub struct Announcements {
+    turn: Mutex<()>,
+}
+
+/// What a pass did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Synced {
+    pub scanned_sites: usize,
+    pub inserted: usize,
+    pub updated: usize,
+    pub unsupported: usize,
+    pub notifications: usize,
+    pub events: usize,
+    pub failed: usize,
+    pub failed_sites: Vec<FailedSite>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedSite {
+    pub site_id: i64,
+    pub site_name: String,
+    pub message: String,
+}
+
+/// Syncs one site, or all active ones, as a task; or gives the one that does it.
+pub fn start_sync(app: &Arc<App>, site: Option<i64>) -> Started {
+    let scope = site.map_or_else(|| "all".to_owned(), |id| id.to_string());
+    let spec = Spec {
+        kind: "site-announcements-sync",
+        title: "Sync the announcements of sites".to_owned(),
+        dedupe_key: Some(format!("site-announcements:{scope}")),
+    };
+    let work = app.clone();
+    app.tasks.start(spec, move |_progress| async move { task(&work, site).await })
+}
+
+async fn task(app: &Arc<App>, site: Option<i64>) -> Outcome {
+    let synced = sync(app, site).await.map_err(|error| error.to_string())?;
+    let message =
+        format!("{} site(s) asked, {} new, {} failed", synced.scanned_sites, synced.inserted, synced.failed);
+    Ok(Done { message, result: json!(synced) })
+}
+
+/// Syncs one site, or all active ones.
+pub async fn sync(app: &Arc<App>, site: Option<i64>) -> store::Result<Synced> {
+    let _turn = app.announcements.turn.lock().await;
+    let mut synced = Synced::default();
+    for row in sites::list(&app.store).await? {
+        let is_asked = row.status == SiteStatus::Active && site.is_none_or(|id| id == row.id);
+        if !is_asked {
+            continue;
+        }
+        synced.scanned_sites += 1;
+        match ask(app, &row).await {
+            Ok(found) => take_in(app, &row, found, &mut synced).await?,
+            Err(error) if matches!(error.kind, VisitKind::Unsupported | VisitKind::Missing) => {
+                synced.unsupported += 1;
+            }
+            Err(error) => {
+                log::warn!("the announcements of site \"{}\" were not read: {}", row.name, error.message);
+                synced.failed += 1;
+                synced.failed_sites.push(FailedSite {
+                    site_id: row.id,
+                    site_name: row.name,
+                    message: error.message,
+                });
+            }
+        }
+    }
+    Ok(synced)
+}
+
+/// As the first active session account of the site; as nobody where there is none.
+async fn ask(app: &Arc<App>, site: &SiteRow) -> Result<Vec<Announcement>, VisitError> {
+    let platform = Platform::parse(&site.platform);
+    if !platform.is_some_and(|platform| abilities(platform).announcements) {
+        return Err(VisitError::new(VisitKind::Unsupported, "the platform has no announcements"));
+    }
+    let rows = accounts::of_site(&app.store, site.id).await;
+    let rows = rows.map_err(|error| VisitError::new(VisitKind::Failed, error.to_string()))?;
+    let account = rows.into_iter().find(|row| row.status == AccountStatus::Active && row.is_session());
+    let Some(account) = account else {
+        return visitor_at(app, site, None, None)?.announcements(&app.client).await;
+    };
+    let mut session = Session::open(app, site.clone(), account).await?;
+    let mut found = session.visitor().announcements(&app.client).await;
+    if session.is_renewed_after(app, &found).await {
+        found = session.visitor().announcements(&app.client).await;
+    }
+    found
+}
+
+async fn take_in(
+    app: &App,
+    site: &SiteRow,
+    found: Vec<Announcement>,
+    synced: &mut Synced,
+) -> store::Result<()> {
+    let mut known: HashSet<String> =
+        announcements::known_keys(&app.store, site.id).await?.into_iter().collect();
+    for announcement in found {
+        let level = level_of(announcement.level);
+        let message = text_of(&announcement);
+        let seen = seen(announcement);
+        let now = now_ms();
+        if !known.insert(seen.source_key.clone()) {
+            announcements::update(&app.store, site.id, &seen, now).await?;
+            synced.updated += 1;
+            continue;
+        }
+        let event = NewEvent {
+            kind: "site_notice",
+            title: format!("Announcement of {}", site.name),
+            message: Some(message),
+            level,
+            related_id: None,
+            related_type: Some("site_announcement"),
+        };
+        let notice = Notice::from(&event).about(format!("announcement:{}:{}", site.id, seen.source_key));
+        announcements::insert(&app.store, site.id, &site.platform, &seen, event, now).await?;
+        app.notifier.send(notice);
+        synced.inserted += 1;
+        synced.events += 1;
+        synced.notifications += 1;
+    }
+    Ok(())
+}
+
+/// Title and text, or the text alone where the title says nothing.
+fn text_of(announcement: &Announcement) -> String {
+    let (title, content) = (announcement.title.trim(), announcement.content.trim());
+    if title.is_empty() || title == GENERIC_TITLE {
+        content.to_owned()
+    } else if content.is_empty() {
+        title.to_owned()
+    } else {
+        format!("{title}\n\n{content}")
+    }
+}
+
+fn level_of(level: NoticeLevel) -> EventLevel {
+    match level {
+        NoticeLevel::Info => EventLevel::Info,
+        NoticeLevel::Warning => EventLevel::Warning,
+        NoticeLevel::Error => EventLevel::Error,
+    }
+}
+
+fn seen(announcement: Announcement) -> Seen {
+    Seen {
+        source_key: announcement.source_key.chars().take(MAX_KEY_CHARS).collect(),
+        title: announcement.title,
+        content: announcement.content,
+        level: announcement.level.as_str().to_owned(),
+        source_url: announcement.source_url,
+        starts_at: announcement.starts_at,
+        ends_at: announcement.ends_at,
+        upstream_created_at: announcement.upstream_created_at,
+        upstream_updated_at: announcement.upstream_updated_at,
+        raw_payload: (!announcement.raw_payload.is_null()).then(|| announcement.raw_payload.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, to_value};
+
+    use super::*;
+
+    /// The worked example of upstreams-jobs.md 13.13.
+    #[test]
+    fn a_pass_is_told_in_the_documented_shape() {
+        let failed = FailedSite {
+            site_id: 8,
+            site_name: "Relay C".to_owned(),
+            message: "HTTP 503: maintenance".to_owned(),
+        };
+        let synced = Synced {
+            scanned_sites: 3,
+            inserted: 1,
+            updated: 4,
+            unsupported: 1,
+            notifications: 1,
+            events: 1,
+            failed: 1,
+            failed_sites: vec![failed],
+        };
+        assert_eq!(
+            to_value(synced).expect("it serializes"),
+            json!({"scannedSites":3,"inserted":1,"updated":4,"unsupported":1,"notifications":1,"events":1,
+                "failed":1,"failedSites":[{"siteId":8,"siteName":"Relay C","message":"HTTP 503: maintenance"}]})
+        );
+    }
+
+    #[test]
+    fn a_generic_title_is_left_out_of_the_text() {
+        for (title, content, text) in [
+            ("Site notice", "Prices change", "Prices change"),
+            ("Maintenance", "On Sunday", "Maintenance\n\nOn Sunday"),
+            ("Maintenance", " ", "Maintenance"),
+        ] {
+            let announcement = Announcement {
+                source_key: "k".to_owned(),
+                title: title.to_owned(),
+                content: content.to_owned(),
+                level: NoticeLevel::Info,
+                source_url: None,
+                starts_at: None,
+                ends_at: None,
+                upstream_created_at: None,
+                upstream_updated_at: None,
+                raw_payload: Value::Null,
+            };
+            assert_eq!(text_of(&announcement), text);
+        }
+    }
+}

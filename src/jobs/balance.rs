@@ -1,0 +1,183 @@
+//! What accounts have left, read from their sites (upstreams-jobs.md 13.3).
+//!
+//! ```text
+//! refresh       one account: open its session, read, once more with a new session, store
+//! refresh_all   every active session account: eight at once, two at a site; then models and routes
+//! ```
+//!
+//! A reading that fails changes the account's health and nothing else. A reading that succeeds is one
+//! statement, made only while `extraConfig` is what it was merged from.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::account_health::{note_failure, success_statements};
+use super::income::{self, SNAPSHOT};
+use super::session::Session;
+use super::spread::{Width, spread};
+use crate::app::App;
+use crate::routing::Platform;
+use crate::store;
+use crate::store::accounts::{self, AccountRow, AccountStatus};
+use crate::store::balances::{self, NewBalance};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::time::{Millis, iso, local_day, local_day_start, now_ms};
+use crate::upstream::platforms::{
+    Allowance, Balance, Subscription, SubscriptionSummary, VisitError, VisitKind,
+};
+
+/// Accounts read at once.
+const WIDTH: Width = Width { total: 8, per_site: 2 };
+/// The member of `extraConfig` that holds the subscriptions.
+const SUBSCRIPTIONS: &str = "sub2apiSubscription";
+
+/// What is known of an account's money.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Known {
+    /// Just read.
+    Read(Balance),
+    /// As stored: there is nobody to ask, for this reason.
+    Stored { balance: f64, used: f64, quota: f64, reason: &'static str },
+}
+
+/// Why a balance is not known.
+#[derive(Debug)]
+pub enum Failure {
+    NoAccount,
+    /// The site is of a platform that nobody knows how to ask.
+    NoAdapter(String),
+    /// The site did not tell. The account's health says so, too.
+    Visit(VisitError),
+    Store(store::Error),
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Reads the account's balance and stores it. Call [`App::publish`] when it is [`Known::Read`]: routing
+/// weighs balances.
+pub async fn refresh(app: &Arc<App>, id: i64) -> Result<Known, Failure> {
+    let account = accounts::get(&app.store, id).await?.ok_or(Failure::NoAccount)?;
+    let site = sites::get(&app.store, account.site_id).await?.ok_or(Failure::NoAccount)?;
+    let stored = |reason| Known::Stored {
+        balance: account.balance,
+        used: account.balance_used,
+        quota: account.quota,
+        reason,
+    };
+    if site.status != SiteStatus::Active {
+        return Ok(stored("site_disabled"));
+    }
+    if !account.is_session() {
+        return Ok(stored("proxy_only"));
+    }
+    if Platform::parse(&site.platform).is_none() {
+        return Err(Failure::NoAdapter(site.platform));
+    }
+    match read(app, &site, &account).await {
+        Ok((account, balance)) => {
+            store(app, &account, &balance).await?;
+            Ok(Known::Read(balance))
+        }
+        Err(error) => {
+            log::warn!(
+                "balance refresh failed for account {id} on site \"{}\": {}",
+                site.name,
+                error.message
+            );
+            note_failure(app, &site, &account, "balance", &error).await?;
+            Err(Failure::Visit(error))
+        }
+    }
+}
+
+/// Reads the balances of all active session accounts and gives how many were asked and how many failed.
+pub async fn refresh_all(app: &Arc<App>) -> store::Result<(usize, usize)> {
+    let rows = accounts::list(&app.store).await?;
+    let active = rows.iter().filter(|row| row.status == AccountStatus::Active && row.is_session());
+    let items = active.map(|row| (row.site_id, row.id)).collect();
+    let read = spread(items, WIDTH, |id| {
+        let app = app.clone();
+        async move { refresh(&app, id).await.is_ok() }
+    });
+    let read = read.await;
+    app.publish().await?;
+    Ok((read.len(), read.iter().filter(|is_read| !**is_read).count()))
+}
+
+/// The account as it is after a renewal, and what its site says.
+async fn read(
+    app: &Arc<App>,
+    site: &SiteRow,
+    account: &AccountRow,
+) -> Result<(AccountRow, Balance), VisitError> {
+    let mut session = Session::open(app, site.clone(), account.clone()).await?;
+    let mut answer = session.visitor().balance(&app.client).await;
+    if session.is_renewed_after(app, &answer).await {
+        answer = session.visitor().balance(&app.client).await;
+    }
+    let mut balance = answer?;
+    if ![balance.balance, balance.used, balance.quota].into_iter().all(f64::is_finite) {
+        return Err(VisitError::new(VisitKind::Malformed, "the balance is not a number"));
+    }
+    if balance.today_income.is_none() {
+        let now = now_ms();
+        let start = local_day_start(now, &app.config.time_zone);
+        // What the site's log says is an extra: a balance is one without it.
+        balance.today_income = session.visitor().today_income(&app.client, start, now).await.ok().flatten();
+    }
+    Ok((session.account, balance))
+}
+
+async fn store(app: &App, account: &AccountRow, balance: &Balance) -> store::Result<()> {
+    let now = now_ms();
+    let along = success_statements(app, account, "balance", "balance read")?;
+    let numbers = NewBalance { balance: balance.balance, used: balance.used, quota: balance.quota, at: now };
+    let day = local_day(now, &app.config.time_zone).to_string();
+    let merge = |extra: &mut Map<String, Value>| {
+        if let Some(income) = balance.today_income {
+            let snapshot = income::snapshot(extra, &day, income, now);
+            extra.insert(SNAPSHOT.to_owned(), snapshot);
+        }
+        if let Some(summary) = &balance.subscriptions {
+            let mut shown = summary_json(summary);
+            shown["updatedAt"] = now.into();
+            extra.insert(SUBSCRIPTIONS.to_owned(), shown);
+        }
+    };
+    balances::record(&app.store, account.id, &numbers, merge, &along).await
+}
+
+/// The subscriptions as answers and `extraConfig` show them (upstreams.md 4).
+pub fn summary_json(summary: &SubscriptionSummary) -> Value {
+    json!({
+        "activeCount": summary.active_count,
+        "totalUsedUsd": summary.total_used_usd,
+        "subscriptions": summary.subscriptions.iter().map(subscription_json).collect::<Vec<_>>(),
+    })
+}
+
+fn subscription_json(subscription: &Subscription) -> Value {
+    let mut shown = Map::new();
+    let mut tell = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            shown.insert(name.to_owned(), value);
+        }
+    };
+    tell("id", subscription.id.map(Value::from));
+    tell("groupId", subscription.group_id.map(Value::from));
+    tell("groupName", subscription.group_name.clone().map(Value::from));
+    tell("status", subscription.status.clone().map(Value::from));
+    tell("expiresAt", subscription.expires_at.map(|at: Millis| iso(at).into()));
+    for (period, Allowance { used_usd, limit_usd }) in
+        [("daily", subscription.daily), ("weekly", subscription.weekly), ("monthly", subscription.monthly)]
+    {
+        tell(&format!("{period}UsedUsd"), used_usd.map(Value::from));
+        tell(&format!("{period}LimitUsd"), limit_usd.map(Value::from));
+    }
+    shown.into()
+}

@@ -1,0 +1,82 @@
+//! Whether channels that cool would answer again (upstreams-jobs.md 13.6). Only while an operator has
+//! switched it on: without it a channel that failed is left alone for its whole time.
+//!
+//! A sweep each thirty seconds asks at most four channels, one after the other: those never asked first,
+//! then the longest unasked. An answer ends the cooldown; anything else changes nothing.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::ask::probe;
+use super::verdict::{Verdict, is_conversational};
+use crate::app::App;
+use crate::jobs::crew::lock;
+use crate::jobs::schedule::Pass;
+use crate::routing::{AccountStatus, Channel, Snapshot};
+use crate::store::routes;
+use crate::time::{Millis, now_ms};
+
+/// How often channels are looked for.
+pub const INTERVAL: Duration = Duration::from_secs(30);
+/// A channel is not asked again before.
+const AGAIN_MS: Millis = 30_000;
+/// Channels of a sweep.
+const MOST: usize = 4;
+const TIMEOUT: Duration = Duration::from_secs(12);
+
+/// When each channel was asked last.
+#[derive(Default)]
+pub struct Recovery {
+    asked: Mutex<HashMap<i64, Millis>>,
+}
+
+/// Asks the channels whose turn it is.
+pub async fn sweep(app: Arc<App>) -> Pass {
+    let snapshot = app.snapshot.load_full();
+    let mut recovered = 0;
+    for (channel, model) in due(&snapshot, &app.probes.recovery, now_ms()) {
+        lock(&app.probes.recovery.asked).insert(channel.id, now_ms());
+        let Some(credential) = &channel.credential else { continue };
+        let probed = probe(&app, &channel.account.site, credential, &model, TIMEOUT).await;
+        // A request may have found out meanwhile.
+        if probed.verdict == Verdict::Supported && channel.live.is_cooling(now_ms()) {
+            app.store.flush().await;
+            let cleared = routes::clear_failures(&app.store, &[channel.id]).await;
+            cleared.map_err(|error| error.to_string())?;
+            channel.live.clear_cooldown();
+            log::info!("channel {} ({}) answers again", channel.id, channel.account.site.name);
+            recovered += 1;
+        }
+    }
+    Ok((recovered > 0).then(|| format!("{recovered} channel(s) answer again")))
+}
+
+/// The channels to ask, with the model to ask for, in order.
+fn due(snapshot: &Snapshot, recovery: &Recovery, now: Millis) -> Vec<(Arc<Channel>, String)> {
+    let mut asked = lock(&recovery.asked);
+    let cooling = snapshot.channels().filter(|channel| is_candidate(channel, now));
+    let mut due: Vec<(Millis, Arc<Channel>, String)> = cooling
+        .filter_map(|channel| {
+            let last = asked.get(&channel.id).copied().unwrap_or(0);
+            let model = channel.source_model.as_ref().filter(|model| model.is_exact())?.as_str();
+            let is_due = now - last >= AGAIN_MS && is_conversational(model);
+            is_due.then(|| (last, channel.clone(), model.to_owned()))
+        })
+        .collect();
+    asked.retain(|_, at| now - *at < 100 * AGAIN_MS);
+    due.sort_by_key(|(last, channel, _)| (*last, channel.id));
+    due.into_iter().take(MOST).map(|(_, channel, model)| (channel, model)).collect()
+}
+
+fn is_candidate(channel: &Channel, now: Millis) -> bool {
+    let totals = channel.live.totals();
+    // A cooldown without a failure of its own is the provider's word.
+    let has_failed = totals.fail > 0 || totals.consecutive_fail > 0;
+    channel.enabled
+        && channel.account.site.active
+        && channel.account.status == AccountStatus::Active
+        && channel.credential.is_some()
+        && channel.live.is_cooling(now)
+        && has_failed
+}

@@ -1,0 +1,160 @@
+//! What an answer to a probe says of the model (upstreams-jobs.md 13.6).
+
+use serde::Serialize;
+
+/// How near a word the model must be named for a text to be about it, in characters.
+const NEAR: usize = 60;
+
+/// What is known of a model after a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    Supported,
+    Unsupported,
+    /// The answer says nothing of the model: what was known before stays.
+    Inconclusive,
+}
+
+/// Whether a model by this name takes part in conversations at all.
+pub fn is_conversational(model: &str) -> bool {
+    const OTHER: [&str; 12] = [
+        "embedding",
+        "embeddings",
+        "rerank",
+        "moderation",
+        "whisper",
+        "tts",
+        "transcribe",
+        "transcription",
+        "dall-e",
+        "imagen",
+        "veo",
+        "cogvideo",
+    ];
+    let name = model.to_lowercase();
+    let is_part = |part: &str| {
+        name.match_indices(part).any(|(at, _)| {
+            let before = name[..at].chars().next_back();
+            let after = name[at + part.len()..].chars().next();
+            // `imagen3` is an imagen; `ottss` is no tts.
+            before.is_none_or(|c| !c.is_alphanumeric()) && after.is_none_or(|c| !c.is_alphabetic())
+        })
+    };
+    !name.starts_with("__") && !OTHER.iter().any(|part| is_part(part))
+}
+
+/// The verdict of an answer.
+pub fn judge(status: u16, body: &[u8]) -> Verdict {
+    let text = String::from_utf8_lossy(body);
+    match status {
+        200..=299 if is_answer(&text) => Verdict::Supported,
+        400 | 403 | 404 | 422 if denies_model(&text) => Verdict::Unsupported,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+/// Whether a 2xx is an answer of a model: some sites send their errors, or a page, with it.
+fn is_answer(text: &str) -> bool {
+    let text = text.trim_start();
+    if text.starts_with("event:") || text.starts_with("data:") {
+        return !text.contains("response.failed") && !text.contains("event: error");
+    }
+    serde_json::from_str::<serde_json::Value>(text)
+        .is_ok_and(|answer| answer.is_object() && answer.get("error").is_none_or(serde_json::Value::is_null))
+}
+
+/// Whether a refusal says for certain that the model is not there, or not for us.
+fn denies_model(text: &str) -> bool {
+    const OF_MODELS: [&str; 4] = ["no such model", "unknown model", "unsupported model", "invalid model"];
+    const WORDS: [&str; 6] =
+        ["does not exist", "not found", "not available", "disabled", "access denied", "not allowed"];
+    const CHINESE: [&str; 7] = ["不存在", "不可用", "不支持", "无效", "禁用", "未开通", "无权限"];
+    let text: String =
+        text.chars().map(|c| if matches!(c, '_' | '-') { ' ' } else { c }).collect::<String>().to_lowercase();
+    let near = |word: &str, subject: &str| {
+        text.match_indices(word).any(|(at, _)| {
+            let before: Vec<char> = text[..at].chars().rev().take(NEAR).collect();
+            let before: String = before.into_iter().rev().collect();
+            let after: String = text[at + word.len()..].chars().take(NEAR).collect();
+            before.contains(subject) || after.contains(subject)
+        })
+    };
+    OF_MODELS.iter().any(|words| text.contains(words))
+        || WORDS.iter().any(|word| near(word, "model"))
+        || CHINESE.iter().any(|word| near(word, "模型"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_what_is_no_conversation() {
+        for (model, is) in [
+            ("gpt-4o", true),
+            ("claude-sonnet-4-5", true),
+            ("deepseek-v3", true),
+            ("text-embedding-3-small", false),
+            ("bge-embeddings", false),
+            ("bge-rerank-v2", false),
+            ("omni-moderation-latest", false),
+            ("whisper-1", false),
+            ("gpt-4o-mini-tts", false),
+            ("gpt-4o-transcribe", false),
+            ("dall-e-3", false),
+            ("imagen-4", false),
+            ("imagen3", false),
+            ("veo-3", false),
+            ("cogvideo-x", false),
+            ("__internal", false),
+            ("provider/whisper", false),
+            // Parts of other words.
+            ("veorra-chat", true),
+            ("ottss-1", true),
+        ] {
+            assert_eq!(is_conversational(model), is, "{model}");
+        }
+    }
+
+    #[test]
+    fn only_a_definite_answer_is_a_verdict() {
+        use Verdict::{Inconclusive, Supported, Unsupported};
+        for (status, body, verdict) in [
+            (200, r#"{"choices":[]}"#, Supported),
+            (201, r#"{"id":"1","error":null}"#, Supported),
+            (200, "event: response.created\ndata: {}\n\n", Supported),
+            (200, "event: response.failed\ndata: {\"type\":\"response.failed\"}\n\n", Inconclusive),
+            (200, "<html>sign in</html>", Inconclusive),
+            (200, r#"{"error":{"message":"quota used up"}}"#, Inconclusive),
+            (200, r#"{"choices":["#, Inconclusive),
+            (
+                404,
+                r#"{"error":{"message":"The model `x` does not exist","code":"model_not_found"}}"#,
+                Unsupported,
+            ),
+            (400, r#"{"error":{"code":"model_not_found"}}"#, Unsupported),
+            (400, "No such model: x", Unsupported),
+            (422, "unknown model", Unsupported),
+            (400, "Unsupported model x", Unsupported),
+            (400, "invalid_model", Unsupported),
+            (403, "access denied for model x", Unsupported),
+            (403, "this model is not allowed for your key", Unsupported),
+            (403, "model x is disabled", Unsupported),
+            (404, "model x is not available", Unsupported),
+            (400, "模型 x 不存在", Unsupported),
+            (403, "当前分组无权限使用模型 x", Unsupported),
+            (400, "模型未开通", Unsupported),
+            (400, "该模型不支持", Unsupported),
+            (400, "max_tokens is too large", Inconclusive),
+            (404, "page not found", Inconclusive),
+            (403, "access denied", Inconclusive),
+            (401, "no such model", Inconclusive),
+            (429, "model x is not available", Inconclusive),
+            (503, "model x not found", Inconclusive),
+        ] {
+            assert_eq!(judge(status, body.as_bytes()), verdict, "{status} {body}");
+        }
+        let far = format!("model{}not found", " far".repeat(20));
+        assert_eq!(judge(404, far.as_bytes()), Inconclusive);
+    }
+}

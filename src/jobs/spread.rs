@@ -1,0 +1,120 @@
+//! Work on many accounts at many sites: so much at once, so much at one site, and no site waits for
+//! another that is slow.
+
+use std::collections::HashMap;
+use std::future::Future;
+
+use tokio::task::JoinSet;
+
+/// How much runs at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Width {
+    pub total: usize,
+    pub per_site: usize,
+}
+
+/// Does `work` for every item, of each site in the order given. Gives the results in the order of their
+/// ends; a piece that panics gives none. Dropping the future drops what runs.
+pub async fn spread<T, R, F>(items: Vec<(i64, T)>, width: Width, work: impl Fn(T) -> F) -> Vec<R>
+where
+    R: Send + 'static,
+    F: Future<Output = R> + Send + 'static,
+{
+    let mut waiting: Vec<Option<(i64, T)>> = items.into_iter().map(Some).collect();
+    // Everything before it has begun.
+    let mut first = 0;
+    let mut busy: HashMap<i64, usize> = HashMap::new();
+    let mut sites: HashMap<tokio::task::Id, i64> = HashMap::new();
+    let mut running = JoinSet::new();
+    let mut results = Vec::with_capacity(waiting.len());
+    loop {
+        for slot in waiting.iter_mut().skip(first) {
+            if running.len() >= width.total {
+                break;
+            }
+            let at_site = |site: &i64| busy.get(site).copied().unwrap_or(0);
+            if let Some((site, item)) = slot.take_if(|(site, _)| at_site(site) < width.per_site) {
+                *busy.entry(site).or_default() += 1;
+                sites.insert(running.spawn(work(item)).id(), site);
+            }
+        }
+        while waiting.get(first).is_some_and(Option::is_none) {
+            first += 1;
+        }
+        let (id, result) = match running.join_next_with_id().await {
+            None => return results,
+            Some(Ok((id, result))) => (id, Some(result)),
+            Some(Err(error)) => {
+                log::error!("a piece of work on an account ended badly: {error}");
+                (error.id(), None)
+            }
+        };
+        results.extend(result);
+        if let Some(count) = sites.remove(&id).and_then(|site| busy.get_mut(&site)) {
+            *count -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use tokio::time::{Instant, sleep};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_thousand_accounts_on_a_hundred_sites_keep_to_the_width() {
+        const WIDTH: Width = Width { total: 8, per_site: 2 };
+        let now = Arc::new(AtomicUsize::new(0));
+        let most = Arc::new(AtomicUsize::new(0));
+        let at_site: Arc<Vec<AtomicUsize>> = Arc::new((0..100).map(|_| AtomicUsize::new(0)).collect());
+        let items = (0..1000).map(|account| (account / 10, account)).collect();
+        let done = spread(items, WIDTH, |account: i64| {
+            let (now, most, at_site) = (now.clone(), most.clone(), at_site.clone());
+            async move {
+                let site = &at_site[usize::try_from(account / 10).expect("small")];
+                most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                assert!(site.fetch_add(1, SeqCst) < WIDTH.per_site);
+                sleep(Duration::from_secs(1)).await;
+                site.fetch_sub(1, SeqCst);
+                now.fetch_sub(1, SeqCst);
+                account
+            }
+        });
+        let mut done = done.await;
+        done.sort_unstable();
+        assert_eq!(done, (0..1000).collect::<Vec<_>>());
+        assert_eq!(most.load(SeqCst), WIDTH.total);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_at_a_time_at_a_site_is_in_order_and_a_slow_site_holds_up_no_other() {
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let items = vec![(1, (1, 100)), (1, (2, 1)), (2, (3, 1)), (2, (4, 1)), (3, (5, 1))];
+        let began = Instant::now();
+        let work = |(account, seconds): (i64, u64)| {
+            let order = order.clone();
+            async move {
+                sleep(Duration::from_secs(seconds)).await;
+                order.lock().expect("no panic").push(account);
+            }
+        };
+        spread(items, Width { total: 2, per_site: 1 }, work).await;
+        assert_eq!(*order.lock().expect("no panic"), [3, 4, 5, 1, 2]);
+        assert_eq!(began.elapsed(), Duration::from_secs(101));
+    }
+
+    #[tokio::test]
+    async fn a_piece_that_panics_is_left_out() {
+        let work = |account: i64| async move {
+            assert_ne!(account, 2, "two");
+            account
+        };
+        let done = spread(vec![(1, 1), (1, 2), (1, 3)], Width { total: 1, per_site: 1 }, work).await;
+        assert_eq!(done, [1, 3]);
+    }
+}

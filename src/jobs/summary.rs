@@ -1,0 +1,163 @@
+//! The day in one notice (upstreams-jobs.md 13.11): what the accounts of active sites have, earned and
+//! spent since local midnight.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+use super::income;
+use super::schedule::Pass;
+use crate::app::App;
+use crate::notify::Notice;
+use crate::store::events::EventLevel;
+use crate::store::{self, stats};
+use crate::time::{Millis, local_day, local_day_start, now_ms};
+
+/// An account with less has little left, in USD.
+const LOW_BALANCE: f64 = 1.0;
+
+/// What a day is summed up in.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Day {
+    pub local_day: String,
+    pub generated_at_local: String,
+    pub time_zone: String,
+    pub total_accounts: usize,
+    pub active_accounts: usize,
+    pub low_balance_accounts: usize,
+    pub checkin_total: usize,
+    pub checkin_success: usize,
+    pub checkin_skipped: usize,
+    pub checkin_failed: usize,
+    pub proxy_total: i64,
+    pub proxy_success: i64,
+    pub proxy_failed: i64,
+    pub proxy_total_tokens: i64,
+    pub today_spend: f64,
+    pub today_reward: f64,
+}
+
+/// Sums the day up and tells the operator, whatever was told lately.
+pub async fn send(app: Arc<App>) -> Pass {
+    let day = day(&app, now_ms()).await.map_err(|error| error.to_string())?;
+    let notice = Notice::new(EventLevel::Info, format!("Daily summary {}", day.local_day), day.text());
+    let report = app.notifier.deliver(&notice.always()).await;
+    if report.channels.is_empty() {
+        return Err("the daily summary reached nobody: no notification channel is usable".to_owned());
+    }
+    let failed: Vec<String> = report
+        .channels
+        .iter()
+        .filter_map(|(channel, sent)| Some(format!("{channel}: {}", sent.as_ref().err()?)))
+        .collect();
+    match failed.is_empty() {
+        true => Ok(Some("daily summary sent".to_owned())),
+        false => Err(format!("notify failed: {}", failed.join("; "))),
+    }
+}
+
+async fn day(app: &App, now: Millis) -> store::Result<Day> {
+    app.store.flush().await;
+    let (store, zone) = (&app.store, &app.config.time_zone);
+    let start = local_day_start(now, zone);
+    let local_day = local_day(now, zone).to_string();
+    let holders = stats::holders(store).await?;
+    let checkins = stats::checkins_since(store, start).await?;
+    let logged = stats::logged_since(store, start).await?;
+    let count = |status: &str| checkins.iter().filter(|(_, found, _)| found == status).count();
+    let spent = stats::by_site(store, Some(&local_day)).await?;
+    let rewards = income::rewards(&checkins, |account| {
+        let holder = holders.iter().find(|holder| holder.id == account);
+        income::seen(holder.and_then(|holder| holder.extra.as_deref()), &local_day)
+    });
+    let stamp = Timestamp::from_millisecond(now).unwrap_or(Timestamp::UNIX_EPOCH);
+    Ok(Day {
+        generated_at_local: stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        time_zone: app.config.time_zone_name.clone(),
+        total_accounts: holders.len(),
+        active_accounts: holders.iter().filter(|holder| holder.is_active).count(),
+        low_balance_accounts: holders.iter().filter(|holder| holder.balance < LOW_BALANCE).count(),
+        checkin_total: checkins.len(),
+        checkin_success: count("success"),
+        checkin_skipped: count("skipped"),
+        checkin_failed: count("failed"),
+        proxy_total: logged.calls,
+        proxy_success: logged.ok,
+        proxy_failed: logged.calls - logged.ok,
+        proxy_total_tokens: logged.tokens,
+        today_spend: rounded(spent.iter().map(|(_, sums)| sums.cost).sum()),
+        today_reward: rounded(rewards.into_values().sum()),
+        local_day,
+    })
+}
+
+impl Day {
+    fn text(&self) -> String {
+        let mut text =
+            format!("{} ({}), as of {}\n", self.local_day, self.time_zone, self.generated_at_local);
+        let lines = [
+            format!(
+                "Accounts: {} ({} active, {} below {LOW_BALANCE} USD)",
+                self.total_accounts, self.active_accounts, self.low_balance_accounts
+            ),
+            format!(
+                "Check-ins: {} ({} ok, {} skipped, {} failed)",
+                self.checkin_total, self.checkin_success, self.checkin_skipped, self.checkin_failed
+            ),
+            format!(
+                "Requests: {} ({} ok, {} failed), {} tokens",
+                self.proxy_total, self.proxy_success, self.proxy_failed, self.proxy_total_tokens
+            ),
+            format!("Spent: {:.6} USD", self.today_spend),
+            format!("Rewards: {:.6} USD", self.today_reward),
+            format!("Net: {:.6} USD", rounded(self.today_reward - self.today_spend)),
+        ];
+        for line in lines {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{line}");
+        }
+        text.trim_end().to_owned()
+    }
+}
+
+fn rounded(usd: f64) -> f64 {
+    (usd * 1e6).round() / 1e6 + 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_day_is_told_in_six_lines_and_a_heading() {
+        let day = Day {
+            local_day: "2026-03-01".to_owned(),
+            generated_at_local: "2026-03-01 23:58:00".to_owned(),
+            time_zone: "Asia/Shanghai".to_owned(),
+            total_accounts: 5,
+            active_accounts: 4,
+            low_balance_accounts: 2,
+            checkin_total: 3,
+            checkin_success: 1,
+            checkin_skipped: 1,
+            checkin_failed: 1,
+            proxy_total: 12,
+            proxy_success: 10,
+            proxy_failed: 2,
+            proxy_total_tokens: 3400,
+            today_spend: 0.25,
+            today_reward: 0.1,
+        };
+        assert_eq!(
+            day.text(),
+            "2026-03-01 (Asia/Shanghai), as of 2026-03-01 23:58:00\n\
+             Accounts: 5 (4 active, 2 below 1 USD)\n\
+             Check-ins: 3 (1 ok, 1 skipped, 1 failed)\n\
+             Requests: 12 (10 ok, 2 failed), 3400 tokens\n\
+             Spent: 0.250000 USD\n\
+             Rewards: 0.100000 USD\n\
+             Net: -0.150000 USD"
+        );
+    }
+}

@@ -1,0 +1,63 @@
+//! Balances as they are read, with what their sites say beside them.
+
+use serde_json::{Map, Value as Json};
+
+use super::sql::Statement;
+use super::{Error, Result, Store};
+use crate::time::Millis;
+
+/// How often a merge is made anew because `extraConfig` changed under it.
+const ATTEMPTS: usize = 5;
+
+/// What was read, in USD.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NewBalance {
+    pub balance: f64,
+    pub used: f64,
+    pub quota: f64,
+    pub at: Millis,
+}
+
+/// Stores a balance and what `merge` makes of the other members of `extraConfig`, in one statement that
+/// holds only while those are what `merge` was given: no other change of them is lost. `along` goes in the
+/// same transaction. An account that is gone is no error.
+pub async fn record(
+    store: &Store,
+    account_id: i64,
+    numbers: &NewBalance,
+    merge: impl Fn(&mut Map<String, Json>),
+    along: &[Statement],
+) -> Result<()> {
+    for _ in 0..ATTEMPTS {
+        let read = "SELECT extra FROM accounts WHERE id = ?";
+        let rows = store.query(read, vec![account_id.into()]).await?;
+        let Some(row) = rows.first() else { return Ok(()) };
+        let before = row.fields().opt_text()?;
+        let mut members: Map<String, Json> =
+            before.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        merge(&mut members);
+        let after = match (members.is_empty(), &before) {
+            (true, None) => None,
+            _ => Some(Json::from(members).to_string()),
+        };
+        let update = Statement::new(
+            "UPDATE accounts SET balance = ?, balance_used = ?, quota = ?, last_balance_refresh = ?, \
+             extra = ?, updated_at = ? WHERE id = ? AND COALESCE(extra, '') = ?",
+            vec![
+                numbers.balance.into(),
+                numbers.used.into(),
+                numbers.quota.into(),
+                numbers.at.into(),
+                after.into(),
+                numbers.at.into(),
+                account_id.into(),
+                before.unwrap_or_default().into(),
+            ],
+        );
+        let batch = std::iter::once(update).chain(along.iter().cloned()).collect();
+        if store.batch(batch).await?[0].rows > 0 {
+            return Ok(());
+        }
+    }
+    Err(Error::Busy)
+}

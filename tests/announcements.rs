@@ -1,0 +1,140 @@
+//! What sites announce: new once, known for ever, and told to the operator once.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Gateway, Relay, Reply, Upstream, eventually};
+
+const PATH: &str = "/api/site-announcements";
+
+#[track_caller]
+fn sync(gateway: &Gateway) -> Value {
+    let started = gateway.admin().post(&format!("{PATH}/sync"), &json!({})).expect(200);
+    assert_eq!((&started["success"], &started["queued"]), (&json!(true), &json!(true)));
+    gateway.result_of_task(&json!({"jobId": started["taskId"]}))
+}
+
+#[track_caller]
+fn list(gateway: &Gateway, query: &str) -> Vec<Value> {
+    gateway.admin().get(&format!("{PATH}{query}")).expect(200).as_array().expect("rows").clone()
+}
+
+/// A gateway whose notices go to a stub, and that stub.
+fn with_webhook() -> (Gateway, Upstream) {
+    let gateway = Gateway::start();
+    let hook = Upstream::start(&[]);
+    hook.answer("/hook", Reply::json(200, &json!({})));
+    let url = format!("{}/hook", hook.url());
+    gateway
+        .admin()
+        .put("/api/settings/runtime", &json!({"webhookEnabled": true, "webhookUrl": url}))
+        .expect(200);
+    (gateway, hook)
+}
+
+#[test]
+fn an_announcement_is_news_once() {
+    let (gateway, hook) = with_webhook();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    relay.account(&gateway, &site, "ada");
+    relay.says("/api/notice", &json!("Prices change on Monday"));
+    let first = sync(&gateway);
+    assert_eq!(
+        first,
+        json!({"scannedSites": 1, "inserted": 1, "updated": 0, "unsupported": 0, "notifications": 1, "events": 1,
+            "failed": 0, "failedSites": []})
+    );
+    let rows = list(&gateway, "");
+    assert_eq!(rows.len(), 1);
+    let row = &rows[0];
+    assert_eq!((&row["siteId"], &row["platform"]), (&site["id"], &json!("new-api")));
+    assert_eq!((&row["content"], &row["level"]), (&json!("Prices change on Monday"), &json!("info")));
+    assert!(row["sourceKey"].as_str().is_some_and(|key| key.starts_with("notice:")), "{row}");
+    assert!(row["readAt"].is_null() && row["dismissedAt"].is_null() && row["firstSeenAt"].is_string());
+    let events = gateway.events("site_notice");
+    assert_eq!((events.len(), &events[0]["relatedId"]), (1, &row["id"]));
+    assert_eq!(events[0]["relatedType"], "site_announcement");
+    // The generic title is left out of what is told.
+    assert_eq!(events[0]["message"], "Prices change on Monday");
+    let told = || hook.asked_for("/hook").iter().map(support::Asked::json).collect::<Vec<_>>();
+    eventually("the operator is told", || {
+        told().iter().any(|notice| notice["message"] == "Prices change on Monday").then_some(())
+    });
+    let again = sync(&gateway);
+    assert_eq!(
+        (&again["inserted"], &again["updated"], &again["notifications"]),
+        (&json!(0), &json!(1), &json!(0))
+    );
+    assert_eq!(gateway.events("site_notice").len(), 1);
+    // Cleared, it is not news again; its event stays.
+    gateway.admin().delete(PATH).expect(200);
+    assert!(list(&gateway, "").is_empty());
+    assert_eq!(sync(&gateway)["inserted"], 0);
+    assert!(list(&gateway, "").is_empty());
+    assert_eq!(gateway.events("site_notice").len(), 1);
+    // Another text is.
+    relay.says("/api/notice", &json!("Maintenance on Sunday"));
+    assert_eq!(sync(&gateway)["inserted"], 1);
+    assert_eq!(told().iter().filter(|notice| notice["message"] == "Prices change on Monday").count(), 1);
+}
+
+#[test]
+fn announcements_are_filtered_and_marked_as_read() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    relay.account(&gateway, &site, "ada");
+    relay.says("/api/notice", &json!("one"));
+    sync(&gateway);
+    relay.says("/api/notice", &json!("two"));
+    sync(&gateway);
+    let all = list(&gateway, "");
+    assert_eq!((all.len(), &all[0]["content"]), (2, &json!("two")));
+    gateway.admin().post(&format!("{PATH}/{}/read", all[1]["id"]), &json!({})).expect(200);
+    for (query, contents) in [
+        ("?read=true", vec!["one"]),
+        ("?read=false", vec!["two"]),
+        ("?status=active&limit=1", vec!["two"]),
+        ("?status=expired", vec![]),
+        ("?status=dismissed", vec![]),
+        ("?status=anything&offset=1", vec!["one"]),
+        ("?platform=new-api&siteId=1", vec!["two", "one"]),
+        ("?platform=sub2api", vec![]),
+        ("?limit=no", vec!["two", "one"]),
+    ] {
+        let query = query.replace("siteId=1", &format!("siteId={}", site["id"]));
+        let found: Vec<Value> = list(&gateway, &query).iter().map(|row| row["content"].clone()).collect();
+        assert_eq!(found, contents, "{query}");
+    }
+    let read_at = list(&gateway, "?read=true")[0]["readAt"].clone();
+    gateway.admin().post(&format!("{PATH}/read-all"), &json!({})).expect(200);
+    let read = list(&gateway, "?read=true");
+    assert_eq!((read.len(), &read[1]["readAt"]), (2, &read_at));
+    gateway.admin().delete(&format!("/api/sites/{}", site["id"])).expect(200);
+    assert!(list(&gateway, "").is_empty());
+}
+
+#[test]
+fn a_site_that_fails_holds_up_no_other() {
+    let gateway = Gateway::start();
+    let (good, bad) = (Relay::start(&["m-a"]), Relay::start(&["m-a"]));
+    let broken = bad.site(&gateway, "Relay C");
+    bad.account(&gateway, &broken, "bob");
+    good.account(&gateway, &good.site(&gateway, "Relay A"), "ada");
+    gateway.add("Keys", &Upstream::start(&["m-a"]));
+    good.says("/api/notice", &json!("hello"));
+    let page = Reply::html(503, "<html><title>maintenance</title></html>");
+    bad.upstream.answer("/api/notice", page.clone());
+    bad.upstream.answer("/api/status", page);
+    let passed = sync(&gateway);
+    assert_eq!(
+        passed,
+        json!({"scannedSites": 3, "inserted": 1, "updated": 0, "unsupported": 1, "notifications": 1, "events": 1,
+            "failed": 1, "failedSites": [{"siteId": broken["id"], "siteName": "Relay C",
+                "message": "HTTP 503: maintenance"}]})
+    );
+    let one = gateway.admin().post(&format!("{PATH}/sync"), &json!({"siteId": broken["id"]})).expect(200);
+    assert_eq!(gateway.result_of_task(&json!({"jobId": one["taskId"]}))["scannedSites"], 1);
+    gateway.admin().post(&format!("{PATH}/sync"), &json!({"siteId": "x"})).expect(400);
+}

@@ -1,0 +1,137 @@
+//! Balances: read from sites, stored whole or not at all.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use support::{Gateway, Relay, Reply, Upstream, eventually};
+
+#[track_caller]
+fn refresh(gateway: &Gateway, account: &Value, status: u16) -> Value {
+    gateway.admin().post(&format!("/api/accounts/{}/balance", account["id"]), &json!({})).expect(status)
+}
+
+#[test]
+fn a_balance_is_read_in_dollars_and_kept() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    relay.has(1_500_000, 250_000);
+    // Two lines of income: a gift of 0.1 USD, and one that only its text tells.
+    relay.says(
+        "/api/log/self",
+        &json!({"items": [{"type": 4, "quota": 50_000, "content": "签到获得"}, {"type": 4, "quota": 0,
+            "content": "赠送 0.05"}], "total": 2}),
+    );
+    let read = refresh(&gateway, &account, 200);
+    assert_eq!((&read["balance"], &read["used"], &read["quota"]), (&json!(3), &json!(0.5), &json!(3.5)));
+    // The log is asked for top-ups and for system lines; the stub says the same to both.
+    assert_eq!(read["todayIncome"], 0.3);
+    let shown = gateway.account(&account["id"]);
+    for (field, value) in [("balance", 3.0), ("balanceUsed", 0.5), ("quota", 3.5)] {
+        assert_eq!(shown[field].as_f64(), Some(value), "{field}");
+    }
+    assert!(shown["lastBalanceRefresh"].is_string());
+    assert_eq!(shown["runtimeHealth"]["state"], "healthy");
+    assert_eq!(shown["runtimeHealth"]["source"], "balance");
+    let extra: Value = serde_json::from_str(shown["extraConfig"].as_str().expect("a text")).expect("JSON");
+    assert_eq!(extra["todayIncomeSnapshot"]["latest"], 0.3);
+    assert_eq!(extra["platformUserId"], 11);
+}
+
+#[test]
+fn who_cannot_be_asked_is_answered_from_the_store() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    let account = relay.account(&gateway, &site, "ada");
+    refresh(&gateway, &account, 200);
+    let (_, key) = gateway.add("Keys", &Upstream::start(&["m-a"]));
+    let known = refresh(&gateway, &key, 200);
+    assert_eq!(known, json!({"balance": 0, "used": 0, "quota": 0, "skipped": true, "reason": "proxy_only"}));
+    gateway.admin().put(&format!("/api/sites/{}", site["id"]), &json!({"status": "disabled"})).expect(200);
+    let known = refresh(&gateway, &account, 200);
+    assert_eq!(
+        known,
+        json!({"balance": 3, "used": 0.5, "quota": 3.5, "skipped": true, "reason": "site_disabled"})
+    );
+    gateway.admin().post("/api/accounts/999/balance", &json!({})).expect(404);
+    gateway.admin().post("/api/accounts/x/balance", &json!({})).expect(400);
+}
+
+#[test]
+fn a_site_that_fails_takes_nothing_away() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    refresh(&gateway, &account, 200);
+    gateway.wait_for_channels("m-a", 0);
+    let before = gateway.account(&account["id"]);
+    let path = "/api/user/self";
+    let garbage = vec![b'x'; 10 << 20];
+    for (what, reply) in [
+        ("502", Reply::html(502, "<html><title>Bad gateway</title></html>")),
+        ("html", Reply::html(200, "<html><title>Sign in</title></html>")),
+        ("cut", Reply::bytes(200, "application/json", "{\"success\":true,\"data\":{\"id\":11,\"quo")),
+        ("10 MB", Reply::bytes(200, "application/json", garbage)),
+        ("silence", Reply::silence()),
+        ("no number", Reply::json(200, &json!({"success": true, "data": {"id": 11, "quota": null}}))),
+        ("hang", Reply::stall()),
+    ] {
+        relay.upstream.answer(path, reply);
+        let began = Instant::now();
+        refresh(&gateway, &account, 400);
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        let after = gateway.account(&account["id"]);
+        for field in ["balance", "balanceUsed", "quota", "lastBalanceRefresh", "status"] {
+            assert_eq!(after[field], before[field], "{what}: {field}");
+        }
+        assert_eq!(after["runtimeHealth"]["state"], "unhealthy", "{what}");
+        assert_eq!(after["runtimeHealth"]["source"], "balance", "{what}");
+    }
+    relay.has(1_500_000, 250_000);
+    refresh(&gateway, &account, 200);
+    assert_eq!(gateway.account(&account["id"])["runtimeHealth"]["state"], "healthy");
+}
+
+#[test]
+fn the_scheduled_pass_reads_every_active_session() {
+    let gateway = Gateway::start();
+    let relays = [Relay::start(&["m-a"]), Relay::start(&["m-a"])];
+    let accounts: Vec<Value> = relays
+        .iter()
+        .enumerate()
+        .map(|(number, relay)| {
+            relay.account(&gateway, &relay.site(&gateway, &format!("Relay {number}")), "ada")
+        })
+        .collect();
+    for relay in &relays {
+        relay.has(5_000_000, 0);
+    }
+    let cron = json!({"balanceRefreshCron": "* * * * * *"});
+    gateway.admin().put("/api/settings/runtime", &cron).expect(200);
+    for account in &accounts {
+        eventually("the balance is read", || {
+            (gateway.account(&account["id"])["balance"] == 10).then_some(())
+        });
+    }
+    // The models follow in the same pass.
+    for relay in &relays {
+        relay.upstream.last("/v1/models");
+    }
+    gateway.admin().put("/api/settings/runtime", &json!({"balanceRefreshCron": "0 0 1 1 *"})).expect(200);
+}
+
+#[test]
+fn a_batch_reads_the_balances_it_can() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    let (_, key) = gateway.add("Keys", &Upstream::start(&["m-a"]));
+    relay.has(2_000_000, 0);
+    let ids = json!({"ids": [account["id"], key["id"]], "action": "refreshBalance"});
+    let answer = gateway.admin().post("/api/accounts/batch", &ids).expect(200);
+    assert_eq!(answer["successIds"], json!([account["id"]]), "{answer}");
+    assert_eq!(gateway.account(&account["id"])["balance"], 4);
+}

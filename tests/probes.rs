@@ -1,0 +1,205 @@
+//! Which models are really served: small questions to sites, and what follows from the answers.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Gate, Gateway, Reply, Upstream, eventually, wire};
+
+const CHAT: &str = "/v1/chat/completions";
+
+#[track_caller]
+fn probe(gateway: &Gateway, account: &Value) -> Value {
+    gateway.admin().post("/api/models/probe", &json!({"accountId": account["id"], "wait": true})).expect(200)
+}
+
+fn missing(model: &str) -> Reply {
+    // As OpenAI answers for a model that it has not.
+    let error = json!({"error": {"message": format!("The model `{model}` does not exist or you do not have access to it."),
+        "type": "invalid_request_error", "param": null, "code": "model_not_found"}});
+    Reply::json(404, &error)
+}
+
+#[test]
+fn a_probe_finds_out_which_models_are_served() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["m-good", "m-gone", "m-odd", "text-embedding-3-small"]);
+    let (site, account) = gateway.add("Relay A", &upstream);
+    upstream.answer_model(CHAT, "m-gone", missing("m-gone"));
+    upstream.answer_model(CHAT, "m-odd", Reply::error(400, "max_tokens is too small"));
+    let probed = probe(&gateway, &account);
+    assert_eq!(
+        (&probed["success"], &probed["status"], &probed["reused"]),
+        (&json!(true), &json!("succeeded"), &json!(false))
+    );
+    let result = &probed["results"][0];
+    assert_eq!((&result["accountId"], &result["siteId"]), (&account["id"], &site["id"]));
+    for (field, value) in [
+        ("status", json!("success")),
+        ("scanned", json!(4)),
+        ("supported", json!(1)),
+        ("unsupported", json!(1)),
+        ("inconclusive", json!(1)),
+        ("skipped", json!(1)),
+        ("updatedRows", json!(2)),
+    ] {
+        assert_eq!(result[field], value, "{field}");
+    }
+    assert_eq!(
+        probed["summary"],
+        json!({"totalAccounts": 1, "success": 1, "failed": 0, "skipped": 0, "scanned": 4, "supported": 1,
+            "unsupported": 1, "inconclusive": 1, "skippedModels": 1, "updatedRows": 2, "rebuiltRoutes": true})
+    );
+    // The route of the missing model is gone, the others stay.
+    assert!(gateway.channels("m-gone").is_empty());
+    for model in ["m-good", "m-odd", "text-embedding-3-small"] {
+        assert_eq!(gateway.channels(model).len(), 1, "{model}");
+    }
+    let asked = upstream.asked_for(CHAT);
+    assert_eq!(asked.len(), 3);
+    let body = asked.iter().map(support::Asked::json).find(|body| body["model"] == "m-good").expect("asked");
+    assert_eq!(
+        body,
+        json!({"model": "m-good", "messages": [{"role": "user", "content": "Reply with OK."}], "max_tokens": 8, "stream": false})
+    );
+    // Nothing of it is a request of a client.
+    let logs = gateway.admin().get("/api/stats/proxy-logs").expect(200);
+    assert_eq!(logs["total"], 0, "{logs}");
+    // Nothing changes the second time, and the missing model may come back.
+    let again = probe(&gateway, &account);
+    assert_eq!(
+        (&again["summary"]["rebuiltRoutes"], &again["summary"]["updatedRows"]),
+        (&json!(false), &json!(2))
+    );
+    upstream.answer_faithfully();
+    assert_eq!(probe(&gateway, &account)["summary"]["rebuiltRoutes"], true);
+    assert_eq!(gateway.channels("m-gone").len(), 1);
+}
+
+#[test]
+fn a_site_in_trouble_is_left_alone_and_keeps_its_models() {
+    let gateway = Gateway::start();
+    for (name, reply) in [
+        ("429", Reply::error(429, "slow down, the model is not available right now")),
+        ("503", Reply::error(503, "no available channel for model")),
+    ] {
+        let upstream = Upstream::start(&["m-a", "m-b", "m-c"]);
+        let (_, account) = gateway.add(name, &upstream);
+        upstream.answer(CHAT, reply);
+        let result = &probe(&gateway, &account)["results"][0];
+        assert_eq!((&result["scanned"], &result["inconclusive"]), (&json!(1), &json!(1)), "{name}");
+        assert_eq!(upstream.asked_for(CHAT).len(), 1, "{name}");
+    }
+    assert_eq!(gateway.channels("m-a").len(), 2);
+    for (name, reply) in [
+        ("html", Reply::html(200, "<html>sign in</html>")),
+        ("silence", Reply::silence()),
+        ("garbage", Reply::bytes(200, "application/json", vec![b'x'; 1 << 20])),
+    ] {
+        let upstream = Upstream::start(&["m-h"]);
+        let (_, account) = gateway.add(name, &upstream);
+        upstream.answer(CHAT, reply);
+        let result = &probe(&gateway, &account)["results"][0];
+        assert_eq!((&result["inconclusive"], &result["updatedRows"]), (&json!(1), &json!(0)), "{name}");
+    }
+    assert_eq!(gateway.channels("m-h").len(), 3);
+}
+
+#[test]
+fn a_claude_site_is_asked_in_its_own_dialect() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["claude-x"]);
+    let site = gateway.create_site(&json!({"name": "C", "platform": "claude", "url": upstream.url()}));
+    let account = gateway.create_account(&site, "sk-ant-key");
+    gateway.wait_for_task(&account);
+    assert_eq!(probe(&gateway, &account)["summary"]["supported"], 1);
+    let asked = upstream.last("/v1/messages");
+    assert_eq!(asked.header("x-api-key"), Some("sk-ant-key"));
+    assert!(asked.header("authorization").is_none());
+}
+
+#[test]
+fn what_is_no_account_is_refused() {
+    let gateway = Gateway::start();
+    let post = |body: Value, status| gateway.admin().post("/api/models/probe", &body).expect(status);
+    for bad in [
+        json!("1e2"),
+        json!(9_007_199_254_740_993_i64),
+        json!("0"),
+        json!(-1),
+        json!(1.5),
+        json!("one"),
+        json!(true),
+        json!("+1"),
+    ] {
+        post(json!({"accountId": bad}), 400);
+    }
+    post(json!({"wait": "yes"}), 400);
+    gateway.admin().post("/api/models/probe", &json!([])).expect(400);
+    post(json!({"accountId": 999, "wait": true}), 404);
+    for all in [json!(null), json!("")] {
+        let answer = post(json!({"accountId": all, "wait": true}), 200);
+        assert_eq!(answer["summary"]["totalAccounts"], 0);
+    }
+}
+
+#[test]
+fn a_probe_under_way_is_joined() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["m-a"]);
+    let (_, account) = gateway.add("Relay A", &upstream);
+    let gate = Gate::default();
+    let answer = wire::faithful("POST", CHAT, &json!({"model": "m-a"}), &[]);
+    upstream.answer(CHAT, answer.head_waits_for(&gate));
+    let body = json!({"accountId": account["id"]});
+    let queued = gateway.admin().post("/api/models/probe", &body).expect(202);
+    assert_eq!((&queued["queued"], &queued["reused"]), (&json!(true), &json!(false)));
+    eventually("the model is asked for", || upstream.asked_for(CHAT).pop());
+    // A pass over all leaves an account out that is being probed.
+    let all = gateway.admin().post("/api/models/probe", &json!({"wait": true})).expect(200);
+    assert_eq!(all["results"][0]["status"], "skipped");
+    let again = gateway.admin().post("/api/models/probe", &body).expect(202);
+    assert_eq!((&again["reused"], &again["jobId"]), (&json!(true), &queued["jobId"]));
+    gate.open();
+    let task = gateway.wait_for_task(&queued);
+    assert_eq!(
+        (&task["type"], &task["dedupeKey"]),
+        (&json!("model-probe"), &json!(format!("model-availability-probe-{}", account["id"])))
+    );
+    assert_eq!(task["result"]["summary"]["supported"], 1);
+}
+
+#[test]
+fn a_check_asks_for_the_models_and_rebuilds_the_routes() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["m-a"]);
+    let (_, account) = gateway.add("Relay A", &upstream);
+    upstream.offer(&["m-a", "m-b"]);
+    let path = format!("/api/models/check/{}", account["id"]);
+    let checked = gateway.admin().post(&path, &json!({})).expect(200);
+    let refresh = &checked["refresh"];
+    assert_eq!(
+        (&checked["success"], &refresh["status"], &refresh["modelCount"]),
+        (&json!(true), &json!("success"), &json!(2))
+    );
+    assert_eq!(refresh["modelsPreview"], json!(["m-a", "m-b"]));
+    assert_eq!(checked["rebuild"]["createdRoutes"], 1);
+    // An upstream that fails empties nothing.
+    for (reply, code) in [
+        (Reply::html(502, "<html><title>Bad gateway</title></html>"), "unknown"),
+        (Reply::error(401, "invalid key"), "unauthorized"),
+        (Reply::json(200, &json!({"object": "list", "data": []})), "empty_models"),
+        (Reply::html(200, "<html></html>"), "unknown"),
+        (Reply::bytes(200, "application/json", "{\"data\":[{\"id\":\"m-"), "unknown"),
+        (Reply::bytes(200, "application/json", vec![b'x'; 10 << 20]), "unknown"),
+    ] {
+        upstream.answer("/v1/models", reply);
+        let failed = gateway.admin().post(&path, &json!({})).expect(200);
+        assert_eq!((&failed["success"], &failed["refresh"]["status"]), (&json!(true), &json!("failed")));
+        assert_eq!(failed["refresh"]["errorCode"], code);
+        assert_eq!(gateway.channels("m-b").len(), 1, "{code}");
+    }
+    assert_eq!(gateway.account(&account["id"])["runtimeHealth"]["state"], "unhealthy");
+    let unknown = gateway.admin().post("/api/models/check/999", &json!({})).expect(200);
+    assert_eq!(unknown["refresh"]["errorCode"], "account_not_found");
+    gateway.admin().post("/api/models/check/x", &json!({})).expect(400);
+}

@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run demo test check fuzz bench static static-arm64 test-clients fmt
+.PHONY: help run demo test check fuzz bench static static-arm64 test-clients test-clis fmt
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +35,9 @@ static-arm64: ## One static binary for 64-bit ARM (musl)
 
 test-clients: ## The official SDKs through the gateway, with an upstream nobody here wrote
 	tests/clients/run
+
+test-clis: ## Codex and Claude Code through the gateway; downloads them
+	tests/clients/run --clis
 
 fmt: ## Format the code
 	$(CARGO) fmt

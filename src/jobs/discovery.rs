@@ -22,7 +22,7 @@ use crate::store::accounts::AccountRow;
 use crate::store::availability::Discovered;
 use crate::store::tokens::TokenRow;
 use crate::time::now_ms;
-use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind};
+use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, Visitor};
 
 /// The longest model name the store can index (data.md A.1).
 const MAX_NAME_CHARS: usize = 191;
@@ -40,13 +40,15 @@ pub struct Found {
     pub by_credential: bool,
 }
 
-/// Asks with the account's own credentials, then with its managed tokens. Fails when none gives
-/// anything, with the first failure.
+/// Asks with the account's own credentials, then with its managed tokens. A session that lists nothing as
+/// a key is asked for what its user may use, as `visitor`. Fails when none gives anything, with the first
+/// failure.
 pub async fn discover(
     app: &App,
     site: &Site,
     account: &AccountRow,
     tokens: &[TokenRow],
+    visitor: Option<&Visitor>,
 ) -> Result<Found, DiscoveryError> {
     let mut found = Found::default();
     let mut failure = None;
@@ -59,7 +61,13 @@ pub async fn discover(
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let began = Instant::now();
-                let answer = match ask(app, site, credential).await {
+                let listed = match (ask(app, site, credential).await, visitor) {
+                    (Err(error), Some(visitor)) if token.is_none() && visitor.is_session(credential) => {
+                        visitor.models_of_session(&app.client).await.map_err(|_less_telling| error)
+                    }
+                    (listed, _) => listed,
+                };
+                let answer = match listed {
                     Ok(names) => {
                         let mut models = Vec::new();
                         merge(&mut models, names, began.elapsed());
@@ -102,6 +110,13 @@ pub async fn ask(app: &App, site: &Site, credential: &str) -> Result<Vec<String>
     }
     let mut failure = None;
     for endpoint in pool::order(&site.endpoints, now_ms()) {
+        let live = &endpoint.live;
+        let note = |dirty: bool| {
+            if dirty {
+                app.store.telemetry().dirty_endpoint(live.clone());
+            }
+        };
+        note(live.record_selection(now_ms()));
         let headers = &site.custom_headers;
         let asked = platforms::list_models(
             &app.client,
@@ -112,11 +127,22 @@ pub async fn ask(app: &App, site: &Site, credential: &str) -> Result<Vec<String>
             DISCOVERY_LIMITS,
         );
         match asked.await {
-            Err(error) if error.status.is_none_or(pool::rotates) => failure = Some(error),
-            answer => return answer,
+            Ok(names) => {
+                note(live.record_success());
+                return Ok(names);
+            }
+            Err(error) if error.status.is_none_or(pool::rotates) => {
+                let now = now_ms();
+                note(live.record_failure(now, now + pool::COOLDOWN_MS, &error.message));
+                failure = Some(error);
+            }
+            Err(error) => {
+                note(live.record_other_failure(now_ms(), &error.message));
+                return Err(error);
+            }
         }
     }
-    Err(failure.unwrap_or_else(|| unusable("no API endpoint available".to_owned())))
+    Err(failure.unwrap_or_else(|| unusable("no available endpoint".to_owned())))
 }
 
 /// Adds names not there yet, ignoring case; of a known one the lower latency stays.

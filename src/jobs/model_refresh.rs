@@ -23,6 +23,7 @@ use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus
 use super::prices;
 pub use super::rebuild::rebuild;
 use super::rebuild::serves_by;
+use super::visit::visitor_of;
 use crate::app::App;
 use crate::routing::rebuild::ServesBy;
 use crate::store;
@@ -141,6 +142,7 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
         return Ok(RefreshOutcome::skipped(id, "site_disabled", "site is disabled"));
     };
     let settings = app.settings.load_full();
+    let visitor = visitor_of(app, &site, &account).ok();
     let site = site_of_account(&site, &account, &app.live, settings.system_proxy_url.as_deref());
     if !is_active(&account) {
         return Ok(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active"));
@@ -150,7 +152,7 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
         ServesBy::Tokens => tokens::of_account(&app.store, id).await?,
         ServesBy::Account | ServesBy::Nothing => Vec::new(),
     };
-    match discover(app, &site, &account, &tokens).await {
+    match discover(app, &site, &account, &tokens, visitor.as_ref()).await {
         Ok(Found { models, of_tokens, tokens_asked, by_credential }) => {
             let mut batch = availability::replace_discovered_statements(id, &models);
             for (token, models) in &of_tokens {

@@ -30,6 +30,9 @@ use crate::routing::{Origin, OutboundProxy, ProxyScheme};
 /// How long one address of a name is tried alone before the next one is tried beside it (RFC 8305, 5).
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
+/// For the same through an outbound proxy (upstreams.md 12.1).
+const PROXY_TIMEOUT: Duration = Duration::from_secs(10);
+
 pub(crate) struct Dialer {
     tls: TlsConnector,
     /// Names no protocol: for connections that carry something else than HTTP.
@@ -58,9 +61,10 @@ impl Dialer {
     }
 
     pub(crate) async fn dial(&self, origin: &Origin) -> Result<Stream, SendError> {
-        let timeout = tokio::time::timeout(self.timeout, self.connect(origin)).await;
+        let limit = if origin.proxy.is_some() { self.timeout.min(PROXY_TIMEOUT) } else { self.timeout };
+        let timeout = tokio::time::timeout(limit, self.connect(origin)).await;
         timeout.unwrap_or_else(|_elapsed| {
-            let seconds = self.timeout.as_secs_f64();
+            let seconds = limit.as_secs_f64();
             let target = target(origin);
             let message = match &origin.proxy {
                 None => format!("no connection to {target} within {seconds} s"),

@@ -131,11 +131,12 @@ impl VisitError {
     /// before none.
     fn weight(&self) -> u8 {
         match self.kind {
+            VisitKind::Shield => 4,
             _ if self.is_page => 1,
             VisitKind::Timeout | VisitKind::Unreachable | VisitKind::Unsupported => 0,
             VisitKind::Malformed | VisitKind::Missing => 2,
             VisitKind::Failed => 3,
-            VisitKind::Refused | VisitKind::Shield => 4,
+            VisitKind::Refused => 4,
             VisitKind::Expired | VisitKind::NeedsUserId | VisitKind::InvalidUserId => 5,
         }
     }

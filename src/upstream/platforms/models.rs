@@ -1,9 +1,10 @@
-//! Model discovery: which models a credential may use.
+//! Model discovery: which models a key may use. What a session's user may use is asked by
+//! [`Visitor::models_of_session`](super::Visitor::models_of_session).
 //!
 //! | platform | asked |
 //! |---|---|
-//! | `openai`, `cliproxyapi` | `/v1/models`, Bearer |
-//! | `new-api` and its forks, `one-api`, `sub2api` | the same; with a session's token then the user's own list |
+//! | `openai`, `cliproxyapi`, the new-api family | `/v1/models`, Bearer |
+//! | `sub2api` | the same, then the surfaces of its other vendors |
 //! | `claude` | `/v1/models`, `x-api-key`; below `/anthropic` then the parent's list, Bearer |
 //! | `gemini` | native `/v1beta/models`, `x-goog-api-key`; then, or below `/openai`, the OpenAI form, Bearer |
 //! | `codex`, `gemini-cli`, `antigravity` | nothing: their lists come with an OAuth login |
@@ -79,12 +80,16 @@ pub async fn list_models(
     custom_headers: &[(HeaderName, HeaderValue)],
     limits: FetchLimits,
 ) -> Result<Vec<String>, DiscoveryError> {
-    let questions = questions(base, platform, credential)?;
+    let questions = questions(base, platform)?;
     let asking = async {
         let mut failure: Option<DiscoveryError> = None;
         for question in questions {
             let error = match ask(client, base, question, credential, custom_headers, limits).await {
                 Ok(names) => return Ok(names),
+                // One of its keys is a key everywhere, or nowhere.
+                Err(error) if platform == Platform::Sub2Api && error.kind == DiscoveryKind::Unauthorized => {
+                    return Err(error);
+                }
                 Err(error) => error,
             };
             let says_more = match &failure {
@@ -122,19 +127,18 @@ struct Question {
 }
 
 /// What to ask, in order, until one has an answer.
-fn questions(base: &BaseUrl, platform: Platform, credential: &str) -> Result<Vec<Question>, DiscoveryError> {
+fn questions(base: &BaseUrl, platform: Platform) -> Result<Vec<Question>, DiscoveryError> {
     let bearer = |path: &str| Question { path: base.join(path), proof: Proof::Bearer };
-    // An API key opens no session: only other credentials are worth a second question.
-    let or_as_user = |path: &str| match credential.starts_with("sk-") {
-        true => vec![bearer("/v1/models")],
-        false => vec![bearer("/v1/models"), bearer(path)],
-    };
     Ok(match platform {
-        Platform::OpenAi | Platform::CliProxyApi => vec![bearer("/v1/models")],
-        Platform::NewApi | Platform::AnyRouter | Platform::Veloera => or_as_user("/api/user/models"),
-        Platform::OneApi => or_as_user("/api/user/available_models"),
-        Platform::OneHub | Platform::DoneHub => or_as_user("/api/available_model"),
-        Platform::Sub2Api => or_as_user("/api/v1/models"),
+        Platform::OpenAi
+        | Platform::CliProxyApi
+        | Platform::NewApi
+        | Platform::AnyRouter
+        | Platform::Veloera
+        | Platform::OneApi
+        | Platform::OneHub
+        | Platform::DoneHub => vec![bearer("/v1/models")],
+        Platform::Sub2Api => sub2api_paths(base).iter().map(|path| bearer(path)).collect(),
         Platform::Claude => {
             // Anthropic's pages have 20 models by default.
             let path = base.join("/v1/models?limit=1000");
@@ -160,6 +164,17 @@ fn questions(base: &BaseUrl, platform: Platform, credential: &str) -> Result<Vec
             return Err(DiscoveryError::new(DiscoveryKind::Unknown, None, message));
         }
     })
+}
+
+/// Its relay has a surface for each vendor; an address may name one of them, or a version.
+fn sub2api_paths(base: &BaseUrl) -> &'static [&'static str] {
+    if ends_in_version(&base.path) {
+        &["/v1/models"]
+    } else if base.path.ends_with("/antigravity") {
+        &["/v1/models", "/v1beta/models"]
+    } else {
+        &["/v1/models", "/api/v1/models", "/v1beta/models", "/antigravity/v1beta/models"]
+    }
 }
 
 async fn ask(

@@ -153,15 +153,18 @@ pub(super) async fn models(visitor: &Visitor, client: &Client) -> Result<Vec<Str
     if visitor.session.is_none() {
         return Err(refusal);
     }
-    let own = visitor.as_user(client, Call::get(fork(visitor.platform).models)).await;
-    let names = own.and_then(|own| {
-        let names = reply::names_in(&own).ok_or_else(|| VisitError::lacks(&own, "list of models"))?;
-        if names.is_empty() {
-            return Err(VisitError::new(VisitKind::Refused, "the site lists no models"));
-        }
-        Ok(names)
-    });
-    names.map_err(|error| VisitError::more_telling(Some(refusal), error))
+    let own = models_of_session(visitor, client).await;
+    own.map_err(|error| VisitError::more_telling(Some(refusal), error))
+}
+
+/// What the session's user may use.
+pub(super) async fn models_of_session(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
+    let own = visitor.as_user(client, Call::get(fork(visitor.platform).models)).await?;
+    let names = reply::names_in(&own).ok_or_else(|| VisitError::lacks(&own, "list of models"))?;
+    if names.is_empty() {
+        return Err(VisitError::new(VisitKind::Refused, "the site lists no models"));
+    }
+    Ok(names)
 }
 
 /// The groups that the site offers the session's user.

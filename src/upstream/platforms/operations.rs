@@ -10,7 +10,7 @@ use super::contract::{
 };
 use super::error::{VisitError, VisitKind};
 use super::models::{self, DiscoveryError, DiscoveryKind};
-use super::visitor::Visitor;
+use super::visitor::{Visitor, bare};
 use super::{new_api, sub2api};
 use crate::routing::{Platform, Secret};
 use crate::time::Millis;
@@ -157,6 +157,23 @@ impl Visitor {
             }
         })
         .await
+    }
+
+    /// The models that the session's user may use; asked where the session is no key.
+    pub async fn models_of_session(&self, client: &Client) -> Result<Vec<String>, VisitError> {
+        self.can(abilities(self.platform).user_info, "a session")?;
+        self.bounded(async {
+            match self.platform {
+                Platform::Sub2Api => sub2api::models_of_session(self, client).await,
+                _ => new_api::models_of_session(self, client).await,
+            }
+        })
+        .await
+    }
+
+    /// Whether this text is the visitor's session.
+    pub fn is_session(&self, text: &str) -> bool {
+        self.session().is_ok_and(|session| session == bare(text))
     }
 
     /// The API keys of the account, whole where the site shows them whole.

@@ -73,12 +73,15 @@ pub(super) async fn models(visitor: &Visitor, client: &Client) -> Result<Vec<Str
     if visitor.session.is_none() {
         return Err(refusal);
     }
-    let keys = match keys::list(visitor, client).await {
-        Ok(keys) => keys,
-        Err(error) => return Err(VisitError::more_telling(Some(refusal), error)),
-    };
+    let own = models_of_session(visitor, client).await;
+    own.map_err(|error| VisitError::more_telling(Some(refusal), error))
+}
+
+/// What the user's first enabled key lists.
+pub(super) async fn models_of_session(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
+    let keys = keys::list(visitor, client).await?;
     let Some(key) = keys.into_iter().find(|key| key.enabled && !key.is_masked()) else {
-        return Err(refusal);
+        return Err(VisitError::new(VisitKind::Refused, "the account has no enabled key at the site"));
     };
     let with_key = Visitor { session: None, keys: vec![key.key], ..visitor.clone() };
     with_key.listed_models(client).await

@@ -65,22 +65,14 @@ async fn each_platform_is_asked_in_its_own_way() {
         (OpenAi, "/api/coding/paas/v4", "/api/coding/paas/v4/models", bearer, &list),
         (CliProxyApi, "", "/v1/models", bearer, &list),
         (NewApi, "", "/v1/models", bearer, &list),
-        (NewApi, "", "/api/user/models", bearer, &answer(200, r#"{"success":true,"data":["m-1","m-2"]}"#)),
-        (
-            OneApi,
-            "",
-            "/api/user/available_models",
-            bearer,
-            &answer(200, r#"{"success":true,"data":["m-1","m-2"]}"#),
-        ),
-        (
-            OneHub,
-            "",
-            "/api/available_model",
-            bearer,
-            &answer(200, r#"{"success":true,"data":{"m-1":{},"m-2":{}}}"#),
-        ),
+        (OneApi, "", "/v1/models", bearer, &list),
+        (OneHub, "", "/v1/models", bearer, &list),
+        (Sub2Api, "", "/v1/models", bearer, &list),
         (Sub2Api, "", "/api/v1/models", bearer, &list),
+        (Sub2Api, "", "/v1beta/models", bearer, &gemini),
+        (Sub2Api, "", "/antigravity/v1beta/models", bearer, &gemini),
+        (Sub2Api, "/antigravity", "/antigravity/v1beta/models", bearer, &gemini),
+        (Sub2Api, "/antigravity/v1beta", "/antigravity/v1beta/models", bearer, &gemini),
         (Claude, "", "/v1/models?limit=1000", "x-api-key: k-1", &list),
         (Claude, "/anthropic", "/anthropic/v1/models?limit=1000", "anthropic-version: 2023-06-01", &list),
         (Claude, "/anthropic", "/v1/models", bearer, &list),
@@ -155,6 +147,6 @@ async fn platforms_that_need_a_login_say_so() {
 #[tokio::test]
 async fn a_refused_key_outweighs_the_other_answers() {
     let (site, _requests) = site(&[("/v1/models", answer(401, "{}"))]).await;
-    let error = discover(&site, "", Platform::NewApi, "session").await.expect_err("refused");
+    let error = discover(&site, "", Platform::Sub2Api, "session").await.expect_err("refused");
     assert_eq!(error.kind, DiscoveryKind::Unauthorized);
 }

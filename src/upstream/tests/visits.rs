@@ -358,3 +358,37 @@ async fn no_message_quotes_a_credential() {
     let error = error.expect_err("refused");
     assert!(!error.message.contains("pat-of-ada"), "{error}");
 }
+
+#[tokio::test]
+async fn the_models_of_a_sessions_user_are_listed_in_each_forks_way() {
+    let names = r#"{"success":true,"data":["m-1","m-2"]}"#;
+    let hub = r#"{"success":true,"data":{"m-1":{"groups":["default"]},"m-2":{}}}"#;
+    for (platform, call, body) in [
+        (Platform::NewApi, "GET /api/user/models", names),
+        (Platform::AnyRouter, "GET /api/user/models", names),
+        (Platform::Veloera, "GET /api/user/models", names),
+        (Platform::OneApi, "GET /api/user/available_models", names),
+        (Platform::OneHub, "GET /api/available_model", hub),
+        (Platform::DoneHub, "GET /api/available_model", hub),
+    ] {
+        let stub = Stub::start(&[(call, 200, body)]).await;
+        let visitor = stub.visitor(platform, "pat");
+        let models = within(visitor.models(&client())).await;
+        assert_eq!(models, Ok(vec!["m-1".to_owned(), "m-2".to_owned()]), "{platform}");
+        assert_eq!(stub.calls()[0], "GET /v1/models", "{platform}: as a key first");
+    }
+    let keys = r#"{"code":0,"data":{"items":[{"id":1,"key":"sk-off","status":"inactive"},{"id":2,"key":"sk-on","status":"active"}],"pages":1}}"#;
+    let gate = |request: &str| {
+        let is_key = request.to_ascii_lowercase().contains("bearer sk-on\r\n");
+        let refused = r#"{"code":"INVALID_API_KEY","message":"Invalid API key"}"#;
+        (request.starts_with("GET /v1/models") && !is_key).then(|| (401, refused.to_owned()))
+    };
+    let list = r#"{"object":"list","data":[{"id":"m-1"}]}"#;
+    let stub = Stub::with(
+        gate,
+        &[("GET /v1/models", 200, list), ("GET /api/v1/keys?page=1&page_size=100", 200, keys)],
+    )
+    .await;
+    let models = within(stub.visitor(Platform::Sub2Api, "a.b.c").models(&client())).await;
+    assert_eq!(models, Ok(vec!["m-1".to_owned()]));
+}

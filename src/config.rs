@@ -19,7 +19,7 @@ use jiff::tz::TimeZone;
 use log::LevelFilter;
 
 use crate::limits::{LeaseRules, RateLimits};
-use crate::routing::OutboundProxy;
+use crate::routing::{BaseUrl, OutboundProxy};
 
 /// The value of AUTH_TOKEN when nobody chose one. Works from loopback peers only (design §5).
 pub const PLACEHOLDER_AUTH_TOKEN: &str = "change-me-admin-token";
@@ -53,6 +53,8 @@ pub struct Config {
     pub trusted_proxies: Vec<IpNet>,
     pub cors_allowed_origins: Vec<String>,
     pub system_proxy_url: Option<String>,
+    /// What the test of an outbound proxy asks for through it.
+    pub connectivity_url: String,
     pub tls: Option<TlsFiles>,
     /// PEM file with roots trusted beside the built-in ones, for private upstreams.
     pub extra_roots_file: Option<PathBuf>,
@@ -240,6 +242,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
         trusted_proxies: vars.networks("TRUSTED_PROXIES", "127.0.0.0/8,::1"),
         cors_allowed_origins: vars.list("CORS_ALLOWED_ORIGINS"),
         system_proxy_url: vars.outbound_proxy("SYSTEM_PROXY_URL"),
+        connectivity_url: vars.web_address("CONNECTIVITY_TEST_URL", "https://www.gstatic.com/generate_204"),
         tls: vars.tls_files(),
         extra_roots_file: vars.optional("SSL_CERT_FILE").map(PathBuf::from),
         max_connections: vars.integer("MAX_CONNECTIONS", 16_384, 1, 1_000_000) as usize,
@@ -457,6 +460,14 @@ impl Vars<'_> {
     }
 
     /// The address of a proxy. It may hold a password, so no message repeats it.
+    fn web_address(&mut self, name: &str, default: &str) -> String {
+        let url = self.text(name, default);
+        if let Err(why) = BaseUrl::parse(&url, None) {
+            self.errors.push(format!("{name}: {why}"));
+        }
+        url
+    }
+
     fn outbound_proxy(&mut self, name: &str) -> Option<String> {
         let url = self.optional(name)?;
         if let Err(why) = OutboundProxy::parse(&url) {

@@ -2,8 +2,11 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+
 use serde_json::{Value, json};
-use support::{Caller, Gateway, PROXY_TOKEN, Reply, Setup, Upstream, eventually, wire};
+use support::{Ask, Caller, Gateway, PROXY_TOKEN, Reply, Setup, Upstream, eventually, wire};
 
 const PATH: &str = "/api/settings/runtime";
 
@@ -351,4 +354,62 @@ fn a_saved_schedule_takes_the_cleaning_of_logs_over() {
         let left = events(&gateway);
         (gateway.logs().is_empty() && left.len() == 1).then_some(())
     });
+}
+
+/// A proxy that says this to CONNECT, and then answers for every target.
+fn proxy(connect: &'static str, answer: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = BufReader::new(stream);
+            for said in [connect, answer] {
+                let mut line = String::new();
+                while stream.read_line(&mut line).is_ok_and(|read| read > 2) {
+                    line.clear();
+                }
+                let _ = stream.get_mut().write_all(said.as_bytes());
+            }
+        }
+    });
+    format!("http://user:p4ssw0rd@{address}")
+}
+
+#[test]
+fn a_proxy_is_tested_by_what_comes_through_it() {
+    const OPEN: &str = "HTTP/1.1 200 Connection established\r\n\r\n";
+    const NO_CONTENT: &str = "HTTP/1.1 204 No Content\r\n\r\n";
+    let gateway = Gateway::with(&[("CONNECTIVITY_TEST_URL", "http://127.0.0.1:9/generate_204")]);
+    let test = |body: &Value| gateway.admin().post("/api/settings/system-proxy/test", body);
+    for body in [
+        json!({}),
+        json!({"proxyUrl": " "}),
+        json!({"proxyUrl": "ftp://x"}),
+        json!({"proxyUrl": 7}),
+        json!([1]),
+    ] {
+        test(&body).expect(400);
+    }
+    for (answer, status) in [(NO_CONTENT, 204), ("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", 503)] {
+        let url = proxy(OPEN, answer);
+        let body = test(&json!({"proxyUrl": url})).expect(200);
+        let expected = json!({"success": true, "proxyUrl": url.replace("p4ssw0rd", "****"), "reachable": true,
+            "ok": status == 204, "statusCode": status, "latencyMs": body["latencyMs"],
+            "probeUrl": "http://127.0.0.1:9/generate_204", "finalUrl": "http://127.0.0.1:9/generate_204"});
+        assert_eq!(body, expected);
+        assert!(body["latencyMs"].as_u64().is_some_and(|ms| ms >= 1), "{body}");
+    }
+    let locked = proxy("HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n", "");
+    let nobody = Upstream::start(&[]);
+    nobody.refuse();
+    for (url, cause) in [(locked, "proxy"), (nobody.url(), "refused")] {
+        let refused = test(&json!({"proxyUrl": url})).expect(502);
+        let message = refused["message"].as_str().expect("a message");
+        assert!(refused["success"] == false && message.contains(cause), "{message}");
+        assert!(!message.contains("p4ssw0rd"), "{message}");
+    }
+    // The saved one is tested when none is named.
+    let saved = json!({"systemProxyUrl": proxy(OPEN, NO_CONTENT)});
+    gateway.admin().put("/api/settings/runtime", &saved).expect(200);
+    gateway.admin().send(Ask::post("/api/settings/system-proxy/test")).expect(200);
 }

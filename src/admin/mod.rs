@@ -16,7 +16,7 @@
 //! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
 //! | `model_checks` | asking sites for their models, and whether they serve them |
-//! | `notifications` | whether notices reach the operator |
+//! | `notifications`, `system_proxy` | whether notices reach the operator, whether a proxy gives a way out |
 //! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
 //! | `dashboard`, `site_stats`, `stats_cache` | what was used and how sites answered; numbers kept for a moment |
@@ -84,6 +84,7 @@ mod site_stats;
 pub mod site_url;
 mod sites;
 pub mod stats_cache;
+mod system_proxy;
 mod tasks;
 mod token_candidates;
 mod verdict;
@@ -113,6 +114,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::POST, "/api/settings/auth/change", auth::change),
         admin(Method::GET, "/api/settings/runtime", runtime_settings::get),
         admin(Method::PUT, "/api/settings/runtime", runtime_settings::put),
+        admin(Method::POST, "/api/settings/system-proxy/test", system_proxy::test),
         admin(Method::POST, "/api/settings/notify/test", notifications::send_test),
         admin(Method::GET, "/api/settings/brand-list", runtime_settings::brand_list),
         admin(Method::GET, "/api/sites", sites::list),

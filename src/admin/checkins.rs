@@ -38,7 +38,7 @@ pub async fn logs(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 /// The keys are those of the joined tables; no row shows a credential.
-fn shown(row: &CheckinRow) -> Value {
+pub fn shown(row: &CheckinRow) -> Value {
     json!({
         "checkin_logs": {
             "id": row.id,

@@ -17,6 +17,7 @@
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
 //! | `model_checks` | asking sites for their models, and whether they serve them |
 //! | `notifications`, `system_proxy` | whether notices reach the operator, whether a proxy gives a way out |
+//! | `search` | one text over everything |
 //! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
 //! | `dashboard`, `site_stats`, `stats_cache` | what was used and how sites answered; numbers kept for a moment |
@@ -76,6 +77,7 @@ mod route_view;
 mod routes;
 mod runtime_input;
 mod runtime_settings;
+mod search;
 mod secrets;
 mod site_batch;
 mod site_input;
@@ -206,6 +208,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::POST, "/api/site-announcements/read-all", announcements::mark_all_read),
         admin(Method::POST, "/api/site-announcements/sync", announcements::sync),
         admin(Method::POST, "/api/site-announcements/{id}/read", announcements::mark_read),
+        admin(Method::POST, "/api/search", search::search),
         admin(Method::GET, "/api/events", events::list),
         admin(Method::DELETE, "/api/events", events::clear),
         admin(Method::GET, "/api/events/count", events::count),

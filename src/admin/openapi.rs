@@ -40,6 +40,7 @@ static OPERATIONS: &[Operation] = &[
     op("GET /api/settings/runtime", "Runtime settings as they hold, secrets masked"),
     op("PUT /api/settings/runtime", "Change runtime settings: all of the request, or nothing"),
     op("POST /api/settings/system-proxy/test", "Whether an outbound proxy gives a way out"),
+    op("POST /api/search", "Look for a text in sites, accounts, tokens, logs and models"),
     op("POST /api/settings/notify/test", "Send a test message on every notification channel"),
     op("GET /api/settings/brand-list", "Brands that can be blocked"),
     op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns"),

@@ -65,6 +65,13 @@ pub async fn clear(app: Arc<App>, _request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "deletedProxyLogs": deleted })))
 }
 
+/// The newest rows whose requested model holds a text, as the list shows them.
+pub async fn of_models(app: &App, text: &str, limit: i64) -> Result<Value> {
+    let filter = LogFilter { model_requested: Some(text.to_owned()), ..LogFilter::default() };
+    let (items, _) = proxy_logs::list(&app.store, &filter, limit, 0).await?;
+    Ok(json!(items.into_iter().map(Item::from).collect::<Vec<_>>()))
+}
+
 async fn site_options(app: &App) -> Result<Value> {
     let sites = sites::list(&app.store).await?;
     let option = |site: SiteRow| json!({ "id": site.id, "name": site.name, "status": site.status.as_str() });
@@ -82,6 +89,7 @@ fn filter_of(query: &Query) -> LogFilter {
             _ => StatusFilter::All,
         },
         search: query.get("search").map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()),
+        model_requested: None,
         client: query.get("client").and_then(|text| client_filter(&text)),
         site_id: query.get("siteId").and_then(|text| text.trim().parse().ok()).filter(|id| *id > 0),
         from: moment("from"),

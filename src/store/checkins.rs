@@ -1,6 +1,6 @@
 //! The log of check-ins (admin-core.md 7).
 
-use super::sql::{Fields, Statement, Value};
+use super::sql::{Fields, Statement, Value, anywhere};
 use super::{Result, Store};
 use crate::time::Millis;
 
@@ -50,6 +50,12 @@ impl NewCheckin {
     }
 }
 
+/// The newest whose message holds a text, case ignored.
+pub async fn search(store: &Store, text: &str, limit: i64) -> Result<Vec<CheckinRow>> {
+    let chosen = "WHERE LOWER(l.message) LIKE LOWER(?) ESCAPE '!' ";
+    select(store, chosen, vec![anywhere(text)], limit, 0).await
+}
+
 /// The newest first; of one account when it is named.
 pub async fn list(
     store: &Store,
@@ -63,6 +69,16 @@ pub async fn list(
         chosen = "WHERE l.account_id = ? ";
         args.push(id.into());
     }
+    select(store, chosen, args, limit, offset).await
+}
+
+async fn select(
+    store: &Store,
+    chosen: &str,
+    mut args: Vec<Value>,
+    limit: i64,
+    offset: i64,
+) -> Result<Vec<CheckinRow>> {
     args.extend([limit.into(), offset.into()]);
     let sql = format!(
         "SELECT l.id, l.account_id, l.status, l.message, l.reward, l.created_at, a.username, a.status, \

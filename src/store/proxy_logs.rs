@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use super::sql::{Arg, Row, Value};
+use super::sql::{Arg, Row, Value, anywhere};
 use super::{Result, Store, prune};
 use crate::request_id::RequestId;
 use crate::routing::{Platform, Why, pricing};
@@ -277,6 +277,8 @@ pub struct LogFilter {
     pub status: StatusFilter,
     /// A substring of the requested or actual model, or of the key's name, group or tags; case is ignored.
     pub search: Option<String>,
+    /// A substring of the requested model alone.
+    pub model_requested: Option<String>,
     pub client: Option<ClientFilter>,
     pub site_id: Option<i64>,
     /// Inclusive.
@@ -428,15 +430,17 @@ fn condition(filter: &LogFilter, by_status: bool, by_client: bool) -> (String, V
         _ => {}
     }
     if let Some(search) = filter.search.as_deref().filter(|text| !text.is_empty()) {
-        // `!` escapes: a backslash would itself need escaping on MySQL. Both sides are lowered by the
-        // database: SQLite leaves letters beyond ASCII as they are.
+        // Both sides are lowered by the database: SQLite leaves letters beyond ASCII as they are.
         parts.push(
             "(LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!' \
              OR LOWER(l.model_actual) LIKE LOWER(?) ESCAPE '!' OR LOWER(k.name) LIKE LOWER(?) ESCAPE '!' \
              OR LOWER(k.group_name) LIKE LOWER(?) ESCAPE '!' OR LOWER(k.tags) LIKE LOWER(?) ESCAPE '!')",
         );
-        let escaped = search.replace('!', "!!").replace('%', "!%").replace('_', "!_");
-        args.extend(std::iter::repeat_n(Value::Text(format!("%{escaped}%")), 5));
+        args.extend(std::iter::repeat_n(anywhere(search), 5));
+    }
+    if let Some(model) = &filter.model_requested {
+        parts.push("LOWER(l.model_requested) LIKE LOWER(?) ESCAPE '!'");
+        args.push(anywhere(model));
     }
     (format!("WHERE {}", parts.join(" AND ")), args)
 }

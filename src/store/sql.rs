@@ -284,6 +284,12 @@ pub fn upsert(dialect: Dialect, table: &str, keys: &[&str], columns: &[(&str, On
     format!("INSERT INTO {table} ({}) VALUES ({marks}) {conflict}", names.join(", "))
 }
 
+/// What `LIKE ? ESCAPE '!'` finds a text by, wherever it stands: a backslash would itself need escaping on MySQL.
+pub(super) fn anywhere(text: &str) -> Value {
+    let escaped = text.replace('!', "!!").replace('%', "!%").replace('_', "!_");
+    Value::Text(format!("%{escaped}%"))
+}
+
 /// `?, ?, ?`: the placeholders of a list of `count` values.
 pub fn marks(count: usize) -> String {
     vec!["?"; count].join(", ")

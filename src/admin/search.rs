@@ -1,0 +1,133 @@
+//! `/api/search`: one text over everything an operator may look for (admin-core.md 9). No row shows a credential.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::errors::Result;
+use super::input::{Fields, Invalid};
+use super::{account_token_view, account_view, checkins, proxy_logs, sites as sites_view};
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::store::accounts::{self, AccountRow, CredentialMode};
+use crate::store::checkins as checkin_log;
+use crate::store::sites::{self, SiteRow};
+use crate::store::tokens;
+
+const DEFAULT_LIMIT: i64 = 20;
+/// The answer has so many kinds of rows, which share the limit.
+const KINDS: i64 = 6;
+/// Of each kind.
+const MOST: i64 = 10;
+
+/// `POST /api/search`
+pub async fn search(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    let query = fields.text("query")?.unwrap_or_default().trim().to_lowercase();
+    let limit = fields.integer("limit", 1)?.unwrap_or(DEFAULT_LIMIT);
+    if query.chars().count() > 200 {
+        return Err(Invalid::field("query", "string of at most 200 characters").into());
+    }
+    let most = ((limit - 1) / KINDS + 1).min(MOST);
+    let found = if query.is_empty() { nothing() } else { find(&app, &query, most).await? };
+    Ok(http::json(StatusCode::OK, &found))
+}
+
+fn nothing() -> Value {
+    json!({"accounts": [], "accountTokens": [], "sites": [], "checkinLogs": [], "proxyLogs": [], "models": []})
+}
+
+async fn find(app: &App, query: &str, most: i64) -> Result<Value> {
+    let count = usize::try_from(most).unwrap_or(0);
+    let sites = sites::list(&app.store).await?;
+    let accounts = accounts::list(&app.store).await?;
+    let by_id: HashMap<i64, &SiteRow> = sites.iter().map(|site| (site.id, site)).collect();
+    let owners: HashMap<i64, &AccountRow> = accounts.iter().map(|account| (account.id, account)).collect();
+    let has = |text: &str| text.to_lowercase().contains(query);
+    let site_has = |site: Option<&&SiteRow>| site.is_some_and(|site| has(&site.name) || has(&site.platform));
+    let wants_keys = ["api key", "apikey", "api-key"].iter().any(|words| query.contains(words));
+
+    let found_sites = sites.iter().filter(|site| has(&site.name) || has(&site.url) || has(&site.platform));
+    let found_accounts = accounts.iter().filter(|account| {
+        account.username.as_deref().is_some_and(has)
+            || site_has(by_id.get(&account.site_id))
+            || (wants_keys && segment(account) == "apikey")
+    });
+    let found_accounts = found_accounts.take(count).map(|account| {
+        let mut shown = account_view::row(account);
+        shown.insert("segment".to_owned(), segment(account).into());
+        shown.insert("site".to_owned(), by_id.get(&account.site_id).map_or(Value::Null, |site| brief(site)));
+        Value::Object(shown)
+    });
+
+    let tokens = tokens::list(&app.store).await?;
+    let found_tokens = tokens.iter().filter_map(|token| {
+        let account = owners.get(&token.account_id)?;
+        let site = by_id.get(&account.site_id)?;
+        let texts = [Some(&token.name), token.token_group.as_ref(), account.username.as_ref()];
+        if !texts.into_iter().flatten().any(|text| has(text)) && !site_has(Some(site)) {
+            return None;
+        }
+        let mut shown = account_token_view::listed(token, account, site);
+        shown["account"] =
+            json!({ "id": account.id, "username": account.username, "segment": segment(account) });
+        Some(shown)
+    });
+    let checkins = checkin_log::search(&app.store, query, most).await?;
+    app.store.flush().await;
+    Ok(json!({
+        "accounts": found_accounts.collect::<Vec<_>>(),
+        "accountTokens": found_tokens.take(count).collect::<Vec<_>>(),
+        "sites": found_sites.take(count).map(sites_view::view).collect::<Vec<Map<_, _>>>(),
+        "checkinLogs": checkins.iter().map(checkins::shown).collect::<Vec<_>>(),
+        "proxyLogs": proxy_logs::of_models(app, query, most).await?,
+        "models": models(app, query, count),
+    }))
+}
+
+/// How an account is known in the console: by a session or by a key.
+fn segment(account: &AccountRow) -> &'static str {
+    match account_view::shown_mode(account) {
+        CredentialMode::ApiKey => "apikey",
+        _ => "session",
+    }
+}
+
+fn brief(site: &SiteRow) -> Value {
+    json!({ "id": site.id, "name": site.name, "url": site.url, "platform": site.platform,
+        "status": site.status.as_str() })
+}
+
+/// Models that are routed, those with the most accounts first.
+fn models(app: &App, query: &str, count: usize) -> Vec<Value> {
+    #[derive(Default)]
+    struct Served {
+        accounts: BTreeSet<i64>,
+        tokens: BTreeSet<i64>,
+        sites: BTreeSet<i64>,
+    }
+    let snapshot = app.snapshot.load();
+    let mut served: BTreeMap<&str, Served> = BTreeMap::new();
+    for channel in snapshot.channels() {
+        let Some(model) = channel.source_model.as_ref().map(|model| model.as_str()) else { continue };
+        if !model.to_lowercase().contains(query) {
+            continue;
+        }
+        let served = served.entry(model).or_default();
+        served.accounts.insert(channel.account.id);
+        served.tokens.extend(channel.token_id);
+        served.sites.insert(channel.account.site.id);
+    }
+    let mut found: Vec<_> = served.into_iter().collect();
+    // By name already; what counts more comes before it.
+    found.sort_by_key(|(_, served)| {
+        std::cmp::Reverse((served.accounts.len(), served.tokens.len(), served.sites.len()))
+    });
+    let shown = found.into_iter().take(count).map(|(name, served)| {
+        json!({ "name": name, "accountCount": served.accounts.len(), "tokenCount": served.tokens.len(),
+            "siteCount": served.sites.len() })
+    });
+    shown.collect()
+}

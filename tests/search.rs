@@ -1,0 +1,44 @@
+//! One text over everything an operator may look for.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Gateway, Upstream};
+
+#[test]
+fn a_search_finds_rows_of_every_kind_and_shows_no_secret() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["zeta-100%", "zeta-other", "else"]);
+    let (site, account) = gateway.add("Zeta House", &upstream);
+    gateway.client().chat("zeta-other").expect(200);
+    let find = |body: Value| gateway.admin().post("/api/search", &body).expect(200);
+    let count = |found: &Value, kind: &str| found[kind].as_array().map(Vec::len);
+    let found = find(json!({"query": " ZETA "}));
+    assert_eq!(found["sites"][0]["name"], "Zeta House");
+    assert_eq!(
+        (&found["accounts"][0]["id"], &found["accounts"][0]["segment"]),
+        (&account["id"], &json!("apikey"))
+    );
+    assert_eq!(found["accounts"][0]["site"]["id"], site["id"]);
+    assert_eq!(found["proxyLogs"][0]["modelRequested"], "zeta-other");
+    let models = json!([
+        {"name": "zeta-100%", "accountCount": 1, "tokenCount": 0, "siteCount": 1},
+        {"name": "zeta-other", "accountCount": 1, "tokenCount": 0, "siteCount": 1}]);
+    assert_eq!(found["models"], models);
+    assert!(!found.to_string().contains("sk-upstream-key"), "{found}");
+    for kind in ["accountTokens", "checkinLogs"] {
+        assert_eq!(count(&found, kind), Some(0), "{kind}");
+    }
+    assert_eq!(count(&find(json!({"query": "zeta", "limit": 6})), "models"), Some(1));
+    assert_eq!(count(&find(json!({"query": "0%"})), "models"), Some(1));
+    assert_eq!(count(&find(json!({"query": "%"})), "proxyLogs"), Some(0), "a percent sign is a percent sign");
+    assert_eq!(count(&find(json!({"query": "api key"})), "accounts"), Some(1));
+    let nothing = json!({"accounts": [], "accountTokens": [], "sites": [], "checkinLogs": [], "proxyLogs": [], "models": []});
+    for body in [json!({}), json!({"query": "  "}), json!({"query": "no such thing"})] {
+        assert_eq!(find(body), nothing);
+    }
+    for body in [json!({"query": 7}), json!({"query": "x", "limit": 0}), json!({"query": "x", "limit": "y"})]
+    {
+        gateway.admin().post("/api/search", &body).expect(400);
+    }
+}

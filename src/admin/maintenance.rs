@@ -1,5 +1,6 @@
 //! Starting over: forgetting what was discovered, what was used, or everything (admin-ops.md 9).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use hyper::StatusCode;
@@ -89,6 +90,9 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     app.formats.clear();
     app.stats.clear();
     app.decisions.clear();
+    app.marketplace.clear();
+    app.live.retain_prices(&HashSet::new());
+    app.notifier.forget();
     app.tasks.forget_ended();
     log::warn!(
         "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \

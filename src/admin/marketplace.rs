@@ -292,7 +292,8 @@ impl MarketplaceCache {
         made[usize::from(with_prices)] = Some(Made { at: Instant::now(), models });
     }
 
-    fn clear(&self) {
+    /// Nothing gathered holds any more.
+    pub fn clear(&self) {
         *self.made.lock().unwrap_or_else(PoisonError::into_inner) = [None, None];
     }
 }

@@ -58,11 +58,6 @@ impl Cooldowns {
             sent.held_back += merged;
         }
     }
-
-    /// Nothing was sent.
-    pub(super) fn clear(&mut self) {
-        self.sent.clear();
-    }
 }
 
 #[cfg(test)]

@@ -146,7 +146,7 @@ impl Notifier {
 
     /// Forgets what was sent: channels have changed, and the new ones have heard of nothing yet.
     pub fn forget(&self) {
-        lock(&self.inner.lately).notices.clear();
+        *lock(&self.inner.lately) = Lately::default();
     }
 
     /// Takes no more notices, and waits, at most three seconds, for those under way.

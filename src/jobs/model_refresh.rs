@@ -23,6 +23,7 @@ use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus
 use super::prices;
 pub use super::rebuild::rebuild;
 use super::rebuild::serves_by;
+use super::token_sync::{self, Synced};
 use super::visit::visitor_of;
 use crate::app::App;
 use crate::routing::rebuild::ServesBy;
@@ -31,11 +32,13 @@ use crate::store::accounts::{self, AccountRow, Health};
 use crate::store::availability;
 use crate::store::sites::{self, SiteStatus};
 use crate::store::snapshot::site_of_account;
-use crate::store::tokens;
+use crate::store::tokens::{self, TokenRow};
 use crate::time::now_ms;
 
 /// Accounts asked at once.
 const PARALLEL: usize = 3;
+/// How long a site may take to tell the keys of an account that has none here.
+const KEY_WAIT: Duration = Duration::from_secs(8);
 /// How often clients' requests for unknown models can start a refresh.
 const UNKNOWN_MODEL_INTERVAL: Duration = Duration::from_secs(30);
 /// How long such a request waits for it.
@@ -147,11 +150,7 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
     if !is_active(&account) {
         return Ok(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active"));
     }
-    // The tokens of other accounts are not routed by: what they reach does not matter.
-    let tokens = match serves_by(&account) {
-        ServesBy::Tokens => tokens::of_account(&app.store, id).await?,
-        ServesBy::Account | ServesBy::Nothing => Vec::new(),
-    };
+    let (tokens, discovered_api_token) = tokens_of(app, &account).await?;
     match discover(app, &site, &account, &tokens, visitor.as_ref()).await {
         Ok(Found { models, of_tokens, tokens_asked, by_credential }) => {
             let mut batch = availability::replace_discovered_statements(id, &models);
@@ -165,7 +164,7 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
             let detail = RefreshDetail::Tried {
                 token_scanned: tokens_asked,
                 discovered_by_credential: by_credential,
-                discovered_api_token: false,
+                discovered_api_token,
             };
             Ok(RefreshOutcome { detail, ..RefreshOutcome::success(id, &names) })
         }
@@ -175,6 +174,25 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
             Ok(RefreshOutcome::failed(id, error.kind.code(), error.message))
         }
     }
+}
+
+/// The tokens that the account is routed by, and whether they had to be brought from its site first: an
+/// account with none at all serves nothing. Tokens of other accounts do not matter.
+async fn tokens_of(app: &Arc<App>, account: &AccountRow) -> store::Result<(Vec<TokenRow>, bool)> {
+    if serves_by(account) != ServesBy::Tokens {
+        return Ok((Vec::new(), false));
+    }
+    let rows = tokens::of_account(&app.store, account.id).await?;
+    if !rows.is_empty() {
+        return Ok((rows, false));
+    }
+    let brought = timeout(KEY_WAIT, token_sync::quietly(app, account.id)).await;
+    if !matches!(brought, Ok(Ok(Some(Synced { synced: true, .. })))) {
+        return Ok((rows, false));
+    }
+    let rows = tokens::of_account(&app.store, account.id).await?;
+    let found = rows.iter().any(TokenRow::is_usable);
+    Ok((rows, found))
 }
 
 fn is_active(account: &AccountRow) -> bool {

@@ -24,7 +24,7 @@ pub async fn read(app: &Arc<App>, id: i64) -> Result<Known> {
         Failure::NoAdapter(platform) => {
             AdminError::new(StatusCode::NOT_FOUND, format!("Platform {platform} not found"))
         }
-        Failure::Visit(error) => AdminError::bad_request(error.message),
+        Failure::Visit(_) => AdminError::bad_request(failure.to_string()),
         Failure::Store(error) => error.into(),
     })?;
     if matches!(known, Known::Read(_)) {

@@ -36,7 +36,8 @@ pub async fn create_session(
     let username_detected = input.username.is_none() && !user.username.is_empty();
     let username = input.username.or(Some(user.username).filter(|name| !name.is_empty()));
     let guess = guess_user_id(username.as_deref());
-    let is_sub2api = Platform::parse(&site.platform) == Some(Platform::Sub2Api);
+    let platform = Platform::parse(&site.platform);
+    let is_sub2api = platform == Some(Platform::Sub2Api);
     let rotation = Some(input.rotation).filter(|_| is_sub2api).unwrap_or_default();
     let account = NewAccount {
         access_token: Some(Secret::from(credential)),
@@ -64,7 +65,7 @@ pub async fn create_session(
         "success": true,
         "tokenType": "session",
         "credentialMode": "session",
-        "capabilities": account_view::capabilities(&account).to_json(),
+        "capabilities": account_view::capabilities(&account).at(platform).to_json(),
         "modelCount": 0,
         "apiTokenFound": key.is_some(),
         "usernameDetected": username_detected,

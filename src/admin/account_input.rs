@@ -116,9 +116,8 @@ impl CreateInput {
         if credentials.len() > MAX_KEYS {
             return Err(Invalid::field("accessTokens", "at most 200 keys"));
         }
-        for key in &credentials {
-            credential("accessToken", key)?;
-        }
+        let credentials = credentials.iter().map(|key| credential("accessToken", key));
+        let credentials = distinct(credentials.collect::<Result<Vec<_>, _>>()?);
         let checkin_enabled = fields.bool("checkinEnabled")?;
         let rotation = Rotation::read(fields)?;
         Ok(Self {

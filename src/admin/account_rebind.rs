@@ -66,7 +66,7 @@ pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
         "credentialMode": "session",
         "apiTokenFound": account.api_token.is_some(),
         "account": account_view::row(&account),
-        "capabilities": account_view::capabilities(&account).to_json(),
+        "capabilities": account_view::capabilities(&account).at(Some(platform)).to_json(),
     });
     Ok(http::json(StatusCode::OK, &body))
 }

@@ -6,10 +6,12 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use super::{money, number, secrets};
+use crate::routing::Platform;
 use crate::store::Secret;
 use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode};
 use crate::store::sites::{SiteRow, SiteStatus};
 use crate::time::{Millis, iso};
+use crate::upstream::platforms::abilities;
 
 /// What an account can do beside serving requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +90,8 @@ pub fn listed(account: &AccountRow, around: &Surroundings<'_>) -> Value {
     object
         .insert("site".to_owned(), site.map_or(Value::Null, |site| Value::Object(super::sites::view(site))));
     object.insert("credentialMode".to_owned(), shown_mode(account).as_str().into());
-    object.insert("capabilities".to_owned(), capabilities(account).to_json());
+    let platform = site.and_then(|site| Platform::parse(&site.platform));
+    object.insert("capabilities".to_owned(), capabilities(account).at(platform).to_json());
     object.insert("todaySpend".to_owned(), number(money(spend)));
     let reward = around.rewards.get(&account.id).copied().unwrap_or_default();
     object.insert("todayReward".to_owned(), number(money(reward)));
@@ -99,6 +102,16 @@ pub fn listed(account: &AccountRow, around: &Surroundings<'_>) -> Value {
 // === impl Capabilities ===
 
 impl Capabilities {
+    /// Less what the platform has not (upstreams.md 1).
+    pub fn at(self, platform: Option<Platform>) -> Self {
+        let Some(able) = platform.map(abilities) else { return self };
+        Self {
+            can_checkin: self.can_checkin && able.check_in,
+            can_refresh_balance: self.can_refresh_balance && able.balance,
+            ..self
+        }
+    }
+
     pub fn to_json(self) -> Value {
         json!({
             "canCheckin": self.can_checkin,
@@ -265,6 +278,20 @@ mod tests {
             let expected =
                 Capabilities { can_checkin, can_refresh_balance: can_checkin, proxy_only: !can_checkin };
             assert_eq!(capabilities(&row), expected);
+        }
+    }
+
+    #[test]
+    fn nobody_checks_in_where_there_is_no_check_in() {
+        let session = Capabilities { can_checkin: true, can_refresh_balance: true, proxy_only: false };
+        for (platform, can_checkin, can_refresh_balance) in [
+            (Some(Platform::NewApi), true, true),
+            (Some(Platform::OneApi), false, true),
+            (Some(Platform::OpenAi), false, false),
+            (None, true, true),
+        ] {
+            let at = session.at(platform);
+            assert_eq!((at.can_checkin, at.can_refresh_balance), (can_checkin, can_refresh_balance));
         }
     }
 

@@ -28,6 +28,7 @@
 //! one place where an error becomes a response. A change commits, publishes, then answers.
 
 mod account_balance;
+mod account_checks;
 mod account_create;
 mod account_create_session;
 mod account_input;
@@ -134,6 +135,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::POST, "/api/accounts/verify-token", verify::verify_token),
         admin(Method::POST, "/api/accounts/login", account_login::login),
         admin(Method::POST, "/api/accounts/batch", accounts::batch),
+        admin(Method::POST, "/api/accounts/health/refresh", account_checks::refresh),
         admin(Method::PUT, "/api/accounts/{id}", account_update::update),
         admin(Method::DELETE, "/api/accounts/{id}", accounts::delete),
         admin(Method::POST, "/api/accounts/{id}/rebind-session", account_rebind::rebind),

@@ -61,6 +61,7 @@ static OPERATIONS: &[Operation] = &[
     op("POST /api/accounts/verify-token", "Prove a credential without saving it"),
     op("POST /api/accounts/login", "Add an account by name and password, kept sealed to log in again"),
     op("POST /api/accounts/batch", "Enable, disable, delete or refresh several accounts"),
+    op("POST /api/accounts/health/refresh", "Ask one or all accounts how they are"),
     op("PUT /api/accounts/{id}", "Change an account"),
     op("DELETE /api/accounts/{id}", "Delete an account with everything under it"),
     op("POST /api/accounts/{id}/rebind-session", "Give an account a new session"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::balance;
 use super::coverage::{Coverage, cover};
 use super::token_book::{Source, TokenBook};
 use super::token_sync::{self, Synced};
@@ -29,7 +30,10 @@ pub async fn set_up(app: &Arc<App>, id: i64, with_models: bool) -> SetUp {
         log::warn!("the tokens of account {id} were not synced: {error}");
         None
     });
-    let balance_error = None;
+    let balance_error = balance::refresh(app, id).await.err().map(|failure| failure.to_string());
+    if let Err(error) = app.publish().await {
+        log::warn!("the routes do not weigh the balance of account {id} yet: {error}");
+    }
     let coverage = match with_models {
         true => Some(cover(app, &[id]).await),
         false => None,

@@ -8,11 +8,12 @@
 //! A reading that fails changes the account's health and nothing else. A reading that succeeds is one
 //! statement, made only while `extraConfig` is what it was merged from.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::account_health::{note_failure, success_statements};
+use super::account_health::{advised, note_failure, success_statements};
 use super::income::{self, SNAPSHOT};
 use super::session::Session;
 use super::spread::{Width, spread};
@@ -55,6 +56,18 @@ pub enum Failure {
 impl From<store::Error> for Failure {
     fn from(error: store::Error) -> Self {
         Self::Store(error)
+    }
+}
+
+/// For people.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoAccount => f.write_str("account not found"),
+            Self::NoAdapter(platform) => write!(f, "sites of platform {platform} have no balance"),
+            Self::Visit(error) => f.write_str(&advised(&error.message)),
+            Self::Store(error) => error.fmt(f),
+        }
     }
 }
 

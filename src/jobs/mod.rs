@@ -9,6 +9,7 @@
 //! model_refresh   which models the accounts can reach          outcome   what its askers are told
 //! coverage        the two together, after tokens changed       token_sync  brings them from the site
 //! account_setup   all that follows a new credential            account_health  what a visit says of it
+//! health_check    asks accounts how they are
 //! session         a visit with a session that may run out      renewal  gets a new one
 //! discovery       what one account's credentials reach         token_book  the tokens of one account
 //! rebuild         which routes and channels follow from that   retention forgets old log rows and files
@@ -33,6 +34,7 @@ pub mod crew;
 pub mod discovery;
 pub mod flight;
 pub mod health;
+pub mod health_check;
 pub mod income;
 pub mod model_refresh;
 pub mod outcome;

@@ -1,0 +1,113 @@
+//! How accounts are, asked one after the other: each by reading its balance (admin-core.md 5.8).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::timeout;
+
+use super::account_health::health;
+use super::balance::{self, Failure, Known};
+use crate::app::App;
+use crate::store;
+use crate::store::accounts::{self, AccountRow, AccountStatus};
+use crate::store::sites::{self, SiteStatus};
+
+/// For one account.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// What was found of all accounts together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Summary {
+    pub total: usize,
+    pub healthy: usize,
+    pub unhealthy: usize,
+    pub degraded: usize,
+    pub disabled: usize,
+    pub unknown: usize,
+    pub success: usize,
+    pub failed: usize,
+    pub skipped: usize,
+}
+
+/// What was found of one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Checked {
+    pub account_id: i64,
+    pub username: Option<String>,
+    pub site_name: String,
+    /// success, failed or skipped.
+    pub status: &'static str,
+    /// healthy, unhealthy, degraded, disabled or unknown.
+    pub state: String,
+    pub message: String,
+}
+
+/// Checks one account, or all; none when there is no such account.
+pub async fn check(app: &Arc<App>, only: Option<i64>) -> store::Result<(Summary, Vec<Checked>)> {
+    let mut accounts = accounts::list(&app.store).await?;
+    accounts.retain(|account| only.is_none_or(|id| id == account.id));
+    let mut results = Vec::with_capacity(accounts.len());
+    for account in &accounts {
+        results.push(check_one(app, account).await?);
+    }
+    app.publish().await?;
+    Ok((summary(&results), results))
+}
+
+async fn check_one(app: &Arc<App>, account: &AccountRow) -> store::Result<Checked> {
+    let site = sites::get(&app.store, account.site_id).await?;
+    let checked = |status, state: &str, message: &str| Checked {
+        account_id: account.id,
+        username: account.username.clone(),
+        site_name: site.as_ref().map_or_else(String::new, |site| site.name.clone()),
+        status,
+        state: state.to_owned(),
+        message: message.to_owned(),
+    };
+    if account.status == AccountStatus::Disabled {
+        return Ok(checked("skipped", "disabled", "account disabled"));
+    }
+    if site.as_ref().is_none_or(|site| site.status != SiteStatus::Active) {
+        return Ok(checked("skipped", "disabled", "site disabled"));
+    }
+    let message = match timeout(LIMIT, balance::refresh(app, account.id)).await {
+        Ok(Ok(Known::Read(_))) => {
+            let now = accounts::get(&app.store, account.id).await?.and_then(|account| account.health);
+            let state = now.map_or_else(|| "healthy".to_owned(), |health| health.state);
+            return Ok(checked("success", &state, "balance read"));
+        }
+        Ok(Ok(Known::Stored { reason: "site_disabled", .. })) => {
+            return Ok(checked("skipped", "disabled", "site disabled"));
+        }
+        Ok(Ok(Known::Stored { .. })) => {
+            return Ok(checked("skipped", "unknown", "an API key has no balance to read"));
+        }
+        Ok(Err(Failure::NoAccount)) => return Ok(checked("skipped", "unknown", "account not found")),
+        Ok(Err(Failure::Store(error))) => return Err(error),
+        Ok(Err(failure)) => failure.to_string(),
+        Err(_elapsed) => {
+            let message = format!("no answer within {} s", LIMIT.as_secs());
+            accounts::set_health(&app.store, account.id, &health("unhealthy", &message, "balance")).await?;
+            message
+        }
+    };
+    Ok(checked("failed", "unhealthy", &message))
+}
+
+fn summary(results: &[Checked]) -> Summary {
+    let status = |status| results.iter().filter(|checked| checked.status == status).count();
+    let state = |state| results.iter().filter(|checked| checked.state == state).count();
+    Summary {
+        total: results.len(),
+        healthy: state("healthy"),
+        unhealthy: state("unhealthy"),
+        degraded: state("degraded"),
+        disabled: state("disabled"),
+        unknown: state("unknown"),
+        success: status("success"),
+        failed: status("failed"),
+        skipped: status("skipped"),
+    }
+}

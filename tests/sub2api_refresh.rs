@@ -1,0 +1,122 @@
+//! Sessions of sub2api: the refresh token works once, so it is used once and never lost.
+
+mod support;
+
+use std::thread;
+
+use serde_json::{Value, json};
+use support::{Ask, Gate, Gateway, Program, Reply, Site, eventually};
+
+const MODEL: &str = "model-sub2api";
+
+/// A gateway with an account whose session ends at this time.
+fn with_account(site: &Site, expires_at: &str) -> (Gateway, Value) {
+    let gateway = Gateway::start();
+    let body = json!({"name": "Relay", "url": site.url(), "platform": "sub2api"});
+    let site_id = gateway.create_site(&body)["id"].clone();
+    let body = json!({"siteId": site_id, "accessToken": site.token(), "refreshToken": "rt_first",
+        "tokenExpiresAt": expires_at, "credentialMode": "session"});
+    let made = gateway.admin().post("/api/accounts", &body).expect(200);
+    gateway.wait_for_task(&made);
+    (gateway, made["id"].clone())
+}
+
+fn account(gateway: &Gateway) -> Value {
+    gateway.admin().get("/api/accounts?refresh=1").expect(200)["accounts"][0].clone()
+}
+
+const FAR: &str = "2099-01-01T00:00:00Z";
+
+#[test]
+fn ten_requests_at_once_refresh_an_expired_session_once() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let (gateway, id) = with_account(&site, FAR);
+    // The site has ended the session before its time.
+    site.ada().token = "eyJhbGciOiJIUzI1NiJ9.b3RoZXI.c2ln".to_owned();
+    let path = format!("/api/accounts/{id}/balance");
+    thread::scope(|scope| {
+        let asks: Vec<_> =
+            (0..10).map(|_| scope.spawn(|| gateway.admin().post(&path, &json!({})).expect(200))).collect();
+        for ask in asks {
+            assert_eq!(ask.join().expect("no panic")["balance"], 3);
+        }
+    });
+    assert_eq!(site.ada().refreshes, 1);
+    assert_eq!(account(&gateway)["status"], "active");
+}
+
+#[test]
+fn a_session_that_ends_soon_is_refreshed_before_it_is_used() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let (gateway, id) = with_account(&site, "2020-01-01T00:00:00Z");
+    eventually("the due session is refreshed", || (site.ada().refreshes == 1).then_some(()));
+    gateway.admin().post(&format!("/api/accounts/{id}/balance"), &json!({})).expect(200);
+    assert_eq!(site.ada().refreshes, 1, "the new session is not due");
+}
+
+#[test]
+fn a_kill_between_the_refresh_and_the_first_use_loses_no_token() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let (gateway, id) = with_account(&site, FAR);
+    let token = site.token();
+    site.ada().token = "eyJhbGciOiJIUzI1NiJ9.b3RoZXI.c2ln".to_owned();
+    // The refresh is answered at once; the call that would use the new session never is.
+    let gate = Gate::new();
+    let stale = Reply::json(401, &json!({"code": "TOKEN_EXPIRED", "message": "Token has expired"}));
+    site.answer("/api/v1/auth/me", Reply::json(200, &json!({})).head_waits_for(&gate));
+    site.answer_once("/api/v1/auth/me", stale);
+    let path = format!("/api/accounts/{id}/balance");
+    let (admin, ask) = (gateway.admin(), Ask::post(&path).json(&json!({})));
+    let asking = thread::spawn(move || admin.try_send(ask).is_ok());
+    eventually("the new session is about to be used", || {
+        let asked = site.asked_for("/api/v1/auth/me");
+        let bearer = asked.last()?.header("authorization")?.to_owned();
+        (site.ada().refreshes == 1 && !bearer.ends_with(&token)).then_some(())
+    });
+    let gateway = gateway.restart();
+    assert!(!asking.join().expect("no panic"), "killed before it could answer");
+    gate.open();
+    site.answer_faithfully();
+    let read = gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(read["balance"], 3);
+    assert_eq!(site.ada().refreshes, 1, "the session of before the kill is still known");
+    // And so is the refresh token that came with it.
+    site.ada().token = "eyJhbGciOiJIUzI1NiJ9.YW5vdGhlcg.c2ln".to_owned();
+    gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(site.ada().refreshes, 2);
+}
+
+#[test]
+fn a_refused_refresh_token_makes_the_account_expired_and_is_told() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let (gateway, id) = with_account(&site, FAR);
+    {
+        let mut ada = site.ada();
+        ada.token = "eyJhbGciOiJIUzI1NiJ9.b3RoZXI.c2ln".to_owned();
+        ada.refresh_token = "rt_of_somebody_else".to_owned();
+    }
+    gateway.admin().post(&format!("/api/accounts/{id}/balance"), &json!({})).expect(400);
+    assert_eq!(account(&gateway)["status"], "expired");
+    let path = format!("/api/accounts/{id}/rebind-session");
+    let (token, refresh) = (site.token(), site.ada().refresh_token.clone());
+    let body = json!({"accessToken": token, "refreshToken": refresh, "tokenExpiresAt": FAR});
+    gateway.admin().post(&path, &body).expect(200);
+    assert_eq!(account(&gateway)["status"], "active");
+}
+
+#[test]
+fn a_blank_refresh_token_keeps_the_old_one_and_none_is_shown() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let (gateway, id) = with_account(&site, FAR);
+    let path = format!("/api/accounts/{id}/rebind-session");
+    gateway.admin().post(&path, &json!({"accessToken": site.token(), "refreshToken": " "})).expect(200);
+    let shown = account(&gateway);
+    assert!(!shown.to_string().contains("rt_first"), "{shown}");
+    site.ada().token = "eyJhbGciOiJIUzI1NiJ9.b3RoZXI.c2ln".to_owned();
+    gateway.admin().post(&format!("/api/accounts/{id}/balance"), &json!({})).expect(200);
+    assert_eq!(site.ada().refreshes, 1);
+    let put = format!("/api/accounts/{id}");
+    gateway.admin().put(&put, &json!({"refreshToken": null})).expect(200);
+    let config = account(&gateway)["extraConfig"].as_str().unwrap_or_default().to_owned();
+    assert!(!config.contains("sub2apiAuth"), "{config}");
+}

@@ -201,3 +201,32 @@ fn check_ins_begin_by_their_schedule() {
     put("0 0 1 1 *");
     assert!(gateway.events("checkin").iter().all(|event| event["relatedType"] == "settings"));
 }
+
+#[test]
+fn a_failed_check_in_is_told_to_the_operator() {
+    let gateway = Gateway::start();
+    let hook = Upstream::start(&[]);
+    hook.answer("/hook", Reply::json(200, &json!({})));
+    let url = format!("{}/hook", hook.url());
+    gateway
+        .admin()
+        .put("/api/settings/runtime", &json!({"webhookEnabled": true, "webhookUrl": url}))
+        .expect(200);
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    for (message, level, title) in [
+        ("系统繁忙", "error", "Check-in failed"),
+        ("cf challenge required", "warning", "Check-in met a challenge against robots"),
+    ] {
+        relay.checks_in(&json!({"success": false, "message": message}));
+        check_in(&gateway, &account);
+        let told = eventually("the operator is told", || {
+            let told = hook.asked_for("/hook").into_iter().map(|asked| asked.json());
+            { told }.find(|notice| notice["title"] == title)
+        });
+        assert_eq!(
+            (&told["level"], &told["message"]),
+            (&json!(level), &json!(format!("ada @ Relay A: {message}")))
+        );
+    }
+}

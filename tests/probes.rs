@@ -203,3 +203,49 @@ fn a_check_asks_for_the_models_and_rebuilds_the_routes() {
     assert_eq!(unknown["refresh"]["errorCode"], "account_not_found");
     gateway.admin().post("/api/models/check/x", &json!({})).expect(400);
 }
+
+#[test]
+fn a_site_may_wish_to_be_probed_after_each_discovery() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["m-a", "m-b", "m-c"]);
+    let (site, account) = gateway.add("Relay A", &upstream);
+    upstream.answer_model(CHAT, "m-b", missing("m-b"));
+    upstream.answer_model(CHAT, "m-c", Reply::error(400, "max_tokens is too small"));
+    let wish = json!({"postRefreshProbeEnabled": true, "postRefreshProbeScope": "all"});
+    gateway.admin().put(&format!("/api/sites/{}", site["id"]), &wish).expect(200);
+    let checked =
+        gateway.admin().post(&format!("/api/models/check/{}", account["id"]), &json!({})).expect(200);
+    let probed = &checked["refresh"]["postProbeResult"];
+    assert_eq!(
+        (&probed["scope"], &probed["probed"], &probed["unsupported"]),
+        (&json!("all"), &json!(3), &json!(1))
+    );
+    let statuses: Vec<_> = probed["details"]
+        .as_array()
+        .expect("details")
+        .iter()
+        .map(|one| (&one["modelName"], &one["status"]))
+        .collect();
+    assert_eq!(
+        statuses,
+        [
+            (&json!("m-a"), &json!("supported")),
+            (&json!("m-b"), &json!("unsupported")),
+            (&json!("m-c"), &json!("inconclusive"))
+        ]
+    );
+    let off = gateway.admin().get(&format!("/api/sites/{}/disabled-models", site["id"])).expect(200);
+    assert_eq!(off["models"], json!(["m-b"]));
+    assert_eq!((gateway.channels("m-b").len(), gateway.channels("m-c").len()), (0, 1));
+    assert_eq!(gateway.account(&account["id"])["runtimeHealth"]["source"], "post-refresh-probe");
+
+    let now = format!("/api/sites/{}/probe-now", site["id"]);
+    let one = gateway.admin().post(&now, &json!({"modelName": "M-A"})).expect(200);
+    assert_eq!(
+        (&one["success"], &one["scope"], &one["unsupported"]),
+        (&json!(true), &json!("single"), &json!(0))
+    );
+    assert_eq!(one["details"][0]["modelName"], "m-a");
+    gateway.admin().post(&now, &json!({"scope": "some"})).expect(400);
+    gateway.admin().post("/api/sites/999/probe-now", &json!({})).expect(422);
+}

@@ -4,7 +4,7 @@ mod support;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
-use support::{Gateway, Home, Setup, Upstream, eventually};
+use support::{Gateway, Home, Reply, Setup, Upstream, eventually};
 
 const RUNTIME: &str = "/api/settings/runtime";
 const EVERY_SECOND: &str = "* * * * * *";
@@ -126,4 +126,31 @@ fn the_log_cleanup_takes_old_rows_by_its_schedule() {
         .query_row("SELECT COUNT(*) FROM job_runs WHERE job = 'log cleanup'", [], |row| row.get(0))
         .expect("a count");
     assert!(runs >= 1);
+}
+
+#[test]
+fn the_day_is_summed_up_by_its_schedule() {
+    let gateway = Gateway::start();
+    let hook = Upstream::start(&[]);
+    hook.answer("/hook", Reply::json(200, &json!({})));
+    // Nobody to tell is an error in the log, and nothing else.
+    save(&gateway, &json!({"dailySummaryCron": EVERY_SECOND}));
+    gateway.wait_for_output("the daily summary reached nobody");
+    let url = format!("{}/hook", hook.url());
+    save(&gateway, &json!({"webhookEnabled": true, "webhookUrl": url}));
+    let summaries = || {
+        let told = hook.asked_for("/hook").into_iter().map(|asked| asked.json());
+        told.filter(|notice| notice["title"].as_str().is_some_and(|title| title.starts_with("Daily summary")))
+            .collect::<Vec<_>>()
+    };
+    // No cool-down holds it back.
+    eventually("two summaries are sent", || (summaries().len() >= 2).then_some(()));
+    let told = summaries().remove(0);
+    assert_eq!(told["level"], "info");
+    let message = told["message"].as_str().expect("a text");
+    assert!(message.contains("Accounts: 0 (0 active, 0 below 1 USD)"), "{message}");
+    assert!(message.contains("Net: 0.000000 USD"), "{message}");
+    // An empty schedule is never.
+    save(&gateway, &json!({"dailySummaryCron": ""}));
+    gateway.admin().put(RUNTIME, &json!({"dailySummaryCron": "soon"})).expect(400);
 }

@@ -130,6 +130,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/sites/{id}/disabled-models", site_models::disabled_models),
         admin(Method::PUT, "/api/sites/{id}/disabled-models", site_models::set_disabled_models),
         admin(Method::GET, "/api/sites/{id}/available-models", site_models::available_models),
+        admin(Method::POST, "/api/sites/{id}/probe-now", model_checks::probe_site),
         admin(Method::GET, "/api/accounts", accounts::list),
         admin(Method::POST, "/api/accounts", account_create::create),
         admin(Method::POST, "/api/accounts/verify-token", verify::verify_token),

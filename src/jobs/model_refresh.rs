@@ -21,6 +21,7 @@ use super::discovery::{Found, discover};
 use super::flight::{Coalesced, Interrupted, SingleFlight};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use super::prices;
+use super::probe::after_refresh::{self, Wish};
 pub use super::rebuild::rebuild;
 use super::rebuild::serves_by;
 use super::token_sync::{self, Synced};
@@ -141,12 +142,12 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
         return Ok(RefreshOutcome::not_found(id));
     };
     let site = sites::get(&app.store, account.site_id).await?;
-    let Some(site) = site.filter(|site| site.status == SiteStatus::Active) else {
+    let Some(row) = site.filter(|site| site.status == SiteStatus::Active) else {
         return Ok(RefreshOutcome::skipped(id, "site_disabled", "site is disabled"));
     };
     let settings = app.settings.load_full();
-    let visitor = visitor_of(app, &site, &account).ok();
-    let site = site_of_account(&site, &account, &app.live, settings.system_proxy_url.as_deref());
+    let visitor = visitor_of(app, &row, &account).ok();
+    let site = site_of_account(&row, &account, &app.live, settings.system_proxy_url.as_deref());
     if !is_active(&account) {
         return Ok(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active"));
     }
@@ -166,7 +167,11 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
                 discovered_by_credential: by_credential,
                 discovered_api_token,
             };
-            Ok(RefreshOutcome { detail, ..RefreshOutcome::success(id, &names) })
+            let post_probe_result = match Wish::of(&row) {
+                Some(wish) => Some(after_refresh::run(app, &row, &account, &names, &wish).await?),
+                None => None,
+            };
+            Ok(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) })
         }
         Err(error) => {
             log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);

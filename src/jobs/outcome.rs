@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::probe::after_refresh::PostProbe;
+
 /// How the discovery of one account's models went.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -17,6 +19,9 @@ pub struct RefreshOutcome {
     pub models_preview: Vec<String>,
     #[serde(flatten)]
     pub detail: RefreshDetail,
+    /// What the site's own wish for a probe after each discovery found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub post_probe_result: Option<PostProbe>,
 }
 
 /// The three ways a discovery ends.
@@ -63,6 +68,7 @@ impl RefreshOutcome {
                 discovered_by_credential: true,
                 discovered_api_token: false,
             },
+            post_probe_result: None,
         }
     }
 

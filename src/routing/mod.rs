@@ -36,7 +36,7 @@ pub mod error_text;
 pub mod explain;
 pub mod failure;
 #[cfg(test)]
-mod fixture;
+pub(crate) mod fixture;
 pub mod health;
 pub mod live;
 pub mod origin;

@@ -217,6 +217,16 @@ pub async fn disabled_models(store: &Store) -> Result<Vec<DisabledModelRow>> {
         .collect()
 }
 
+/// Switches these models off on the site, beside those that are off already.
+pub async fn disable_models(store: &Store, site_id: i64, models: &[String]) -> Result<()> {
+    let (now, keep) = (now_ms(), [("created_at", OnConflict::Keep)]);
+    let sql = upsert(store.database().dialect(), "site_disabled_models", &["site_id", "model_name"], &keep);
+    let rows = models
+        .iter()
+        .map(|model| Statement::new(sql.clone(), vec![site_id.into(), model.as_str().into(), now.into()]));
+    store.batch(rows.collect()).await.map(drop)
+}
+
 /// Makes these the models switched off on the site; [`super::Error::Dangling`] when it is gone.
 pub async fn set_disabled_models(store: &Store, site_id: i64, models: &[String]) -> Result<()> {
     let now = now_ms();

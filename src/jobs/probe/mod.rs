@@ -8,6 +8,7 @@
 //! Rows typed by an operator are never asked for. Routes follow once, when some row changed its mind.
 //! One pass at a time is at an account; another one leaves it out.
 
+pub mod after_refresh;
 pub mod ask;
 pub mod recovery;
 pub mod verdict;
@@ -218,17 +219,7 @@ async fn ask_for(app: Arc<App>, site: Arc<Site>, target: Target) -> (Target, Pro
 async fn targets(app: &App, account: &AccountRow) -> store::Result<Vec<Target>> {
     let tokens: Vec<TokenRow> =
         tokens::of_account(&app.store, account.id).await?.into_iter().filter(TokenRow::is_usable).collect();
-    let credential = |text: &str| Credential::from(Secret::from(text));
-    let of_token = |token: &TokenRow| token.token.as_ref().map(|secret| credential(secret.expose().trim()));
-    // A session's own token opens no models: one of its keys does.
-    let own = match account.is_session() {
-        true => usable([&account.api_token]),
-        false => usable([&account.api_token, &account.access_token]),
-    };
-    let own = own.first().map(|text| credential(text));
-    let of_account = own.or_else(|| {
-        tokens.iter().find(|token| token.is_default).or_else(|| tokens.first()).and_then(of_token)
-    });
+    let of_account = credential(account, &tokens);
     let mut targets: Vec<Target> = availability::of_account(&app.store, account.id)
         .await?
         .into_iter()
@@ -247,12 +238,28 @@ async fn targets(app: &App, account: &AccountRow) -> store::Result<Vec<Target>> 
             model: row.model_name,
             token: Some(row.token_id),
             available: row.available,
-            credential: of_token(token),
+            credential: credential_of(token),
             checked_at: row.checked_at,
         });
     }
     targets.sort_by_key(|target| target.checked_at);
     Ok(targets)
+}
+
+/// What an account's models are asked for with.
+fn credential(account: &AccountRow, tokens: &[TokenRow]) -> Option<Credential> {
+    // A session's own token opens no models: one of its keys does.
+    let own = match account.is_session() {
+        true => usable([&account.api_token]),
+        false => usable([&account.api_token, &account.access_token]),
+    };
+    let key = own.first().map(|text| Credential::from(Secret::from(*text)));
+    let preferred = || tokens.iter().find(|token| token.is_default).or_else(|| tokens.first());
+    key.or_else(|| preferred().and_then(credential_of))
+}
+
+fn credential_of(token: &TokenRow) -> Option<Credential> {
+    token.token.as_ref().map(|secret| Credential::from(Secret::from(secret.expose().trim())))
 }
 
 /// One pass at a time at an account.

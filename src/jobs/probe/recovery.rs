@@ -80,3 +80,44 @@ fn is_candidate(channel: &Channel, now: Millis) -> bool {
         && channel.live.is_cooling(now)
         && has_failed
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::fixture;
+
+    const NOW: Millis = 1_000_000;
+
+    /// A cooling channel on a route of its own; its own failure has cooled it.
+    fn cooling(id: i64) -> Channel {
+        let channel = fixture::channel(id);
+        channel.live.record_failure(NOW - 1, NOW + 600_000);
+        channel
+    }
+
+    #[test]
+    fn four_cooling_channels_are_asked_those_never_asked_first() {
+        let dictated = fixture::channel(8);
+        dictated.live.record_cooldown(NOW + 600_000);
+        let switched_off = Channel { enabled: false, ..cooling(9) };
+        let channels = (1..=6).map(cooling).chain([fixture::channel(7), dictated, switched_off]);
+        let mut routes: Vec<_> = channels
+            .map(|channel| fixture::route(channel.id, &format!("m-{}", channel.id), vec![channel]))
+            .collect();
+        routes.push(fixture::route(20, "m-*", vec![cooling(10)]));
+        let snapshot = fixture::snapshot(routes);
+        let recovery = Recovery::default();
+        let ask = |now| {
+            let due = due(&snapshot, &recovery, now);
+            for (channel, _) in &due {
+                lock(&recovery.asked).insert(channel.id, now);
+            }
+            due.into_iter().map(|(_, model)| model).collect::<Vec<_>>()
+        };
+        assert_eq!(ask(NOW), ["m-1", "m-2", "m-3", "m-4"]);
+        assert_eq!(ask(NOW + 10_000), ["m-5", "m-6"]);
+        assert_eq!(ask(NOW + 20_000), Vec::<String>::new());
+        assert_eq!(ask(NOW + AGAIN_MS), ["m-1", "m-2", "m-3", "m-4"]);
+        assert_eq!(ask(NOW + 700_000), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,148 @@
+//! A site's own wish: after each discovery of its models, ask for one of them or for all, and switch off
+//! what it does not serve, or not fast enough (upstreams-jobs.md 13.5).
+//!
+//! What is inconclusive (a time-out, 429, 5xx) switches nothing off: it says nothing of the model.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::ask::probe;
+use super::credential;
+use super::verdict::{Verdict, is_conversational};
+use crate::app::App;
+use crate::jobs::account_health::health;
+use crate::store;
+use crate::store::accounts::{self, AccountRow};
+use crate::store::availability::{self, Checked};
+use crate::store::sites::SiteRow;
+use crate::store::snapshot::site_of_account;
+use crate::store::tokens::{self, TokenRow};
+use crate::time::now_ms;
+
+/// Which models to ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wish {
+    /// All of them, else one.
+    pub all: bool,
+    /// The one, in any case; where it is unknown, the first of the list.
+    pub model: String,
+    /// A slower answer counts as none; 0 is any time.
+    pub threshold_ms: i64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PostProbe {
+    pub scope: &'static str,
+    pub probed: usize,
+    pub unsupported: usize,
+    pub details: Vec<Detail>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Detail {
+    pub model_name: String,
+    pub status: Verdict,
+    pub latency_ms: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+// === impl Wish ===
+
+impl Wish {
+    /// What a site is set to; `None` where it is switched off.
+    pub fn of(site: &SiteRow) -> Option<Self> {
+        site.post_refresh_probe_enabled.then(|| Self {
+            all: site.post_refresh_probe_scope == "all",
+            model: site.post_refresh_probe_model.trim().to_owned(),
+            threshold_ms: site.post_refresh_probe_latency_threshold_ms,
+        })
+    }
+
+    fn chosen<'m>(&self, models: &'m [String]) -> Vec<&'m String> {
+        if self.all {
+            return models.iter().filter(|model| is_conversational(model)).collect();
+        }
+        let named = models.iter().find(|model| model.eq_ignore_ascii_case(&self.model));
+        named.or_else(|| models.first()).into_iter().collect()
+    }
+}
+
+/// Asks for the models, one after the other, and switches off what is not served. The routes follow with
+/// the next rebuild.
+pub async fn run(
+    app: &Arc<App>,
+    site: &SiteRow,
+    account: &AccountRow,
+    models: &[String],
+    wish: &Wish,
+) -> store::Result<PostProbe> {
+    let settings = app.settings.load_full();
+    let reached = site_of_account(site, account, &app.live, settings.system_proxy_url.as_deref());
+    let tokens = tokens::of_account(&app.store, account.id).await?;
+    let tokens: Vec<TokenRow> = tokens.into_iter().filter(TokenRow::is_usable).collect();
+    let credential = credential(account, &tokens);
+    let mut details = Vec::new();
+    for model in wish.chosen(models) {
+        let Some(credential) = &credential else { break };
+        let probed = probe(app, &reached, credential, model, app.config.jobs.probe_timeout).await;
+        let is_slow = wish.threshold_ms > 0 && probed.latency_ms.is_some_and(|ms| ms > wish.threshold_ms);
+        let (status, reason) = match probed.verdict {
+            Verdict::Supported if is_slow => {
+                (Verdict::Unsupported, Some(format!("slower than {} ms", wish.threshold_ms)))
+            }
+            verdict => (verdict, None),
+        };
+        details.push(Detail { model_name: model.clone(), status, latency_ms: probed.latency_ms, reason });
+        if probed.is_overloaded {
+            break;
+        }
+    }
+    let refused: Vec<&Detail> =
+        details.iter().filter(|detail| detail.status == Verdict::Unsupported).collect();
+    if !refused.is_empty() {
+        switch_off(app, site, account, &refused).await?;
+    }
+    let scope = if wish.all { "all" } else { "single" };
+    Ok(PostProbe { scope, probed: details.len(), unsupported: refused.len(), details })
+}
+
+async fn switch_off(
+    app: &App,
+    site: &SiteRow,
+    account: &AccountRow,
+    refused: &[&Detail],
+) -> store::Result<()> {
+    let at = now_ms();
+    for detail in refused {
+        let checked = Checked { available: false, latency_ms: detail.latency_ms, at };
+        availability::check(&app.store, account.id, &detail.model_name, checked).await?;
+    }
+    let names: Vec<String> = refused.iter().map(|detail| detail.model_name.clone()).collect();
+    availability::disable_models(&app.store, site.id, &names).await?;
+    log::warn!("site \"{}\" does not serve {}; switched off there", site.name, names.join(", "));
+    let reason = format!("not served: {}", names.join(", "));
+    accounts::set_health(&app.store, account.id, &health("unhealthy", &reason, "post-refresh-probe")).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_model_is_chosen_by_name_in_any_case_else_the_first() {
+        let models = ["m-a", "M-B", "text-embedding-3"].map(str::to_owned);
+        let chosen = |all, model: &str| {
+            let wish = Wish { all, model: model.to_owned(), threshold_ms: 0 };
+            wish.chosen(&models).into_iter().cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(chosen(false, "m-b"), ["M-B"]);
+        assert_eq!(chosen(false, "unknown"), ["m-a"]);
+        assert_eq!(chosen(false, ""), ["m-a"]);
+        assert_eq!(chosen(true, "m-b"), ["m-a", "M-B"]);
+        assert!(Wish { all: false, model: String::new(), threshold_ms: 0 }.chosen(&[]).is_empty());
+    }
+}

@@ -25,12 +25,13 @@
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says
-//! time, cron, logging, metrics, request_id
+//! time, cron, bell, logging, metrics, request_id
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod app;
+pub mod bell;
 pub mod cli;
 pub mod config;
 pub mod cron;

@@ -6,7 +6,7 @@
 //! request  what a handler is given                                  body    reading and answering bodies
 //! cors     preflights and headers       address  who is calling     tls     certificates, reload
 //! multipart  forms with files, read as they come                     form    forms that are here whole
-//! websocket  the protocol a connection may go on with
+//! websocket  the protocol a connection may go on with      timer    how long a head may take
 //! ```
 
 pub mod address;
@@ -19,6 +19,7 @@ pub mod router;
 pub mod server;
 mod stream;
 pub mod strict;
+mod timer;
 pub mod tls;
 pub mod websocket;
 

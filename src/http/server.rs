@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use http::Extensions;
@@ -20,15 +21,17 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 
 use super::Response;
 use super::stream::{AmbiguousFraming, ClientStream};
+use super::timer::HeadTimer;
 use super::tls::Tls;
 use super::websocket::Upgrade;
+use crate::bell::Bell;
 
 /// Longest TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -58,8 +61,10 @@ pub struct Connection {
 /// What a connection does once its last answer has been sent: its life in another protocol, if a handler
 /// wants it to have one; and what tells that life to end.
 #[derive(Clone)]
-pub(super) struct Afterwards {
-    next: Arc<Mutex<Option<NextLife>>>,
+pub(super) struct Afterwards(Arc<Next>);
+
+struct Next {
+    life: Mutex<Option<NextLife>>,
     stop: watch::Receiver<bool>,
 }
 
@@ -79,16 +84,16 @@ impl Connection {
 
 impl Afterwards {
     pub(super) fn stop(&self) -> watch::Receiver<bool> {
-        self.stop.clone()
+        self.0.stop.clone()
     }
 
     /// Goes on with `life` when the answer has been sent.
     pub(super) fn set(&self, life: impl Future<Output = ()> + Send + 'static) {
-        *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(life));
+        *self.0.life.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(life));
     }
 
     fn take(&self) -> Option<NextLife> {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.life.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -180,14 +185,14 @@ async fn speak<S, H, F>(
     peer: SocketAddr,
     options: &ServerOptions,
     handler: H,
-    mut stop: watch::Receiver<bool>,
+    stop: watch::Receiver<bool>,
 ) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let afterwards = Afterwards { next: Arc::default(), stop: stop.clone() };
+    let afterwards = Afterwards(Arc::new(Next { life: Mutex::default(), stop: stop.clone() }));
     let connection =
         Connection { peer, ambiguous: Arc::new(AtomicBool::new(false)), afterwards: afterwards.clone() };
     let stream = ClientStream::new(stream, options.idle_timeout, connection.ambiguous.clone());
@@ -195,25 +200,56 @@ where
         let answer = handler(request, connection.clone());
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
-    let mut serving = pin!(
+    let serving = pin!(
         http1::Builder::new()
-            .timer(TokioTimer::new())
+            .timer(HeadTimer::default())
             .header_read_timeout(options.header_timeout)
             .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades()
     );
-    let finished = tokio::select! {
-        biased;
-        finished = serving.as_mut() => finished,
-        () = stopped(&mut stop) => {
-            serving.as_mut().graceful_shutdown();
-            serving.await
-        }
-    };
-    finished.map_err(io::Error::other)?;
+    until_ended(serving, |serving| serving.graceful_shutdown(), stop).await.map_err(io::Error::other)?;
     if let Some(life) = afterwards.take() {
         life.await;
     }
     Ok(())
+}
+
+/// How often what rang in the middle of a poll is looked at before others get their turn.
+const LOOKS: usize = 2;
+
+/// Drives a connection to its end, which the server's stop brings about as soon as may be: `finish` tells it.
+async fn until_ended<C: Future<Output = hyper::Result<()>>>(
+    mut serving: Pin<&mut C>,
+    finish: fn(Pin<&mut C>),
+    stop: watch::Receiver<bool>,
+) -> hyper::Result<()> {
+    let bell = Arc::new(Bell::default());
+    let rope = Waker::from(Arc::clone(&bell));
+    let mut told = stop.clone();
+    let mut stopped = pin!(stopped(&mut told));
+    let (mut is_listening, mut is_stopping) = (false, false);
+    std::future::poll_fn(|context| {
+        // Once is enough to be woken, for the task's waker stays the same: another look would take a lock that all
+        // connections share.
+        if !is_stopping && (!is_listening || stop.has_changed().unwrap_or(true)) {
+            is_listening = true;
+            if stopped.as_mut().poll(context).is_ready() {
+                is_stopping = true;
+                finish(serving.as_mut());
+            }
+        }
+        for _ in 0..LOOKS {
+            bell.silence();
+            if let Poll::Ready(ended) = serving.as_mut().poll(&mut Context::from_waker(&rope)) {
+                return Poll::Ready(ended);
+            }
+            if !bell.has_rung() {
+                break;
+            }
+        }
+        bell.wait(context.waker());
+        Poll::Pending
+    })
+    .await
 }

@@ -56,11 +56,12 @@ fn names_both_lengths(bytes: &[u8]) -> bool {
     // Built once: a search costs less than its preparation. Without the first letter, which may be
     // written large.
     static CHUNKED: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("hunked"));
+    static END: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("\r\n\r\n"));
     let window = &bytes[..bytes.len().min(HEAD_WINDOW)];
-    if CHUNKED.find(window).is_none() {
+    let head = &window[..END.find(window).unwrap_or(window.len())];
+    if CHUNKED.find(head).is_none() {
         return false;
     }
-    let head = &window[..memmem::find(window, b"\r\n\r\n").unwrap_or(window.len())];
     let has = |name: &[u8]| {
         head.split(|byte| *byte == b'\n')
             .any(|line| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name))

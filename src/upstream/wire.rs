@@ -2,16 +2,12 @@
 //!
 //! hyper's connection is a future that must be polled for anything to happen on it; usually a task of its own does that
 //! and hands every chunk over by waking another. Here whoever wants the answer polls it, and what it asks to be woken by
-//! is a [`Bell`] that belongs to the connection. The bell tells two things apart that a task's waker cannot:
-//!
-//! - whether anything has happened since the last look: if not, polling the connection again would be in vain;
-//! - whether the task waits. hyper also wakes whoever waits on its channels, which is this very task in the middle of
-//!   its work, and data arrives while the task writes what came before: neither needs to wake it.
+//! is a [`Bell`] that belongs to the connection: hyper also wakes whoever waits on its channels, which is this very task
+//! in the middle of its work, and data arrives while the task writes what came before.
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use hyper::client::conn::http1::{self, Connection, SendRequest};
@@ -20,6 +16,7 @@ use tokio::time::Instant;
 
 use super::request::RequestBody;
 use super::stream::Stream;
+use crate::bell::Bell;
 
 /// Bounds the head of an answer, and what one connection holds of a body that nobody reads.
 const BUFFER: usize = 64 * 1024;
@@ -46,7 +43,7 @@ impl Wire {
 
     /// Does what work there is: writes, reads, parses.
     pub(crate) fn drive(&mut self) {
-        self.bell.rung.store(false, SeqCst);
+        self.bell.silence();
         // An error is not lost here: hyper has already given it to the response or to its body.
         let work = Pin::new(&mut self.connection);
         if !self.closed && matches!(work.poll(&mut Context::from_waker(&self.rope)), Poll::Ready(_)) {
@@ -56,7 +53,7 @@ impl Wire {
 
     /// Whether there may be work since the connection was last driven.
     pub(crate) fn has_news(&self) -> bool {
-        self.bell.rung.load(SeqCst)
+        self.bell.has_rung()
     }
 
     /// Has the task woken at the next news. To be called last before returning [`Poll::Pending`].
@@ -82,55 +79,5 @@ impl Wire {
 
     pub(crate) fn idle_for(&self) -> Duration {
         self.idle_since.elapsed()
-    }
-}
-
-#[derive(Default)]
-struct Bell {
-    /// Something has happened since the connection was last driven.
-    rung: AtomicBool,
-    /// The task has returned `Pending` and must be woken.
-    waiting: AtomicBool,
-    task: Mutex<Option<Waker>>,
-}
-
-impl Bell {
-    /// Either a ring that comes after this wakes the task, or one that came before is seen here.
-    fn wait(&self, task: &Waker) {
-        *self.task() = Some(task.clone());
-        self.waiting.store(true, SeqCst);
-        if self.rung.load(SeqCst) {
-            self.call();
-        }
-    }
-
-    fn call(&self) {
-        if self.waiting.swap(false, SeqCst) {
-            let task = self.task().take();
-            if let Some(task) = task {
-                task.wake();
-            }
-        }
-    }
-
-    fn rest(&self) {
-        self.waiting.store(false, SeqCst);
-        self.rung.store(false, SeqCst);
-        *self.task() = None;
-    }
-
-    fn task(&self) -> MutexGuard<'_, Option<Waker>> {
-        self.task.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.rung.store(true, SeqCst);
-        self.call();
     }
 }

@@ -8,7 +8,9 @@ use super::json;
 /// or comes last when it is new. A body that is no JSON object stays as it is.
 pub fn edit<'a>(body: &'a str, set: &[(&str, &str)], remove: &[&str]) -> Cow<'a, str> {
     let mut members = Vec::new();
-    let Ok(open) = json::members(body, |member| members.push(member)) else { return Cow::Borrowed(body) };
+    let Ok(json::Object { open, .. }) = json::members(body, |member| members.push(member)) else {
+        return Cow::Borrowed(body);
+    };
     let replaced = |key: &str| set.iter().find(|(name, _)| *name == key).map(|(_, value)| *value);
     let changes = |member: &json::Member<'_>| {
         remove.contains(&member.key.as_ref())

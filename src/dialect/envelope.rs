@@ -10,7 +10,7 @@
 
 use super::{
     Dialect,
-    json::{self, Member, SyntaxError},
+    json::{self, Marks, Member, SyntaxError},
 };
 use bytes::Bytes;
 use std::ops::Range;
@@ -35,6 +35,9 @@ pub struct Envelope {
     pub prompt_cache_key: Option<String>,
     /// `user`, or on messages `metadata.user_id`, when it is a non-blank string.
     pub user: Option<String>,
+    pub marks: Marks,
+    /// It has a member that continues a conversation of the responses dialect.
+    pub has_continuation: bool,
     place: ModelPlace,
 }
 
@@ -77,9 +80,9 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         EnvelopeError::body(format!("The request body is not valid UTF-8 (at byte {at})"))
     })?;
     let mut found = Found::default();
-    let open =
+    let object =
         json::members(text, |member| found.take(dialect, member)).map_err(|error| syntax(text, error))?;
-    let (model, place) = found.model(dialect, open)?;
+    let (model, place) = found.model(dialect, object.open)?;
     found.require_messages(dialect)?;
     Ok(Envelope {
         model,
@@ -88,6 +91,8 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         stream_options: found.stream_options,
         prompt_cache_key: found.prompt_cache_key,
         user: found.user,
+        marks: object.marks,
+        has_continuation: found.has_continuation,
     })
 }
 
@@ -110,7 +115,16 @@ pub fn of_form(body: &[u8], model: FormModel, stream: bool) -> Result<Envelope, 
         }
         FormModel::Absent { at, head } => (DEFAULT_IMAGE_MODEL.to_owned(), ModelPlace::NoField { at, head }),
     };
-    Ok(Envelope { model, place, stream, stream_options: false, prompt_cache_key: None, user: None })
+    Ok(Envelope {
+        model,
+        place,
+        stream,
+        stream_options: false,
+        prompt_cache_key: None,
+        user: None,
+        marks: Marks::default(),
+        has_continuation: false,
+    })
 }
 
 /// The body with `model` in place of the requested one, as up to three pieces to be sent one after
@@ -145,7 +159,9 @@ pub fn splice_model(body: &Bytes, envelope: &Envelope, model: &str) -> [Bytes; 3
 #[derive(Default)]
 struct Found<'a> {
     members: usize,
-    models: Vec<Member<'a>>,
+    model: Option<Member<'a>>,
+    has_two_models: bool,
+    has_continuation: bool,
     messages: Option<&'a str>,
     input: bool,
     stream: bool,
@@ -159,12 +175,16 @@ impl<'a> Found<'a> {
         self.members += 1;
         let value = member.value;
         match member.key.as_ref() {
-            "model" if self.models.len() < 2 => self.models.push(member),
+            "model" => self.has_two_models |= self.model.replace(member).is_some(),
             "messages" => self.messages = Some(value),
             "input" => self.input = value != "null",
             "stream" => self.stream = value == "true",
             "stream_options" => self.stream_options = value.starts_with('{'),
-            "prompt_cache_key" => self.prompt_cache_key = hint(value),
+            "prompt_cache_key" => {
+                self.has_continuation = true;
+                self.prompt_cache_key = hint(value);
+            }
+            "previous_response_id" => self.has_continuation = true,
             "user" if dialect != Dialect::Messages => self.user = hint(value),
             "metadata" if dialect == Dialect::Messages => {
                 self.user = json::member(value, "user_id").and_then(hint);
@@ -177,21 +197,22 @@ impl<'a> Found<'a> {
         if dialect == Dialect::Gemini {
             return Ok((String::new(), ModelPlace::Absent { at: open + 1, more_follow: self.members > 0 }));
         }
-        match self.models.as_slice() {
-            [] if dialect == Dialect::Images => {
-                let place = ModelPlace::Absent { at: open + 1, more_follow: self.members > 0 };
-                Ok((DEFAULT_IMAGE_MODEL.to_owned(), place))
-            }
-            [] => Err(EnvelopeError::field("model", "is required")),
-            [one] => {
-                let place = ModelPlace::Literal(one.at..one.at + one.value.len());
-                if dialect == Dialect::Images && one.value == "null" {
-                    return Ok((DEFAULT_IMAGE_MODEL.to_owned(), place));
-                }
-                Ok((model_name(one.value)?, place))
-            }
-            _ => Err(EnvelopeError::field("model", "is given twice")),
+        if self.has_two_models {
+            return Err(EnvelopeError::field("model", "is given twice"));
         }
+        let is_image = dialect == Dialect::Images;
+        let Some(given) = &self.model else {
+            if !is_image {
+                return Err(EnvelopeError::field("model", "is required"));
+            }
+            let place = ModelPlace::Absent { at: open + 1, more_follow: self.members > 0 };
+            return Ok((DEFAULT_IMAGE_MODEL.to_owned(), place));
+        };
+        let place = ModelPlace::Literal(given.at..given.at + given.value.len());
+        if is_image && given.value == "null" {
+            return Ok((DEFAULT_IMAGE_MODEL.to_owned(), place));
+        }
+        Ok((model_name(given.value)?, place))
     }
 
     fn require_messages(&self, dialect: Dialect) -> Result<(), EnvelopeError> {

@@ -32,9 +32,9 @@ pub struct Member<'a> {
     pub at: usize,
 }
 
-/// Calls `each` for every member of the object that `text` is, in order, duplicates included, and
-/// gives the offset of the opening brace. Members may have been handed out before an error is found.
-pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<usize, SyntaxError> {
+/// Calls `each` for every member of the object that `text` is, in order, duplicates included.
+/// Members may have been handed out before an error is found.
+pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<Object, SyntaxError> {
     let mut scan = Scan::new(text);
     scan.blanks();
     let open = scan.at;
@@ -44,10 +44,30 @@ pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<us
     scan.object(1, |key, value, at| each(Member { key: decode_key(key), value, at }))?;
     scan.blanks();
     match scan.peek() {
-        None => Ok(open),
+        None => Ok(Object { open, marks: scan.marks }),
         Some(_) => Err(scan.error("more text after the end of the object")),
     }
 }
+
+/// What a walk through an object has seen of it as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Byte offset of the opening brace.
+    pub open: usize,
+    pub marks: Marks,
+}
+
+/// Beginnings of strings that are worth a second look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Marks {
+    /// What gateways like this one put into answers, and find again in later requests.
+    pub own: bool,
+    /// An id of a file that clients left with such a gateway.
+    pub files: bool,
+}
+
+const OWN_MARKS: [&str; 5] = ["sy1:", "metapi:", "msg_sy", "rs_sy", "fc_sy"];
+const FILE_MARKS: [&str; 2] = ["file-sy-", "file-metapi-"];
 
 /// The value of the first member called `key`, when `text` is an object that has one.
 pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
@@ -61,10 +81,11 @@ pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     found
 }
 
-/// The text of a string literal; `None` for any other value.
+/// The text of a string literal that a walk has checked; `None` for any other value.
 pub fn string(value: &str) -> Option<String> {
-    if !value.starts_with('"') {
-        return None;
+    let inside = value.strip_prefix('"')?.strip_suffix('"')?;
+    if !inside.contains('\\') {
+        return Some(inside.to_owned());
     }
     serde_json::from_str(value).ok()
 }
@@ -72,7 +93,7 @@ pub fn string(value: &str) -> Option<String> {
 /// A key is compared as what it means: `"mod\u0065l"` names the model as well.
 pub(super) fn decode_key(literal: &str) -> Cow<'_, str> {
     let inside = &literal[1..literal.len() - 1];
-    if !inside.contains('\\') {
+    if !inside.as_bytes().contains(&b'\\') {
         return Cow::Borrowed(inside);
     }
     serde_json::from_str(literal).map_or(Cow::Borrowed(inside), Cow::Owned)
@@ -83,11 +104,12 @@ pub(super) struct Scan<'a> {
     text: &'a str,
     bytes: &'a [u8],
     at: usize,
+    marks: Marks,
 }
 
 impl<'a> Scan<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0 }
+        Self { text, bytes: text.as_bytes(), at: 0, marks: Marks::default() }
     }
 
     /// The byte offset of what comes next.
@@ -211,8 +233,12 @@ impl<'a> Scan<'a> {
 
     fn string(&mut self) -> Result<(), SyntaxError> {
         self.at += 1;
+        // Few strings begin like a mark: one look tells most of them.
+        if let Some(b's' | b'm' | b'r' | b'f') = self.peek() {
+            self.note_marks();
+        }
         loop {
-            self.at += plain_run(&self.bytes[self.at..]);
+            self.at = plain_end(self.bytes, self.at);
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
@@ -223,6 +249,14 @@ impl<'a> Scan<'a> {
                 None => return Err(self.error("string without an end")),
             }
         }
+    }
+
+    #[inline(never)]
+    fn note_marks(&mut self) {
+        let rest = &self.bytes[self.at..];
+        let has = |marks: &[&str]| marks.iter().any(|mark| rest.starts_with(mark.as_bytes()));
+        self.marks.own |= has(&OWN_MARKS);
+        self.marks.files |= has(&FILE_MARKS);
     }
 
     fn escape(&mut self) -> Result<(), SyntaxError> {
@@ -281,48 +315,64 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// How many bytes from the start need no look: neither quote, backslash nor control character.
+/// Where from `at` on the first byte stands that needs a look: quote, backslash, control character, or the end.
 ///
 /// Most strings are short or full of escapes, so the first bytes are tested eight at a time; only a
 /// run that goes on is tested in blocks without an early exit, which the compiler turns into vector
 /// compares.
-fn plain_run(bytes: &[u8]) -> usize {
-    const EAGER: usize = 64;
-    let run = words_run(&bytes[..bytes.len().min(EAGER)]);
-    if run < EAGER {
-        return run;
+#[inline]
+fn plain_end(bytes: &[u8], mut at: usize) -> usize {
+    const EAGER: usize = 6;
+    for _ in 0..EAGER {
+        let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) else {
+            return last_plain_end(bytes, at);
+        };
+        let specials = specials(u64::from_le_bytes(*word));
+        if specials != 0 {
+            return at + specials.trailing_zeros() as usize / 8;
+        }
+        at += 8;
     }
-    let (blocks, _) = bytes[EAGER..].as_chunks::<32>();
-    let plain =
-        blocks.iter().take_while(|block| !block.iter().fold(false, |hit, &byte| hit | is_special(byte)));
-    let run = EAGER + 32 * plain.count();
-    run + words_run(&bytes[run..])
+    long_plain_end(bytes, at)
+}
+
+#[inline(never)]
+fn long_plain_end(bytes: &[u8], at: usize) -> usize {
+    let (blocks, _) = bytes[at..].as_chunks::<32>();
+    let is_plain = |block: &&[u8; 32]| !block.iter().fold(false, |hit, &byte| hit | is_special(byte));
+    let at = at + 32 * blocks.iter().take_while(is_plain).count();
+    let (words, _) = bytes[at..].as_chunks::<8>();
+    for (index, word) in words.iter().enumerate() {
+        let specials = specials(u64::from_le_bytes(*word));
+        if specials != 0 {
+            return at + index * 8 + specials.trailing_zeros() as usize / 8;
+        }
+    }
+    last_plain_end(bytes, at + words.len() * 8)
+}
+
+#[inline(never)]
+fn last_plain_end(bytes: &[u8], at: usize) -> usize {
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
 }
 
 fn is_special(byte: u8) -> bool {
     (byte == b'"') | (byte == b'\\') | (byte < 0x20)
 }
 
-fn words_run(bytes: &[u8]) -> usize {
+/// The high bit of each byte that is special. What a borrow sets wrongly stands behind a true match, so only
+/// the first one counts.
+#[inline]
+fn specials(word: u64) -> u64 {
     const ONES: u64 = u64::MAX / 255;
     const HIGH: u64 = ONES << 7;
-    let (words, rest) = bytes.as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        // Each term has the high bit of a byte set where that byte matches; what a borrow sets
-        // wrongly stands behind a true match, and only the first one is taken.
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let backslash = word ^ (ONES * u64::from(b'\\'));
-        let hits = (quote.wrapping_sub(ONES) & !quote)
-            | (backslash.wrapping_sub(ONES) & !backslash)
-            | (word.wrapping_sub(ONES * 0x20) & !word);
-        let hits = hits & HIGH;
-        if hits != 0 {
-            return index * 8 + hits.trailing_zeros() as usize / 8;
-        }
-    }
-    let tail = rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len());
-    words.len() * 8 + tail
+    let quote = word ^ (ONES * u64::from(b'"'));
+    let backslash = word ^ (ONES * u64::from(b'\\'));
+    let hits = (quote.wrapping_sub(ONES) & !quote)
+        | (backslash.wrapping_sub(ONES) & !backslash)
+        | (word.wrapping_sub(ONES * 0x20) & !word);
+    hits & HIGH
 }
 
 #[cfg(test)]
@@ -345,9 +395,25 @@ mod tests {
         let wanted = [("a", "[1, {\"a\":2}]"), ("b", "\"x\\\"y\""), ("a", "-1.5e+3"), ("c", "{}")];
         let wanted: Vec<_> = wanted.iter().map(|&(key, value)| (key.to_owned(), value)).collect();
         assert_eq!(keys_and_values(text), Ok(wanted));
-        assert_eq!(members(text, |_| {}), Ok(1));
+        assert_eq!(members(text, |_| {}), Ok(Object { open: 1, marks: Marks::default() }));
         assert_eq!(member(text, "c"), Some("{}"));
         assert_eq!(member(text, "d"), None);
+    }
+
+    #[test]
+    fn marks_are_seen_at_the_beginning_of_strings_only() {
+        for (text, own, files) in [
+            (r#"{"a":[{"b":"sy1:x"}]}"#, true, false),
+            (r#"{"a":"metapi:"}"#, true, false),
+            (r#"{"id":"msg_sy1","file":"file-metapi-1"}"#, true, true),
+            (r#"{"rs_sy":1}"#, true, false),
+            (r#"{"a":"fc_sy"}"#, true, false),
+            (r#"{"a":"file-sy-1"}"#, false, true),
+            (r#"{"a":"the \"sy1:x\" and sy1:"}"#, false, false),
+            (r#"{"a":"sy","b":"metapi","c":"s","d":"file-x"}"#, false, false),
+        ] {
+            assert_eq!(members(text, |_| {}).unwrap().marks, Marks { own, files }, "{text}");
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use memchr::memmem;
 
 use super::Dialect;
+use super::json::Marks;
 use super::literal::Text;
 use super::tree::{Node, Value};
 use super::writer::Writer;
@@ -52,16 +53,17 @@ pub fn is_carried_as_text(dialect: Dialect, mime_type: &str) -> bool {
     is_text && dialect != Dialect::Responses
 }
 
-/// Whether the body of a request may name such a file: one look for the beginning of an id.
-pub fn may_occur(dialect: Dialect, body: &[u8]) -> bool {
-    matches!(dialect, Dialect::Chat | Dialect::Responses | Dialect::Messages) && names_one(body)
+/// Whether the body of a request may name such a file: some string in it begins like an id.
+pub fn may_occur(dialect: Dialect, marks: Marks) -> bool {
+    marks.files && matches!(dialect, Dialect::Chat | Dialect::Responses | Dialect::Messages)
 }
 
-fn names_one(body: &[u8]) -> bool {
-    memmem::find_iter(body, b"\"file-").any(|at| {
+/// The same of a part of it: one look for the beginning of an id.
+fn names_one(part: &[u8]) -> bool {
+    memmem::find_iter(part, b"\"file-").any(|at| {
         PREFIXES
             .iter()
-            .any(|prefix| body.get(at + 1..).is_some_and(|rest| rest.starts_with(prefix.as_bytes())))
+            .any(|prefix| part.get(at + 1..).is_some_and(|rest| rest.starts_with(prefix.as_bytes())))
     })
 }
 

@@ -65,19 +65,10 @@ pub(super) fn member_of(dialect: Dialect) -> &'static str {
     if dialect == Dialect::Gemini { "usageMetadata" } else { "usage" }
 }
 
-/// Reads a usage record as it is written in an answer.
+/// Reads a usage record as it is written in an answer; `None` when it is no object or says nothing known.
 pub(super) fn of_text(dialect: Dialect, record: &str) -> Option<Usage> {
     let mut tally = Tally::default();
-    // Nearly every member is a plain count, which needs no tree.
-    json::members(record, |member| match member.value.parse::<u64>() {
-        Ok(count) => tally.take(&member.key, &Value::from(count)),
-        Err(_) => {
-            if let Ok(value) = serde_json::from_str(member.value) {
-                tally.take(&member.key, &value);
-            }
-        }
-    })
-    .ok()?;
+    json::members(record, |member| tally.take(&member.key, member.value)).ok()?;
     tally.settle(dialect)
 }
 
@@ -107,13 +98,9 @@ pub fn of_event(dialect: Dialect, event: &Value) -> Option<Usage> {
     of_record(dialect, record)
 }
 
-/// Reads a usage record itself; `None` when it is no object or says nothing known.
+/// Reads a usage record of a tree. One in a stream is worth writing it out once more.
 pub fn of_record(dialect: Dialect, record: &Value) -> Option<Usage> {
-    let mut tally = Tally::default();
-    for (key, value) in record.as_object()? {
-        tally.take(key, value);
-    }
-    tally.settle(dialect)
+    of_text(dialect, &record.as_object().map(|_| record.to_string())?)
 }
 
 /// What the members of a record add up to. A record may hold one quantity under several names, of
@@ -132,7 +119,8 @@ struct Tally {
 }
 
 impl Tally {
-    fn take(&mut self, key: &str, value: &Value) {
+    /// Takes a member, its value as written.
+    fn take(&mut self, key: &str, value: &str) {
         let usage = &mut self.usage;
         match key {
             "prompt_tokens" | "input_tokens" | "prompt_token_count" | "input_token_count"
@@ -156,28 +144,32 @@ impl Tally {
             "thoughtsTokenCount" | "thoughts_token_count" => raise(&mut self.thoughts, value),
             "reasoning_tokens" | "reasoningTokens" => raise(&mut usage.reasoning, value),
             "cache_read_input_tokens" | "cacheReadInputTokens" => {
-                self.cache_apart |= !value.is_null();
+                self.cache_apart |= value != NULL;
                 raise(&mut usage.cache_read, value);
             }
             "prompt_cache_hit_tokens"
             | "promptCacheHitTokens"
             | "cachedContentTokenCount"
             | "cached_content_token_count" => {
-                self.cache_within |= !value.is_null();
+                self.cache_within |= value != NULL;
                 raise(&mut usage.cache_read, value);
             }
             "cached_tokens" | "cachedTokens" | "cache_read_tokens" | "cacheReadTokens" => {
                 raise(&mut usage.cache_read, value);
             }
             "cache_creation_input_tokens" | "cacheCreationInputTokens" => {
-                self.cache_apart |= !value.is_null();
+                self.cache_apart |= value != NULL;
                 raise(&mut usage.cache_creation, value);
             }
             "cache_creation_tokens" | "cacheCreationTokens" => raise(&mut usage.cache_creation, value),
             "cache_creation" => {
-                self.cache_apart |= !value.is_null();
-                let lives = ["ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"];
-                let written = lives.iter().filter_map(|key| count(&value[*key])).reduce(u64::saturating_add);
+                self.cache_apart |= value != NULL;
+                let mut written = None;
+                for_each_of(value, |key, value| {
+                    if matches!(key, "ephemeral_5m_input_tokens" | "ephemeral_1h_input_tokens") {
+                        add(&mut written, value);
+                    }
+                });
                 usage.cache_creation = usage.cache_creation.max(written);
             }
             "prompt_tokens_details"
@@ -194,46 +186,38 @@ impl Tally {
         }
     }
 
-    fn take_input_details(&mut self, details: &Value) {
-        let Some(details) = details.as_object() else { return };
-        self.cache_within = true;
-        for (key, value) in details {
-            match key.as_str() {
-                "cached_tokens" | "cachedTokens" => raise(&mut self.usage.cache_read, value),
-                "cache_creation_tokens" | "cacheCreationTokens" => {
-                    raise(&mut self.usage.cache_creation, value)
-                }
-                "audio_tokens" | "audioTokens" => {
-                    add(&mut self.usage.audio, value);
-                    add(&mut self.input_parts, value);
-                }
-                // The cached part lies within these and adds nothing.
-                "text_tokens" | "textTokens" | "image_tokens" | "imageTokens" => {
-                    add(&mut self.input_parts, value)
-                }
-                _ => {}
+    fn take_input_details(&mut self, details: &str) {
+        self.cache_within |= details.starts_with('{');
+        for_each_of(details, |key, value| match key {
+            "cached_tokens" | "cachedTokens" => raise(&mut self.usage.cache_read, value),
+            "cache_creation_tokens" | "cacheCreationTokens" => raise(&mut self.usage.cache_creation, value),
+            "audio_tokens" | "audioTokens" => {
+                add(&mut self.usage.audio, value);
+                add(&mut self.input_parts, value);
             }
-        }
+            // The cached part lies within these and adds nothing.
+            "text_tokens" | "textTokens" | "image_tokens" | "imageTokens" => {
+                add(&mut self.input_parts, value);
+            }
+            _ => {}
+        });
     }
 
-    fn take_output_details(&mut self, details: &Value) {
-        let Some(details) = details.as_object() else { return };
-        for (key, value) in details {
-            match key.as_str() {
-                "reasoning_tokens" | "reasoningTokens" => {
-                    raise(&mut self.usage.reasoning, value);
-                    add(&mut self.output_parts, value);
-                }
-                "audio_tokens" | "audioTokens" => {
-                    add(&mut self.usage.audio, value);
-                    add(&mut self.output_parts, value);
-                }
-                "text_tokens" | "textTokens" | "image_tokens" | "imageTokens" => {
-                    add(&mut self.output_parts, value)
-                }
-                _ => {}
+    fn take_output_details(&mut self, details: &str) {
+        for_each_of(details, |key, value| match key {
+            "reasoning_tokens" | "reasoningTokens" => {
+                raise(&mut self.usage.reasoning, value);
+                add(&mut self.output_parts, value);
             }
-        }
+            "audio_tokens" | "audioTokens" => {
+                add(&mut self.usage.audio, value);
+                add(&mut self.output_parts, value);
+            }
+            "text_tokens" | "textTokens" | "image_tokens" | "imageTokens" => {
+                add(&mut self.output_parts, value);
+            }
+            _ => {}
+        });
     }
 
     fn settle(self, dialect: Dialect) -> Option<Usage> {
@@ -258,19 +242,28 @@ impl Tally {
     }
 }
 
-fn raise(slot: &mut Option<u64>, value: &Value) {
+const NULL: &str = "null";
+
+/// The members of a value that may be an object; of anything else there are none.
+fn for_each_of(value: &str, mut each: impl FnMut(&str, &str)) {
+    // What is none has no members, which is all there is to say.
+    let _ = json::members(value, |member| each(&member.key, member.value));
+}
+
+fn raise(slot: &mut Option<u64>, value: &str) {
     *slot = (*slot).max(count(value));
 }
 
-fn add(slot: &mut Option<u64>, value: &Value) {
+fn add(slot: &mut Option<u64>, value: &str) {
     if let Some(more) = count(value) {
         *slot = Some(slot.unwrap_or(0).saturating_add(more));
     }
 }
 
 /// A count as sites write it: some send whole numbers as floats; below zero is none.
-fn count(value: &Value) -> Option<u64> {
-    let number = value.as_u64().or_else(|| value.as_f64().map(|number| number.round().max(0.0) as u64))?;
+fn count(value: &str) -> Option<u64> {
+    let as_float = || value.parse::<f64>().ok().map(|number| number.round().max(0.0) as u64);
+    let number = value.parse::<u64>().ok().or_else(as_float)?;
     // The store counts in i64.
     Some(number.min(i64::MAX as u64))
 }

@@ -5,7 +5,6 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
-use memchr::memmem;
 
 use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
 use crate::dialect::edit::edit;
@@ -29,9 +28,6 @@ const FOREIGN_TO_CODEX: [&str; 4] =
 const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
 /// Fields of the responses dialect that bridges leave in messages bodies (proxy.md 5.1).
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
-/// How tags of other providers' thinking begin, and ids of items that we made.
-const TAGS: [&str; 2] = ["\"sy1:", "\"metapi:"];
-const OWN_IDS: [&str; 3] = ["\"msg_sy", "\"rs_sy", "\"fc_sy"];
 /// What a count has no use for (proxy.md 14.3).
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
 /// Counting was a beta once, and still is for those who say so.
@@ -165,7 +161,6 @@ fn text(call: &Call) -> &str {
 /// The client's body where it cannot go as it came; `None` where it can, which is nearly always.
 fn native(call: &Call, platform: Platform) -> Option<String> {
     let format = call.face.dialect;
-    let holds = |words: &[&str]| words.iter().any(|word| memmem::find(&call.body, word.as_bytes()).is_some());
     // What an earlier answer of ours left in the conversation, which only we can read.
     let restored = |clean: fn(&Node<'_>) -> Option<Bytes>| {
         let body = Node::parse(text(call)).ok().and_then(|body| clean(&body))?;
@@ -174,17 +169,17 @@ fn native(call: &Call, platform: Platform) -> Option<String> {
     let mut body = None;
     match format {
         Dialect::Messages => {
-            if holds(&TAGS) {
+            if call.envelope.marks.own {
                 body = restored(messages::without_foreign_thinking);
             }
-            if holds(&CONTINUATION) {
+            if call.envelope.has_continuation {
                 body = Some(
                     edit(body.as_deref().unwrap_or_else(|| text(call)), &[], &CONTINUATION).into_owned(),
                 );
             }
         }
-        Dialect::Chat if holds(&TAGS) => body = restored(chat::without_proofs),
-        Dialect::Responses if holds(&OWN_IDS) || holds(&TAGS) => body = restored(responses::without_own_ids),
+        Dialect::Chat if call.envelope.marks.own => body = restored(chat::without_proofs),
+        Dialect::Responses if call.envelope.marks.own => body = restored(responses::without_own_ids),
         _ => {}
     }
     let edited =

@@ -118,7 +118,7 @@ async fn admit(app: &Arc<App>, call: &mut Call) -> Result<(), Response> {
     if let Some(refusal) = forbidden(app, call) {
         return Err(refusal);
     }
-    if stored_files::may_occur(call.face.dialect, &call.body) {
+    if stored_files::may_occur(call.face.dialect, call.envelope.marks) {
         Box::pin(files::resolve(app, call)).await?;
     }
     let Some(key) = &call.caller.key else { return Ok(()) };

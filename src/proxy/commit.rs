@@ -318,16 +318,18 @@ pub(super) fn give_up(mut attempt: Box<Attempt>, failure: Failure) -> Failure {
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
-    headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+    const EVENT_STREAM: &[u8] = b"text/event-stream";
+    let start = |value: &HeaderValue| {
+        let text = value.as_bytes().trim_ascii_start();
+        text.get(..EVENT_STREAM.len()).is_some_and(|start| start.eq_ignore_ascii_case(EVENT_STREAM))
+    };
+    headers.get(header::CONTENT_TYPE).is_some_and(start)
 }
 
 /// Any media type of JSON. What is handed on is JSON under whatever name it came; SDKs go by the name.
 fn is_json(content_type: &HeaderValue) -> bool {
-    let text = content_type.to_str().unwrap_or_default();
-    text.split(';').next().is_some_and(|essence| essence.trim().to_ascii_lowercase().ends_with("json"))
+    let essence = content_type.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    essence.last_chunk::<4>().is_some_and(|end| end.eq_ignore_ascii_case(b"json"))
 }
 
 /// Some upstreams stream under another content type (proxy.md 10.4).

@@ -7,7 +7,6 @@
 //!               └──────────┴─▶ failure   ends the attempt
 //! ```
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -31,7 +30,7 @@ use super::attempt::{Attempt, Slots};
 use super::call::{Call, Operation};
 use super::commit;
 use super::failure::Failure;
-use super::formats;
+use super::formats::{self, Formats};
 use super::headers;
 use super::outgoing::{self, Outgoing};
 use super::trace::Trace;
@@ -142,7 +141,7 @@ impl Sending<'_> {
                 "the channel has no credential that can stand in a header".to_owned(),
             ));
         };
-        let mut formats = VecDeque::from(self.formats());
+        let mut formats = self.formats();
         let mut last: Option<Box<Failure>> = None;
         for endpoint in pool::order(&site.endpoints, now_ms()) {
             let live = &endpoint.live;
@@ -176,12 +175,11 @@ impl Sending<'_> {
     }
 
     /// The dialects to ask in, in order, as far as the site is known.
-    fn formats(&self) -> formats::Formats {
+    fn formats(&self) -> Formats {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let mut formats = formats::order(site.platform, client, self.model);
         if self.call.operation != Operation::Answer {
-            formats.retain(|format| *format == client);
-            return formats;
+            return formats.iter().copied().filter(|format| *format == client).collect();
         }
         self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now_ms());
         if self.app.settings.load().single_format {
@@ -197,18 +195,18 @@ impl Sending<'_> {
         &self,
         endpoint: &Endpoint,
         (credential, values): (&Credential, &CredentialHeaders),
-        formats: &mut VecDeque<Dialect>,
+        formats: &mut Formats,
         attempt: &mut Attempt,
     ) -> Result<Box<Accepted>, Failure> {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
-        let mut queue = formats.clone();
+        let mut queue = *formats;
         let mut refusal: Option<Box<Failure>> = None;
         let mut unsaid: Option<Box<Failure>> = None;
         let mut cause: Option<Box<Failure>> = None;
         // A request in other words, which is sent once.
         let mut again: Option<Box<Outgoing>> = None;
         let mut is_last_word = false;
-        while let Some(format) = queue.pop_front() {
+        while let Some(format) = queue.pop_first() {
             let prepared = match again.take() {
                 Some(outgoing) => Ok(*outgoing),
                 None => {
@@ -219,7 +217,7 @@ impl Sending<'_> {
             let outgoing = match prepared {
                 Ok(outgoing) => outgoing,
                 Err(unfit @ Unfit::Unsupported { .. }) => {
-                    formats.retain(|own| *own != format);
+                    formats.remove(format);
                     unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
                     continue;
                 }
@@ -246,7 +244,7 @@ impl Sending<'_> {
                 self.call.trace.misses(&failure, true);
                 is_last_word = true;
                 again = Some(Box::new(Outgoing::again(pieces, stream, asked)));
-                queue.push_front(format);
+                queue.push_first(format);
                 continue;
             }
             let failure = if format == client { failure } else { failure.in_other_words() };
@@ -259,10 +257,10 @@ impl Sending<'_> {
                 return Err(cause.or(unsaid).map_or(failure, |failure| *failure));
             };
             if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {
-                queue.make_contiguous()[..=wanted].rotate_right(1);
+                queue.prefer(wanted);
             }
             if downgrade.blocks {
-                formats.retain(|own| *own != format);
+                formats.remove(format);
                 let refused = (format, downgrade.to);
                 self.app.formats.refused(site.id, client, &self.call.model, refused, now_ms());
                 refusal.get_or_insert_with(|| Box::new(failure));
@@ -307,7 +305,7 @@ impl Sending<'_> {
         let query = if format == client { self.call.query.as_str() } else { "" };
         let target = match query {
             _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(stream)),
-            "" => endpoint.base.join(path),
+            "" => endpoint.base.join_known(path),
             query => endpoint.base.join(&format!("{path}{query}")),
         };
         *request.uri_mut() = hyper::Uri::from(target);

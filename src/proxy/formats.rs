@@ -7,6 +7,7 @@
 //! times for what another channel can do at once.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -27,8 +28,61 @@ const MAX_ENTRIES: usize = 512;
 /// Longer names of models are no names.
 const MAX_MODEL: usize = 256;
 
-/// The dialects to try, in order.
-pub(super) type Formats = Vec<Dialect>;
+/// The dialects to try, in order: those that are converted, at most, so that no request allocates for them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Formats {
+    room: [Dialect; 4],
+    count: usize,
+}
+
+impl Formats {
+    pub(super) fn pop_first(&mut self) -> Option<Dialect> {
+        let first = *self.first()?;
+        self.keep(|at, _| at > 0);
+        Some(first)
+    }
+
+    /// What has just been taken out is to be tried once more.
+    pub(super) fn push_first(&mut self, dialect: Dialect) {
+        *self = [dialect].into_iter().chain(self.iter().copied()).collect();
+    }
+
+    pub(super) fn remove(&mut self, dialect: Dialect) {
+        self.keep(|_, own| own != dialect);
+    }
+
+    pub(super) fn truncate(&mut self, count: usize) {
+        self.count = self.count.min(count);
+    }
+
+    /// Puts the one at this place before all others.
+    pub(super) fn prefer(&mut self, at: usize) {
+        self.room[..=at].rotate_right(1);
+    }
+
+    fn keep(&mut self, stays: impl Fn(usize, Dialect) -> bool) {
+        *self = self.iter().enumerate().filter(|(at, own)| stays(*at, **own)).map(|(_, own)| *own).collect();
+    }
+}
+
+impl Deref for Formats {
+    type Target = [Dialect];
+
+    fn deref(&self) -> &[Dialect] {
+        &self.room[..self.count]
+    }
+}
+
+impl FromIterator<Dialect> for Formats {
+    fn from_iter<I: IntoIterator<Item = Dialect>>(dialects: I) -> Self {
+        let mut formats = Self { room: [Dialect::Chat; 4], count: 0 };
+        for (room, dialect) in formats.room.iter_mut().zip(dialects) {
+            *room = dialect;
+            formats.count += 1;
+        }
+        formats
+    }
+}
 
 /// What a platform is asked for a client of a dialect, when nothing is known yet of the site.
 pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats {
@@ -39,7 +93,7 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
             Platform::Gemini => matches!(client, Dialect::Embeddings | Dialect::Images),
             _ => true,
         };
-        return if offered { vec![client] } else { Vec::new() };
+        return offered.then_some(client).into_iter().collect();
     }
     let base: &[Dialect] = match platform {
         Platform::Codex => &[Responses],
@@ -209,10 +263,10 @@ impl Memory {
             return;
         }
         if !formats.iter().all(is_blocked) {
-            formats.retain(|dialect| !is_blocked(dialect));
+            formats.keep(|_, dialect| !is_blocked(&dialect));
         }
         if let Some(at) = formats.iter().position(|dialect| Some(*dialect) == preferred) {
-            formats[..=at].rotate_right(1);
+            formats.prefer(at);
         }
     }
 

@@ -25,7 +25,7 @@ fn the_own_dialect_comes_first_where_it_can() {
         (Platform::Claude, Completions, "m", &[]),
     ];
     for (platform, client, model, wanted) in cases {
-        assert_eq!(order(*platform, *client, model), *wanted, "{platform:?} {client:?} {model}");
+        assert_eq!(*order(*platform, *client, model), **wanted, "{platform:?} {client:?} {model}");
         assert_eq!(
             is_served(*platform, *client, Operation::Answer),
             !wanted.is_empty(),
@@ -84,9 +84,9 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     const HOUR: Millis = 3_600_000;
     let memory = Memory::default();
     let at = |now: Millis, body: &[u8]| {
-        let mut formats = vec![Messages, Chat, Responses];
+        let mut formats: Formats = [Messages, Chat, Responses].into_iter().collect();
         memory.apply(&mut formats, 1, Messages, "M", body, now);
-        formats
+        formats.to_vec()
     };
     assert_eq!(at(0, b""), [Messages, Chat, Responses]);
     memory.refused(1, Messages, "m", (Messages, None), 0);
@@ -110,7 +110,7 @@ fn the_memory_is_bounded() {
         memory.refused(1, Chat, &format!("m{number}"), (Chat, None), number as Millis);
     }
     assert_eq!(memory.count.load(Ordering::Relaxed), MAX_ENTRIES);
-    let mut formats = vec![Chat, Messages];
+    let mut formats: Formats = [Chat, Messages].into_iter().collect();
     memory.apply(&mut formats, 1, Chat, "m0", b"", 2);
-    assert_eq!(formats, [Chat, Messages], "the oldest went first");
+    assert_eq!(*formats, [Chat, Messages], "the oldest went first");
 }

@@ -15,6 +15,8 @@ const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
 
 /// The headers of one upstream request, the client's part first, so that ours replace it. What a
@@ -48,24 +50,27 @@ pub fn upstream(
     } else {
         out.entry(header::ACCEPT).or_insert(JSON);
     }
-    // A site's own headers name no second credential beside ours.
-    out.remove("x-goog-api-key");
-    if dialect == Dialect::Messages {
-        out.entry("anthropic-version").or_insert(ANTHROPIC_VERSION);
-        out.insert("x-api-key", credential.key.clone());
-        // Aggregators take either header, the vendor itself only the key.
-        if site.platform == Platform::Claude {
-            out.remove(header::AUTHORIZATION);
-        } else {
+    // A site's own headers name no second credential beside ours; the client's never come this far.
+    if !site.custom_headers.is_empty() {
+        for name in [header::AUTHORIZATION, X_API_KEY, X_GOOG_API_KEY] {
+            out.remove(name);
+        }
+    }
+    match dialect {
+        Dialect::Messages => {
+            out.entry("anthropic-version").or_insert(ANTHROPIC_VERSION);
+            out.insert(X_API_KEY, credential.key.clone());
+            // Aggregators take either header, the vendor itself only the key.
+            if site.platform != Platform::Claude {
+                out.insert(header::AUTHORIZATION, credential.bearer.clone());
+            }
+        }
+        Dialect::Gemini => {
+            out.insert(X_GOOG_API_KEY, credential.key.clone());
+        }
+        _ => {
             out.insert(header::AUTHORIZATION, credential.bearer.clone());
         }
-    } else if dialect == Dialect::Gemini {
-        out.remove("x-api-key");
-        out.remove(header::AUTHORIZATION);
-        out.insert("x-goog-api-key", credential.key.clone());
-    } else {
-        out.remove("x-api-key");
-        out.insert(header::AUTHORIZATION, credential.bearer.clone());
     }
     out
 }

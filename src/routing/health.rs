@@ -159,7 +159,8 @@ impl Health {
     }
 
     fn penalty_at(&self, now: Millis) -> f64 {
-        self.penalty * halved(now - self.at, PENALTY_HALF_LIFE)
+        // Nearly always there is none, and a power is not cheap.
+        if self.penalty > 0.0 { self.penalty * halved(now - self.at, PENALTY_HALF_LIFE) } else { 0.0 }
     }
 
     /// Brings what fades up to date. A clock that stepped back changes nothing.
@@ -176,7 +177,10 @@ impl Health {
 
 /// What `elapsed` leaves of one.
 fn halved(elapsed: Millis, half_life: Millis) -> f64 {
-    0.5_f64.powf(elapsed.max(0) as f64 / half_life as f64)
+    if elapsed <= 0 {
+        return 1.0;
+    }
+    0.5_f64.powf(elapsed as f64 / half_life as f64)
 }
 
 // === impl Recent ===

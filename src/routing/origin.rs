@@ -8,7 +8,7 @@
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv6Addr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hyper::http::HeaderValue;
 use hyper::http::uri::PathAndQuery;
@@ -77,7 +77,12 @@ pub struct BaseUrl {
     pub query: Option<String>,
     /// The path ends in `/v1`, `/v4`, `/v1beta`, …: a joined `/v1` would double the version.
     names_version: bool,
+    /// The targets joined so far, by what was joined: every request would come to the same few.
+    joined: [OnceLock<(&'static str, PathAndQuery)>; JOINED],
 }
+
+/// How many targets an address remembers; a site is asked in two or three dialects.
+const JOINED: usize = 4;
 
 // === impl Origin ===
 
@@ -199,15 +204,32 @@ impl BaseUrl {
             path: path.to_owned(),
             query: query.map(str::to_owned),
             names_version: names_version(path),
+            joined: Default::default(),
         })
     }
 
     /// The same address without the first of these endings that its path has.
     pub fn without(self, endings: &[&str]) -> Self {
         match endings.iter().find_map(|ending| self.path.strip_suffix(ending)) {
-            Some(path) => Self { path: path.to_owned(), names_version: names_version(path), ..self },
+            Some(path) => Self {
+                path: path.to_owned(),
+                names_version: names_version(path),
+                joined: Default::default(),
+                ..self
+            },
             None => self,
         }
+    }
+
+    /// As [`join`](Self::join), for one of the few paths that requests are sent to.
+    pub fn join_known(&self, path: &'static str) -> PathAndQuery {
+        let join = || match self.join(path) {
+            // Static bytes are shared without being counted.
+            target if target.as_str() == path => PathAndQuery::from_static(path),
+            target => target,
+        };
+        let mut joined = self.joined.iter().map(|slot| slot.get_or_init(|| (path, join())));
+        joined.find(|(known, _)| *known == path).map_or_else(join, |(_, target)| target.clone())
     }
 
     /// The target for a path such as `/v1/chat/completions` (proxy.md 12.1): behind the base's own path,

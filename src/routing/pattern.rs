@@ -8,6 +8,7 @@
 //!
 //! A pattern is compiled once. Its engine is linear-time, so what an operator writes cannot stall requests.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use regex_lite::{Regex, RegexBuilder};
@@ -195,8 +196,10 @@ pub fn alias_equal(one: &str, other: &str) -> bool {
 }
 
 /// The name under which two spellings of one model meet.
-pub fn norm(model: &str) -> String {
-    bare_name(model).to_lowercase()
+pub fn norm(model: &str) -> Cow<'_, str> {
+    let name = bare_name(model);
+    let is_lower = name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+    if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }
 }
 
 fn bare_name(model: &str) -> &str {

@@ -64,7 +64,7 @@ impl SiteHealth {
 
     /// Outcomes of late, for this model where there are any.
     pub fn recent(&self, model: &str, now: Millis) -> Recent {
-        let of_model = self.models().get(norm(model).as_str()).map(|record| record.health().recent(now));
+        let of_model = self.models().get(&*norm(model)).map(|record| record.health().recent(now));
         Recent::blended(self.site.health().recent(now), of_model.unwrap_or_default())
     }
 
@@ -72,7 +72,7 @@ impl SiteHealth {
     pub fn forget(&self, model: Option<&str>) {
         self.site.put(Health::default());
         let Some(model) = model else { return };
-        let gone = self.models_mut().remove(norm(model).as_str());
+        let gone = self.models_mut().remove(&*norm(model));
         if gone.is_some_and(|record| record.is_notable.load(Relaxed)) {
             self.notable_models.fetch_sub(1, Relaxed);
         }
@@ -151,7 +151,7 @@ impl SiteHealth {
         if self.notable_models.load(Relaxed) == 0 {
             return None;
         }
-        self.models().get(norm(model).as_str())?.notable()
+        self.models().get(&*norm(model))?.notable()
     }
 
     fn models(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Record>> {

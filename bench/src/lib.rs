@@ -18,6 +18,11 @@
 //! | `bare-lazy` | the same with key check, envelope skim, model splice, usage read and a batched SQLite row: the practical limit |
 //! | `nginx` | `proxy_pass` with kept upstream connections, unbuffered answers |
 //! | `gateway` | Switchyard with authentication, routing and logging on, one channel |
+//! | `managed` | the same with a managed key that has limits, a limit of the site, and bound conversations |
+//! | `converted` | the same before a site that speaks messages, asked by clients that speak chat |
+//!
+//! What no client can see is measured by `inside`, which has the gateway's library in itself: what finding a
+//! channel costs in a large table, and what converting a large request does.
 //!
 //! All but `direct` put the upstream's key in the place of the client's; the stub refuses any other.
 //!

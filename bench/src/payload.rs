@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 
+use crate::wire::Expected;
+
 /// The model that answers at once.
 pub const MODEL: &str = "bench-model";
 /// The model whose streams bring each chunk in a write of its own, without a pause.
@@ -15,6 +17,8 @@ pub const FLUSHED_MODEL: &str = "flushed";
 pub const PACED_MODEL: &str = "paced";
 /// The key that clients show.
 pub const CLIENT_KEY: &str = "sk-bench-proxy-token";
+/// The key that clients show where it is a managed one.
+pub const MANAGED_KEY: &str = "sk-bench-managed-key";
 /// The key that the stub wants to see.
 pub const UPSTREAM_KEY: &str = "sk-upstream";
 /// JSON chunks in a stream; the closing `[DONE]` comes on top.
@@ -45,6 +49,13 @@ pub fn chat_request(model: &str, stream: bool, size: usize) -> Bytes {
         body.push_str(r#""},"#);
     }
     Bytes::from(body)
+}
+
+/// The same request, of the same size, in a conversation that stays on its channel.
+pub fn bound_chat_request(model: &str, stream: bool, size: usize) -> Bytes {
+    const CONVERSATION: &str = r#"{"prompt_cache_key":"bench","#;
+    let plain = chat_request(model, stream, size + 1 - CONVERSATION.len());
+    Bytes::from([CONVERSATION.as_bytes(), &plain[1..]].concat())
 }
 
 /// The stub's answer without streaming: 727 bytes, usage included.
@@ -91,12 +102,46 @@ pub static STREAM: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     events
 });
 
+/// The same answer as a stream of the messages dialect: as many deltas, and the events around them.
+pub static MESSAGES_STREAM: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
+    let event = |name: &str, rest: &str| {
+        Bytes::from(format!("event: {name}\ndata: {{\"type\":\"{name}\"{rest}}}\n\n"))
+    };
+    let mut events = vec![
+        event(
+            "message_start",
+            concat!(
+                r#","message":{"id":"msg_bench","type":"message","role":"assistant","model":"bench-model","content":[],"#,
+                r#""stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":180,"output_tokens":1}}"#
+            ),
+        ),
+        event("content_block_start", r#","index":0,"content_block":{"type":"text","text":""}"#),
+    ];
+    events.extend((1..STREAM_CHUNKS - 2).map(|n| {
+        let delta = format!(r#","index":0,"delta":{{"type":"text_delta","text":" sleeper {n}"}}"#);
+        event("content_block_delta", &delta)
+    }));
+    events.push(event("content_block_stop", r#","index":0"#));
+    events.push(event(
+        "message_delta",
+        r#","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"output_tokens":97}"#,
+    ));
+    events.push(event("message_stop", ""));
+    events
+});
+
 /// The whole stream as one body.
 pub static STREAM_BODY: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(STREAM.concat()));
 
-/// Where in [`STREAM_BODY`] the first event with content ends.
-pub fn first_delta_end() -> usize {
-    STREAM[..2].iter().map(Bytes::len).sum()
+/// What comes back without streaming.
+pub fn completion() -> Expected {
+    Expected { body: &COMPLETION, first_delta: COMPLETION.len(), digits_vary: false }
+}
+
+/// What comes back as a stream.
+pub fn stream() -> Expected {
+    let first_delta = STREAM[..2].iter().map(Bytes::len).sum();
+    Expected { body: &STREAM_BODY, first_delta, digits_vary: false }
 }
 
 #[cfg(test)]
@@ -113,6 +158,9 @@ mod tests {
             assert_eq!(parsed["model"], MODEL);
             assert_eq!(parsed["stream"], true);
         }
+        let bound = bound_chat_request(MODEL, false, 1024);
+        assert_eq!(bound.len(), 1024);
+        assert_eq!(serde_json::from_slice::<Value>(&bound).unwrap()["prompt_cache_key"], "bench");
     }
 
     #[test]

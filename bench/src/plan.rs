@@ -10,11 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::load::{Load, Outcome, quantile, run};
-use crate::payload::{
-    COMPLETION, FLUSHED_MODEL, MODEL, PACED_MODEL, STREAM_BODY, chat_request, first_delta_end,
-};
+use crate::payload::{FLUSHED_MODEL, MODEL, PACED_MODEL, bound_chat_request, chat_request, completion};
 use crate::targets::{Kind, Target, Yard};
-use crate::wire::{Expected, request};
+use crate::wire::request;
 
 /// One thing to measure of every target.
 #[derive(Debug)]
@@ -22,9 +20,16 @@ pub struct Cell {
     pub id: &'static str,
     pub work: Work,
     pub connections: usize,
-    /// Whether the stub is measured without anything before it, too.
-    pub direct: bool,
+    pub kinds: &'static [Kind],
 }
+
+/// The gateway and what it is compared with.
+const PLAIN: &[Kind] = &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx];
+/// Those and the stub without anything before it.
+const AND_DIRECT: &[Kind] = &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx, Kind::Direct];
+const AND_MANAGED: &[Kind] = &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx, Kind::Managed];
+const AND_CONVERTED: &[Kind] =
+    &[Kind::Gateway, Kind::BareLazy, Kind::BareRaw, Kind::Nginx, Kind::Direct, Kind::Converted];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -36,25 +41,31 @@ pub enum Work {
     Flushed,
     /// Streams with a chunk every 10 ms.
     Paced,
+    /// Paced streams that are all open at once, in a fresh process: what one takes of memory.
+    Open,
     /// From the start of the process to its first answer.
     ColdStart,
+    /// What cannot be seen from outside, once in a run.
+    Inside,
 }
 
-pub const CELLS: [Cell; 10] = [
-    requests("1k-c1", 1 << 10, 1, true),
-    requests("1k-c16", 1 << 10, 16, false),
-    requests("1k-c64", 1 << 10, 64, false),
-    requests("1k-c256", 1 << 10, 256, false),
-    requests("100k-c16", 100 << 10, 16, false),
-    requests("1m-c16", 1 << 20, 16, false),
-    Cell { id: "burst-c16", work: Work::Burst, connections: 16, direct: true },
-    Cell { id: "flushed-c16", work: Work::Flushed, connections: 16, direct: true },
-    Cell { id: "paced-c16", work: Work::Paced, connections: 16, direct: true },
-    Cell { id: "cold-start", work: Work::ColdStart, connections: 1, direct: false },
+pub const CELLS: [Cell; 12] = [
+    requests("1k-c1", 1 << 10, 1, AND_DIRECT),
+    requests("1k-c16", 1 << 10, 16, AND_MANAGED),
+    requests("1k-c64", 1 << 10, 64, AND_MANAGED),
+    requests("1k-c256", 1 << 10, 256, PLAIN),
+    requests("100k-c16", 100 << 10, 16, PLAIN),
+    requests("1m-c16", 1 << 20, 16, PLAIN),
+    Cell { id: "burst-c16", work: Work::Burst, connections: 16, kinds: AND_CONVERTED },
+    Cell { id: "flushed-c16", work: Work::Flushed, connections: 16, kinds: AND_CONVERTED },
+    Cell { id: "paced-c16", work: Work::Paced, connections: 16, kinds: AND_DIRECT },
+    Cell { id: "open-c256", work: Work::Open, connections: 256, kinds: &[Kind::Gateway, Kind::Converted] },
+    Cell { id: "cold-start", work: Work::ColdStart, connections: 1, kinds: PLAIN },
+    Cell { id: "inside", work: Work::Inside, connections: 0, kinds: &[Kind::Gateway] },
 ];
 
-const fn requests(id: &'static str, size: usize, connections: usize, direct: bool) -> Cell {
-    Cell { id, work: Work::Requests(size), connections, direct }
+const fn requests(id: &'static str, size: usize, connections: usize, kinds: &'static [Kind]) -> Cell {
+    Cell { id, work: Work::Requests(size), connections, kinds }
 }
 
 /// The pseudo cell of memory, which is read before the first round and after the last.
@@ -74,6 +85,15 @@ pub enum Measure {
     AfterLoad,
     Peak,
     ColdStart,
+    /// Memory per open stream.
+    PerStream,
+    /// A look-up with its selection among ten thousand routes.
+    LookupP50,
+    LookupP99,
+    /// Building what requests are routed by from the database.
+    Rebuild,
+    /// A request of 1 MB from one dialect into another.
+    Convert,
 }
 
 /// Everything measured, by round.
@@ -137,7 +157,19 @@ pub async fn measure_round(
         for turn in 0..count {
             let target = &mut targets[(round + turn) % count];
             let kind = target.kind;
-            if kind == Kind::Direct && !cell.direct {
+            if !cell.kinds.contains(&kind) {
+                continue;
+            }
+            if cell.work == Work::Inside {
+                if round == 0 {
+                    look_inside(yard, cell, results)?;
+                }
+                continue;
+            }
+            if cell.work == Work::Open {
+                let each = open_streams(yard, cell, kind).await?;
+                results.put(cell.id, Measure::PerStream, kind, round, each);
+                eprintln!("round {} {:10} {kind:10} {:.1} KB each", round + 1, cell.id, each / 1e3);
                 continue;
             }
             if cell.work == Work::ColdStart {
@@ -156,10 +188,50 @@ pub async fn measure_round(
     Ok(())
 }
 
+/// How long streams of [`Work::Open`] have been open when memory is read; they last a second.
+const OPEN_FOR: Duration = Duration::from_millis(700);
+
+/// What one of many open streams takes of the memory of a fresh process, in bytes.
+async fn open_streams(yard: &Yard, cell: &Cell, kind: Kind) -> io::Result<f64> {
+    let target = yard.start(kind).await?;
+    let resident = || target.memory().map_or(0, |memory| memory.resident);
+    let before = resident();
+    let opened = run(load(cell, &target, OPEN_FOR));
+    let read = async {
+        tokio::time::sleep(OPEN_FOR).await;
+        resident()
+    };
+    let (outcome, after) = tokio::join!(opened, read);
+    match outcome.first_fault {
+        Some(fault) => Err(io::Error::other(format!("{kind}: open streams: {fault}"))),
+        None => Ok(after.saturating_sub(before) as f64 / cell.connections as f64),
+    }
+}
+
+/// Runs `inside`, which prints a figure in seconds per line.
+fn look_inside(yard: &Yard, cell: &Cell, results: &mut Results) -> io::Result<()> {
+    let printed = yard.run("inside")?;
+    for line in printed.lines() {
+        let Some((name, value)) = line.split_once(' ') else { continue };
+        let measure = match name {
+            "lookup-p50" => Measure::LookupP50,
+            "lookup-p99" => Measure::LookupP99,
+            "rebuild" => Measure::Rebuild,
+            "convert" => Measure::Convert,
+            _ => continue,
+        };
+        let value = value.trim().parse().map_err(io::Error::other)?;
+        eprintln!("round 1 {:10} {line}", cell.id);
+        results.put(cell.id, measure, Kind::Gateway, 0, value);
+    }
+    Ok(())
+}
+
 fn load(cell: &Cell, target: &Target, window: Duration) -> Load {
+    let chat = |model, stream, size| chat(target, model, stream, size);
     let plain = Load {
         port: target.port,
-        request: chat(target.key, MODEL, false, 1 << 10),
+        request: chat(MODEL, false, 1 << 10),
         expected: completion(),
         connections: cell.connections,
         spread: Duration::ZERO,
@@ -168,15 +240,21 @@ fn load(cell: &Cell, target: &Target, window: Duration) -> Load {
         watch: target.id(),
     };
     match cell.work {
-        Work::Requests(size) => Load { request: chat(target.key, MODEL, false, size), ..plain },
-        Work::Burst => Load { request: chat(target.key, MODEL, true, 1 << 10), expected: stream(), ..plain },
+        Work::Requests(size) => Load { request: chat(MODEL, false, size), ..plain },
+        Work::Burst => Load { request: chat(MODEL, true, 1 << 10), expected: target.stream, ..plain },
         Work::Flushed => {
-            Load { request: chat(target.key, FLUSHED_MODEL, true, 1 << 10), expected: stream(), ..plain }
+            Load { request: chat(FLUSHED_MODEL, true, 1 << 10), expected: target.stream, ..plain }
         }
         // A stream takes a good second: the window holds two of each connection, one in a quick run.
-        Work::Paced | Work::ColdStart => Load {
-            request: chat(target.key, PACED_MODEL, true, 1 << 10),
-            expected: stream(),
+        Work::Open => Load {
+            request: chat(PACED_MODEL, true, 1 << 10),
+            expected: target.stream,
+            warm_up: Duration::ZERO,
+            ..plain
+        },
+        Work::Paced | Work::ColdStart | Work::Inside => Load {
+            request: chat(PACED_MODEL, true, 1 << 10),
+            expected: target.stream,
             spread: Duration::from_millis(107),
             warm_up: Duration::ZERO,
             window: if window < Duration::from_secs(2) {
@@ -189,17 +267,11 @@ fn load(cell: &Cell, target: &Target, window: Duration) -> Load {
     }
 }
 
-/// A chat completion request, head and body.
-pub fn chat(key: &str, model: &str, stream: bool, size: usize) -> Bytes {
-    Bytes::from(request("POST", "/v1/chat/completions", key, &chat_request(model, stream, size)))
-}
-
-/// What comes back without streaming.
-pub fn completion() -> Expected {
-    Expected { body: &COMPLETION, first_delta: COMPLETION.len() }
-}
-
-/// What comes back as a stream.
-pub fn stream() -> Expected {
-    Expected { body: &STREAM_BODY, first_delta: first_delta_end() }
+/// A chat completion request to a target, head and body.
+fn chat(target: &Target, model: &str, stream: bool, size: usize) -> Bytes {
+    let body = match target.kind {
+        Kind::Managed => bound_chat_request(model, stream, size),
+        _ => chat_request(model, stream, size),
+    };
+    Bytes::from(request("POST", "/v1/chat/completions", target.key, &body))
 }

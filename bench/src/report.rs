@@ -75,8 +75,55 @@ const FIGURES: [Figure; 45] = [
     figure("cold start to the first answer", "cold-start", Measure::ColdStart),
 ];
 
-/// What was promised of the gateway.
+/// A figure of the gateway, or of a variant of it that is measured beside the plain one.
+struct Beside {
+    kind: Kind,
+    figure: Figure,
+}
+
+const fn beside(kind: Kind, title: &'static str, cell: &'static str, measure: Measure) -> Beside {
+    Beside { kind, figure: figure(title, cell, measure) }
+}
+
+const BESIDE: [Beside; 14] = [
+    beside(Kind::Managed, MANAGED_16, "1k-c16", Measure::Rate),
+    beside(
+        Kind::Managed,
+        "managed key, limits, affinity, 16 connections: CPU per request",
+        "1k-c16",
+        Measure::Cpu,
+    ),
+    beside(Kind::Managed, MANAGED_64, "1k-c64", Measure::Rate),
+    beside(
+        Kind::Managed,
+        "managed key, limits, affinity, 64 connections: CPU per request",
+        "1k-c64",
+        Measure::Cpu,
+    ),
+    beside(Kind::Converted, CONVERTED_BURST, "burst-c16", Measure::Rate),
+    beside(Kind::Converted, "converted streams, burst: CPU per stream", "burst-c16", Measure::Cpu),
+    beside(Kind::Converted, CONVERTED_FLUSHED, "flushed-c16", Measure::Rate),
+    beside(Kind::Converted, "converted streams, flushed: CPU per stream", "flushed-c16", Measure::Cpu),
+    beside(Kind::Gateway, "memory per open stream", "open-c256", Measure::PerStream),
+    beside(Kind::Converted, CONVERTED_OPEN, "open-c256", Measure::PerStream),
+    beside(Kind::Gateway, LOOKUP, "inside", Measure::LookupP50),
+    beside(Kind::Gateway, "the same, p99", "inside", Measure::LookupP99),
+    beside(Kind::Gateway, REBUILD, "inside", Measure::Rebuild),
+    beside(Kind::Gateway, CONVERT, "inside", Measure::Convert),
+];
+
+const MANAGED_16: &str = "managed key, limits, affinity: requests/s at 16 connections";
+const MANAGED_64: &str = "managed key, limits, affinity: requests/s at 64 connections";
+const CONVERTED_BURST: &str = "converted streams/s, burst";
+const CONVERTED_FLUSHED: &str = "converted streams/s, flushed";
+const CONVERTED_OPEN: &str = "memory per open converted stream";
+const LOOKUP: &str = "look-up and selection among 10,000 routes with 50,000 channels, p50";
+const REBUILD: &str = "snapshot of 10,000 routes with 50,000 channels";
+const CONVERT: &str = "a request of 1 MB from chat to messages";
+
+/// What was promised of the gateway, or of a variant.
 struct Promise {
+    kind: Kind,
     figure: Figure,
     limit: Limit,
 }
@@ -94,7 +141,7 @@ enum Limit {
 /// The stricter reading of "MB".
 const MB: f64 = 1e6;
 
-const PROMISES: [Promise; 16] = [
+const PROMISES: [Promise; 24] = [
     promise("requests/s at 16 connections", "1k-c16", Measure::Rate, Limit::AtLeast(0.85, Kind::BareLazy)),
     promise("requests/s at 64 connections", "1k-c64", Measure::Rate, Limit::AtLeast(0.85, Kind::BareLazy)),
     promise("CPU per request at 1 connection", "1k-c1", Measure::Cpu, Limit::AtMost(1.25, Kind::BareLazy)),
@@ -108,6 +155,7 @@ const PROMISES: [Promise; 16] = [
     ),
     promise("CPU per request with 100 KB", "100k-c16", Measure::Cpu, Limit::AtMost(1.2, Kind::BareLazy)),
     Promise {
+        kind: Kind::Gateway,
         figure: added("added p50 at 1 connection", "1k-c1", Measure::P50),
         limit: Limit::AtMost(1.3, Kind::BareLazy),
     },
@@ -116,16 +164,47 @@ const PROMISES: [Promise; 16] = [
     promise("streams/s, flushed", "flushed-c16", Measure::Rate, Limit::AtLeast(1.0, Kind::BareRaw)),
     promise("CPU per stream, flushed", "flushed-c16", Measure::Cpu, Limit::AtMost(1.2, Kind::BareLazy)),
     Promise {
+        kind: Kind::Gateway,
         figure: added("first delta of a paced stream behind direct", "paced-c16", Measure::FirstDeltaP50),
         limit: Limit::Within(1e-3),
     },
     promise("resident after the first answer", MEMORY, Measure::Idle, Limit::Within(12.0 * MB)),
     promise("resident after load", MEMORY, Measure::AfterLoad, Limit::Within(40.0 * MB)),
     promise("cold start", "cold-start", Measure::ColdStart, Limit::Within(60e-3)),
+    of_variant(Kind::Managed, MANAGED_16, "1k-c16", Measure::Rate, Limit::AtLeast(0.9, Kind::Gateway)),
+    of_variant(Kind::Managed, MANAGED_64, "1k-c64", Measure::Rate, Limit::AtLeast(0.9, Kind::Gateway)),
+    of_variant(
+        Kind::Converted,
+        CONVERTED_BURST,
+        "burst-c16",
+        Measure::Rate,
+        Limit::AtLeast(0.5, Kind::Gateway),
+    ),
+    of_variant(
+        Kind::Converted,
+        CONVERTED_FLUSHED,
+        "flushed-c16",
+        Measure::Rate,
+        Limit::AtLeast(0.5, Kind::Gateway),
+    ),
+    of_variant(Kind::Converted, CONVERTED_OPEN, "open-c256", Measure::PerStream, Limit::Within(64e3)),
+    promise(LOOKUP, "inside", Measure::LookupP50, Limit::Within(50e-6)),
+    promise(REBUILD, "inside", Measure::Rebuild, Limit::Within(1.0)),
+    promise(CONVERT, "inside", Measure::Convert, Limit::Within(10e-3)),
 ];
 
 const fn promise(title: &'static str, cell: &'static str, measure: Measure, limit: Limit) -> Promise {
-    Promise { figure: figure(title, cell, measure), limit }
+    of_variant(Kind::Gateway, title, cell, measure, limit)
+}
+
+const fn of_variant(
+    kind: Kind,
+    title: &'static str,
+    cell: &'static str,
+    measure: Measure,
+    limit: Limit,
+) -> Promise {
+    Promise { kind, figure: figure(title, cell, measure), limit }
 }
 
 /// Whether a promise was kept.
@@ -150,7 +229,12 @@ pub fn page(preface: &str, results: &Results, kinds: &[Kind], last_page: &str) -
     page.push_str(
         "## Figures\n\nMedians over the rounds; the last columns are medians of the rounds' ratios.\n\n",
     );
-    page.push_str(&figures(results, kinds));
+    let compared: Vec<Kind> = kinds.iter().copied().filter(|kind| !kind.is_variant()).collect();
+    page.push_str(&figures(results, &compared));
+    let others = others(results);
+    if !others.is_empty() {
+        let _ = write!(page, "\n## Beside the plain gateway\n\n{others}");
+    }
     if !results.faults.is_empty() {
         page.push_str("\n## Faults\n\nExchanges that failed or brought other bytes than were sent; they do not count above.\n\n");
         for fault in &results.faults {
@@ -208,6 +292,25 @@ fn figures(results: &Results, kinds: &[Kind]) -> String {
         rows.push(row);
     }
     table(&rows)
+}
+
+/// What is not compared with other programs: the variants against the plain gateway, and what the gateway
+/// alone can tell.
+fn others(results: &Results) -> String {
+    let mut rows = vec![["figure", "measured", "gateway", "of the gateway"].map(str::to_owned).to_vec()];
+    for Beside { kind, figure } in &BESIDE {
+        let median = |kind| median(figure.values(results, kind).into_values());
+        let Some(measured) = median(*kind) else { continue };
+        let plain = median(Kind::Gateway).filter(|_| *kind != Kind::Gateway);
+        let ratio = figure.ratio(results, *kind, Kind::Gateway).filter(|_| plain.is_some());
+        rows.push(vec![
+            figure.title.to_owned(),
+            figure.show(measured),
+            plain.map_or_else(String::new, |plain| figure.show(plain)),
+            ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}")),
+        ]);
+    }
+    if rows.len() > 1 { table(&rows) } else { String::new() }
 }
 
 fn promises(results: &Results) -> String {
@@ -298,7 +401,8 @@ impl Figure {
         match self.measure {
             Measure::Rate => format!("{value:.0}"),
             Measure::Idle | Measure::AfterLoad | Measure::Peak => format!("{:.1} MB", value / MB),
-            Measure::ColdStart => format!("{:.1} ms", value * 1e3),
+            Measure::ColdStart | Measure::Rebuild => format!("{:.1} ms", value * 1e3),
+            Measure::PerStream => format!("{:.1} KB", value / 1e3),
             _ if value.abs() >= 1e-3 => format!("{:.2} ms", value * 1e3),
             _ => format!("{:.1} us", value * 1e6),
         }
@@ -312,15 +416,13 @@ impl Promise {
     fn judge(&self, results: &Results) -> (Verdict, Option<f64>) {
         let (measured, kept): (_, fn(f64, f64) -> bool) = match self.limit {
             Limit::AtLeast(_, base) => {
-                (self.figure.ratio(results, Kind::Gateway, base), |value, limit| value >= limit)
+                (self.figure.ratio(results, self.kind, base), |value, limit| value >= limit)
             }
             Limit::AtMost(_, base) => {
-                (self.figure.ratio(results, Kind::Gateway, base), |value, limit| value <= limit)
+                (self.figure.ratio(results, self.kind, base), |value, limit| value <= limit)
             }
             Limit::Within(_) => {
-                (median(self.figure.values(results, Kind::Gateway).into_values()), |value, limit| {
-                    value <= limit
-                })
+                (median(self.figure.values(results, self.kind).into_values()), |value, limit| value <= limit)
             }
         };
         let (Limit::AtLeast(limit, _) | Limit::AtMost(limit, _) | Limit::Within(limit)) = self.limit;

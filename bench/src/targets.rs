@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::payload::{CLIENT_KEY, MODEL, UPSTREAM_KEY};
+use crate::payload::{CLIENT_KEY, MANAGED_KEY, MODEL, STREAM_CHUNKS, UPSTREAM_KEY, chat_request, stream};
 use crate::process::{Memory, Process, Program, Scratch, free_port, memory};
-use crate::wire::call;
+use crate::wire::{Expected, call};
 
 const ADMIN_TOKEN: &str = "bench-admin-token";
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -29,10 +29,32 @@ pub enum Kind {
     Nginx,
     /// Nothing: what is left is the cost of load and stub.
     Direct,
+    /// The gateway with a managed key that has limits, a limit of the site, and conversations that stay
+    /// where they are.
+    Managed,
+    /// The gateway before a site that speaks messages only, asked by clients that speak chat.
+    Converted,
 }
 
 impl Kind {
-    pub const ALL: [Self; 5] = [Self::Gateway, Self::BareLazy, Self::BareRaw, Self::Nginx, Self::Direct];
+    pub const ALL: [Self; 7] = [
+        Self::Gateway,
+        Self::BareLazy,
+        Self::BareRaw,
+        Self::Nginx,
+        Self::Direct,
+        Self::Managed,
+        Self::Converted,
+    ];
+
+    /// A way to run the gateway, measured beside the plain one.
+    pub fn is_variant(self) -> bool {
+        matches!(self, Self::Managed | Self::Converted)
+    }
+
+    pub fn is_gateway(self) -> bool {
+        self == Self::Gateway || self.is_variant()
+    }
 
     pub fn name(self) -> &'static str {
         match self {
@@ -41,6 +63,8 @@ impl Kind {
             Self::BareRaw => "bare-raw",
             Self::Nginx => "nginx",
             Self::Direct => "direct",
+            Self::Managed => "managed",
+            Self::Converted => "converted",
         }
     }
 
@@ -51,7 +75,7 @@ impl Kind {
     /// What is asked first of a fresh process: path and key.
     fn first_request(self) -> (&'static str, &'static str) {
         match self {
-            Self::Gateway => ("/api/desktop/health", ADMIN_TOKEN),
+            kind if kind.is_gateway() => ("/api/desktop/health", ADMIN_TOKEN),
             _ => ("/v1/models", CLIENT_KEY),
         }
     }
@@ -96,17 +120,20 @@ impl Yard {
     pub async fn start(&self, kind: Kind) -> io::Result<Target> {
         if kind == Kind::Direct {
             let port = self.stub_port;
-            return Ok(Target { kind, port, key: UPSTREAM_KEY, process: None, idle: Memory::default() });
+            let key = UPSTREAM_KEY;
+            return Ok(Target { kind, port, key, stream: stream(), process: None, idle: Memory::default() });
         }
         let port = free_port()?;
-        let directory = self.scratch.fresh(kind.name())?;
+        let directory = self.scratch.fresh(&format!("{kind}-{port}"))?;
         let mut process = self.program(kind, port, &directory)?.start()?;
         let (path, key) = kind.first_request();
         until_answered(&mut process, port, path, key).await?;
-        if kind == Kind::Gateway {
-            self.set_up_gateway(port).await?;
+        if kind.is_gateway() {
+            self.set_up_gateway(kind, port).await?;
         }
-        Ok(Target { kind, port, key: CLIENT_KEY, process: Some(process), idle: Memory::default() })
+        let key = if kind == Kind::Managed { MANAGED_KEY } else { CLIENT_KEY };
+        let stream = if kind == Kind::Converted { converted_stream(port)? } else { stream() };
+        Ok(Target { kind, port, key, stream, process: Some(process), idle: Memory::default() })
     }
 
     /// How long a fresh process takes to its first answer, with an empty directory.
@@ -127,6 +154,15 @@ impl Yard {
         Ok(started.elapsed())
     }
 
+    /// Runs a program of the bench to its end; gives what it prints.
+    pub fn run(&self, name: &str) -> io::Result<String> {
+        let output = Command::new(self.programs.join(name)).arg(self.scratch.fresh(name)?).output()?;
+        if !output.status.success() {
+            return Err(io::Error::other(format!("{name}: {}", String::from_utf8_lossy(&output.stderr))));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
     fn program(&self, kind: Kind, port: u16, directory: &Path) -> io::Result<Program> {
         let mut program = Program {
             path: self.programs.join(kind.name()),
@@ -145,7 +181,7 @@ impl Yard {
                     .map(str::to_owned)
                     .to_vec();
             }
-            Kind::Gateway => {
+            Kind::Gateway | Kind::Managed | Kind::Converted => {
                 program.path =
                     self.gateway.clone().ok_or_else(|| io::Error::other("the gateway was not built"))?;
                 program.arguments.clear();
@@ -165,9 +201,19 @@ impl Yard {
     }
 
     /// One site, one account, as an operator would add them.
-    async fn set_up_gateway(&self, port: u16) -> io::Result<()> {
+    async fn set_up_gateway(&self, kind: Kind, port: u16) -> io::Result<()> {
         let url = format!("http://127.0.0.1:{}", self.stub_port);
-        let site = admin(port, "/api/sites", &json!({ "name": "bench", "url": url, "platform": "openai" }))?;
+        let platform = if kind == Kind::Converted { "claude" } else { "openai" };
+        let mut site = json!({ "name": "bench", "url": url, "platform": platform });
+        if kind == Kind::Managed {
+            site["maxConcurrency"] = json!(1000);
+            let limits = json!({
+                "name": "bench", "key": MANAGED_KEY, "supportedModels": [MODEL],
+                "maxCost": 1_000_000_000, "maxRequests": 1_000_000_000,
+            });
+            admin(port, "/api/downstream-keys", &limits)?;
+        }
+        let site = admin(port, "/api/sites", &site)?;
         let account =
             json!({ "siteId": site["id"], "accessToken": UPSTREAM_KEY, "credentialMode": "apikey" });
         admin(port, "/api/accounts", &account)?;
@@ -195,6 +241,8 @@ pub struct Target {
     pub port: u16,
     /// The key that it wants to see.
     pub key: &'static str,
+    /// What comes back as a stream.
+    pub stream: Expected,
     process: Option<Process>,
     /// Memory after the first answer.
     pub idle: Memory,
@@ -214,6 +262,26 @@ impl Target {
         let kind = self.kind;
         let Some(process) = &mut self.process else { return Ok(()) };
         process.check().map_err(|failed| io::Error::other(format!("{kind}: {failed}")))
+    }
+}
+
+/// What a chat client gets of the stub's messages stream: the first one is looked at, the others are
+/// compared with it.
+fn converted_stream(port: u16) -> io::Result<Expected> {
+    let request = chat_request(MODEL, true, 1 << 10);
+    let (status, body) = call(port, "POST", "/v1/chat/completions", CLIENT_KEY, &request).map_err(to_io)?;
+    let text = String::from_utf8_lossy(&body);
+    let deltas = text.matches(" sleeper ").count();
+    let first_delta = text.find(" sleeper 1\"").and_then(|at| Some(at + text[at..].find("\n\n")? + 2));
+    match first_delta {
+        Some(first_delta)
+            if status == 200 && deltas == STREAM_CHUNKS - 3 && text.ends_with("data: [DONE]\n\n") =>
+        {
+            Ok(Expected { body: body.leak(), first_delta, digits_vary: true })
+        }
+        _ => {
+            Err(io::Error::other(format!("the stream was not converted: {status}, {deltas} deltas, {text}")))
+        }
     }
 }
 

@@ -3,10 +3,13 @@
 use std::io;
 use std::time::Duration;
 
+use bytes::Bytes;
 use switchyard_bench::load::{Load, quantile, run};
-use switchyard_bench::payload::{CLIENT_KEY, FLUSHED_MODEL, MODEL, PACED_MODEL};
-use switchyard_bench::plan::{chat, completion, stream};
+use switchyard_bench::payload::{
+    CLIENT_KEY, FLUSHED_MODEL, MODEL, PACED_MODEL, chat_request, completion, stream,
+};
 use switchyard_bench::process;
+use switchyard_bench::wire::request;
 
 const USAGE: &str = "\
 usage: load PORT [--connections 16] [--seconds 3] [--body 1024] [--stream burst|flushed|paced] [--key KEY] [--pid PID]
@@ -65,9 +68,10 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Load, String> 
             _ => return Err(format!("{name} {value} is not known")),
         }
     }
+    let asked = chat_request(streaming.unwrap_or(MODEL), streaming.is_some(), body);
     Ok(Load {
         port,
-        request: chat(&key, streaming.unwrap_or(MODEL), streaming.is_some(), body),
+        request: Bytes::from(request("POST", "/v1/chat/completions", &key, &asked)),
         expected: if streaming.is_some() { stream() } else { completion() },
         connections,
         spread: Duration::ZERO,

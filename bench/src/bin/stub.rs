@@ -7,6 +7,7 @@
 //! | … with `"stream":true` | 100 chunks and `[DONE]`, all ready at once |
 //! | … with `"model":"flushed"` too | the same, each chunk in a write of its own |
 //! | … with `"model":"paced"` too | the same, one chunk every 10 ms |
+//! | `POST /v1/messages` | the same streams in the messages dialect; only streams |
 //!
 //! One thread: what a request costs here is the same for every target, and the other core is theirs.
 
@@ -20,11 +21,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use memchr::memmem;
-use switchyard_bench::payload::{COMPLETION, FLUSHED_MODEL, MODELS, PACED_MODEL, STREAM, UPSTREAM_KEY};
+use switchyard_bench::payload::{
+    COMPLETION, FLUSHED_MODEL, MESSAGES_STREAM, MODELS, PACED_MODEL, STREAM, UPSTREAM_KEY,
+};
 use switchyard_bench::serve::{Whole, error, json, serve};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -32,6 +35,8 @@ use tokio::time::{Instant, Sleep, sleep};
 const PACE: Duration = Duration::from_millis(10);
 /// `model` and `stream` stand within this much of the bodies that the load sends.
 const HEAD_OF_BODY: usize = 128;
+/// Bodies that the gateway writes anew have them where they like.
+const WHOLE_BODY: usize = 4 << 10;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> io::Result<()> {
@@ -41,44 +46,55 @@ async fn main() -> io::Result<()> {
 }
 
 async fn answer(request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
-    let key =
-        request.headers().get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-    if key != Some(UPSTREAM_KEY.as_bytes()) {
+    if key(request.headers()) != Some(UPSTREAM_KEY.as_bytes()) {
         return Ok(error(StatusCode::UNAUTHORIZED, "this is not the upstream's key"));
     }
     Ok(match (request.method(), request.uri().path()) {
         (&Method::GET, "/v1/models") => json(StatusCode::OK, MODELS.clone()),
-        (&Method::POST, "/v1/chat/completions") => match drain(request.into_body()).await {
-            Ok(asked) => complete(&asked),
+        (&Method::POST, "/v1/chat/completions") => match drain(request.into_body(), HEAD_OF_BODY).await {
+            Ok(asked) if !asks_for(&asked, "stream", "true") => json(StatusCode::OK, COMPLETION.clone()),
+            Ok(asked) => stream(&asked, &STREAM),
+            Err(_) => error(StatusCode::BAD_REQUEST, "the body broke off"),
+        },
+        (&Method::POST, "/v1/messages") => match drain(request.into_body(), WHOLE_BODY).await {
+            Ok(asked) => stream(&asked, &MESSAGES_STREAM),
             Err(_) => error(StatusCode::BAD_REQUEST, "the body broke off"),
         },
         _ => error(StatusCode::NOT_FOUND, "there is no such path"),
     })
 }
 
+/// The key that a request shows, as either dialect does.
+fn key(headers: &HeaderMap) -> Option<&[u8]> {
+    let bearer = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+    bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes))
+}
+
 /// Reads the body to its end and keeps only its first bytes.
-async fn drain(mut body: Incoming) -> Result<Vec<u8>, hyper::Error> {
-    let mut head = Vec::with_capacity(HEAD_OF_BODY);
+async fn drain(mut body: Incoming, kept: usize) -> Result<Vec<u8>, hyper::Error> {
+    let mut head = Vec::with_capacity(kept);
     while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
         if let Ok(data) = frame?.into_data() {
-            let wanted = data.len().min(HEAD_OF_BODY - head.len());
+            let wanted = data.len().min(kept - head.len());
             head.extend_from_slice(&data[..wanted]);
         }
     }
     Ok(head)
 }
 
-fn complete(asked: &[u8]) -> Response<Answer> {
-    if memmem::find(asked, br#""stream":true"#).is_none() {
-        return json(StatusCode::OK, COMPLETION.clone());
-    }
-    let asks_for = |model: &str| memmem::find(asked, format!(r#""model":"{model}""#).as_bytes()).is_some();
+/// Whether a body has this member, written without blanks.
+fn asks_for(asked: &[u8], member: &str, value: &str) -> bool {
+    memmem::find(asked, format!(r#""{member}":{value}"#).as_bytes()).is_some()
+}
+
+fn stream(asked: &[u8], events: &'static [Bytes]) -> Response<Answer> {
+    let is_model = |model: &str| asks_for(asked, "model", &format!("\"{model}\""));
     let pace = match () {
-        () if asks_for(PACED_MODEL) => Pace::Timed(Box::pin(sleep(Duration::ZERO))),
-        () if asks_for(FLUSHED_MODEL) => Pace::Flushed { pause: false },
+        () if is_model(PACED_MODEL) => Pace::Timed(Box::pin(sleep(Duration::ZERO))),
+        () if is_model(FLUSHED_MODEL) => Pace::Flushed { pause: false },
         () => Pace::Burst,
     };
-    let mut response = Response::new(Answer::Stream { events: STREAM.iter(), pace });
+    let mut response = Response::new(Answer::Stream { events: events.iter(), pace });
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response
 }

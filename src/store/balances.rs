@@ -6,8 +6,9 @@ use super::sql::Statement;
 use super::{Error, Result, Store};
 use crate::time::Millis;
 
-/// How often a merge is made anew because `extraConfig` changed under it.
-const ATTEMPTS: usize = 5;
+/// How often a merge is made anew because `extraConfig` changed under it: in every round somebody succeeds, so
+/// that as many can merge at once.
+const ATTEMPTS: usize = 64;
 
 /// What was read, in USD.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -32,6 +32,7 @@ pub async fn create_session(
     found: Option<Secret>,
 ) -> Result<Response> {
     let credential = input.credentials.into_iter().next().unwrap_or_default();
+    let source = if input.api_token.is_some() { Source::Manual } else { Source::Sync };
     let key = given_key(input.api_token, found)?;
     let username_detected = input.username.is_none() && !user.username.is_empty();
     let username = input.username.or(Some(user.username).filter(|name| !name.is_empty()));
@@ -55,7 +56,7 @@ pub async fn create_session(
         other => other.into(),
     })?;
     if let Some(key) = &key {
-        adopt_key(&app, id, key.expose(), Source::Sync).await?;
+        adopt_key(&app, id, key.expose(), source).await?;
     }
     app.publish().await?;
     let job = start_set_up(&app, id, !input.skip_model_fetch);

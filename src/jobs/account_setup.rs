@@ -11,7 +11,6 @@ use super::token_book::{Source, TokenBook};
 use super::token_sync::{self, Synced};
 use crate::app::App;
 use crate::store;
-use crate::store::accounts;
 use crate::store::tokens::TokenRow;
 
 /// How the steps went, for the result of a task.
@@ -47,14 +46,4 @@ pub async fn adopt_key(app: &App, id: i64, key: &str, source: Source) -> store::
     let mut book = TokenBook::read(&app.store, id).await?;
     book.adopt(key, source);
     book.save(&app.store).await
-}
-
-/// Gives a session account whose key has no row yet that row, so that it is routed by.
-pub async fn adopt_stored_key(app: &App, id: i64) -> store::Result<()> {
-    let account = accounts::get(&app.store, id).await?.filter(token_sync::owns_tokens);
-    let key = account.as_ref().and_then(|account| account.api_token.as_ref());
-    match key {
-        Some(key) => adopt_key(app, id, key.expose(), Source::Legacy).await.map(drop),
-        None => Ok(()),
-    }
 }

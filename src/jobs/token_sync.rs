@@ -164,21 +164,21 @@ async fn merged(app: &App, account: &AccountRow, keys: &[Listed], outcome: Synce
     let mut book = TokenBook::read(&app.store, account.id).await?;
     let mut done = Synced { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
     let mut pending = Vec::new();
-    if keys.is_empty() {
-        // Read in this turn: the account's key may be newer than the visit.
-        let account = accounts::get(&app.store, account.id).await?;
-        let key = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
-        match key.filter(|key| book.position_of(key).is_none() && !tokens::is_mask(key)) {
-            None => return Ok(Synced { reason: Some("no_upstream_tokens"), ..outcome }),
-            Some(key) => {
-                book.adopt(key, Source::Legacy);
-                done.created = 1;
-                done.reason = Some("legacy_default_token_restored");
-            }
-        }
-    } else {
+    // A key from before tokens had rows gets one. Read in this turn: it may be newer than the visit.
+    let account = accounts::get(&app.store, account.id).await?;
+    let legacy = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
+    let legacy = legacy.filter(|key| !tokens::is_mask(key) && book.position_of(key).is_none());
+    if let Some(key) = legacy {
+        book.adopt(key, Source::Legacy);
+    }
+    if !keys.is_empty() {
         let merged = book.merge(keys);
         (done.created, done.updated, pending) = (merged.created, merged.updated, merged.pending);
+    } else if legacy.is_some() {
+        done.created = 1;
+        done.reason = Some("legacy_default_token_restored");
+    } else {
+        return Ok(Synced { reason: Some("no_upstream_tokens"), ..outcome });
     }
     let rows = book.save(&app.store).await?;
     app.publish().await?;

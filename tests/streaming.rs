@@ -78,6 +78,24 @@ fn a_client_that_hangs_up_frees_the_upstream() {
 }
 
 #[test]
+fn what_a_stream_had_told_when_its_client_hung_up_is_in_the_log() {
+    let (gateway, upstream) = streaming();
+    upstream.answer("/v1/messages", Reply::events(wire::message_events(MODEL)).stalls_after(4));
+    let body = json!({"model": MODEL, "stream": true, "max_tokens": 9,
+        "messages": [{"role": "user", "content": "x"}]});
+    let mut stream = gateway.client().stream(Ask::post("/v1/messages").json(&body));
+    stream.next_event().expect("an event");
+    drop(stream);
+    let row = gateway.wait_for_logs(1).remove(0);
+    assert_eq!(
+        (&row["status"], &row["promptTokens"]),
+        (&json!("failed"), &json!(wire::PROMPT_TOKENS)),
+        "{row}"
+    );
+    assert_eq!(row["usageSource"], "upstream", "{row}");
+}
+
+#[test]
 fn a_client_that_hangs_up_before_the_answer_frees_the_upstream() {
     for streamed in [false, true] {
         let (gateway, upstream) = streaming();

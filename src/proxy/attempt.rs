@@ -65,7 +65,7 @@ impl Attempt {
         slots: Slots,
     ) -> Box<Self> {
         let started_at = now_ms();
-        if channel.live.record_selection(started_at) {
+        if why.takes_a_turn() && channel.live.record_selection(started_at) {
             app.store.telemetry().dirty_channel(channel.live.clone());
         }
         app.live.rotations.record(&why, &call.envelope.model, channel.account.site.id, started_at);
@@ -184,6 +184,11 @@ impl Attempt {
         });
     }
 
+    /// The client hung up. That is no fault of the channel (proxy.md 10.6).
+    pub(super) fn abandon(&mut self, usage: Option<Usage>) {
+        self.end_failed(CLIENT_CLOSED, "client_closed".to_owned(), usage, |_| ());
+    }
+
     fn end_failed(&mut self, status: u16, text: String, usage: Option<Usage>, book: impl FnOnce(&Self)) {
         let Some(mut row) = self.row.take() else { return };
         self.slots = Slots::default();
@@ -273,8 +278,8 @@ impl Attempt {
 }
 
 impl Drop for Attempt {
-    /// Nobody settled it: the client hung up. That is no fault of the channel (proxy.md 10.6).
+    /// Nobody settled it: the client hung up before there was an answer.
     fn drop(&mut self) {
-        self.end_failed(CLIENT_CLOSED, "client_closed".to_owned(), None, |_| ());
+        self.abandon(None);
     }
 }

@@ -251,6 +251,13 @@ impl Relay {
     }
 }
 
+impl Drop for Relay {
+    /// Unless the attempt is settled the client hung up. What the upstream had told until then is booked.
+    fn drop(&mut self) {
+        self.attempt.abandon(self.observer.usage());
+    }
+}
+
 impl Body for Relay {
     type Data = Bytes;
     type Error = Cut;

@@ -75,7 +75,7 @@ pub fn select_bound<'r>(found: &Match<'r>, ask: &Ask<'r>, channel_id: i64) -> Op
     (asked.obstacle(channel).is_none() && !stands_back).then(|| Selection::Channel {
         channel,
         upstream_model: upstream_model(channel, &asked),
-        why: Why::Bound,
+        why: Why::Bound { by_turns: found.route.strategy != Strategy::Weighted },
     })
 }
 

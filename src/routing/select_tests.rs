@@ -377,7 +377,9 @@ fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
         let found = snapshot.lookup("m", &policy).unwrap();
         let ask = Ask { tried, ..Ask::new("m", &policy, 1_000) };
         let selection = select_bound(&found, &ask, 2)?;
-        assert!(matches!(selection, Selection::Channel { channel, why: Why::Bound, .. } if channel.id == 2));
+        assert!(
+            matches!(selection, Selection::Channel { channel, why: Why::Bound { .. }, .. } if channel.id == 2)
+        );
         assert!(select_bound(&found, &ask, 3).is_none(), "a channel of another route");
         Some(())
     };

@@ -30,7 +30,17 @@ pub enum Why {
         stood_back: u32,
     },
     /// It served the conversation last.
-    Bound,
+    Bound {
+        /// Its route picks by when channels were picked last.
+        by_turns: bool,
+    },
+}
+
+impl Why {
+    /// Whether the pick is the channel's turn, to be remembered (routing.md 6.4).
+    pub fn takes_a_turn(&self) -> bool {
+        !matches!(self, Self::Bound { by_turns: false })
+    }
 }
 
 impl fmt::Display for Why {
@@ -52,7 +62,7 @@ impl fmt::Display for Why {
                 write!(f, "stable_first: {pool} pool, {candidates} available, {leaders} in turn")?;
                 stood_back
             }
-            Self::Bound => return f.write_str("sticky: it served the conversation last"),
+            Self::Bound { .. } => return f.write_str("sticky: it served the conversation last"),
         };
         match stood_back {
             0 => Ok(()),
@@ -87,7 +97,7 @@ mod tests {
                 },
                 "stable_first: observation pool, 5 available, 2 in turn, 1 avoided",
             ),
-            (Why::Bound, "sticky: it served the conversation last"),
+            (Why::Bound { by_turns: false }, "sticky: it served the conversation last"),
         ] {
             assert_eq!(why.to_string(), text);
         }

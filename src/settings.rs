@@ -45,6 +45,8 @@ pub struct Settings {
     /// Zero is off.
     pub first_byte_timeout: Duration,
     pub judge: judge::Rules,
+    /// `responsesCompactFallbackToResponsesEnabled`: who cannot compact is asked for an answer instead.
+    pub compact_fallback: bool,
     /// `None` while there is no rule.
     pub payload_rules: Option<PayloadRules>,
     /// `disableCrossProtocolFallback`: only the first dialect of a site is tried.
@@ -196,6 +198,7 @@ impl Settings {
                 keywords.iter().map(String::as_str),
                 values.flag("proxy_empty_content_fail_enabled"),
             ),
+            compact_fallback: values.flag("responses_compact_fallback_to_responses_enabled"),
             payload_rules: PayloadRules::compile(values.get("payload_rules")),
             sticky_ttl: config.proxy.sticky_sessions.then_some(config.proxy.sticky_session_ttl),
             session_leases: SessionRules {

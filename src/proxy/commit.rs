@@ -20,6 +20,7 @@ use crate::dialect::canonical::Asked;
 use crate::dialect::convert::{self, Answer, StreamConverter};
 use crate::dialect::judge::{self, Fault, Rules};
 use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::responses;
 use crate::dialect::usage::Usage;
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
@@ -170,6 +171,7 @@ impl Held<'_> {
         let rules = if self.call.operation == Operation::Answer { &settings.judge } else { &none };
         match judge::reply(self.accepted.format, &held, rules) {
             Ok(usage) => {
+                let held = self.finished(held);
                 self.app.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
                 *reply.body_mut() = ResponseBody::full(held);
@@ -194,6 +196,7 @@ impl Held<'_> {
             Ok(converted) => converted,
             Err(fault) => return Err(give_up(attempt, judged(fault))),
         };
+        let answer = self.finished(answer);
         let mut reply = self.response();
         if self.call.envelope.stream {
             headers::event_stream(reply.headers_mut());
@@ -238,6 +241,16 @@ impl Held<'_> {
         let text = std::str::from_utf8(held).ok().filter(|_| kind.eq_ignore_ascii_case("text/plain"))?;
         let is_text = !text.trim_start().starts_with(['{', '[', '<']) && !text.trim().is_empty();
         (self.call.envelope.stream && is_text).then_some(text)
+    }
+
+    /// An answer under the name the client asked for: compactions are not everywhere told from answers.
+    fn finished(&self, body: Bytes) -> Bytes {
+        if self.call.operation != Operation::Compact {
+            return body;
+        }
+        let now = u64::try_from(now_ms() / 1000).unwrap_or_default();
+        let text = std::str::from_utf8(&body).unwrap_or_default();
+        responses::as_compaction(text, self.call.face.id.as_str(), now).map_or(body, Bytes::from)
     }
 
     /// What the answer's writer must know of the request.

@@ -33,6 +33,7 @@ use super::failure::Failure;
 use super::formats::{self, Formats};
 use super::headers;
 use super::outgoing::{self, Outgoing};
+use super::recovery::{self, Recovery};
 use super::trace::Trace;
 
 /// How much of an upstream's error body is read (proxy.md 17), and for how long.
@@ -203,15 +204,16 @@ impl Sending<'_> {
         let mut refusal: Option<Box<Failure>> = None;
         let mut unsaid: Option<Box<Failure>> = None;
         let mut cause: Option<Box<Failure>> = None;
-        // A request in other words, which is sent once.
+        // A request in other words.
         let mut again: Option<Box<Outgoing>> = None;
-        let mut is_last_word = false;
+        let mut recovery = Recovery::default();
+        let mut operation = self.call.operation;
         while let Some(format) = queue.pop_first() {
             let prepared = match again.take() {
                 Some(outgoing) => Ok(*outgoing),
                 None => {
-                    let rules = &self.app.settings.load().payload_rules;
-                    outgoing::prepare(self.call, site.platform, format, self.model, rules.as_ref())
+                    recovery = Recovery::default();
+                    self.prepare(operation, format)
                 }
             };
             let outgoing = match prepared {
@@ -223,10 +225,8 @@ impl Sending<'_> {
                 }
                 Err(unfit) => return Err(Failure::unfit(unfit)),
             };
-            let path = self.call.operation.upstream_path(site.platform, format);
+            let path = operation.upstream_path(site.platform, format);
             attempt.via(path);
-            let written = outgoing.written().filter(|_| format == Dialect::Messages && !is_last_word);
-            let stream = outgoing.stream;
             let (request, asked) = self.request(endpoint, (path, format), values, outgoing);
             let patience = self.patience();
             self.call.trace.sends(&endpoint.base, path, &request);
@@ -240,10 +240,14 @@ impl Sending<'_> {
                 }
                 Err(failure) => failure.without(Some(credential.secret())),
             };
-            if let Some(pieces) = written.and_then(|body| outgoing::rephrased(&body, &failure)) {
+            let prepare = || self.prepare(operation, format).ok();
+            again = recovery.next(self.call, (site.platform, format), &failure, prepare).map(Box::new);
+            let compacts = operation == Operation::Compact && failure.lacks_compaction();
+            if again.is_none() && compacts && self.app.settings.load().compact_fallback {
+                operation = Operation::Answer;
+            }
+            if again.is_some() || operation != self.call.operation && compacts {
                 self.call.trace.misses(&failure, true);
-                is_last_word = true;
-                again = Some(Box::new(Outgoing::again(pieces, stream, asked)));
                 queue.push_first(format);
                 continue;
             }
@@ -272,6 +276,13 @@ impl Sending<'_> {
         Err(cause.or(unsaid).or(refusal).map_or_else(nothing, |failure| *failure))
     }
 
+    /// The body in a dialect.
+    fn prepare(&self, operation: Operation, format: Dialect) -> Result<Outgoing, Unfit> {
+        let rules = &self.app.settings.load().payload_rules;
+        let platform = self.channel.account.site.platform;
+        outgoing::prepare(self.call, operation, platform, format, self.model, rules.as_ref())
+    }
+
     fn patience(&self) -> Patience {
         let first_byte = self.app.settings.load().first_byte_timeout;
         Patience {
@@ -289,11 +300,13 @@ impl Sending<'_> {
         outgoing: Outgoing,
     ) -> (hyper::Request<RequestBody>, Option<Asked>) {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
-        let Outgoing { pieces, stream, betas, content_type, asked } = outgoing;
+        let Outgoing { pieces, stream, betas, content_type, bare, asked } = outgoing;
+        let own = &self.call.headers;
+        let less = bare.then(|| recovery::bare(own, site.platform, format));
         let mut request = hyper::Request::new(RequestBody::from(pieces));
         *request.method_mut() = Method::POST;
         *request.headers_mut() =
-            headers::upstream(client, format, stream, site, credential, &self.call.headers);
+            headers::upstream(client, format, stream, site, credential, less.as_ref().unwrap_or(own));
         if let Some(betas) = &betas {
             headers::add_betas(request.headers_mut(), betas);
         }
@@ -314,7 +327,11 @@ impl Sending<'_> {
 
     /// Gemini's paths name the model and what is to be done. Streams are always asked for as events.
     fn named_path(&self, stream: bool) -> String {
-        let action = if stream { "streamGenerateContent?alt=sse" } else { "generateContent" };
+        let action = match self.call.operation {
+            Operation::CountTokens => "countTokens",
+            _ if stream => "streamGenerateContent?alt=sse",
+            _ => "generateContent",
+        };
         format!("{}/{}:{action}", Dialect::Gemini.path(), self.model)
     }
 }

@@ -173,6 +173,17 @@ impl Failure {
         self.kind == Kind::Status && messages::refuses_thinking_form(self.status, &self.error)
     }
 
+    /// Whether the upstream has no way to compact a conversation (proxy.md 14.4).
+    pub(super) fn lacks_compaction(&self) -> bool {
+        self.kind == Kind::Status
+            && (matches!(self.status, 404 | 405 | 501) || self.words().to_lowercase().contains("unsupported"))
+    }
+
+    /// Whether the upstream says nothing but that one of its own upstreams failed.
+    pub(super) fn is_bare_upstream_error(&self) -> bool {
+        self.kind == Kind::Status && self.error.message == "upstream_error"
+    }
+
     /// Whether the channel is to blame, so that it cools down (routing.md 9.1).
     pub(super) fn is_channel_fault(&self) -> bool {
         match self.kind {

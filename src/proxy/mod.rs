@@ -5,6 +5,7 @@
 //! call      one request, kept for retries     exchange  one attempt: addresses, dialects, sending
 //! formats   which dialect to ask in           outgoing  the body an upstream gets
 //! attempt   a try that settles itself         commit    judge and hold the answer
+//! recovery  a refused request in other words
 //! relay, long_reply                           the answer on its way out
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
@@ -35,6 +36,7 @@ mod models;
 mod outgoing;
 mod pipeline;
 mod quota;
+mod recovery;
 mod redact;
 mod relay;
 pub mod reply;

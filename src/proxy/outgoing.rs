@@ -15,7 +15,6 @@ use crate::dialect::{Dialect, chat, convert, json, messages, responses};
 use crate::routing::Platform;
 
 use super::call::{Call, Operation};
-use super::failure::Failure;
 use super::images;
 
 /// What gemini's OpenAI surface refuses to read.
@@ -28,6 +27,7 @@ const FOREIGN_TO_CODEX: [&str; 4] =
 const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
 /// Fields of the responses dialect that bridges leave in messages bodies (proxy.md 5.1).
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
+const PREVIOUS: &str = "previous_response_id";
 /// What a count has no use for (proxy.md 14.3).
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
 /// Counting was a beta once, and still is for those who say so.
@@ -44,48 +44,44 @@ pub(super) struct Outgoing {
     pub(super) betas: Option<Vec<String>>,
     /// Where the body is no JSON.
     pub(super) content_type: Option<HeaderValue>,
+    /// The client's headers stay here, but for what the protocol needs.
+    pub(super) bare: bool,
     /// Set when the body was converted: what the answer's writer must know.
     pub(super) asked: Option<Asked>,
 }
 
 impl Outgoing {
+    /// The same request with another body.
+    pub(super) fn with(self, body: String) -> Self {
+        Self { pieces: whole(body), ..self }
+    }
+
     fn of(pieces: [Bytes; 3], stream: bool) -> Self {
-        Self { pieces, stream, betas: None, content_type: None, asked: None }
-    }
-
-    /// The same request in other words.
-    pub(super) fn again(pieces: [Bytes; 3], stream: bool, asked: Option<Asked>) -> Self {
-        Self { asked, ..Self::of(pieces, stream) }
-    }
-
-    /// The body, when it is of our own writing.
-    pub(super) fn written(&self) -> Option<Bytes> {
-        self.asked.is_some().then(|| self.pieces[0].clone())
+        Self { pieces, stream, betas: None, content_type: None, bare: false, asked: None }
     }
 }
 
 /// A body of our own writing that asks for thinking in the other form, when the upstream's model does
 /// not take the one its name promised (proxy-conversion.md 2.3).
-pub(super) fn rephrased(body: &Bytes, failure: &Failure) -> Option<[Bytes; 3]> {
-    if !failure.refuses_thinking_form() {
-        return None;
-    }
+pub(super) fn rephrased(body: &Bytes) -> Option<[Bytes; 3]> {
     let body = Node::parse(std::str::from_utf8(body).ok()?).ok()?;
     Some([messages::in_other_thinking_form(&body)?, Bytes::new(), Bytes::new()])
 }
 
-/// The body of a call for a platform in a dialect, as the operator's rules want it.
+/// The body of a call for a platform in a dialect, as the operator's rules want it. The operation is the
+/// call's, or what stands in for it.
 pub(super) fn prepare(
     call: &Call,
+    operation: Operation,
     platform: Platform,
     format: Dialect,
     model: &str,
     rules: Option<&PayloadRules>,
 ) -> Result<Outgoing, Unfit> {
-    let mut outgoing = write(call, platform, format, model)?;
+    let mut outgoing = write(call, operation, platform, format, model)?;
     let target = payload_rules::Target { platform: platform.id(), model, requested: &call.envelope.model };
     let Some(rules) = rules.filter(|rules| {
-        format.is_convertible() && call.operation != Operation::CountTokens && rules.concern(target)
+        format.is_convertible() && operation != Operation::CountTokens && rules.concern(target)
     }) else {
         return Ok(outgoing);
     };
@@ -101,9 +97,19 @@ pub(super) fn prepare(
 }
 
 /// Writes the body of a call for a platform in a dialect.
-fn write(call: &Call, platform: Platform, format: Dialect, model: &str) -> Result<Outgoing, Unfit> {
-    match call.operation {
+fn write(
+    call: &Call,
+    operation: Operation,
+    platform: Platform,
+    format: Dialect,
+    model: &str,
+) -> Result<Outgoing, Unfit> {
+    match operation {
         Operation::Answer => {}
+        // Its path names the model, and it has nothing that a count has no use for.
+        Operation::CountTokens if format == Dialect::Gemini => {
+            return Ok(Outgoing::of([call.body.clone(), Bytes::new(), Bytes::new()], false));
+        }
         Operation::CountTokens => {
             let body = edit(text(call), &[("model", &quoted(model))], &NOT_COUNTED).into_owned();
             return Ok(Outgoing { betas: Some(betas(text(call))), ..Outgoing::of(whole(body), false) });
@@ -122,6 +128,11 @@ fn write(call: &Call, platform: Platform, format: Dialect, model: &str) -> Resul
     }
     let stream = call.envelope.stream || always_streams(platform, format);
     if format == call.face.dialect {
+        let is_continued = || memmem::find(&call.body, b"\"previous_response_id\"").is_some();
+        if always_streams(platform, format) && is_continued() && continues(text(call)) {
+            // These keep nothing that it could refer to (proxy.md 5.3).
+            return Err(Unfit::Unsupported { field: PREVIOUS.to_owned() });
+        }
         let pieces = match native(call, platform) {
             // The path names the model.
             None if format == Dialect::Gemini => [call.body.clone(), Bytes::new(), Bytes::new()],
@@ -138,6 +149,10 @@ fn write(call: &Call, platform: Platform, format: Dialect, model: &str) -> Resul
         Some(body) => whole(body),
     };
     Ok(Outgoing { asked: Some(converted.asked), ..Outgoing::of(pieces, stream) })
+}
+
+fn continues(body: &str) -> bool {
+    json::member(body, PREVIOUS).is_some_and(|id| id != "null")
 }
 
 /// `betas` of a messages body: a list or a comma-separated text.

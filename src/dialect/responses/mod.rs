@@ -14,6 +14,7 @@
 //! hears when no upstream speaks.
 
 mod answer;
+mod compaction;
 mod content;
 mod echo;
 mod gathered;
@@ -36,6 +37,7 @@ mod validate;
 
 use own_ids::is_own_id;
 
+pub use compaction::as_compaction;
 pub use echo::echo;
 pub use gathered::Gathered;
 pub use own_ids::without_own_ids;

@@ -1,0 +1,159 @@
+//! A request that is refused for its form is sent once more in other words (proxy.md 8.4), and a
+//! compaction goes to whoever can do without one (14.4).
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Ask, Gateway, Reply, Upstream, wire};
+
+const MODEL: &str = "model-recovered";
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+const MESSAGES: &str = "/v1/messages";
+const COMPACT: &str = "/v1/responses/compact";
+
+fn started(platform: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
+    let (gateway, upstream) = (Gateway::with(variables), Upstream::start(&[MODEL]));
+    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+    (gateway, upstream)
+}
+
+/// As OpenAI-style upstreams refuse what they do not know.
+fn refusal(message: &str) -> Reply {
+    Reply::json(
+        400,
+        &json!({"error": {"message": message, "type": "invalid_request_error", "param": null, "code": null}}),
+    )
+}
+
+fn full() -> Value {
+    json!({"model": MODEL, "input": "Which way?", "metadata": {"a": "b"}, "temperature": 0.5, "novelty": 1,
+        "tools": [{"type": "function", "name": "f", "parameters": {}}]})
+}
+
+fn without(fields: &[&str]) -> Value {
+    let mut body = full();
+    for field in fields {
+        body.as_object_mut().expect("an object").remove(*field);
+    }
+    body
+}
+
+#[test]
+fn what_a_responses_upstream_does_not_know_is_left_out_step_by_step() {
+    let bodies = [
+        full(),
+        without(&["metadata"]),
+        without(&["metadata", "novelty"]),
+        without(&["metadata", "novelty", "temperature"]),
+    ];
+    for refusals in 1..=4 {
+        let (gateway, upstream) = started("new-api", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+        for _ in 0..refusals {
+            upstream.answer_once(RESPONSES, refusal("Unsupported parameter: 'metadata'"));
+        }
+        let answer = gateway.client().send(Ask::post(RESPONSES).header("session_id", "s-1").json(&full()));
+        let asked: Vec<Value> = upstream.asked_for(RESPONSES).iter().map(|asked| asked.json()).collect();
+        // Three more at most; tools are never taken away.
+        assert_eq!(asked, bodies[..(refusals + 1).min(4)], "{refusals}");
+        assert_eq!(answer.status, if refusals < 4 { 200 } else { 400 }, "{refusals}: {}", answer.text());
+        let rows = gateway.wait_for_logs(1);
+        assert_eq!(rows[0]["status"] == "success", refusals < 4);
+        assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null, "no fault of the channel");
+    }
+}
+
+#[test]
+fn an_ordinary_mistake_is_sent_once() {
+    let (gateway, upstream) = started("openai", &[]);
+    let too_long = json!({"error": {"message": "This model's maximum context length is 8192 tokens.",
+        "type": "invalid_request_error", "param": "input", "code": "context_length_exceeded"}});
+    upstream.answer(RESPONSES, Reply::json(400, &too_long));
+    let error = gateway.client().post(RESPONSES, &full()).expect(400);
+    assert_eq!(error["error"]["code"], "context_length_exceeded");
+    assert_eq!(upstream.asked().iter().filter(|asked| asked.method == "POST").count(), 1);
+    assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);
+}
+
+#[test]
+fn a_complaint_about_the_content_type_gets_only_the_headers_that_are_needed() {
+    for (path, platform, body) in [
+        (CHAT, "openai", json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]})),
+        (
+            MESSAGES,
+            "claude",
+            json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]}),
+        ),
+    ] {
+        let (gateway, upstream) = started(platform, &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+        upstream.answer_once(
+            path,
+            Reply::error(415, "Unsupported Media Type: Content-Type must be application/json"),
+        );
+        let ask = Ask::post(path).header("session_id", "s-1").header("anthropic-beta", "b-1").json(&body);
+        gateway.client().send(ask).expect(200);
+        let asked = upstream.asked_for(path);
+        assert_eq!(asked.len(), 2, "{path}");
+        assert_eq!(asked[0].body, asked[1].body);
+        let sessions: Vec<_> = asked.iter().map(|asked| asked.header("session_id").is_some()).collect();
+        assert_eq!(sessions, [true, false], "{path}");
+        assert_eq!(asked[1].header("anthropic-beta").is_some(), path == MESSAGES);
+        assert_eq!(asked[1].header("content-type"), Some("application/json"));
+        let credential = if path == MESSAGES { "x-api-key" } else { "authorization" };
+        assert!(asked[1].header(credential).is_some_and(|value| value.contains("sk-upstream-key")));
+    }
+}
+
+#[test]
+fn a_messages_upstream_that_finds_no_messages_gets_them_written_anew() {
+    let (gateway, upstream) = started("claude", &[]);
+    upstream.answer_once(MESSAGES, refusal("messages is required"));
+    let body = json!({"model": MODEL, "max_tokens": 9, "novelty": 1,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}]});
+    gateway.client().post(MESSAGES, &body).expect(200);
+    let asked: Vec<Value> = upstream.asked_for(MESSAGES).iter().map(|asked| asked.json()).collect();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0], body);
+    assert_eq!((&asked[1]["model"], &asked[1]["novelty"]), (&json!(MODEL), &Value::Null), "{}", asked[1]);
+    assert!(asked[1]["messages"].to_string().contains("\"x\""), "{}", asked[1]);
+}
+
+#[test]
+fn who_cannot_compact_is_asked_for_an_answer_when_the_operator_says_so() {
+    let body = json!({"model": MODEL, "input": "long", "stream": false});
+    for (platform, refusal) in [
+        ("new-api", Reply::error(404, "Not found")),
+        ("openai", Reply::error(405, "Method not allowed")),
+        ("openai", Reply::error(400, "compact is unsupported here")),
+        ("sub2api", Reply::error(501, "Not implemented")),
+    ] {
+        let (gateway, upstream) = started(platform, &[]);
+        upstream.answer(COMPACT, refusal);
+        let refused = gateway.client().post(COMPACT, &body);
+        assert!(refused.status >= 400 && upstream.asked_for(RESPONSES).is_empty(), "{platform}");
+        let (gateway, upstream) = started(platform, &[]);
+        upstream.answer(COMPACT, Reply::error(404, "Not found"));
+        let setting = json!({"responsesCompactFallbackToResponsesEnabled": true});
+        gateway.admin().put("/api/settings/runtime", &setting).expect(200);
+        let compacted = gateway.client().post(COMPACT, &body).expect(200);
+        assert_eq!(compacted["object"], "response.compaction", "{compacted}");
+        assert!(compacted["id"].as_str().is_some_and(|id| id.starts_with("resp_")), "{compacted}");
+        assert_eq!(compacted["output"][0]["content"][0]["text"], wire::TEXT, "{compacted}");
+        assert_eq!(compacted["usage"]["input_tokens"], wire::PROMPT_TOKENS);
+        assert_eq!((upstream.asked_for(COMPACT).len(), upstream.asked_for(RESPONSES).len()), (1, 1));
+        assert_eq!(gateway.wait_for_logs(1)[0]["status"], "success");
+    }
+}
+
+#[test]
+fn what_keeps_nothing_is_not_asked_to_go_on() {
+    let (gateway, upstream) = started("sub2api", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+    let body = json!({"model": MODEL, "input": "and then?", "previous_response_id": "resp_1"});
+    let error = gateway.client().post(RESPONSES, &body).expect(400);
+    assert_eq!(error["error"]["code"], "previous_response_not_found", "{error}");
+    assert_eq!(upstream.asked_for(RESPONSES).len(), 0);
+    // Where answers are kept the id goes on.
+    let (gateway, upstream) = started("openai", &[]);
+    gateway.client().post(RESPONSES, &body).expect(200);
+    assert_eq!(upstream.last(RESPONSES).json(), body);
+}

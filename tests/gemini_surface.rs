@@ -88,3 +88,42 @@ fn the_path_is_checked_and_the_small_calls_answer() {
     assert_eq!(listed["models"][0]["name"], format!("models/{MODEL}"));
     assert_eq!(gateway.anyone().get("/v1beta/models").expect(401)["error"]["status"], "UNAUTHENTICATED");
 }
+
+#[test]
+fn a_stream_without_events_is_one_array() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    let answer = gateway.client().send(Ask::post(STREAM).json(&body()));
+    assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
+    let pieces = answer.expect(200);
+    let text =
+        |piece: &Value| piece["candidates"][0]["content"]["parts"][0]["text"].as_str().map(str::to_owned);
+    let said: String = pieces.as_array().expect("an array").iter().filter_map(text).collect();
+    assert_eq!(said, wire::TEXT, "{pieces}");
+    // A refusal is no stream.
+    let refused = gateway.client().post("/v1beta/models/nobody:streamGenerateContent", &body());
+    assert_eq!(refused.expect(503)["error"]["status"], "UNAVAILABLE");
+}
+
+#[test]
+fn a_gemini_upstream_counts_itself_and_a_key_counts_what_it_may_ask() {
+    let upstream = Upstream::start(&[MODEL]);
+    let count = format!("/v1beta/models/{MODEL}:countTokens");
+    let models = json!({"models": [{"name": format!("models/{MODEL}"),
+        "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    // As in Google's API reference, models.countTokens.
+    upstream.answer(&count, Reply::json(200, &json!({"totalTokens": 10})));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let counted = gateway.client().post(&count, &body());
+    assert_eq!(counted.expect(200), json!({"totalTokens": 10}));
+    assert_eq!(counted.header("x-switchyard-estimated"), None);
+    assert_eq!(upstream.last(&count).json(), body());
+
+    let key = json!({"name": "narrow", "key": "sk-managed-narrow", "supportedModels": ["other"]});
+    gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    let narrow = gateway.anyone().with("authorization", "Bearer sk-managed-narrow");
+    assert_eq!(narrow.post(&count, &body()).expect(403)["error"]["status"], "PERMISSION_DENIED");
+}

@@ -22,7 +22,7 @@ use super::trace::Trace;
 pub(super) enum Operation {
     /// To answer, in whatever dialect an upstream may take.
     Answer,
-    /// To say how many tokens a messages request has (proxy.md 14.3).
+    /// To say how many tokens a request of messages or gemini has (proxy.md 14.3, 14.8).
     CountTokens,
     /// To shorten a conversation of the responses dialect (proxy.md 14.4).
     Compact,
@@ -35,7 +35,8 @@ impl Operation {
     pub(super) fn path(self, dialect: Dialect) -> &'static str {
         match self {
             Self::Answer => dialect.path(),
-            Self::CountTokens => "/v1/messages/count_tokens",
+            Self::CountTokens if dialect == Dialect::Messages => "/v1/messages/count_tokens",
+            Self::CountTokens => dialect.path(),
             Self::Compact => "/v1/responses/compact",
             Self::EditImage => "/v1/images/edits",
         }

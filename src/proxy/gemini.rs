@@ -6,29 +6,29 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::{Request, Response};
 
+use super::array_stream;
 use super::auth::Caller;
 use super::call::{Operation, PathModel};
 use super::pipeline;
 use super::reply::Face;
 
 /// `POST …/models/{model}:{action}`
-pub(super) async fn call(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
+///
+/// Who streams without `alt=sse` gets one JSON array, piece by piece.
+pub(super) async fn call(app: Arc<App>, request: Request, caller: Caller) -> Response {
     let face = Face { dialect: Dialect::Gemini, id: request.id };
     let named = request.params.get("call").to_owned();
     let Some((model, action)) = named.rsplit_once(':').filter(|(model, _)| !model.trim().is_empty()) else {
         return face.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));
     };
-    let stream = match action {
-        "generateContent" => false,
-        "streamGenerateContent" => true,
-        "countTokens" => {
-            return match request.bytes().await {
-                Ok(body) => pipeline::estimated_count(face, "totalTokens", &body),
-                Err(error) => face.body_error(&error),
-            };
-        }
+    let (operation, stream) = match action {
+        "generateContent" => (Operation::Answer, false),
+        "streamGenerateContent" => (Operation::Answer, true),
+        "countTokens" => (Operation::CountTokens, false),
         _ => return face.refuse(404, &format!("There is no action {action} here"), None, None),
     };
     let of_path = PathModel { model: model.trim().to_owned(), stream };
-    pipeline::serve(app, Dialect::Gemini, Operation::Answer, request, caller, Some(of_path)).await
+    let wants_array = stream && request.query.get("alt").as_deref() != Some("sse");
+    let answer = pipeline::serve(app, Dialect::Gemini, operation, request, caller, Some(of_path)).await;
+    if wants_array { array_stream::of(answer) } else { answer }
 }

@@ -10,6 +10,7 @@
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
 //! gemini    the surface whose paths name the model           responses_ws  responses over a WebSocket
+//! array_stream  streams of gemini without events
 //! images    edits, which come as forms
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
@@ -18,6 +19,7 @@
 //! ```
 
 mod alarm;
+mod array_stream;
 mod attempt;
 pub mod auth;
 mod call;

@@ -81,7 +81,8 @@ pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
     call.trace = Trace::of(app, &call);
     let mut response = route(app, &call).await;
     if call.operation == Operation::CountTokens && !response.status().is_success() {
-        response = estimated_count(call.face, "input_tokens", &call.body);
+        let member = if call.face.dialect == Dialect::Gemini { "totalTokens" } else { "input_tokens" };
+        response = estimated_count(call.face, member, &call.body);
     }
     mem::take(&mut call.trace).answered(response)
 }
@@ -102,7 +103,7 @@ fn orphaned_output(call: &Call) -> Option<Response> {
 
 /// Coding clients count all the time and expect a number: where no upstream counts, an estimate
 /// does, and says so (proxy.md 14.3). `member` is what the surface calls it.
-pub(super) fn estimated_count(face: Face, member: &str, body: &Bytes) -> Response {
+fn estimated_count(face: Face, member: &str, body: &Bytes) -> Response {
     let text = std::str::from_utf8(body).unwrap_or_default();
     let tokens = Node::parse(text).map_or(0, |body| messages::estimate_tokens(&body));
     let body = Bytes::from(format!("{{\"{member}\":{tokens}}}"));

@@ -316,3 +316,31 @@ fn a_deleted_route_is_gone_for_clients_and_groups() {
     assert_eq!((&group["sourceRouteIds"], &group["channels"]), (&json!([]), &json!([])));
     gateway.client().chat("g").expect(503);
 }
+
+#[test]
+fn a_route_made_by_hand_stays_without_channels_and_a_group_keeps_its_order() {
+    let upstream = Upstream::start(&["o-one", "o-two", "o-three"]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let made = create(&gateway, &json!({"modelPattern": "nobody-has-this"}));
+    rebuild(&gateway);
+    let ids = |routes: Vec<Value>| routes.iter().map(|route| route["id"].clone()).collect::<Vec<_>>();
+    assert!(ids(gateway.routes()).contains(&made["id"]), "it was taken away");
+
+    let id = |model: &str| {
+        let routes = gateway.routes();
+        routes.iter().find(|route| route["modelPattern"] == model).expect("a route")["id"].clone()
+    };
+    let sources = json!([id("o-two"), id("o-three"), id("o-one")]);
+    let group = json!({"routeMode": "explicit_group", "displayName": "ordered", "sourceRouteIds": sources});
+    let group = create(&gateway, &group);
+    assert_eq!(group["sourceRouteIds"], sources);
+    let turned = json!([id("o-one"), id("o-three")]);
+    gateway.admin().put(&path_of(&group), &json!({"sourceRouteIds": turned})).expect(200);
+    let routes = gateway.routes();
+    let stored = routes.iter().find(|route| route["id"] == group["id"]).expect("the group");
+    assert_eq!(stored["sourceRouteIds"], turned);
+    let shown = stored["channels"].as_array().expect("channels").iter();
+    let models: Vec<_> = shown.map(|channel| channel["sourceModel"].clone()).collect();
+    assert_eq!(models, ["o-one", "o-three"], "{stored}");
+}

@@ -166,6 +166,7 @@ mod tests {
             enabled: true,
             created_at: 0,
             updated_at: 0,
+            is_manual: false,
             source_route_ids: vec![1, 2],
         }
     }

@@ -168,7 +168,8 @@ impl Rows {
             id: row.id,
             pattern: ModelPattern::stored(&row.model_pattern),
             sources: (row.route_mode == "explicit_group").then(|| row.source_route_ids.clone()),
-            is_shaped: !row.enabled
+            is_shaped: row.is_manual
+                || !row.enabled
                 || row.routing_strategy != "weighted"
                 || is_set(&row.display_name)
                 || is_set(&row.model_mapping)

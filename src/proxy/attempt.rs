@@ -228,8 +228,9 @@ impl Attempt {
             failure.text
         );
         if failure.is_usage_limit() {
+            self.channel.live.record_usage_limit(until);
             for sibling in self.app.snapshot.load().sharing_credential(&self.channel) {
-                if sibling.live.record_cooldown(until) {
+                if sibling.live.record_usage_limit(until) {
                     self.app.store.telemetry().dirty_channel(sibling.live.clone());
                 }
             }

@@ -32,6 +32,8 @@ pub struct ChannelLive {
     last_selected: AtomicI64,
     last_fail: AtomicI64,
     cooldown_until: AtomicI64,
+    /// Of that, what the provider itself asked for.
+    provider_cooldown_until: AtomicI64,
     /// Orders selections within one millisecond; not persisted.
     selection_number: AtomicU64,
     unsaved_success: AtomicU64,
@@ -55,6 +57,8 @@ pub struct ChannelTotals {
     pub last_selected: Option<Millis>,
     pub last_fail: Option<Millis>,
     pub cooldown_until: Option<Millis>,
+    /// Set while it is the provider that keeps the channel back.
+    pub provider_cooldown_until: Option<Millis>,
 }
 
 /// What is to be written about a channel: the first four fields are added, the others replace.
@@ -71,6 +75,7 @@ pub struct ChannelDelta {
     pub last_selected: Option<Millis>,
     pub last_fail: Option<Millis>,
     pub cooldown_until: Option<Millis>,
+    pub provider_cooldown_until: Option<Millis>,
 }
 
 /// Numbers selections of all channels, for those that fall into the same millisecond.
@@ -91,6 +96,7 @@ impl ChannelLive {
             last_selected: AtomicI64::new(0),
             last_fail: AtomicI64::new(0),
             cooldown_until: AtomicI64::new(0),
+            provider_cooldown_until: AtomicI64::new(0),
             selection_number: AtomicU64::new(0),
             unsaved_success: AtomicU64::new(0),
             unsaved_fail: AtomicU64::new(0),
@@ -116,6 +122,7 @@ impl ChannelLive {
         self.last_fail.store(0, Relaxed);
         self.consecutive_fail.store(0, Relaxed);
         self.cooldown_until.store(0, Relaxed);
+        self.provider_cooldown_until.store(0, Relaxed);
         self.mark_dirty()
     }
 
@@ -141,8 +148,14 @@ impl ChannelLive {
         self.record_cooldown(until)
     }
 
-    /// Cools without counting a failure: another channel with the same credential met its usage limit.
-    pub fn record_cooldown(&self, until: Millis) -> bool {
+    /// What the credential may use is used up until then, by the word of its provider.
+    pub fn record_usage_limit(&self, until: Millis) -> bool {
+        self.provider_cooldown_until.fetch_max(until, Relaxed);
+        self.record_cooldown(until)
+    }
+
+    /// Cools without counting a failure.
+    fn record_cooldown(&self, until: Millis) -> bool {
         self.cooldown_until.fetch_max(until, Relaxed);
         self.mark_dirty()
     }
@@ -162,6 +175,7 @@ impl ChannelLive {
         }
         self.last_fail.store(0, Relaxed);
         self.cooldown_until.store(0, Relaxed);
+        self.provider_cooldown_until.store(0, Relaxed);
     }
 
     /// Takes over what the store says, forgetting what was not saved.
@@ -175,6 +189,7 @@ impl ChannelLive {
         self.last_selected.store(totals.last_selected.unwrap_or(0), Relaxed);
         self.last_fail.store(totals.last_fail.unwrap_or(0), Relaxed);
         self.cooldown_until.store(totals.cooldown_until.unwrap_or(0), Relaxed);
+        self.provider_cooldown_until.store(totals.provider_cooldown_until.unwrap_or(0), Relaxed);
         for unsaved in [&self.unsaved_success, &self.unsaved_fail, &self.unsaved_latency_ms] {
             unsaved.store(0, Relaxed);
         }
@@ -196,6 +211,7 @@ impl ChannelLive {
             last_selected: totals.last_selected,
             last_fail: totals.last_fail,
             cooldown_until: totals.cooldown_until,
+            provider_cooldown_until: totals.provider_cooldown_until,
         }
     }
 
@@ -220,6 +236,7 @@ impl ChannelLive {
             last_selected: stamp(&self.last_selected),
             last_fail: stamp(&self.last_fail),
             cooldown_until: stamp(&self.cooldown_until),
+            provider_cooldown_until: stamp(&self.provider_cooldown_until),
         }
     }
 

@@ -384,7 +384,7 @@ fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
         Some(())
     };
     let cooling = |channel: Channel| {
-        channel.live.record_cooldown(1_001);
+        channel.live.record_usage_limit(1_001);
         channel
     };
     let behind_breaker = |channel: Channel| {

@@ -62,6 +62,7 @@ pub(super) const STEPS: &[Step] = &[
     step!(35, "0035_proxy_log_writes", Sqlite from "sqlite"),
     step!(40, "0040_debug_traces"),
     step!(50, "0050_announcements_cleared"),
+    step!(62, "0062_route_marks"),
 ];
 
 impl Step {

@@ -45,7 +45,7 @@ pub async fn create(store: &Store, draft: &RouteDraft, along: Along) -> Result<i
     let now = now_ms();
     let mut batch = vec![Statement::new(
         "INSERT INTO token_routes (model_pattern, display_name, display_icon, route_mode, model_mapping, \
-         routing_strategy, enabled, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+         routing_strategy, enabled, created_at, updated_at, is_manual) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         vec![
             draft.model_pattern.as_str().into(),
             draft.display_name.clone().into(),
@@ -56,6 +56,7 @@ pub async fn create(store: &Store, draft: &RouteDraft, along: Along) -> Result<i
             draft.enabled.into(),
             now.into(),
             now.into(),
+            true.into(),
         ],
     )];
     along_with(&mut batch, &Value::IdOf(0), draft, along);
@@ -140,9 +141,10 @@ fn along_with(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDraft, alo
     if let Some(sources) = &draft.sources {
         let clear = "DELETE FROM route_group_sources WHERE group_route_id = ?";
         batch.push(Statement::new(clear, vec![route.clone()]));
-        batch.extend(sources.iter().map(|source| {
-            let link = "INSERT INTO route_group_sources (group_route_id, source_route_id) VALUES (?, ?)";
-            Statement::new(link, vec![route.clone(), (*source).into()])
+        batch.extend((0i64..).zip(sources).map(|(position, source)| {
+            let link = "INSERT INTO route_group_sources (group_route_id, source_route_id, position) \
+                        VALUES (?, ?, ?)";
+            Statement::new(link, vec![route.clone(), (*source).into(), position.into()])
         }));
     }
     if let Some(channels) = &along.refill {

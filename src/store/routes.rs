@@ -23,7 +23,9 @@ pub struct RouteRow {
     pub enabled: bool,
     pub created_at: Millis,
     pub updated_at: Millis,
-    /// The source routes of a group, ascending.
+    /// Made by an operator.
+    pub is_manual: bool,
+    /// The source routes of a group, in its order.
     pub source_route_ids: Vec<i64>,
 }
 
@@ -60,6 +62,8 @@ pub struct ChannelStats {
     pub consecutive_fail_count: i64,
     pub cooldown_level: i64,
     pub cooldown_until: Option<Millis>,
+    /// Set while it is the provider that keeps it back.
+    pub provider_cooldown_until: Option<Millis>,
 }
 
 pub const DEFAULT_PRIORITY: i64 = 0;
@@ -107,6 +111,7 @@ impl ChannelStats {
             last_selected: self.last_selected_at,
             last_fail: self.last_fail_at,
             cooldown_until: self.cooldown_until,
+            provider_cooldown_until: self.provider_cooldown_until,
         }
     }
 }
@@ -114,11 +119,11 @@ impl ChannelStats {
 /// All routes by id.
 pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
     let sql = "SELECT id, model_pattern, display_name, display_icon, route_mode, model_mapping, \
-               routing_strategy, enabled, created_at, updated_at FROM token_routes ORDER BY id";
+               routing_strategy, enabled, created_at, updated_at, is_manual FROM token_routes ORDER BY id";
     let rows = store.query(sql, Vec::new()).await?;
     let mut routes = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
     let sql = "SELECT group_route_id, source_route_id FROM route_group_sources \
-               ORDER BY group_route_id, source_route_id";
+               ORDER BY group_route_id, position, source_route_id";
     for row in store.query(sql, Vec::new()).await? {
         let mut row = row.fields();
         let (group, source) = (row.int()?, row.int()?);
@@ -135,8 +140,8 @@ pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
                c.priority, c.weight, c.enabled, c.manual_override, c.created_at, c.updated_at, \
                COALESCE(s.success_count, 0), COALESCE(s.fail_count, 0), COALESCE(s.total_latency_ms, 0), \
                COALESCE(s.total_cost, 0), s.last_used_at, s.last_selected_at, s.last_fail_at, \
-               COALESCE(s.consecutive_fail_count, 0), COALESCE(s.cooldown_level, 0), s.cooldown_until \
-               FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id ORDER BY c.id";
+               COALESCE(s.consecutive_fail_count, 0), COALESCE(s.cooldown_level, 0), s.cooldown_until, \
+               s.provider_cooldown_until FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id ORDER BY c.id";
     store.query(sql, Vec::new()).await?.iter().map(read_channel).collect()
 }
 
@@ -145,7 +150,7 @@ pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
     let clear = channels.chunks(MAX_MARKS).map(|ids| {
         let sql = format!(
             "UPDATE channel_stats SET fail_count = 0, consecutive_fail_count = 0, cooldown_level = 0, \
-             last_fail_at = NULL, cooldown_until = NULL WHERE channel_id IN ({})",
+             last_fail_at = NULL, cooldown_until = NULL, provider_cooldown_until = NULL WHERE channel_id IN ({})",
             marks(ids.len())
         );
         Statement::new(sql, ids.iter().map(|id| (*id).into()).collect())
@@ -253,6 +258,7 @@ fn read(row: &Row) -> Result<RouteRow> {
         enabled: row.bool()?,
         created_at: row.int()?,
         updated_at: row.int()?,
+        is_manual: row.bool()?,
         source_route_ids: Vec::new(),
     })
 }
@@ -283,6 +289,7 @@ fn read_channel(row: &Row) -> Result<ChannelRow> {
             consecutive_fail_count: row.int()?,
             cooldown_level: row.int()?,
             cooldown_until: row.opt_int()?,
+            provider_cooldown_until: row.opt_int()?,
         },
     })
 }

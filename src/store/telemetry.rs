@@ -150,7 +150,8 @@ fn channel_update(delta: &ChannelDelta) -> Statement {
     Statement::new(
         "UPDATE channel_stats SET success_count = success_count + ?, fail_count = fail_count + ?, \
          total_latency_ms = total_latency_ms + ?, total_cost = total_cost + ?, consecutive_fail_count = ?, \
-         last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ? WHERE channel_id = ?",
+         last_used_at = ?, last_selected_at = ?, last_fail_at = ?, cooldown_until = ?, \
+         provider_cooldown_until = ? WHERE channel_id = ?",
         vec![
             count(delta.success),
             count(delta.fail),
@@ -161,6 +162,7 @@ fn channel_update(delta: &ChannelDelta) -> Statement {
             delta.last_selected.into(),
             delta.last_fail.into(),
             delta.cooldown_until.into(),
+            delta.provider_cooldown_until.into(),
             delta.id.into(),
         ],
     )

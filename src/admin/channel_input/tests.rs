@@ -64,6 +64,7 @@ fn route(pattern: &str) -> RouteRow {
         enabled: true,
         created_at: 0,
         updated_at: 0,
+        is_manual: false,
         source_route_ids: Vec::new(),
     }
 }

@@ -182,6 +182,14 @@ impl Sending<'_> {
         if self.call.operation != Operation::Answer {
             return formats.iter().copied().filter(|format| *format == client).collect();
         }
+        if formats.len() > 1
+            && let Some(prices) = self.channel.account.prices.load().as_ref()
+            && let Some(price) = prices.price(self.model)
+        {
+            let models = [self.model, self.call.model.as_ref()];
+            let listed = &price.labels.endpoint_types;
+            formats::prefer_listed(&mut formats, site.platform, client, models, listed);
+        }
         self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now_ms());
         if self.app.settings.load().single_format {
             formats.truncate(1);

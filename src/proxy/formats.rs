@@ -116,6 +116,44 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
     own.chain(base.iter().filter(|dialect| **dialect != client)).copied().collect()
 }
 
+/// Moves what a site's price list names for a model to the front (proxy.md 7.2.6): the first dialect of
+/// the list, unless the client's own is in it, too. A list that names nothing known changes nothing.
+pub(super) fn prefer_listed(
+    formats: &mut Formats,
+    platform: Platform,
+    client: Dialect,
+    models: [&str; 2],
+    listed: &[String],
+) {
+    let is_claude = models.into_iter().any(is_claude);
+    if is_claude && (platform, client) != (Platform::OpenAi, Dialect::Responses) {
+        return;
+    }
+    let named = listed.iter().flat_map(|label| dialects_of(label)).copied();
+    let known: Vec<Dialect> = named.filter(|dialect| formats.contains(dialect)).collect();
+    let Some(first) = known.first().filter(|_| !known.contains(&client)) else { return };
+    if let Some(at) = formats.iter().position(|dialect| dialect == first) {
+        formats[..=at].rotate_right(1);
+    }
+}
+
+/// What a label of a price list speaks of.
+fn dialects_of(label: &str) -> &'static [Dialect] {
+    let label = label.trim().to_lowercase();
+    let has = |word: &str| label.contains(word);
+    if has("/v1/messages") || has("anthropic") || has("claude") || label == "messages" {
+        &[Dialect::Messages]
+    } else if has("response") {
+        &[Dialect::Responses]
+    } else if has("chat") || label == "completions" {
+        &[Dialect::Chat]
+    } else if has("openai") {
+        &[Dialect::Chat, Dialect::Responses]
+    } else {
+        &[]
+    }
+}
+
 /// Whether a platform can serve a client of a dialect at all. What is more than an answer is never
 /// converted.
 pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {

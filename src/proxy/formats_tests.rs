@@ -114,3 +114,26 @@ fn the_memory_is_bounded() {
     memory.apply(&mut formats, 1, Chat, "m0", b"", 2);
     assert_eq!(*formats, [Chat, Messages], "the oldest went first");
 }
+
+#[test]
+fn a_price_list_that_leaves_the_own_dialect_out_names_the_first() {
+    use Dialect::{Chat, Messages, Responses};
+    use Platform::{NewApi, OpenAi};
+    for (platform, client, model, labels, first) in [
+        (NewApi, Chat, "m", &["anthropic"][..], Messages),
+        (NewApi, Chat, "m", &["openai-response", "anthropic"], Responses),
+        (NewApi, Chat, "m", &["anthropic", "openai"], Chat),
+        (NewApi, Messages, "m", &["openai"], Chat),
+        (NewApi, Messages, "m", &["/v1/chat/completions"], Chat),
+        (NewApi, Messages, "m", &["jina-rerank"], Messages),
+        (NewApi, Messages, "m", &[], Messages),
+        (NewApi, Chat, "claude-x", &["openai-response"], Chat),
+        (OpenAi, Responses, "claude-x", &["anthropic"], Messages),
+    ] {
+        let mut formats = order(platform, client, model);
+        let before = formats.len();
+        let labels: Vec<String> = labels.iter().map(|label| label.to_string()).collect();
+        prefer_listed(&mut formats, platform, client, [model, "alias"], &labels);
+        assert_eq!((formats[0], formats.len()), (first, before), "{platform:?} {client:?} {labels:?}");
+    }
+}

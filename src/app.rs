@@ -84,6 +84,8 @@ pub struct App {
     pub leases: SiteLeases,
     /// Which dialects sites have refused.
     pub formats: crate::proxy::FormatMemory,
+    /// Answers that clients may refer to and no upstream keeps.
+    pub turns: Arc<crate::proxy::KeptTurns>,
     /// Which sessions are at work on which channel right now.
     pub session_leases: SessionLeases,
     /// Which channel served which conversation last.
@@ -170,6 +172,7 @@ impl App {
             rates: RateLimiter::new(config.rate_limits),
             leases,
             formats: crate::proxy::FormatMemory::default(),
+            turns: Arc::default(),
             session_leases: SessionLeases::default(),
             affinity: Affinity::default(),
             metrics: Metrics::default(),

@@ -20,8 +20,8 @@ use crate::dialect::canonical::Asked;
 use crate::dialect::convert::{self, Answer, StreamConverter};
 use crate::dialect::judge::{self, Fault, Rules};
 use crate::dialect::observe::{Phase, StreamObserver};
-use crate::dialect::responses;
 use crate::dialect::usage::Usage;
+use crate::dialect::{Dialect, responses};
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
 
@@ -30,6 +30,7 @@ use super::call::{Call, Operation};
 use super::exchange::Accepted;
 use super::failure::Failure;
 use super::headers;
+use super::kept::Converted;
 use super::long_reply::LongReply;
 use super::relay::Relay;
 
@@ -133,6 +134,9 @@ impl Held<'_> {
             let asked = Arc::new(self.asked());
             Box::new(StreamConverter::new(self.accepted.format, dialect, asked))
         });
+        if !self.own && dialect == Dialect::Responses {
+            response.extensions_mut().insert(Converted);
+        }
         let Accepted { body, patience, .. } = *self.accepted;
         let mut relay = Relay::new(dialect, converter, body, held, observer, attempt, patience.idle);
         if let Some(late) = late {
@@ -203,6 +207,9 @@ impl Held<'_> {
         } else {
             let json = HeaderValue::from_static("application/json");
             reply.headers_mut().insert(header::CONTENT_TYPE, json);
+        }
+        if !self.own && self.call.face.dialect == Dialect::Responses {
+            reply.extensions_mut().insert(Converted);
         }
         self.app.metrics.sent_bytes.add(answer.len() as u64);
         attempt.succeed(usage);

@@ -15,6 +15,7 @@
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
 //! client    who is calling, by its own words  session   a conversation and its channel
+//! kept      answers that a client may go on from
 //! files     what clients upload                alarm    one alert for requests nobody could serve
 //! ```
 
@@ -33,6 +34,7 @@ mod formats;
 mod gemini;
 mod headers;
 mod images;
+mod kept;
 mod long_reply;
 mod models;
 mod outgoing;
@@ -62,6 +64,7 @@ use crate::time::monotonic_ms;
 use auth::Caller;
 use call::Operation;
 pub use formats::Memory as FormatMemory;
+pub use kept::Turns as KeptTurns;
 use reply::Face;
 
 const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";

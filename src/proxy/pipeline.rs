@@ -35,6 +35,7 @@ use super::failure::Failure;
 use super::files;
 use super::formats::is_served;
 use super::headers;
+use super::kept;
 use super::quota::{self, NotCounted};
 use super::reply::Face;
 use super::trace::Trace;
@@ -59,13 +60,14 @@ pub(super) async fn serve(
     app.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
     let head = Head { path: request.uri.path(), headers, query: request.query.raw(), session: None };
-    let call = match Call::read(&app, face, operation, head, body, caller, of_path) {
+    let mut call = match Call::read(&app, face, operation, head, body, caller, of_path) {
         Ok(call) => call,
         Err(error) => return face.refuse(400, &error.message, None, error.field),
     };
     if operation == Operation::Compact && call.envelope.stream {
         return face.refuse(400, "A compaction cannot be streamed", None, Some("stream"));
     }
+    kept::resume(&app.turns, &mut call);
     if let Some(refusal) = orphaned_output(&call) {
         return refusal;
     }
@@ -79,7 +81,7 @@ pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
         return refusal;
     }
     call.trace = Trace::of(app, &call);
-    let mut response = route(app, &call).await;
+    let mut response = kept::remember(&app.turns, &call, route(app, &call).await);
     if call.operation == Operation::CountTokens && !response.status().is_success() {
         let member = if call.face.dialect == Dialect::Gemini { "totalTokens" } else { "input_tokens" };
         response = estimated_count(call.face, member, &call.body);

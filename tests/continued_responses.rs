@@ -1,0 +1,83 @@
+//! A conversation of the responses dialect goes on by the id of its last answer, on upstreams that know
+//! nothing of such ids (proxy.md 5.3).
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Caller, Gateway, Reply, Upstream, wire};
+
+const MODEL: &str = "model-goes-on";
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+
+/// A gateway before an upstream that speaks chat alone.
+fn started() -> (Gateway, Upstream) {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    for path in [RESPONSES, "/v1/messages"] {
+        upstream.answer(path, Reply::error(404, "Not found"));
+    }
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    (gateway, upstream)
+}
+
+fn says(client: &Caller, text: &str, previous: Option<&Value>, streamed: bool) -> Value {
+    let mut body = json!({"model": MODEL, "input": text, "stream": streamed});
+    if let Some(previous) = previous {
+        body["previous_response_id"] = previous["id"].clone();
+    }
+    let answer = client.post(RESPONSES, &body);
+    if !streamed {
+        return answer.expect(200);
+    }
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let text = answer.text();
+    let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).last().expect("events");
+    serde_json::from_str::<Value>(last).expect("JSON")["response"].clone()
+}
+
+/// Who said what in the chat that the upstream saw.
+fn seen(upstream: &Upstream) -> Vec<(String, String)> {
+    let asked = upstream.last(CHAT).json();
+    let messages = asked["messages"].as_array().expect("messages").iter();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    messages.map(|message| (text(&message["role"]), text(&message["content"]))).collect()
+}
+
+#[test]
+fn a_conversation_goes_on_by_the_id_of_its_last_answer() {
+    let (gateway, upstream) = started();
+    let client = gateway.client();
+    for streamed in [false, true] {
+        let first = says(&client, "One", None, streamed);
+        let second = says(&client, "Two", Some(&first), streamed);
+        let said = |role: &str, text: &str| (role.to_owned(), text.to_owned());
+        let two = [said("user", "One"), said("assistant", wire::TEXT), said("user", "Two")];
+        assert_eq!(seen(&upstream), two, "{streamed}");
+        says(&client, "Three", Some(&second), streamed);
+        let three = [&two[..], &[said("assistant", wire::TEXT), said("user", "Three")]].concat();
+        assert_eq!(seen(&upstream), three, "{streamed}");
+        assert_eq!(upstream.last(CHAT).json()["stream"] == true, streamed);
+    }
+}
+
+#[test]
+fn an_answer_is_kept_for_its_owner_and_only_if_it_wants() {
+    let (gateway, upstream) = started();
+    let first = says(&gateway.client(), "One", None, false);
+    let key = json!({"name": "other", "key": "sk-managed-key-7", "supportedModels": ["*"]});
+    gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    let other = gateway.anyone().with("authorization", "Bearer sk-managed-key-7");
+    let body = json!({"model": MODEL, "input": "Two", "previous_response_id": first["id"]});
+    let refused = other.post(RESPONSES, &body).expect(400);
+    assert_eq!(refused["error"]["code"], "previous_response_not_found", "{refused}");
+
+    let mut another = wire::chat(MODEL);
+    another["id"] = json!("chatcmpl-another");
+    upstream.answer(CHAT, Reply::json(200, &another));
+    let unkept = json!({"model": MODEL, "input": "One", "store": false});
+    let unkept = gateway.client().post(RESPONSES, &unkept).expect(200);
+    let body = json!({"model": MODEL, "input": "Two", "previous_response_id": unkept["id"]});
+    let refused = gateway.client().post(RESPONSES, &body).expect(400);
+    assert_eq!(refused["error"]["code"], "previous_response_not_found", "{refused}");
+    assert_eq!(upstream.asked_for(CHAT).len(), 2);
+}

@@ -34,6 +34,16 @@ fn an_upstream_that_counts_is_asked() {
 }
 
 #[test]
+fn clients_that_put_the_vendors_name_before_the_path_are_served() {
+    let (gateway, _upstream) = through("claude");
+    let message = json!({"model": MODEL, "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]});
+    let answer = gateway.client().post("/anthropic/v1/messages", &message).expect(200);
+    assert_eq!(answer["type"], "message", "{answer}");
+    let counted = gateway.client().post("/anthropic/v1/messages/count_tokens", &to_count()).expect(200);
+    assert_eq!(counted["input_tokens"], 42);
+}
+
+#[test]
 fn where_nobody_counts_an_estimate_says_so_and_no_channel_cools() {
     let (gateway, upstream) = through("new-api");
     for refusal in [Reply::error(404, "Not found"), Reply::error(500, "boom"), Reply::error(403, "no")] {

@@ -151,6 +151,8 @@ static OPERATIONS: &[Operation] = &[
     op("GET /responses/compact", "Refused with 426"),
     op("POST /v1/messages", "Message"),
     op("POST /v1/messages/count_tokens", "Count the tokens of a message"),
+    op("POST /anthropic/v1/messages", "Message"),
+    op("POST /anthropic/v1/messages/count_tokens", "Count the tokens of a message"),
     op("GET /v1beta/models", "Models in gemini's shape"),
     op("GET /gemini/{version}/models", "Models in gemini's shape"),
     op("POST /v1beta/models/{call}", "Gemini's generateContent, streamGenerateContent and countTokens"),

@@ -75,7 +75,7 @@ pub fn routes() -> Vec<Route> {
     for (dialect, surface, paths) in [
         (Dialect::Chat, Surface::Chat, ["/v1/chat/completions", "/chat/completions"].as_slice()),
         (Dialect::Responses, Surface::Responses, &["/v1/responses", "/responses"]),
-        (Dialect::Messages, Surface::Messages, &["/v1/messages"]),
+        (Dialect::Messages, Surface::Messages, &["/v1/messages", "/anthropic/v1/messages"]),
         (Dialect::Completions, Surface::Completions, &["/v1/completions"]),
         (Dialect::Embeddings, Surface::Embeddings, &["/v1/embeddings"]),
         (Dialect::Images, Surface::Images, &["/v1/images/generations"]),
@@ -88,6 +88,7 @@ pub fn routes() -> Vec<Route> {
     }
     for (dialect, surface, operation, path) in [
         (Dialect::Messages, Surface::Messages, Operation::CountTokens, "/v1/messages/count_tokens"),
+        (Dialect::Messages, Surface::Messages, Operation::CountTokens, "/anthropic/v1/messages/count_tokens"),
         (Dialect::Responses, Surface::Responses, Operation::Compact, "/v1/responses/compact"),
         (Dialect::Responses, Surface::Responses, Operation::Compact, "/responses/compact"),
     ] {

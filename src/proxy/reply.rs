@@ -39,7 +39,7 @@ impl Face {
         };
         let dialect = if ["/v1beta", "/v1internal", "/gemini"].into_iter().any(under) {
             Some(Dialect::Gemini)
-        } else if under("/v1/messages") {
+        } else if under("/v1/messages") || under("/anthropic") {
             Some(Dialect::Messages)
         } else if ["/v1", "/chat", "/responses"].into_iter().any(under) {
             None
@@ -138,6 +138,7 @@ mod tests {
     fn a_path_without_a_handler_still_has_a_face() {
         for (path, anthropic, expected) in [
             ("/v1/messages", false, Some(Dialect::Messages)),
+            ("/anthropic/v1/nothing", false, Some(Dialect::Messages)),
             ("/v1/messages/batches", false, Some(Dialect::Messages)),
             ("/v1/messagesx", false, Some(Dialect::Chat)),
             ("/v1/models/x", true, Some(Dialect::Messages)),

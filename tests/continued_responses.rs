@@ -31,7 +31,7 @@ fn says(client: &Caller, text: &str, previous: Option<&Value>, streamed: bool) -
     }
     assert_eq!(answer.status, 200, "{}", answer.text());
     let text = answer.text();
-    let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).last().expect("events");
+    let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back().expect("events");
     serde_json::from_str::<Value>(last).expect("JSON")["response"].clone()
 }
 

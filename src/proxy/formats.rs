@@ -133,7 +133,7 @@ pub(super) fn prefer_listed(
     let known: Vec<Dialect> = named.filter(|dialect| formats.contains(dialect)).collect();
     let Some(first) = known.first().filter(|_| !known.contains(&client)) else { return };
     if let Some(at) = formats.iter().position(|dialect| dialect == first) {
-        formats[..=at].rotate_right(1);
+        formats.prefer(at);
     }
 }
 

@@ -128,7 +128,7 @@ fn write(
     }
     let stream = call.envelope.stream || always_streams(platform, format);
     if format == call.face.dialect {
-        let is_continued = || memmem::find(&call.body, b"\"previous_response_id\"").is_some();
+        let is_continued = || memchr::memmem::find(&call.body, b"\"previous_response_id\"").is_some();
         if always_streams(platform, format) && is_continued() && continues(text(call)) {
             // These keep nothing that it could refer to (proxy.md 5.3).
             return Err(Unfit::Unsupported { field: PREVIOUS.to_owned() });

@@ -155,7 +155,7 @@ impl ChannelLive {
     }
 
     /// Cools without counting a failure.
-    fn record_cooldown(&self, until: Millis) -> bool {
+    pub fn record_cooldown(&self, until: Millis) -> bool {
         self.cooldown_until.fetch_max(until, Relaxed);
         self.mark_dirty()
     }

@@ -76,7 +76,10 @@ fn is_expired(text: &str, status: Option<u16>) -> bool {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let is_dispatch =
         text.contains("dispatch denied") || (text.contains("does not allow") && text.contains("dispatch"));
-    if is_dispatch || has(&NO_CREDENTIAL) || status == Some(403) || status.is_some_and(|s| s >= 500) {
+    // A path that the site does not know may well be called /api/token.
+    let is_missing = matches!(status, Some(404 | 405)) || text.contains("invalid url (");
+    let is_elsewhere = is_missing || status == Some(403) || status.is_some_and(|status| status >= 500);
+    if is_dispatch || is_elsewhere || has(&NO_CREDENTIAL) {
         return false;
     }
     if status == Some(401) || says_http_401(text) {
@@ -158,6 +161,8 @@ mod tests {
             ("you have 401 messages", None, false, None),
             ("request 4013 failed: http 4013", None, false, None),
             ("invalid token", Some(502), false, None),
+            ("Invalid URL (DELETE /api/token/7)", Some(404), true, None),
+            ("HTTP 404: Invalid URL (GET /api/token/)", None, true, None),
             ("Turnstile token 无效", Some(200), false, None),
             ("connection refused", None, true, None),
             ("", None, false, None),

@@ -76,17 +76,26 @@ pub(super) fn words(body: &[u8]) -> String {
     let Ok(answer) = serde_json::from_slice::<Value>(body) else {
         return one_line(&String::from_utf8_lossy(body));
     };
-    let code = ["code", "reason"].into_iter().filter_map(|name| answer.get(name)?.as_str());
-    message(&answer).into_iter().chain(code.map(one_line)).collect::<Vec<_>>().join(" ")
+    let code = answer.get("code").and_then(Value::as_str).map(one_line);
+    message(&answer).into_iter().chain(code).collect::<Vec<_>>().join(" ")
 }
 
-/// What the upstream says went wrong, in whichever of the usual places.
+/// What the upstream says went wrong, in whichever of the usual places, with the name that it gives to it.
 pub(super) fn message(answer: &Value) -> Option<String> {
     let error = answer.get("error");
     let places =
         [answer.get("message"), error.and_then(|error| error.get("message")), error, answer.get("msg")];
     let texts = places.into_iter().flatten().filter_map(Value::as_str);
-    texts.map(one_line).find(|text| !text.is_empty())
+    let text = texts.map(one_line).find(|text| !text.is_empty())?;
+    let is_name = |name: &&str| {
+        !name.is_empty()
+            && name.len() <= 64
+            && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    Some(match answer.get("reason").and_then(Value::as_str).filter(is_name) {
+        Some(name) => format!("{text} ({name})"),
+        None => text,
+    })
 }
 
 /// The title of an HTML page, up to its first `|`, with the error number that Cloudflare's pages carry,

@@ -8,6 +8,8 @@ mod exchange;
 mod fetch;
 mod models;
 mod visits;
+mod visits_keys;
+mod visits_sub2api;
 mod ways;
 
 use std::future::Future;

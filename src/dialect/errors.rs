@@ -60,7 +60,7 @@ pub fn kind_of(status: u16) -> &'static str {
     }
 }
 
-/// The messages API has a closed set of names.
+/// The messages API has a closed set of names, most of them with a status of their own.
 fn messages_kind(kind: Option<&str>, status: u16) -> &str {
     const NAMES: [&str; 10] = [
         "invalid_request_error",
@@ -74,31 +74,32 @@ fn messages_kind(kind: Option<&str>, status: u16) -> &str {
         "api_error",
         "overloaded_error",
     ];
-    if let Some(kind) = kind.filter(|kind| NAMES.contains(kind)) {
-        return kind;
-    }
     match status {
+        400 => "invalid_request_error",
         401 => "authentication_error",
         403 => "permission_error",
         404 => "not_found_error",
         413 => "request_too_large",
         429 => "rate_limit_error",
         503 | 529 => "overloaded_error",
-        400..=499 => "invalid_request_error",
-        _ => "api_error",
+        _ => match kind.filter(|kind| NAMES.contains(kind)) {
+            Some(kind) => kind,
+            None if (400..500).contains(&status) => "invalid_request_error",
+            None => "api_error",
+        },
     }
 }
 
 fn gemini_status(status: u16) -> &'static str {
     match status {
-        400 | 413 => "INVALID_ARGUMENT",
         401 => "UNAUTHENTICATED",
         403 => "PERMISSION_DENIED",
         404 => "NOT_FOUND",
         429 => "RESOURCE_EXHAUSTED",
         501 => "UNIMPLEMENTED",
-        503 => "UNAVAILABLE",
+        503 | 529 => "UNAVAILABLE",
         504 => "DEADLINE_EXCEEDED",
+        400..=499 => "INVALID_ARGUMENT",
         _ => "INTERNAL",
     }
 }
@@ -219,6 +220,8 @@ mod tests {
             assert_eq!(messages_kind(Some("upstream_error"), status), messages, "{status}");
         }
         assert_eq!(messages_kind(Some("overloaded_error"), 500), "overloaded_error");
+        // Another dialect's word for a missing model.
+        assert_eq!(messages_kind(Some("invalid_request_error"), 404), "not_found_error");
     }
 
     #[test]

@@ -86,6 +86,8 @@ pub struct App {
     pub formats: crate::proxy::FormatMemory,
     /// Answers that clients may refer to and no upstream keeps.
     pub turns: Arc<crate::proxy::KeptTurns>,
+    /// Proofs of calls that clients cannot carry.
+    pub call_proofs: Arc<crate::proxy::CallProofs>,
     /// Which sessions are at work on which channel right now.
     pub session_leases: SessionLeases,
     /// Which channel served which conversation last.
@@ -173,6 +175,7 @@ impl App {
             leases,
             formats: crate::proxy::FormatMemory::default(),
             turns: Arc::default(),
+            call_proofs: Arc::default(),
             session_leases: SessionLeases::default(),
             affinity: Affinity::default(),
             metrics: Metrics::default(),

@@ -256,3 +256,39 @@ fn a_converted_stream_that_breaks_fails_in_the_clients_words() {
         assert_eq!(row["status"], "failed", "{row}");
     }
 }
+
+#[test]
+fn a_call_that_gemini_signed_comes_back_with_its_proof() {
+    const GEMINI: &str = "/v1beta/openai/chat/completions";
+    let upstream = Upstream::start(&[MODEL]);
+    let models =
+        json!([{"name": format!("models/{MODEL}"), "supportedGenerationMethods": ["generateContent"]}]);
+    upstream.answer("/v1beta/models", Reply::json(200, &json!({"models": models})));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    // As Google's OpenAI endpoint sends it ("Thought signatures", OpenAI compatibility).
+    let call = |id: &str| {
+        json!({"index": 0, "id": id, "type": "function", "function": {"name": "add", "arguments": "{}"},
+            "extra_content": {"google": {"thought_signature": format!("proof of {id}")}}})
+    };
+    let mut answer = wire::chat(MODEL);
+    answer["choices"][0]["message"] = json!({"role": "assistant", "tool_calls": [call("whole")]});
+    upstream.answer_once(GEMINI, Reply::json(200, &answer));
+    gateway.client().post(MESSAGES, &body(MESSAGES, false)).expect(200);
+    let chunk = json!({"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [call("streamed")]},
+        "finish_reason": "tool_calls"}]});
+    upstream.answer_once(GEMINI, Reply::events([wire::data(&chunk).as_str(), wire::DONE]));
+    gateway.client().stream(Ask::post(RESPONSES).json(&body(RESPONSES, true))).whole();
+
+    upstream.answer(GEMINI, Reply::json(200, &wire::chat(MODEL)));
+    for id in ["whole", "streamed", "another"] {
+        let mut next = body(RESPONSES, false);
+        next["input"] = json!([{"type": "function_call", "call_id": id, "name": "add", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": id, "output": "5"}]);
+        gateway.client().post(RESPONSES, &next).expect(200);
+        let sent = upstream.last(GEMINI).json();
+        let proof = &sent["messages"][0]["tool_calls"][0]["extra_content"]["google"]["thought_signature"];
+        let wanted = if id == "another" { Value::Null } else { json!(format!("proof of {id}")) };
+        assert_eq!(proof, &wanted, "{sent}");
+    }
+}

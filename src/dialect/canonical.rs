@@ -440,6 +440,8 @@ pub struct Asked {
     pub now: u64,
     /// For ids where the upstream gave none: the request's id.
     pub fallback_id: String,
+    /// For answers whose upstream names no model: the one that was asked for.
+    pub model: String,
 }
 
 impl Dialect {

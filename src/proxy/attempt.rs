@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::app::App;
+use crate::dialect::convert::CallProof;
 use crate::dialect::usage::Usage;
 use crate::jobs::usage_lookup;
 use crate::keys::Key;
@@ -107,6 +108,14 @@ impl Attempt {
 
     pub(super) fn app(&self) -> &Arc<App> {
         &self.app
+    }
+
+    /// Keeps the proofs of calls for which the client has no place.
+    pub(super) fn keep_proofs(&self, proofs: Vec<CallProof>) {
+        let key = self.key.as_ref().map(|key| key.id);
+        for (call, proof) in proofs {
+            self.app.call_proofs.keep(key, call, proof, now_ms());
+        }
     }
 
     /// What the upstream knows us by, to be kept out of what is told.

@@ -11,6 +11,7 @@ use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::routing::Platform;
 
 use super::auth::Caller;
+use super::call_proofs::CallProofs;
 use super::client::Client;
 use super::images;
 use super::reply::Face;
@@ -88,6 +89,8 @@ pub(super) struct Call {
     pub(super) client: Client,
     /// The conversation it belongs to, where it says so and it matters.
     pub(super) session: Option<Session>,
+    /// Of calls that came with earlier answers.
+    pub(super) proofs: Arc<CallProofs>,
     /// Empty unless an operator asked for such calls.
     pub(super) trace: Trace,
 }
@@ -126,6 +129,7 @@ impl Call {
             query: forwarded_query(head.query),
             key_id: caller.key_id(),
             caller,
+            proofs: app.call_proofs.clone(),
             trace: Trace::default(),
         }))
     }

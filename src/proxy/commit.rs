@@ -20,7 +20,6 @@ use crate::dialect::canonical::Asked;
 use crate::dialect::convert::{self, Answer, StreamConverter};
 use crate::dialect::judge::{self, Fault, Rules};
 use crate::dialect::observe::{Phase, StreamObserver};
-use crate::dialect::usage::Usage;
 use crate::dialect::{Dialect, responses};
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
@@ -196,11 +195,12 @@ impl Held<'_> {
             let failure = Failure::judged("the answer is too long to be converted".to_owned());
             return Err(give_up(attempt, failure));
         }
-        let (answer, usage) = match self.convert(streams, &held) {
+        let Answer { body: answer, usage, proofs } = match self.convert(streams, &held) {
             Ok(converted) => converted,
             Err(fault) => return Err(give_up(attempt, judged(fault))),
         };
         let answer = self.finished(answer);
+        attempt.keep_proofs(proofs);
         let mut reply = self.response();
         if self.call.envelope.stream {
             headers::event_stream(reply.headers_mut());
@@ -217,27 +217,26 @@ impl Held<'_> {
         Ok(reply)
     }
 
-    fn convert(&self, streams: bool, held: &Bytes) -> Result<(Bytes, Option<Usage>), Fault> {
+    fn convert(&self, streams: bool, held: &Bytes) -> Result<Answer, Fault> {
         let (from, to) = (self.accepted.format, self.call.face.dialect);
         let rules = &self.app.settings.load().judge;
         if streams {
             if !from.is_convertible() {
                 return Err(Fault::NotJson);
             }
-            let Answer { body, usage } =
-                convert::gathered(from, to, held, &self.asked()).map_err(Fault::Error)?;
-            judge::reply(to, &body, rules)?;
-            return Ok((body, usage));
+            let answer = convert::gathered(from, to, held, &self.asked()).map_err(Fault::Error)?;
+            judge::reply(to, &answer.body, rules)?;
+            return Ok(answer);
         }
         if let Some(text) = self.plain_text(held) {
             judge::text(text, rules)?;
-            return Ok((convert::told_text(to, text, &self.asked()).body, None));
+            return Ok(convert::told_text(to, text, &self.asked()));
         }
         let usage = judge::reply(from, held, rules)?;
         let text = String::from_utf8_lossy(held);
         let convert = if self.call.envelope.stream { convert::told } else { convert::reply };
-        let Answer { body, .. } = convert(from, to, &text, &self.asked()).map_err(Fault::Error)?;
-        Ok((body, usage))
+        let answer = convert(from, to, &text, &self.asked()).map_err(Fault::Error)?;
+        Ok(Answer { usage, ..answer })
     }
 
     /// A text that an upstream sends as such where a stream was asked for: it is the answer
@@ -268,6 +267,7 @@ impl Held<'_> {
         });
         asked.now = u64::try_from(now_ms() / 1000).unwrap_or_default();
         asked.fallback_id = call.face.id.as_str().to_owned();
+        asked.model = call.envelope.model.clone();
         asked
     }
 

@@ -12,6 +12,7 @@
 //! gemini    the surface whose paths name the model           responses_ws  responses over a WebSocket
 //! array_stream  streams of gemini without events
 //! images    edits, which come as forms
+//! call_proofs                                 what clients cannot carry until their next request
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
 //! client    who is calling, by its own words  session   a conversation and its channel
@@ -24,6 +25,7 @@ mod array_stream;
 mod attempt;
 pub mod auth;
 mod call;
+mod call_proofs;
 mod client;
 mod commit;
 mod cost;
@@ -63,6 +65,7 @@ use crate::time::monotonic_ms;
 
 use auth::Caller;
 use call::Operation;
+pub use call_proofs::CallProofs;
 pub use formats::Memory as FormatMemory;
 pub use kept::Turns as KeptTurns;
 use reply::Face;

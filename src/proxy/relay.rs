@@ -113,6 +113,7 @@ impl Relay {
         let Some(converter) = &mut self.converter else { return };
         let mut out = String::new();
         converter.feed(bytes, &mut out);
+        self.attempt.keep_proofs(converter.take_proofs());
         let failure = converter.failure().or(match self.observer.phase() {
             Phase::Failed(error) => Some(error),
             _ => None,

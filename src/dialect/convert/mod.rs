@@ -6,6 +6,7 @@
 //! ```
 
 mod fit;
+mod proofs;
 mod restore;
 mod stream;
 #[cfg(test)]
@@ -16,12 +17,14 @@ use bytes::Bytes;
 
 use super::canonical::{Asked, Candidate, Event, Part, Reply, Request, Target, Unfit};
 use super::literal::Text;
+use super::signature::Signature;
 use super::sse::Scanner;
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
 use super::usage::Usage;
 use super::{Dialect, chat, gemini, messages, responses};
 
+pub use proofs::CallProof;
 pub use stream::StreamConverter;
 
 /// A request in the upstream's dialect.
@@ -37,12 +40,32 @@ pub struct Converted {
 pub struct Answer {
     pub body: Bytes,
     pub usage: Option<Usage>,
+    /// The proofs of calls for which the client's dialect has no place.
+    pub proofs: Vec<CallProof>,
 }
 
 /// Converts a request body, valid JSON.
 pub fn request(from: Dialect, to: Dialect, body: &str, target: &Target<'_>) -> Result<Converted, Unfit> {
+    request_with(from, to, body, target, |_| None)
+}
+
+/// The same, where `proof_of` tells the proof of a call by its id.
+pub fn request_with(
+    from: Dialect,
+    to: Dialect,
+    body: &str,
+    target: &Target<'_>,
+    proof_of: impl Fn(&str) -> Option<String>,
+) -> Result<Converted, Unfit> {
     let node = Node::parse(body).map_err(|_| Unfit::invalid("body", "is not valid JSON"))?;
     let mut request = read_request(from, &node)?;
+    for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
+        if let Part::Call(call) = part
+            && call.signature.is_none()
+        {
+            call.signature = proof_of(&call.id.decode()).map(|proof| Signature::Gemini(Text::of(&proof)));
+        }
+    }
     let fitted = fit::fit(&mut request, to, target.vendor);
     let body = write_request(to, &request, target)?;
     let mut asked = asked(from, &node);
@@ -94,17 +117,19 @@ fn gathered_response(body: &[u8]) -> Result<Answer, UpstreamError> {
     scanner.feed(body, |event| read(event.name, event.data));
     scanner.finish(|event| read(event.name, event.data));
     let (response, usage) = gathered.finish()?;
-    Ok(Answer { body: Bytes::from(response), usage })
+    Ok(Answer { body: Bytes::from(response), usage, proofs: Vec::new() })
 }
 
 /// Plain text in place of an answer, told as a stream.
 pub fn told_text(to: Dialect, text: &str, asked: &Asked) -> Answer {
     let parts = vec![Part::Text(Text::of(text))];
-    let reply = Reply { candidates: vec![Candidate { parts, ..Candidate::default() }], ..Reply::default() };
+    let candidates = vec![Candidate { parts, ..Candidate::default() }];
+    let mut reply = Reply { candidates, ..Reply::default() };
+    restore::reply(&mut reply, asked);
     let mut writer = Writer::new(to, asked);
     let mut out = String::new();
     whole::tell(&reply, &mut |event| writer.write(&event, asked, &mut out));
-    Answer { body: Bytes::from(out), usage: None }
+    Answer { body: Bytes::from(out), usage: None, proofs: Vec::new() }
 }
 
 /// A complete answer told as a stream.
@@ -115,12 +140,16 @@ pub fn told(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Ans
     let mut writer = Writer::new(to, asked);
     let mut out = String::new();
     whole::tell(&reply, &mut |event| writer.write(&event, asked, &mut out));
-    Ok(Answer { body: Bytes::from(out), usage: reply.usage })
+    Ok(Answer { body: Bytes::from(out), usage: reply.usage, proofs: lost_proofs(to, &reply) })
 }
 
 fn write(to: Dialect, mut reply: Reply<'_>, asked: &Asked) -> Result<Answer, UpstreamError> {
     restore::reply(&mut reply, asked);
-    Ok(Answer { body: write_reply(to, &reply, asked), usage: reply.usage })
+    Ok(Answer { body: write_reply(to, &reply, asked), usage: reply.usage, proofs: lost_proofs(to, &reply) })
+}
+
+fn lost_proofs(to: Dialect, reply: &Reply<'_>) -> Vec<CallProof> {
+    if proofs::are_lost(to) { proofs::of_reply(reply) } else { Vec::new() }
 }
 
 /// Reads a request.

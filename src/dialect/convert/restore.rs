@@ -8,6 +8,9 @@ use crate::dialect::literal::Text;
 
 /// Restores a complete answer.
 pub(super) fn reply(reply: &mut Reply<'_>, asked: &Asked) {
+    if reply.model.is_empty() {
+        reply.model = Text::of(&asked.model);
+    }
     if is_idle(asked) {
         return;
     }
@@ -26,11 +29,22 @@ pub(super) fn reply(reply: &mut Reply<'_>, asked: &Asked) {
 /// can the text in it be told from the JSON around it.
 #[derive(Debug, Default)]
 pub(super) struct Restorer {
+    started: bool,
     held: HashMap<u32, Text<'static>>,
 }
 
 impl Restorer {
     pub(super) fn event(&mut self, event: Event<'_>, asked: &Asked, each: &mut dyn FnMut(Event<'_>)) {
+        if let Event::Start { id, model, created } = &event {
+            self.started = true;
+            let model = if model.is_empty() { Text::of(&asked.model) } else { model.borrowed() };
+            return each(Event::Start { id: id.borrowed(), model, created: *created });
+        }
+        if matches!(event, Event::PartStart { .. } | Event::Finish(_))
+            && !std::mem::replace(&mut self.started, true)
+        {
+            each(Event::Start { id: Text::EMPTY, model: Text::of(&asked.model), created: None });
+        }
         if is_idle(asked) {
             return each(event);
         }
@@ -82,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_custom_call_comes_back_as_its_text() {
-        let mut restorer = Restorer::default();
+        let mut restorer = Restorer { started: true, ..Restorer::default() };
         let mut seen = Vec::new();
         for event in [
             Event::PartStart { key: 0, part: call("apply_patch") },
@@ -97,6 +111,28 @@ mod tests {
         assert!(seen[0].contains("Custom") && seen[3].contains("Function"), "{seen:?}");
         assert_eq!(seen[1], r#"Delta { key: 0, text: "a\nb" }"#);
         assert_eq!(seen[4], r#"Delta { key: 1, text: "{}" }"#);
+    }
+
+    #[test]
+    fn an_answer_without_a_model_names_the_one_that_was_asked_for() {
+        let asked = Asked { model: "m".to_owned(), ..Asked::default() };
+        for events in [
+            vec![Event::Start { id: Text::EMPTY, model: Text::EMPTY, created: None }],
+            vec![Event::PartStart { key: 0, part: PartKind::Text }, Event::PartStop { key: 0 }],
+        ] {
+            let (mut restorer, mut named) = (Restorer::default(), Vec::new());
+            for event in events {
+                restorer.event(event, &asked, &mut |event| {
+                    if let Event::Start { model, .. } = event {
+                        named.push(model.into_owned());
+                    }
+                });
+            }
+            assert_eq!(named, [Text::plain("m")]);
+        }
+        let mut answer = Reply::default();
+        reply(&mut answer, &asked);
+        assert_eq!(answer.model, Text::plain("m"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::proofs::{self, CallProof, Proofs};
 use super::restore::Restorer;
 use super::{Reader, Writer};
 use crate::dialect::Dialect;
@@ -28,6 +29,8 @@ struct Half {
     failure: Option<UpstreamError>,
     ended: bool,
     started: bool,
+    /// Of calls for which the client's dialect has no place; `None` where it has.
+    proofs: Option<Proofs>,
 }
 
 impl StreamConverter {
@@ -40,6 +43,7 @@ impl StreamConverter {
             failure: None,
             ended: false,
             started: false,
+            proofs: proofs::are_lost(to).then(Proofs::default),
         };
         Self { scanner: Scanner::new(MAX_EVENT), half }
     }
@@ -62,6 +66,11 @@ impl StreamConverter {
     /// What the upstream said when its stream failed.
     pub fn failure(&self) -> Option<&UpstreamError> {
         self.half.failure.as_ref()
+    }
+
+    /// The proofs of calls that have come since, for which the client has no place.
+    pub fn take_proofs(&mut self) -> Vec<CallProof> {
+        self.half.proofs.as_mut().map(|proofs| std::mem::take(&mut proofs.found)).unwrap_or_default()
     }
 
     /// The end of the stream has been written.
@@ -94,9 +103,12 @@ impl Half {
             return;
         }
         let data = String::from_utf8_lossy(data);
-        let Self { reader, restorer, writer, asked, failure, ended, started } = self;
+        let Self { reader, restorer, writer, asked, failure, ended, started, proofs } = self;
         reader.read(name, &data, &mut |event| {
             restorer.event(event, asked, &mut |event| {
+                if let Some(proofs) = proofs {
+                    proofs.take(&event);
+                }
                 take(event, writer, asked, (failure, ended, started), out);
             });
         });
@@ -106,9 +118,12 @@ impl Half {
         if self.failure.is_some() || self.ended {
             return;
         }
-        let Self { reader, restorer, writer, asked, failure, ended, started } = self;
+        let Self { reader, restorer, writer, asked, failure, ended, started, proofs } = self;
         reader.close(&mut |event| {
             restorer.event(event, asked, &mut |event| {
+                if let Some(proofs) = proofs {
+                    proofs.take(&event);
+                }
                 take(event, writer, asked, (failure, ended, started), out);
             });
         });

@@ -1,0 +1,57 @@
+//! Gemini signs calls, and wants its proofs back with them. A client of chat carries them; those of
+//! responses and messages have no place for one, so that they are kept here, by the id of the call
+//! (proxy-conversion.md 2.2). Who keeps them, and for how long, is decided elsewhere.
+
+use crate::dialect::Dialect;
+use crate::dialect::canonical::{Event, Part, PartKind, Reply};
+use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
+
+/// The id of a call, and its proof.
+pub type CallProof = (String, String);
+
+/// Whether clients of a dialect have no place for the proof of a call.
+pub(super) fn are_lost(to: Dialect) -> bool {
+    matches!(to, Dialect::Responses | Dialect::Messages)
+}
+
+/// The proofs of the calls of a complete answer.
+pub(super) fn of_reply(reply: &Reply<'_>) -> Vec<CallProof> {
+    let parts = reply.candidates.iter().flat_map(|candidate| &candidate.parts);
+    let proof = |part: &Part<'_>| match part {
+        Part::Call(call) => found(&call.id, call.signature.as_ref()?),
+        _ => None,
+    };
+    parts.filter_map(proof).collect()
+}
+
+fn found(id: &Text<'_>, signature: &Signature<'_>) -> Option<CallProof> {
+    match signature {
+        Signature::Gemini(proof) if !id.is_empty() => {
+            Some((id.decode().into_owned(), proof.decode().into_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// Collects those of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Proofs {
+    calls: Vec<(u32, Text<'static>)>,
+    pub found: Vec<CallProof>,
+}
+
+impl Proofs {
+    pub(super) fn take(&mut self, event: &Event<'_>) {
+        match event {
+            Event::PartStart { key, part: PartKind::Call { id, .. } } => {
+                self.calls.push((*key, id.clone().into_owned()));
+            }
+            Event::Signature { key, signature } => {
+                let call = self.calls.iter().find(|(own, _)| own == key);
+                self.found.extend(call.and_then(|(_, id)| found(id, signature)));
+            }
+            _ => {}
+        }
+    }
+}

@@ -123,3 +123,38 @@ fn the_log_is_filtered_by_client() {
     ]);
     assert_eq!(page("?client=app:opencode")["clientOptions"], options, "whatever the client filter says");
 }
+
+#[test]
+fn codex_is_given_back_what_it_thought_whether_it_says_so_or_not() {
+    let (gateway, upstream) = started();
+    let codex = &[("originator", "codex_cli_rs")];
+    let mut said = body(RESPONSES);
+    said["include"] = json!([]);
+    for (headers, asked, wanted) in [
+        (&codex[..], body(RESPONSES), json!(["reasoning.encrypted_content"])),
+        (&codex[..], said, json!([])),
+        (&[], body(RESPONSES), Value::Null),
+    ] {
+        ask(&gateway, RESPONSES, headers, &asked);
+        assert_eq!(upstream.last(RESPONSES).json()["include"], wanted, "{asked}");
+    }
+}
+
+#[test]
+fn a_tier_nobody_knows_goes_to_the_vendor_alone() {
+    for (platform, given, wanted) in [
+        ("new-api", "fast", json!("priority")),
+        ("new-api", "flex", json!("flex")),
+        ("new-api", "scale", Value::Null),
+        ("openai", "fast", json!("priority")),
+        ("openai", "scale", json!("scale")),
+    ] {
+        let upstream = Upstream::start(&[MODEL]);
+        let gateway = Gateway::start();
+        gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+        let mut asked = body(RESPONSES);
+        asked["service_tier"] = json!(given);
+        ask(&gateway, RESPONSES, &[], &asked);
+        assert_eq!(upstream.last(RESPONSES).json()["service_tier"], wanted, "{platform} {given}");
+    }
+}

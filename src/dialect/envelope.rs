@@ -38,6 +38,8 @@ pub struct Envelope {
     pub marks: Marks,
     /// It has a member that continues a conversation of the responses dialect.
     pub has_continuation: bool,
+    /// It names a service tier.
+    pub has_tier: bool,
     place: ModelPlace,
 }
 
@@ -93,6 +95,7 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         user: found.user,
         marks: object.marks,
         has_continuation: found.has_continuation,
+        has_tier: found.has_tier,
     })
 }
 
@@ -124,6 +127,7 @@ pub fn of_form(body: &[u8], model: FormModel, stream: bool) -> Result<Envelope, 
         user: None,
         marks: Marks::default(),
         has_continuation: false,
+        has_tier: false,
     })
 }
 
@@ -162,6 +166,7 @@ struct Found<'a> {
     model: Option<Member<'a>>,
     has_two_models: bool,
     has_continuation: bool,
+    has_tier: bool,
     messages: Option<&'a str>,
     input: bool,
     stream: bool,
@@ -185,6 +190,7 @@ impl<'a> Found<'a> {
                 self.prompt_cache_key = hint(value);
             }
             "previous_response_id" => self.has_continuation = true,
+            "service_tier" => self.has_tier = true,
             "user" if dialect != Dialect::Messages => self.user = hint(value),
             "metadata" if dialect == Dialect::Messages => {
                 self.user = json::member(value, "user_id").and_then(hint);

@@ -13,8 +13,10 @@ use crate::dialect::payload_rules::{self, PayloadRules};
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, json, messages, responses};
 use crate::routing::Platform;
+use crate::time::now_ms;
 
 use super::call::{Call, Operation};
+use super::client::Family;
 use super::images;
 
 /// What gemini's OpenAI surface refuses to read.
@@ -28,6 +30,9 @@ const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
 /// Fields of the responses dialect that bridges leave in messages bodies (proxy.md 5.1).
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
 const PREVIOUS: &str = "previous_response_id";
+/// The service tiers that every responses upstream takes.
+const TIERS: [&str; 5] = ["\"auto\"", "\"default\"", "\"flex\"", "\"priority\"", "null"];
+const ENCRYPTED_REASONING: &str = "[\"reasoning.encrypted_content\"]";
 /// What a count has no use for (proxy.md 14.3).
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
 /// Counting was a beta once, and still is for those who say so.
@@ -143,9 +148,18 @@ fn write(
     }
     let body = text(call);
     let target = Target { model, stream, vendor: vendor(platform) };
-    let converted = convert::request(call.face.dialect, format, body, &target)?;
-    let pieces = match platform_edit(platform, format, || String::from_utf8_lossy(&converted.body)) {
-        None => [converted.body, Bytes::new(), Bytes::new()],
+    // Only gemini wants proofs of calls back, and only clients of chat and its own bring them.
+    let proof_of = |id: &str| match target.vendor {
+        Vendor::Gemini => call.proofs.find(call.key_id, id, now_ms()),
+        _ => None,
+    };
+    let converted = convert::request_with(call.face.dialect, format, body, &target, proof_of)?;
+    let mut written = converted.body;
+    if format == Dialect::Responses && call.envelope.has_tier {
+        written = known_tier(platform, &String::from_utf8_lossy(&written)).map_or(written, Bytes::from);
+    }
+    let pieces = match platform_edit(platform, format, || String::from_utf8_lossy(&written)) {
+        None => [written, Bytes::new(), Bytes::new()],
         Some(body) => whole(body),
     };
     Ok(Outgoing { asked: Some(converted.asked), ..Outgoing::of(pieces, stream) })
@@ -194,12 +208,35 @@ fn native(call: &Call, platform: Platform) -> Option<String> {
             }
         }
         Dialect::Chat if call.envelope.marks.own => body = restored(chat::without_proofs),
-        Dialect::Responses if call.envelope.marks.own => body = restored(responses::without_own_ids),
+        Dialect::Responses => {
+            if call.envelope.marks.own {
+                body = restored(responses::without_own_ids);
+            }
+            // Codex wants back what it thought, whether it says so or not (proxy.md 5.3).
+            if call.client.family == Family::Codex && json::member(text(call), "include").is_none() {
+                let whole = body.as_deref().unwrap_or_else(|| text(call));
+                body = Some(edit(whole, &[("include", ENCRYPTED_REASONING)], &[]).into_owned());
+            }
+            if call.envelope.has_tier {
+                body = known_tier(platform, body.as_deref().unwrap_or_else(|| text(call))).or(body);
+            }
+        }
         _ => {}
     }
     let edited =
         platform_edit(platform, format, || Cow::Borrowed(body.as_deref().unwrap_or_else(|| text(call))));
     edited.or(body)
+}
+
+/// The body with a service tier that its upstream knows; `None` where it has one, or asks for none
+/// (proxy.md 12.4). The vendor itself may know others than are listed here.
+fn known_tier(platform: Platform, body: &str) -> Option<String> {
+    let tier = json::member(body, "service_tier")?;
+    if tier == "\"fast\"" {
+        return Some(edit(body, &[("service_tier", "\"priority\"")], &[]).into_owned());
+    }
+    let is_known = TIERS.contains(&tier) || matches!(platform, Platform::OpenAi | Platform::Codex);
+    (!is_known).then(|| edit(body, &[], &["service_tier"]).into_owned())
 }
 
 /// What a platform wants changed in a body of its dialect. The body is only asked for where there is

@@ -140,6 +140,17 @@ fn converted(from: Dialect, to: Dialect, pieces: &[&[u8]], asked: &Arc<Asked>) -
 }
 
 #[test]
+fn turns_of_a_socket_are_put_together() {
+    fuzz("turns", &[bodies::RESPONSES_STREAM], WORDS, |input, _| {
+        let mut turn = responses::TurnOutput::default();
+        let text = String::from_utf8_lossy(input);
+        text.lines().filter_map(|line| line.strip_prefix("data: ")).for_each(|data| turn.read(data));
+        let before = Node::parse(bodies::RESPONSES_REQUEST).expect("a seed");
+        is_object(&responses::merge_turn(&before, &turn.items(), &before));
+    });
+}
+
+#[test]
 fn chat_streams_are_read() {
     streams(Dialect::Chat, bodies::CHAT_STREAM);
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::{
-    Ask, Asked, Gateway, Home, Mail, MailRules, MailServer, Reply, SOON, Setup, Upstream, certificates,
+    Ask, Asked, Gateway, Home, Mail, MailRules, MailServer, Pair, Reply, SOON, Setup, Upstream, certificates,
     eventually, wire,
 };
 
@@ -392,6 +392,25 @@ fn a_model_that_nobody_offers_is_told_without_a_route() {
     // Other names are the same story.
     gateway.client().chat("another-model").expect(503);
     assert_eq!(alerts(&gateway).len(), 1);
+}
+
+#[test]
+fn a_credential_that_its_site_refuses_is_told_once() {
+    let (pair, sink) = (Pair::start(), sink());
+    save(&pair.gateway, json!({"webhookUrl": hook(&sink)}));
+    pair.first.answer("/v1/chat/completions", Reply::error(401, "Incorrect API key provided"));
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    let told = sink.last("/hook/K3Y-OF-THE-HOOK").json();
+    assert_eq!((&told["title"], &told["level"]), (&json!("Token expired"), &json!("error")));
+    let message = told["message"].as_str().expect("a message");
+    assert!(message.ends_with(" @ first: token invalid or expired (HTTP 401)"), "{message}");
+    let events = pair.gateway.admin().get("/api/events?type=token").expect(200);
+    let event =
+        events.as_array().and_then(|events| events.iter().find(|event| event["title"] == "Token expired"));
+    let event = event.expect("an event");
+    let account = pair.channel("first")["accountId"].clone();
+    assert_eq!((&event["relatedType"], &event["relatedId"]), (&json!("account"), &account));
+    assert_eq!((&event["message"], &event["level"]), (&json!(message), &json!("error")));
 }
 
 #[test]

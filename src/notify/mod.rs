@@ -29,6 +29,8 @@ mod post;
 mod push_app;
 mod push_service;
 mod smtp;
+#[cfg(test)]
+mod tests;
 mod webhook;
 
 pub use notifier::{Notifier, Report};

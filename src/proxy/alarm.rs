@@ -1,8 +1,14 @@
+//! What of failing requests the operator is told (routing.md 10.1, data-ops.md E).
+//!
 //! One alert for requests that nobody could serve (routing.md 10.1): the first of a route is told, those that follow
-//! within the cool-down are counted, also when all channels cool down meanwhile and none is left to try.
+//! within the cool-down are counted, also when all channels cool down meanwhile and none is left to try. A credential that its site refuses
+//! is told once as well. It is not struck off for it: an account whose only credential is a key would never be asked
+//! again, and some hubs refuse now and then; a visit to the site decides that (`jobs::account_health`).
 
 use crate::app::App;
+use crate::routing::Channel;
 use crate::store::events::{EventLevel, NewEvent};
+use crate::upstream::platforms::{VisitKind, meaning};
 
 use super::call::{Call, Operation};
 use super::failure::Failure;
@@ -43,6 +49,32 @@ pub(super) fn unserved(app: &App, call: &Call, last: Option<&Failure>) {
             level: EventLevel::Error,
             related_id: route,
             related_type: Some("route"),
+        }
+    });
+}
+
+/// A site has refused the credential of a channel.
+pub(super) fn refused(app: &App, channel: &Channel, failure: &Failure) {
+    const UNAUTHORIZED: u16 = 401;
+    if failure.upstream_status() != Some(UNAUTHORIZED)
+        || meaning(&failure.words(), Some(UNAUTHORIZED), false) != Some(VisitKind::Expired)
+    {
+        return;
+    }
+    let account = &channel.account;
+    app.notifier.alert(("refused", account.id, channel.token_id), || {
+        let name = account.username.clone().unwrap_or_else(|| format!("Account {}", account.id));
+        let token =
+            channel.token_name.as_ref().map_or_else(String::new, |name| format!(" (token \"{name}\")"));
+        let message = format!("{name} @ {}{token}: token invalid or expired (HTTP 401)", account.site.name);
+        log::warn!("token expired: {message}");
+        NewEvent {
+            kind: "token",
+            title: "Token expired".to_owned(),
+            message: Some(message),
+            level: EventLevel::Error,
+            related_id: Some(account.id),
+            related_type: Some("account"),
         }
     });
 }

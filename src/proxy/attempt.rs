@@ -18,6 +18,7 @@ use crate::routing::{Blow, Channel, Conversation, Credential, Secret, Why, failu
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::now_ms;
 
+use super::alarm;
 use super::call::{Call, Operation};
 use super::cost;
 use super::failure::Failure;
@@ -181,6 +182,7 @@ impl Attempt {
             if failure.leaves_the_channel() && !attempt.is_extra {
                 attempt.unbind();
             }
+            alarm::refused(&attempt.app, &attempt.channel, failure);
         });
     }
 

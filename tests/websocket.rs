@@ -228,6 +228,34 @@ fn only_so_much_may_wait_for_a_turn() {
     }
 }
 
+#[test]
+fn an_idle_socket_outlives_the_limits_of_idle_connections() {
+    let (gateway, _upstream) =
+        serving(&[("REQUEST_HEADER_TIMEOUT_SEC", "1"), ("CLIENT_IDLE_TIMEOUT_SEC", "1")]);
+    let mut idle_connection = gateway.client().connect();
+    let mut socket = gateway.client().socket();
+    assert!(idle_connection.closes_within(Duration::from_secs(10)));
+    assert!(socket.is_silent_for(Duration::from_millis(1500)));
+    socket.send_text(&frame());
+    is_answered(&mut socket);
+}
+
+#[test]
+fn a_socket_keeps_its_place_among_the_connections() {
+    let (gateway, _upstream) = serving(&[("MAX_CONNECTIONS", "16")]);
+    let mut sockets: Vec<Socket> = (0..15).map(|_| gateway.client().socket()).collect();
+    let mut last = gateway.client().connect();
+    // One more has to wait until one leaves.
+    let mut waiting = gateway.client().connect();
+    let health = b"GET /api/desktop/health HTTP/1.1\r\nhost: x\r\n\r\n";
+    assert_eq!(last.exchange(health).status, 200);
+    waiting.write(health).expect("sent");
+    sockets.pop().expect("a socket").hang_up();
+    assert_eq!(waiting.read_answer(false).expect("an answer").status, 200);
+    sockets[0].send_text(&frame());
+    is_answered(&mut sockets[0]);
+}
+
 // === memory and numbers ===
 
 #[test]

@@ -19,10 +19,10 @@ use futures_util::{SinkExt, StreamExt};
 use http_body::Body;
 use hyper::StatusCode;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use ring::digest;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
@@ -67,7 +67,12 @@ pub enum BadHandshake {
     Body,
 }
 
-type Stream = WebSocketStream<TokioIo<Upgraded>>;
+/// The bytes below: a client's connection, or a pipe of a test.
+trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
+
+type Stream = WebSocketStream<Box<dyn Transport>>;
 
 /// One open socket.
 pub struct WebSocket {
@@ -166,7 +171,8 @@ impl Handshake {
         afterwards.set(async move {
             match socket.await {
                 Ok(upgraded) => {
-                    serve(WebSocket::new(upgraded, max_message, max_sent, stop).await).await;
+                    let transport = Box::new(TokioIo::new(upgraded));
+                    serve(WebSocket::new(transport, max_message, max_sent, stop).await).await;
                 }
                 Err(error) => log::debug!("a WebSocket did not come about: {error}"),
             }
@@ -229,7 +235,7 @@ impl BadHandshake {
 
 impl WebSocket {
     async fn new(
-        upgraded: Upgraded,
+        transport: Box<dyn Transport>,
         max_message: usize,
         max_sent: usize,
         stop: watch::Receiver<bool>,
@@ -241,9 +247,14 @@ impl WebSocket {
             .max_write_buffer_size(max_sent.saturating_add(4 * BUFFER))
             .max_message_size(Some(max_message))
             .max_frame_size(Some(max_message));
-        let stream =
-            WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
+        let stream = WebSocketStream::from_raw_socket(transport, Role::Server, Some(config)).await;
         Self { stream, stop }
+    }
+
+    /// The gateway's end of a pipe.
+    #[cfg(test)]
+    pub async fn on(pipe: tokio::io::DuplexStream, stop: watch::Receiver<bool>) -> Self {
+        Self::new(Box::new(pipe), 1 << 20, 1 << 20, stop).await
     }
 
     pub fn split(self) -> (Sender, Receiver, Stopping) {

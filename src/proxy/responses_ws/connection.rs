@@ -329,3 +329,7 @@ fn with_node<T>(request: &Bytes, read: impl FnOnce(&Node<'_>) -> T) -> Option<T>
 fn now_secs() -> u64 {
     u64::try_from(now_ms() / 1000).unwrap_or_default()
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

@@ -18,7 +18,7 @@ use crate::time::iso;
 
 /// `POST /api/checkin/trigger`
 pub async fn trigger_all(app: Arc<App>, _request: Request) -> Result<Response> {
-    Ok(queued(&checkin::start_all(&app)))
+    Ok(queued(&checkin::all::start_all(&app)))
 }
 
 /// `POST /api/checkin/trigger/{id}`: its result, good or bad, with status 200.

@@ -182,6 +182,8 @@ impl Rule {
             Self::PayloadRules => {
                 serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?
             }
+            // Of `CHECKIN_SCHEDULE_MODE` data.md B says: `interval`, else `cron`.
+            Self::Choice([first, others @ ..]) if !others.contains(&text) => (*first).into(),
             _ => text.into(),
         };
         let read = self.sent(&value, &Value::Null);

@@ -189,7 +189,8 @@ async fn rebuild_routes(app: Arc<App>) -> Pass {
 
 async fn check_in(app: Arc<App>) -> Pass {
     let is_interval = app.settings.load().values.text("checkin_schedule_mode") == "interval";
-    let items = if is_interval { checkin::run_due(&app).await? } else { checkin::run_all(&app).await? };
+    let items =
+        if is_interval { checkin::all::run_due(&app).await? } else { checkin::all::run_all(&app).await? };
     let failed = items.iter().filter(|item| !item.result.success).count();
     Ok((!items.is_empty()).then(|| format!("{} account(s), {failed} failed", items.len())))
 }

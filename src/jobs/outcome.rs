@@ -130,18 +130,25 @@ mod tests {
     #[test]
     fn outcomes_have_the_documented_shape() {
         let models = ["m-a", "m-b"].map(str::to_owned);
-        let success = to_value(RefreshOutcome::success(4, &models)).expect("it serializes");
+        let detail = RefreshDetail::Tried {
+            token_scanned: 1,
+            discovered_by_credential: true,
+            discovered_api_token: false,
+        };
+        let success = RefreshOutcome { detail, ..RefreshOutcome::success(4, &models) };
+        let success = to_value(success).expect("it serializes");
         assert_eq!(
             success,
             json!({"accountId":4,"refreshed":true,"status":"success","errorCode":null,"errorMessage":"",
-                "modelCount":2,"modelsPreview":["m-a","m-b"],"tokenScanned":0,
+                "modelCount":2,"modelsPreview":["m-a","m-b"],"tokenScanned":1,
                 "discoveredByCredential":true,"discoveredApiToken":false})
         );
-        let failed = to_value(RefreshOutcome::failed(5, "unauthorized", "refused")).expect("it serializes");
+        let failed = to_value(RefreshOutcome::failed(5, "unauthorized", "key rejected by upstream"))
+            .expect("it serializes");
         assert_eq!(
             failed,
             json!({"accountId":5,"refreshed":true,"status":"failed","errorCode":"unauthorized",
-                "errorMessage":"refused","modelCount":0,"modelsPreview":[],"tokenScanned":0,
+                "errorMessage":"key rejected by upstream","modelCount":0,"modelsPreview":[],"tokenScanned":0,
                 "discoveredByCredential":false,"discoveredApiToken":false})
         );
         let skipped =

@@ -1,0 +1,155 @@
+//! Check-ins of many accounts: by hand as a task, by the schedule, or at an interval.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::{By, Item, check_in};
+use crate::app::App;
+use crate::jobs::crew::lock;
+use crate::jobs::flight::Interrupted;
+use crate::jobs::spread::{Width, spread};
+use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
+use crate::store;
+use crate::store::accounts::{self, AccountRow, AccountStatus};
+use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::time::{Millis, now_ms};
+
+/// Sites asked at once; at each, one account.
+const WIDTH: Width = Width { total: 16, per_site: 1 };
+const HOUR_MS: Millis = 3_600_000;
+
+/// Checks all accounts in as a task, or gives the one that runs.
+pub fn start_all(app: &Arc<App>) -> Started {
+    let spec = Spec {
+        kind: "checkin",
+        title: "Check in all accounts".to_owned(),
+        dedupe_key: Some("checkin-all".to_owned()),
+    };
+    let work = app.clone();
+    app.tasks.start(spec, |progress| async move { task(&work, &progress).await })
+}
+
+async fn task(app: &Arc<App>, progress: &Progress) -> Outcome {
+    let told = progress.clone();
+    let items = run(app, Which::All, Some(told)).await?;
+    let count = |status| items.iter().filter(|item| item.result.status == Some(status)).count();
+    let (success, skipped, failed) = (count("success"), count("skipped"), count("failed"));
+    let summary = json!({ "total": items.len(), "success": success, "skipped": skipped, "failed": failed });
+    let message = format!("{success} of {} checked in, {skipped} skipped, {failed} failed", items.len());
+    Ok(Done { message, result: json!({ "summary": summary, "total": items.len(), "results": *items }) })
+}
+
+/// Checks all accounts in that want it; during a run, gives the result of that run.
+///
+/// # Errors
+/// In words, when the run ended early.
+pub async fn run_all(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
+    run(app, Which::All, None).await
+}
+
+/// The same for accounts whose last check-in and last try are both longer ago than the interval.
+pub async fn run_due(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
+    // Afterwards few are due.
+    app.checkins.all.join().await;
+    run(app, Which::Due, None).await
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    Due,
+}
+
+async fn run(app: &Arc<App>, which: Which, progress: Option<Progress>) -> Result<Arc<Vec<Item>>, String> {
+    let work = || run_each(app.clone(), which, progress);
+    let flight = match which {
+        Which::All => &app.checkins.all,
+        Which::Due => &app.checkins.due,
+    };
+    let ended = flight.run(&app.crew, "a run of check-ins", work).await;
+    ended.map_err(|Interrupted| "the check-ins were interrupted".to_owned())
+}
+
+async fn run_each(app: Arc<App>, which: Which, progress: Option<Progress>) -> Arc<Vec<Item>> {
+    let chosen = match choose(&app, which).await {
+        Ok(chosen) => chosen,
+        Err(error) => {
+            log::error!("the accounts to check in could not be read: {error}");
+            return Arc::default();
+        }
+    };
+    let total = chosen.len();
+    if let Some(progress) = &progress {
+        progress.log(format!("{total} account(s) to check in"));
+    }
+    let items = spread(chosen, WIDTH, |(account, site): (AccountRow, String)| {
+        let (app, progress) = (app.clone(), progress.clone());
+        async move {
+            let result = check_in(&app, account.id, By::Schedule).await;
+            if let Some(progress) = progress {
+                let name = account.username.as_deref().unwrap_or("(no name)");
+                progress.log(format!("{name} @ {site}: {}", result.message));
+            }
+            Item { account_id: account.id, username: account.username, site, result }
+        }
+    });
+    let mut items = items.await;
+    items.sort_by_key(|item| item.account_id);
+    if total > 0
+        && let Err(error) = app.publish().await
+    {
+        log::error!("balances after check-ins are not routed by yet: {error}");
+    }
+    Arc::new(items)
+}
+
+/// The accounts of a run with their sites' names.
+async fn choose(app: &App, which: Which) -> store::Result<Vec<(i64, (AccountRow, String))>> {
+    let sites: HashMap<i64, SiteRow> =
+        sites::list(&app.store).await?.into_iter().map(|site| (site.id, site)).collect();
+    let hours = app.settings.load().values.count("checkin_interval_hours").clamp(1, 24);
+    let interval = Millis::try_from(hours).unwrap_or(24) * HOUR_MS;
+    let (tried, now) = (lock(&app.checkins.tried).clone(), now_ms());
+    let rows = accounts::list(&app.store).await?;
+    let wanted = rows.into_iter().filter(|account| {
+        let is_due = is_due(account.last_checkin_at, tried.get(&account.id).copied(), interval, now);
+        let site_active = sites.get(&account.site_id).is_some_and(|site| site.status == SiteStatus::Active);
+        account.checkin_enabled
+            && account.status == AccountStatus::Active
+            && account.is_session()
+            && (which == Which::All || (is_due && site_active))
+    });
+    let named = wanted.filter_map(|account| {
+        let site = sites.get(&account.site_id)?;
+        Some((site.id, (account, site.name.clone())))
+    });
+    Ok(named.collect())
+}
+
+/// Whether the last check-in and the last try are both longer ago than the interval.
+fn is_due(last: Option<Millis>, tried: Option<Millis>, interval: Millis, now: Millis) -> bool {
+    [last, tried].into_iter().flatten().all(|at| now - at >= interval)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_account_is_due_when_neither_its_last_check_in_nor_its_last_try_is_recent() {
+        const HOURS: Millis = 6 * HOUR_MS;
+        let now = 100 * HOUR_MS;
+        for (last, tried, due) in [
+            (None, None, true),
+            (Some(now - HOURS), None, true),
+            (Some(now - HOURS + 1), None, false),
+            (None, Some(now - HOURS + 1), false),
+            (Some(now - HOURS), Some(now - HOURS), true),
+            (Some(now - 2 * HOURS), Some(now - HOUR_MS), false),
+        ] {
+            assert_eq!(is_due(last, tried, HOURS, now), due, "{last:?} {tried:?}");
+        }
+    }
+}

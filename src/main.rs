@@ -1,6 +1,7 @@
 //! The life of the process: read the configuration, start, serve, and stop in reverse.
 #![forbid(unsafe_code)]
 
+use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use switchyard::jobs;
 use switchyard::service::Service;
 use switchyard::{demo, greeting, logging};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 
 #[cfg(feature = "mimalloc")]
@@ -73,6 +74,14 @@ async fn serve(config: Config) -> ExitCode {
         shutdown_grace: app.config.shutdown_grace,
         tls: tls.clone(),
     };
+    // Before the first answer: who has seen one may ask for the stop.
+    let mut signals = match Signals::listen() {
+        Ok(signals) => signals,
+        Err(error) => {
+            app.stop().await;
+            return fail(1, &format!("cannot listen for signals: {error}"));
+        }
+    };
     let (stop, stopping) = watch::channel(false);
     let service = Arc::new(Service::new(app.clone()));
     let handler = move |request, connection| service.clone().answer(request, connection);
@@ -80,15 +89,15 @@ async fn serve(config: Config) -> ExitCode {
     let scheduler = jobs::start(&app);
     greeting::started(&app);
 
-    let cause = stop_signal(tls.as_deref()).await;
+    let cause = signals.stop(tls.as_deref()).await;
     log::info!(
         "{cause}: no new connections; requests in flight have {} s",
         app.config.shutdown_grace.as_secs()
     );
     app.begin_stop();
     stop.send_replace(true);
-    tokio::spawn(async {
-        stop_signal(None).await;
+    tokio::spawn(async move {
+        signals.stop(None).await;
         log::warn!("second signal: exiting at once");
         std::process::exit(130);
     });
@@ -103,23 +112,34 @@ async fn serve(config: Config) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Waits for SIGTERM or SIGINT and names it; on the way SIGHUP reads the TLS certificate again.
-async fn stop_signal(tls: Option<&Tls>) -> &'static str {
-    let listen = |kind| signal(kind).map_err(|error| log::error!("no signal handler: {error}")).ok();
-    let (Some(mut terminate), Some(mut interrupt), Some(mut hangup)) =
-        (listen(SignalKind::terminate()), listen(SignalKind::interrupt()), listen(SignalKind::hangup()))
-    else {
-        return std::future::pending().await;
-    };
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return "SIGTERM",
-            _ = interrupt.recv() => return "SIGINT",
-            _ = hangup.recv() => match tls.map(Tls::reload) {
-                None => log::info!("SIGHUP: nothing to reload"),
-                Some(Ok(())) => log::info!("SIGHUP: TLS certificate reloaded"),
-                Some(Err(message)) => log::error!("SIGHUP: the old certificate stays: {message}"),
-            },
+/// The signals that the process minds. From [`Signals::listen`] on none of them ends it by itself.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for SIGTERM or SIGINT and names it; on the way SIGHUP reads the TLS certificate again.
+    async fn stop(&mut self, tls: Option<&Tls>) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hangup.recv() => match tls.map(Tls::reload) {
+                    None => log::info!("SIGHUP: nothing to reload"),
+                    Some(Ok(())) => log::info!("SIGHUP: TLS certificate reloaded"),
+                    Some(Err(message)) => log::error!("SIGHUP: the old certificate stays: {message}"),
+                },
+            }
         }
     }
 }

@@ -28,7 +28,7 @@ fn refusal(message: &str) -> Reply {
 
 fn full() -> Value {
     json!({"model": MODEL, "input": "Which way?", "metadata": {"a": "b"}, "temperature": 0.5, "novelty": 1,
-        "tools": [{"type": "function", "name": "f", "parameters": {}}]})
+        "include": [], "tools": [{"type": "function", "name": "f", "parameters": {}}]})
 }
 
 fn without(fields: &[&str]) -> Value {

@@ -45,7 +45,7 @@ fn what_a_responses_upstream_does_not_know_is_left_out_step_by_step() {
         full(),
         without(&["metadata"]),
         without(&["metadata", "novelty"]),
-        without(&["metadata", "novelty", "temperature"]),
+        without(&["metadata", "novelty", "temperature", "include"]),
     ];
     for refusals in 1..=4 {
         let (gateway, upstream) = started("new-api", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);

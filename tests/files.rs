@@ -277,11 +277,15 @@ fn an_upload_beyond_the_limit_is_refused() {
     let gateway =
         Gateway::with(&[("FILE_UPLOAD_LIMIT_BYTES", "1048576"), ("PROXY_FILE_QUOTA_BYTES", "1500000")]);
     let client = gateway.client();
-    let claimed = client.send(form("a.txt", None, None, &noise(1_048_576)));
-    let error = claimed.expect(413)["error"].clone();
-    assert_eq!(error["type"], "invalid_request_error", "{error}");
+    // The limit is the file's; the form around it does not count.
+    let whole = upload(&client, "a.txt", &noise(1_048_576));
+    client.delete(&path(&whole)).expect(200);
+    for beyond in [1_048_577, 1_200_000] {
+        let error = client.send(form("a.txt", None, None, &noise(beyond))).expect(413)["error"].clone();
+        assert_eq!(error["type"], "invalid_request_error", "{error}");
+    }
     let messages = client.clone().with("anthropic-version", "2023-06-01");
-    let error = messages.send(form("a.txt", None, None, &noise(1_048_576))).expect(413);
+    let error = messages.send(form("a.txt", None, None, &noise(1_048_577))).expect(413);
     assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("request_too_large")));
     // Chunked, so that nothing is claimed beforehand.
     let mut connection = client.connect();

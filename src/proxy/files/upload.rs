@@ -23,6 +23,8 @@ use super::{Refusal, face, mime, owner, view};
 const DEFAULT_PURPOSE: &str = "assistants";
 const MAX_PURPOSE: usize = 64;
 const MAX_FILENAME: usize = 255;
+/// What the form around a file may take: boundaries, heads, other fields.
+const FORM: u64 = 64 * 1024;
 /// An upload that takes longer is given up, long before its chunks would be taken for left behind.
 const MAX_DURATION: Duration = Duration::from_secs(6 * 3600);
 /// How much of a refused upload is still read, so that its client gets to reading the answer.
@@ -61,7 +63,7 @@ async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result
     let mut form = Reader::new(header(request, CONTENT_TYPE.as_str()))?;
     let room = Room::of(app, owner).await?;
     if let Ok(claimed) = header(request, CONTENT_LENGTH.as_str()).parse() {
-        room.check(claimed)?;
+        room.check_whole(claimed)?;
     }
     let deadline = Instant::now() + MAX_DURATION;
     let mut taken = 0;
@@ -70,7 +72,7 @@ async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result
     let mut field = Field::Other;
     while let Some(piece) = request.piece().await? {
         taken += piece.len() as u64;
-        room.check(taken)?;
+        room.check_whole(taken)?;
         if Instant::now() > deadline {
             return Err(Refusal::new(408, "The upload took too long"));
         }
@@ -92,6 +94,7 @@ async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result
                 }
                 (Event::Data(data), Field::File) => {
                     if let Some(file) = &mut file {
+                        room.check(file.size as u64 + data.len() as u64)?;
                         file.write(&data).await?;
                     }
                 }
@@ -121,7 +124,7 @@ fn header<'r>(request: &'r Request, name: &str) -> &'r str {
 
 /// How much may still be taken.
 struct Room {
-    /// Of one upload, form and all.
+    /// Of one file.
     limit: u64,
     /// Of this owner's quota; `None` without one.
     left: Option<u64>,
@@ -140,9 +143,15 @@ impl Room {
         Ok(Self { limit: rules.upload_limit, left })
     }
 
+    /// Whether an upload of this size, form and all, may hold a file that there is room for.
+    fn check_whole(&self, bytes: u64) -> Result<(), Refusal> {
+        self.check(bytes.saturating_sub(FORM))
+    }
+
+    /// Whether there is room for a file of this size.
     fn check(&self, bytes: u64) -> Result<(), Refusal> {
         if bytes > self.limit {
-            return Err(Refusal::new(413, format!("The upload is larger than {} bytes", self.limit)));
+            return Err(Refusal::new(413, format!("The file is larger than {} bytes", self.limit)));
         }
         if self.left.is_some_and(|left| bytes > left) {
             let message = "The files of this key would take more room than it has: delete some";

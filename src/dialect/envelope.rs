@@ -38,6 +38,10 @@ pub struct Envelope {
     pub marks: Marks,
     /// It has a member that continues a conversation of the responses dialect.
     pub has_continuation: bool,
+    /// One of these: `previous_response_id`.
+    pub has_previous: bool,
+    /// It says what an answer is to include.
+    pub has_include: bool,
     /// It names a service tier.
     pub has_tier: bool,
     place: ModelPlace,
@@ -94,7 +98,9 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         prompt_cache_key: found.prompt_cache_key,
         user: found.user,
         marks: object.marks,
-        has_continuation: found.has_continuation,
+        has_continuation: found.has_continuation || found.has_previous,
+        has_previous: found.has_previous,
+        has_include: found.has_include,
         has_tier: found.has_tier,
     })
 }
@@ -127,6 +133,8 @@ pub fn of_form(body: &[u8], model: FormModel, stream: bool) -> Result<Envelope, 
         user: None,
         marks: Marks::default(),
         has_continuation: false,
+        has_previous: false,
+        has_include: false,
         has_tier: false,
     })
 }
@@ -166,6 +174,8 @@ struct Found<'a> {
     model: Option<Member<'a>>,
     has_two_models: bool,
     has_continuation: bool,
+    has_previous: bool,
+    has_include: bool,
     has_tier: bool,
     messages: Option<&'a str>,
     input: bool,
@@ -189,7 +199,8 @@ impl<'a> Found<'a> {
                 self.has_continuation = true;
                 self.prompt_cache_key = hint(value);
             }
-            "previous_response_id" => self.has_continuation = true,
+            "previous_response_id" => self.has_previous = true,
+            "include" => self.has_include = true,
             "service_tier" => self.has_tier = true,
             "user" if dialect != Dialect::Messages => self.user = hint(value),
             "metadata" if dialect == Dialect::Messages => {

@@ -64,10 +64,13 @@ pub struct Marks {
     pub own: bool,
     /// An id of a file that clients left with such a gateway.
     pub files: bool,
+    /// The kind of an item that a client made of a call.
+    pub outputs: bool,
 }
 
 const OWN_MARKS: [&str; 5] = ["sy1:", "metapi:", "msg_sy", "rs_sy", "fc_sy"];
 const FILE_MARKS: [&str; 2] = ["file-sy-", "file-metapi-"];
+const OUTPUT_MARKS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
 
 /// The value of the first member called `key`, when `text` is an object that has one.
 pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
@@ -234,7 +237,7 @@ impl<'a> Scan<'a> {
     fn string(&mut self) -> Result<(), SyntaxError> {
         self.at += 1;
         // Few strings begin like a mark: one look tells most of them.
-        if let Some(b's' | b'm' | b'r' | b'f') = self.peek() {
+        if let Some(b's' | b'm' | b'r' | b'f' | b'c') = self.peek() {
             self.note_marks();
         }
         loop {
@@ -257,6 +260,7 @@ impl<'a> Scan<'a> {
         let has = |marks: &[&str]| marks.iter().any(|mark| rest.starts_with(mark.as_bytes()));
         self.marks.own |= has(&OWN_MARKS);
         self.marks.files |= has(&FILE_MARKS);
+        self.marks.outputs |= has(&OUTPUT_MARKS);
     }
 
     fn escape(&mut self) -> Result<(), SyntaxError> {
@@ -412,7 +416,14 @@ mod tests {
             (r#"{"a":"the \"sy1:x\" and sy1:"}"#, false, false),
             (r#"{"a":"sy","b":"metapi","c":"s","d":"file-x"}"#, false, false),
         ] {
-            assert_eq!(members(text, |_| {}).unwrap().marks, Marks { own, files }, "{text}");
+            let marks = members(text, |_| {}).unwrap().marks;
+            assert_eq!(marks, Marks { own, files, outputs: false }, "{text}");
+        }
+        for (kind, outputs) in
+            [("function_call_output", true), ("custom_tool_call_output", true), ("custom_tool_call", false)]
+        {
+            let text = format!(r#"{{"input":[{{"type":"{kind}"}}]}}"#);
+            assert_eq!(members(&text, |_| {}).unwrap().marks.outputs, outputs, "{kind}");
         }
     }
 

@@ -87,6 +87,11 @@ impl Turns {
         }
     }
 
+    /// Forgets every answer.
+    pub fn clear(&self) {
+        *self.held() = Held::default();
+    }
+
     fn held(&self) -> MutexGuard<'_, Held> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,7 +101,7 @@ impl Turns {
 pub(super) fn resume(turns: &Turns, call: &mut Call) {
     let refers = call.face.dialect == Dialect::Responses
         && call.operation == Operation::Answer
-        && memmem::find(&call.body, b"\"previous_response_id\"").is_some();
+        && call.envelope.has_previous;
     if !refers {
         return;
     }

@@ -133,8 +133,7 @@ fn write(
     }
     let stream = call.envelope.stream || always_streams(platform, format);
     if format == call.face.dialect {
-        let is_continued = || memchr::memmem::find(&call.body, b"\"previous_response_id\"").is_some();
-        if always_streams(platform, format) && is_continued() && continues(text(call)) {
+        if always_streams(platform, format) && call.envelope.has_previous && continues(text(call)) {
             // These keep nothing that it could refer to (proxy.md 5.3).
             return Err(Unfit::Unsupported { field: PREVIOUS.to_owned() });
         }
@@ -213,7 +212,7 @@ fn native(call: &Call, platform: Platform) -> Option<String> {
                 body = restored(responses::without_own_ids);
             }
             // Codex wants back what it thought, whether it says so or not (proxy.md 5.3).
-            if call.client.family == Family::Codex && json::member(text(call), "include").is_none() {
+            if call.client.family == Family::Codex && !call.envelope.has_include {
                 let whole = body.as_deref().unwrap_or_else(|| text(call));
                 body = Some(edit(whole, &[("include", ENCRYPTED_REASONING)], &[]).into_owned());
             }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
-use memchr::memmem;
 
 use crate::app::App;
 use crate::dialect::canonical::Unfit;
@@ -92,8 +91,8 @@ pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
 /// A tool's output in a responses request must name its call (proxy.md 5.3). Codex is let through: it
 /// sends what its own API takes.
 fn orphaned_output(call: &Call) -> Option<Response> {
-    let has_outputs = || memmem::find(&call.body, b"_call_output\"").is_some();
-    if call.face.dialect != Dialect::Responses || call.client.family == Family::Codex || !has_outputs() {
+    let has_outputs = call.face.dialect == Dialect::Responses && call.envelope.marks.outputs;
+    if !has_outputs || call.client.family == Family::Codex {
         return None;
     }
     let body = Node::parse(std::str::from_utf8(&call.body).ok()?).ok()?;

@@ -88,6 +88,10 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     app.publish_keys().await?;
     app.publish().await?;
     app.formats.clear();
+    app.turns.clear();
+    app.call_proofs.clear();
+    app.rates.clear();
+    app.guards.clear();
     app.stats.clear();
     app.decisions.clear();
     app.marketplace.clear();

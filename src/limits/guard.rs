@@ -58,6 +58,11 @@ pub struct Guards {
 // === impl Guards ===
 
 impl Guards {
+    /// Counts from zero again.
+    pub fn clear(&self) {
+        self.buckets.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Counts a request, or says when to come again.
     pub fn check(&self, bucket: &Bucket, address: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);

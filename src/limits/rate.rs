@@ -72,6 +72,14 @@ impl RateLimiter {
         }
     }
 
+    /// Counts from zero again, whoever it is.
+    pub fn clear(&self) {
+        self.addresses.clear();
+        for of_identities in [&self.identities, &self.sockets, &self.frames] {
+            of_identities.clear();
+        }
+    }
+
     /// Counts a request of a socket's peer, or says when to come again.
     pub fn admit_peer(&self, peer: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
         self.addresses.count(self.limits.request_max, peer.to_canonical(), now)
@@ -113,6 +121,12 @@ impl<K: Copy + Eq + Hash> Sharded<K> {
         }
     }
 
+    fn clear(&self) {
+        for shard in &self.shards {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        }
+    }
+
     fn count(&self, max: u32, identity: K, now: Millis) -> Result<(), RetryAfterSeconds> {
         let shard = &self.shards[self.keys.hash_one(identity) as usize % SHARDS];
         shard.lock().unwrap_or_else(PoisonError::into_inner).count(max, identity, now)
@@ -136,6 +150,21 @@ mod tests {
 
     fn address(number: u32) -> IpAddr {
         IpAddr::V4(Ipv4Addr::from_bits(number))
+    }
+
+    #[test]
+    fn everybody_begins_anew_after_a_clear() {
+        let limiter = limiter(1, 1, 60_000);
+        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let admitted = || {
+            let requests = [limiter.admit_peer(peer, 0), limiter.admit_identity(Identity::Global, 0)];
+            let of_sockets =
+                [limiter.admit_socket(Identity::Global, 0), limiter.admit_frame(Identity::Global, 0)];
+            requests.iter().chain(&of_sockets).filter(|admitted| admitted.is_ok()).count()
+        };
+        assert_eq!((admitted(), admitted()), (4, 0));
+        limiter.clear();
+        assert_eq!(admitted(), 4);
     }
 
     #[test]

@@ -41,6 +41,12 @@ impl<K: Copy + Eq + Hash> Windows<K> {
         Self { length, capacity, by_identity: HashMap::new(), opened: VecDeque::new() }
     }
 
+    /// Forgets every window.
+    pub(super) fn clear(&mut self) {
+        self.by_identity.clear();
+        self.opened.clear();
+    }
+
     /// Counts a request, or says when to come again. `now` comes from a clock that never steps back.
     pub(super) fn count(&mut self, max: u32, identity: K, now: Millis) -> Result<(), RetryAfterSeconds> {
         self.drop_expired(now);

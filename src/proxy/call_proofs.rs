@@ -43,6 +43,12 @@ impl CallProofs {
         self.count.store(kept.len(), Ordering::Relaxed);
     }
 
+    /// Forgets every proof.
+    pub fn clear(&self) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.count.store(0, Ordering::Relaxed);
+    }
+
     /// The proof of the caller's call.
     pub(super) fn find(&self, key: Option<i64>, call: &str, now: Millis) -> Option<String> {
         if self.count.load(Ordering::Relaxed) == 0 {

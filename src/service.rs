@@ -229,18 +229,13 @@ enum Routed {
 }
 
 /// The global limit's refusal, the same on every surface (service.md Errors).
-fn too_many_of_peer(wait: RetryAfterSeconds) -> Response {
+pub fn too_many_of_peer(wait: RetryAfterSeconds) -> Response {
     too_many(wait, &json!({ "statusCode": 429, "error": "Too many requests", "retryAfter": wait.0 }))
 }
 
 /// The refusal of an authenticated identity, on `/api` and `/v1` alike (routing.md 15.2).
 pub fn too_many_of_identity(wait: RetryAfterSeconds) -> Response {
     too_many(wait, &json!({ "success": false, "message": "Too many requests, please try again later" }))
-}
-
-/// The refusal of an identity that opens too many WebSockets: the body of the global limit (routing.md 15.2).
-pub fn too_many_sockets(wait: RetryAfterSeconds) -> Response {
-    too_many_of_peer(wait)
 }
 
 fn too_many(wait: RetryAfterSeconds, body: &serde_json::Value) -> Response {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::input::{Fields, Invalid, MAX_NAME_CHARS, Patch};
 use super::site_input::proxy_url;
 use crate::store::accounts::{AccountStatus, CredentialMode};
-use crate::time::{self, Millis};
+use crate::time::Millis;
 
 /// More keys than anyone pastes; bounds the work of one request.
 const MAX_KEYS: usize = 200;
@@ -140,7 +140,7 @@ impl Rotation {
     fn read(fields: &Fields) -> Result<Self, Invalid> {
         Ok(Self {
             refresh_token: optional_text(fields, "refreshToken")?,
-            expires_at: token_expires_at(fields)?.flatten(),
+            expires_at: fields.nullable_time("tokenExpiresAt")?.flatten(),
         })
     }
 }
@@ -203,7 +203,7 @@ impl UpdateInput {
             unit_cost: unit_cost(fields)?,
             extra_config: extra_config(fields)?,
             refresh_token: owned(fields.nullable_text("refreshToken")?),
-            token_expires_at: token_expires_at(fields)?,
+            token_expires_at: fields.nullable_time("tokenExpiresAt")?,
             is_pinned: fields.bool("isPinned")?,
             sort_order: fields.integer("sortOrder", 0)?,
             proxy_url: proxy_url(fields)?,
@@ -304,20 +304,6 @@ fn extra_config(fields: &Fields) -> Result<Patch<Map<String, Value>>, Invalid> {
             _ => Ok(Some(Some(Map::new()))),
         },
         Some(_) => Err(Invalid::field("extraConfig", "string, object or null")),
-    }
-}
-
-fn token_expires_at(fields: &Fields) -> Result<Patch<Millis>, Invalid> {
-    let invalid = || Invalid::field("tokenExpiresAt", "time as number or string, or null");
-    match fields.get("tokenExpiresAt") {
-        None => Ok(None),
-        Some(Value::Null) => Ok(Some(None)),
-        Some(Value::String(text)) if text.trim().is_empty() => Ok(Some(None)),
-        Some(Value::String(text)) => time::parse(text).map(|at| Some(Some(at))).ok_or_else(invalid),
-        Some(Value::Number(number)) => {
-            number.as_f64().and_then(time::from_number).map(|at| Some(Some(at))).ok_or_else(invalid)
-        }
-        Some(_) => Err(invalid()),
     }
 }
 

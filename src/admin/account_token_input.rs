@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::account_token_view::mask;
 use super::input::{Fields, Invalid, MAX_NAME_CHARS, Patch, exact_integer};
 use crate::jobs::token_book::Source;
-use crate::time::{self, Millis};
+use crate::time::Millis;
 
 /// Keys are long, but not this long.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
@@ -170,17 +170,12 @@ fn passed_on(fields: &Fields, name: &str) -> Result<String, Invalid> {
 
 /// Epoch seconds or a date as text; -1, like nothing at all, is never.
 fn expired_time(fields: &Fields) -> Result<Option<Millis>, Invalid> {
-    let invalid = || Invalid::field("expiredTime", "epoch seconds or date text");
-    match fields.get("expiredTime") {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) if text.trim().is_empty() || text.trim() == "-1" => Ok(None),
-        Some(Value::String(text)) => time::parse(text).map(Some).ok_or_else(invalid),
-        Some(Value::Number(number)) if number.as_f64() == Some(-1.0) => Ok(None),
-        Some(Value::Number(number)) => {
-            number.as_f64().and_then(time::from_number).map(Some).ok_or_else(invalid)
-        }
-        Some(_) => Err(invalid()),
-    }
+    let is_never = match fields.get("expiredTime") {
+        Some(Value::String(text)) => text.trim() == "-1",
+        Some(Value::Number(number)) => number.as_f64() == Some(-1.0),
+        _ => false,
+    };
+    if is_never { Ok(None) } else { Ok(fields.nullable_time("expiredTime")?.flatten()) }
 }
 
 #[cfg(test)]

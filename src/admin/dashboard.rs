@@ -16,7 +16,8 @@ use super::stats_cache::{self, Ask, refresh_of};
 use super::{money, number};
 use crate::app::App;
 use crate::http::{self, Request, Response};
-use crate::jobs::income::{self, Checkin};
+use crate::jobs::income;
+use crate::store::checkins::{self, Brief};
 use crate::store::stats::{self, Holder, Sums};
 use crate::time::{Millis, iso, local_day, local_day_start, local_hour_start, now_ms};
 
@@ -67,7 +68,7 @@ async fn summary(app: Arc<App>) -> Result<Value> {
     let spent = |sums: Vec<(i64, Sums)>| sums.iter().map(|(_, sums)| sums.cost).sum::<f64>();
     let used = spent(stats::by_site(store, None).await?);
     let used_today = spent(stats::by_site(store, Some(&today)).await?);
-    let checkins = stats::checkins_since(store, local_day_start(now, zone)).await?;
+    let checkins = checkins::since_at_active_sites(store, local_day_start(now, zone)).await?;
     let failed = checkins.iter().filter(|(_, status, _)| status == "failed").count();
     let day = stats::logged_since(store, now - DAY).await?;
     let minute = stats::logged_since(store, now - WINDOW).await?;
@@ -95,7 +96,7 @@ async fn summary(app: Arc<App>) -> Result<Value> {
 }
 
 /// What the accounts of active sites earned by the check-ins of today.
-fn reward_of_today(holders: &[Holder], checkins: &[Checkin], today: &str) -> f64 {
+fn reward_of_today(holders: &[Holder], checkins: &[Brief], today: &str) -> f64 {
     let extra: HashMap<i64, Option<&str>> =
         holders.iter().map(|holder| (holder.id, holder.extra.as_deref())).collect();
     let rewards =

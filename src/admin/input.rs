@@ -9,6 +9,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
+use crate::time::{self, Millis};
+
 /// What a client sends for a field that may be left alone, cleared or set.
 pub type Patch<T> = Option<Option<T>>;
 
@@ -119,6 +121,20 @@ impl Fields {
                 None => Err(Invalid::field(name, "positive integer or null")),
             },
         }
+    }
+
+    /// A moment as a number (seconds or milliseconds) or a text; `null` and blank text are none.
+    pub fn nullable_time(&self, name: &str) -> Result<Patch<Millis>, Invalid> {
+        let at = match self.get(name) {
+            None => return Ok(None),
+            Some(Value::Null) => return Ok(Some(None)),
+            Some(Value::String(text)) if text.trim().is_empty() => return Ok(Some(None)),
+            Some(Value::String(text)) => time::parse(text),
+            Some(Value::Number(number)) => number.as_f64().and_then(time::from_number),
+            Some(_) => None,
+        };
+        let at = at.ok_or_else(|| Invalid::field(name, "time as number or string, or null"))?;
+        Ok(Some(Some(at)))
     }
 
     /// A number of which only the whole part counts, and nothing below zero: 3.8 is 3, -7.2 is 0.

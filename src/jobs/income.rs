@@ -7,13 +7,11 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use crate::store::checkins::Brief;
 use crate::time::{Millis, iso};
 
 /// The member of `extraConfig` that holds the snapshot.
 pub const SNAPSHOT: &str = "todayIncomeSnapshot";
-
-/// A check-in: account, status, reward.
-pub type Checkin = (i64, String, Option<String>);
 
 /// The first number of a text, commas left out, when it is above zero.
 pub fn amount(text: &str) -> Option<f64> {
@@ -53,7 +51,7 @@ pub fn shown(usd: f64) -> String {
 
 /// What each account earned by these check-ins of a local day; `seen` gives the income that its site's
 /// log had for it.
-pub fn rewards(checkins: &[Checkin], seen: impl Fn(i64) -> f64) -> HashMap<i64, f64> {
+pub fn rewards(checkins: &[Brief], seen: impl Fn(i64) -> f64) -> HashMap<i64, f64> {
     let mut told: HashMap<i64, (f64, bool)> = HashMap::new();
     for (account, _, reward) in checkins.iter().filter(|(_, status, _)| status == "success") {
         let (sum, unknown) = told.entry(*account).or_default();

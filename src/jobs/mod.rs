@@ -143,10 +143,10 @@ fn schedule(app: &App, setting: &str) -> Option<Cron> {
 }
 
 fn plan_of_checkins(app: &App) -> Plan {
-    match app.settings.load().values.text("checkin_schedule_mode") {
-        "interval" => Plan::Every(CHECKIN_LOOK),
-        _ => schedule(app, "checkin_cron").map_or(Plan::Never, Plan::About),
+    if checkin::is_interval(app) {
+        return Plan::Every(CHECKIN_LOOK);
     }
+    schedule(app, "checkin_cron").map_or(Plan::Never, Plan::About)
 }
 
 fn plan_of_summary(app: &App) -> Plan {
@@ -188,9 +188,10 @@ async fn rebuild_routes(app: Arc<App>) -> Pass {
 }
 
 async fn check_in(app: Arc<App>) -> Pass {
-    let is_interval = app.settings.load().values.text("checkin_schedule_mode") == "interval";
-    let items =
-        if is_interval { checkin::all::run_due(&app).await? } else { checkin::all::run_all(&app).await? };
+    let items = match checkin::is_interval(&app) {
+        true => checkin::all::run_due(&app).await?,
+        false => checkin::all::run_all(&app).await?,
+    };
     let failed = items.iter().filter(|item| !item.result.success).count();
     Ok((!items.is_empty()).then(|| format!("{} account(s), {failed} failed", items.len())))
 }

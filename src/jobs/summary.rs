@@ -11,7 +11,7 @@ use super::schedule::Pass;
 use crate::app::App;
 use crate::notify::Notice;
 use crate::store::events::EventLevel;
-use crate::store::{self, stats};
+use crate::store::{self, checkins, stats};
 use crate::time::{Millis, local_day, local_day_start, now_ms};
 
 /// An account with less has little left, in USD.
@@ -63,7 +63,7 @@ async fn day(app: &App, now: Millis) -> store::Result<Day> {
     let start = local_day_start(now, zone);
     let local_day = local_day(now, zone).to_string();
     let holders = stats::holders(store).await?;
-    let checkins = stats::checkins_since(store, start).await?;
+    let checkins = checkins::since_at_active_sites(store, start).await?;
     let logged = stats::logged_since(store, start).await?;
     let count = |status: &str| checkins.iter().filter(|(_, found, _)| found == status).count();
     let spent = stats::by_site(store, Some(&local_day)).await?;

@@ -136,50 +136,43 @@ pub async fn insert(
     event: NewEvent,
     now: Millis,
 ) -> Result<i64> {
+    let mut args = vec![site_id.into(), platform.into(), seen.source_key.as_str().into()];
+    args.extend(said(seen));
+    args.extend([now.into(), now.into()]);
     let row = Statement::new(
         "INSERT INTO site_announcements (site_id, platform, source_key, title, content, level, source_url, \
          starts_at, ends_at, upstream_created_at, upstream_updated_at, raw_payload, first_seen_at, \
          last_seen_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        vec![
-            site_id.into(),
-            platform.into(),
-            seen.source_key.as_str().into(),
-            seen.title.as_str().into(),
-            seen.content.as_str().into(),
-            seen.level.as_str().into(),
-            seen.source_url.as_deref().into(),
-            seen.starts_at.into(),
-            seen.ends_at.into(),
-            seen.upstream_created_at.into(),
-            seen.upstream_updated_at.into(),
-            seen.raw_payload.as_deref().into(),
-            now.into(),
-            now.into(),
-        ],
+        args,
     );
     let event = event.insert_related_to(0, now);
     Ok(store.batch(vec![row, event]).await?[0].last_id)
 }
 
+/// What an announcement says, in the order of its columns.
+fn said(seen: &Seen) -> Vec<Value> {
+    vec![
+        seen.title.as_str().into(),
+        seen.content.as_str().into(),
+        seen.level.as_str().into(),
+        seen.source_url.as_deref().into(),
+        seen.starts_at.into(),
+        seen.ends_at.into(),
+        seen.upstream_created_at.into(),
+        seen.upstream_updated_at.into(),
+        seen.raw_payload.as_deref().into(),
+    ]
+}
+
 /// Stores what a known announcement says now; of a cleared one only that it is still there.
 pub async fn update(store: &Store, site_id: i64, seen: &Seen, now: Millis) -> Result<()> {
+    let mut args = said(seen);
+    args.extend([site_id.into(), seen.source_key.as_str().into()]);
     let text = Statement::new(
         "UPDATE site_announcements SET title = ?, content = ?, level = ?, source_url = ?, starts_at = ?, \
          ends_at = ?, upstream_created_at = ?, upstream_updated_at = ?, raw_payload = ? \
          WHERE site_id = ? AND source_key = ? AND cleared_at IS NULL",
-        vec![
-            seen.title.as_str().into(),
-            seen.content.as_str().into(),
-            seen.level.as_str().into(),
-            seen.source_url.as_deref().into(),
-            seen.starts_at.into(),
-            seen.ends_at.into(),
-            seen.upstream_created_at.into(),
-            seen.upstream_updated_at.into(),
-            seen.raw_payload.as_deref().into(),
-            site_id.into(),
-            seen.source_key.as_str().into(),
-        ],
+        args,
     );
     let there = Statement::new(
         "UPDATE site_announcements SET last_seen_at = ? WHERE site_id = ? AND source_key = ?",

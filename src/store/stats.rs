@@ -104,20 +104,6 @@ pub async fn holders(store: &Store) -> Result<Vec<Holder>> {
         .collect()
 }
 
-/// Check-ins since a moment on accounts of active sites: account, status, reward.
-pub async fn checkins_since(store: &Store, from: Millis) -> Result<Vec<(i64, String, Option<String>)>> {
-    let sql = "SELECT c.account_id, c.status, c.reward FROM checkin_logs c \
-               JOIN accounts a ON a.id = c.account_id JOIN sites s ON s.id = a.site_id AND s.status = 'active' \
-               WHERE c.created_at >= ?";
-    let rows = store.query(sql, vec![from.into()]).await?;
-    rows.iter()
-        .map(|row| {
-            let mut row = row.fields();
-            Ok((row.int()?, row.text()?, row.opt_text()?))
-        })
-        .collect()
-}
-
 /// Calls of the log since a moment, on accounts of active sites. Latency is left out.
 pub async fn logged_since(store: &Store, from: Millis) -> Result<Sums> {
     let sql = format!(

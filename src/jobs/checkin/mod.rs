@@ -271,7 +271,8 @@ fn described(site: &SiteRow, account: &AccountRow, message: &str) -> String {
     format!("{} @ {}: {message}", account.username.as_deref().unwrap_or("(no name)"), site.name)
 }
 
-fn is_interval(app: &App) -> bool {
+/// Whether accounts check in at an interval, not by a schedule.
+pub fn is_interval(app: &App) -> bool {
     app.settings.load().values.text("checkin_schedule_mode") == "interval"
 }
 

@@ -31,7 +31,7 @@ use crate::http::websocket::Handshake;
 use crate::http::{Query, Request, Response};
 use crate::jobs::tasks::uuid;
 use crate::limits::Identity;
-use crate::service::too_many_sockets;
+use crate::service::too_many_of_peer;
 use crate::time::monotonic_ms;
 
 use super::auth::{self, Caller, Refused};
@@ -70,7 +70,7 @@ pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
         Err(refused) => return closing(face.turn_away(&refused)),
     };
     if let Err(wait) = app.rates.admit_socket(identity, monotonic_ms()) {
-        return closing(too_many_sockets(wait));
+        return closing(too_many_of_peer(wait));
     }
     let handshake = match Handshake::of(&mut request) {
         Ok(handshake) => handshake,

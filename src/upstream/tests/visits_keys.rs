@@ -27,6 +27,20 @@ async fn masked_keys_are_fetched_whole_where_the_site_tells_them() {
     let shown: Vec<_> =
         keys.iter().map(|key| (key.key.expose(), key.enabled, key.group.as_deref())).collect();
     assert_eq!(shown, [("sk-abcd0123wxyz", true, Some("default")), ("sk-efgh0123wxyz", false, None)]);
+    // Many are told in one answer; what that leaves out, by itself.
+    let together = r#"{"success":true,"data":{"keys":{"7":"abcd0123wxyz"}}}"#;
+    let stub = Stub::start(&[
+        (LIST, 200, MASKED),
+        ("POST /api/token/batch/keys", 200, together),
+        ("POST /api/token/8/key", 200, &second),
+    ])
+    .await;
+    let keys = within(stub.visitor(Platform::NewApi, "pat").keys(&client())).await.expect("keys");
+    let shown: Vec<_> = keys.iter().map(|key| key.key.expose()).collect();
+    assert_eq!(shown, ["sk-abcd0123wxyz", "sk-efgh0123wxyz"]);
+    let asked = stub.asked();
+    assert!(asked[1].ends_with(r#"{"ids":[7,8]}"#), "{asked:?}");
+    assert_eq!(asked.len(), 3, "{asked:?}");
     // An older server does not: the mask stays one.
     let stub = Stub::start(&[(LIST, 200, MASKED)]).await;
     let keys = within(stub.visitor(Platform::NewApi, "pat").keys(&client())).await.expect("keys");

@@ -1,7 +1,7 @@
 //! API keys of the account (upstreams.md 6.4). Current new-api shows lists with masked keys and tells
-//! each whole one on request.
+//! the whole ones on request: many in one answer, or each by itself.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -16,18 +16,31 @@ const PAGE_SIZE: usize = 100;
 /// No server of the family gives fewer on a page that is not the last.
 const SMALLEST_PAGE: usize = 10;
 const MAX_PAGES: u32 = 50;
+/// The most that new-api reveals in one answer.
+const MOST_REVEALED: usize = 100;
 
 pub(in crate::upstream::platforms) async fn list(
     visitor: &Visitor,
     client: &Client,
 ) -> Result<Vec<SiteKey>, VisitError> {
     let mut keys = listed(visitor, client).await?;
-    for key in keys.iter_mut().filter(|key| key.is_masked()) {
-        let Some(id) = key.id else { continue };
+    let masked: Vec<i64> = keys.iter().filter(|key| key.is_masked()).filter_map(|key| key.id).collect();
+    let mut whole =
+        if masked.len() > 1 { reveal_many(visitor, client, &masked).await } else { HashMap::new() };
+    // What that did not tell, by itself.
+    for id in masked {
+        if whole.contains_key(&id) {
+            continue;
+        }
         match reveal(visitor, client, id).await {
-            Ok(whole) => key.key = whole,
+            Ok(key) => whole.insert(id, key),
             // An older server, or one that does not tell: the others stay masked too.
             Err(_) => break,
+        };
+    }
+    for key in keys.iter_mut().filter(|key| key.is_masked()) {
+        if let Some(whole) = key.id.and_then(|id| whole.remove(&id)) {
+            key.key = whole;
         }
     }
     Ok(keys)
@@ -143,13 +156,37 @@ fn read(item: &Value, number: usize) -> SiteKey {
     }
 }
 
+/// The whole keys of many, by their numbers: those that the site tells together.
+async fn reveal_many(visitor: &Visitor, client: &Client, ids: &[i64]) -> HashMap<i64, Secret> {
+    let mut whole = HashMap::new();
+    for some in ids.chunks(MOST_REVEALED) {
+        let body = json!({ "ids": some });
+        match visitor.as_user(client, Call::post("/api/token/batch/keys").with(&body)).await {
+            Ok(answer) => whole.extend(revealed(&answer)),
+            Err(error) => {
+                log::debug!("{}: keys are not told together: {error}", visitor.base.origin);
+                break;
+            }
+        }
+    }
+    whole
+}
+
+fn revealed(answer: &Value) -> impl Iterator<Item = (i64, Secret)> {
+    let keys = answer.pointer("/data/keys").and_then(Value::as_object);
+    keys.into_iter().flatten().filter_map(|(id, key)| Some((id.parse().ok()?, whole_form(key.as_str()?)?)))
+}
+
 async fn reveal(visitor: &Visitor, client: &Client, id: i64) -> Result<Secret, VisitError> {
     let answer = visitor.as_user(client, Call::post(&format!("/api/token/{id}/key"))).await?;
-    let key = answer.pointer("/data/key").and_then(Value::as_str).map(str::trim);
-    match key.filter(|key| !key.is_empty() && !key.contains(['*', '•'])) {
-        Some(key) => Ok(shown_form(key)),
-        None => Err(VisitError::lacks(&answer, "key")),
-    }
+    let key = answer.pointer("/data/key").and_then(Value::as_str).and_then(whole_form);
+    key.ok_or_else(|| VisitError::lacks(&answer, "key"))
+}
+
+/// A revealed key; `None` when it is a mask still.
+fn whole_form(key: &str) -> Option<Secret> {
+    let key = key.trim();
+    (!key.is_empty() && !key.contains(['*', '•'])).then(|| shown_form(key))
 }
 
 /// Sites keep keys without the `sk-` that clients send; a mask stays as it is.
@@ -180,6 +217,17 @@ fn fits(listed: &str, wanted: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_told_together_are_read_by_their_numbers() {
+        let answer =
+            json!({"data": {"keys": {"7": "abcd", "8": "ab**yz", "x": "efgh", "9": 5, "10": "sk-q"}}});
+        let mut told: Vec<(i64, String)> =
+            revealed(&answer).map(|(id, key)| (id, key.expose().to_owned())).collect();
+        told.sort();
+        assert_eq!(told, [(7, "sk-abcd".to_owned()), (10, "sk-q".to_owned())]);
+        assert_eq!(revealed(&json!({"data": null})).count(), 0);
+    }
 
     #[test]
     fn a_key_is_read_from_every_known_shape() {

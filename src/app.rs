@@ -148,6 +148,7 @@ impl App {
         let client = Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }));
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let notifier = Notifier::new(client.clone(), settings.clone(), store.clone(), &config);
+        notifier.recall().await.map_err(unreadable)?;
         Ok(Arc::new(Self {
             settings,
             settings_changed: watch::Sender::new(()),

@@ -377,6 +377,34 @@ fn repeats_are_held_back_and_the_next_one_tells_how_many() {
 }
 
 #[test]
+fn a_restart_tells_nothing_again_and_keeps_the_count() {
+    let (mut gateway, _upstream) = failing(&[("NOTIFY_COOLDOWN_SEC", "6")]);
+    let sink = sink();
+    save(&gateway, json!({"webhookUrl": hook(&sink)}));
+    fail(&gateway);
+    sink.last("/hook/K3Y-OF-THE-HOOK");
+    fail(&gateway);
+    gateway.signal("TERM");
+    assert!(gateway.wait_for_exit().success());
+    let gateway = gateway.restart();
+    let repeated = eventually("the cool-down is over", || {
+        fail(&gateway);
+        let hooks = hooked(&sink);
+        (hooks.len() > 1).then(|| hooks[1].json())
+    });
+    let message = repeated["message"].as_str().expect("a message");
+    let (_, note) = message.rsplit_once("\n\n").expect("a blank line before the note");
+    let count = note.split(' ').next().and_then(|count| count.parse::<u32>().ok());
+    assert!(count.is_some_and(|count| count > 0), "{note}");
+    // Other channels have heard of nothing yet.
+    save(&gateway, json!({"webhookUrl": format!("{}?x=1", hook(&sink))}));
+    let gateway = gateway.restart();
+    let before = hooked(&sink).len();
+    fail(&gateway);
+    eventually("it is sent anew", || (hooked(&sink).len() > before).then_some(()));
+}
+
+#[test]
 fn a_model_that_nobody_offers_is_told_without_a_route() {
     let (gateway, sink) = (Gateway::start(), sink());
     save(&gateway, json!({"webhookUrl": hook(&sink)}));

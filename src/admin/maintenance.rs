@@ -96,7 +96,7 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     app.decisions.clear();
     app.marketplace.clear();
     app.live.retain_prices(&HashSet::new());
-    app.notifier.forget();
+    app.notifier.forget().await;
     app.tasks.forget_ended();
     log::warn!(
         "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \

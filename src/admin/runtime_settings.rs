@@ -70,7 +70,7 @@ async fn save(app: &Arc<App>, change: &Change) -> Result<()> {
         app.publish().await?;
     }
     if change.touches_channels() {
-        app.notifier.forget();
+        app.notifier.forget().await;
     }
     if change.touches(&["global_allowed_models", "global_blocked_brands"]) {
         routes::start_refresh(app, "maintenance");

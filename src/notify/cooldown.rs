@@ -16,6 +16,15 @@ pub(super) struct Cooldowns {
     sent: HashMap<u64, Sent>,
 }
 
+/// One that was sent, as it outlives the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub signature: u64,
+    pub at: Millis,
+    /// How many were held back since.
+    pub held_back: u64,
+}
+
 struct Sent {
     at: Millis,
     /// How many were held back since.
@@ -25,8 +34,34 @@ struct Sent {
 }
 
 impl Cooldowns {
+    /// For how long what was sent is remembered.
+    pub(super) fn memory(cooldown: Duration) -> Millis {
+        let cooldown = Millis::try_from(cooldown.as_millis()).unwrap_or(Millis::MAX);
+        cooldown.saturating_mul(6).max(REMEMBERED_AT_LEAST)
+    }
+
+    /// Knows again what was sent before a restart.
+    pub(super) fn restore(&mut self, mark: Mark) {
+        let Mark { signature, at, held_back } = mark;
+        if self.sent.len() < MOST {
+            self.sent.entry(signature).or_insert(Sent { at, held_back, failed: false });
+        }
+    }
+
+    /// What is known of one that was sent.
+    pub(super) fn mark(&self, signature: u64) -> Option<Mark> {
+        let sent = self.sent.get(&signature).filter(|sent| !sent.failed)?;
+        Some(Mark { signature, at: sent.at, held_back: sent.held_back })
+    }
+
+    /// Those of which some were held back since.
+    pub(super) fn held_back(&self) -> impl Iterator<Item = Mark> {
+        self.sent.keys().filter_map(|signature| self.mark(*signature)).filter(|mark| mark.held_back > 0)
+    }
+
     /// Whether a notice may go now; if so, how many like it were held back since the last one.
     pub(super) fn pass(&mut self, signature: u64, cooldown: Duration, now: Millis) -> Option<u64> {
+        let remembered = Self::memory(cooldown);
         let cooldown = Millis::try_from(cooldown.as_millis()).unwrap_or(Millis::MAX);
         if cooldown == 0 {
             return Some(0);
@@ -38,7 +73,6 @@ impl Cooldowns {
             sent.held_back += 1;
             return None;
         }
-        let remembered = cooldown.saturating_mul(6).max(REMEMBERED_AT_LEAST);
         self.sent.retain(|_, sent| now.saturating_sub(sent.at) <= remembered);
         if self.sent.len() >= MOST
             && let Some(oldest) = self.sent.iter().min_by_key(|(_, sent)| sent.at).map(|(key, _)| *key)
@@ -120,6 +154,21 @@ mod tests {
         assert_eq!(at(&mut cooldowns, 402), Some(2), "what was held back is still noted");
         assert_eq!(at(&mut cooldowns, 403), None);
         cooldowns.take_back(99, 1);
+    }
+
+    #[test]
+    fn what_was_sent_before_a_restart_is_known_again() {
+        let mut before = Cooldowns::default();
+        assert_eq!([0, 1, 2].map(|second| at(&mut before, second)), [Some(0), None, None]);
+        let marks: Vec<Mark> = before.held_back().collect();
+        assert_eq!(marks, [Mark { signature: 1, at: 0, held_back: 2 }]);
+        let mut after = Cooldowns::default();
+        for mark in marks {
+            after.restore(mark);
+        }
+        assert_eq!([299, 301].map(|second| at(&mut after, second)), [None, Some(3)]);
+        after.take_back(1, 3);
+        assert_eq!(after.mark(1), None, "it reached nobody");
     }
 
     #[test]

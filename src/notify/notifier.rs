@@ -1,7 +1,7 @@
-//! Taking notices without waiting, and sending them in the background.
+//! Taking notices without waiting, and sending them in the background. What was sent is remembered over a
+//! restart: a process that is started anew every minute must not tell the same every minute.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hash};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,13 +11,14 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::channel::Channel;
-use super::cooldown::Cooldowns;
+use super::cooldown::{Cooldowns, Mark};
 use super::letter::{Letter, Zone, one_line, with_merged};
 use super::{Notice, Repeats};
 use crate::config::Config;
 use crate::settings::Settings;
-use crate::store::Store;
 use crate::store::events::{self, NewEvent};
+use crate::store::throttle::{self, SentRow};
+use crate::store::{self, Store};
 use crate::time::{monotonic_ms, now_ms};
 use crate::upstream::Client;
 
@@ -39,7 +40,6 @@ struct Inner {
     settings: Arc<ArcSwap<Settings>>,
     store: Store,
     zone: Zone,
-    hasher: RandomState,
     lately: Mutex<Lately>,
     /// `None` once stopped.
     waiting: Mutex<Option<JoinSet<()>>>,
@@ -52,6 +52,19 @@ struct Inner {
 struct Lately {
     notices: Cooldowns,
     events: Cooldowns,
+}
+
+/// The two lists of [`Lately`].
+#[derive(Clone, Copy)]
+enum List {
+    Notices,
+    Events,
+}
+
+/// An event to be stored, and what it is known by.
+struct Told {
+    event: NewEvent,
+    signature: u64,
 }
 
 /// How a delivery went, channel by channel.
@@ -79,7 +92,6 @@ impl Notifier {
                 settings,
                 store,
                 zone,
-                hasher: RandomState::new(),
                 lately: Mutex::default(),
                 waiting: Mutex::new(Some(JoinSet::new())),
                 slots: Semaphore::new(PARALLEL),
@@ -95,12 +107,10 @@ impl Notifier {
     /// as the cool-down is concerned.
     pub fn send(&self, notice: Notice) {
         let signature = match &notice.repeats {
-            Repeats::ByText => Some(self.inner.hasher.hash_one((
-                notice.level.as_str(),
-                notice.title.trim(),
-                notice.message.trim(),
-            ))),
-            Repeats::About(subject) => Some(self.inner.hasher.hash_one(subject)),
+            Repeats::ByText => {
+                Some(signature((notice.level.as_str(), notice.title.trim(), notice.message.trim())))
+            }
+            Repeats::About(subject) => Some(signature(subject)),
             Repeats::Sent => None,
         };
         let merged = match signature {
@@ -119,7 +129,7 @@ impl Notifier {
     /// within the cool-down. For places where it may happen with every request: `make` runs, and anything is
     /// allocated, only when there is something to tell.
     pub fn alert(&self, subject: impl Hash, make: impl FnOnce() -> NewEvent) {
-        let signature = self.inner.hasher.hash_one(subject);
+        let signature = signature(subject);
         let (cooldown, now) = (self.cooldown(), monotonic_ms());
         let (event_due, notice_due) = {
             let mut lately = lock(&self.inner.lately);
@@ -132,11 +142,11 @@ impl Notifier {
         let event = make();
         let notice = Notice::from(&event);
         let outgoing = notice_due.map(|merged| Outgoing { notice, merged, signature: Some(signature) });
-        let event = event_due.map(|merged| NewEvent {
-            message: event.message.as_deref().map(|message| with_merged(message, merged)),
-            ..event
+        let told = event_due.map(|merged| {
+            let message = event.message.as_deref().map(|message| with_merged(message, merged));
+            Told { event: NewEvent { message, ..event }, signature }
         });
-        self.enqueue(event, outgoing);
+        self.enqueue(told, outgoing);
     }
 
     /// Sends now, whatever was sent before, and tells how it went; takes up to 22 s when a channel hangs.
@@ -144,12 +154,30 @@ impl Notifier {
         self.inner.deliver(notice, 0).await
     }
 
-    /// Forgets what was sent: channels have changed, and the new ones have heard of nothing yet.
-    pub fn forget(&self) {
-        *lock(&self.inner.lately) = Lately::default();
+    /// Knows again what was sent before the last stop. Call it before anything is sent.
+    pub async fn recall(&self) -> store::Result<()> {
+        let (now, now_here) = (now_ms(), monotonic_ms());
+        let rows = throttle::all(&self.inner.store).await?;
+        let mut lately = lock(&self.inner.lately);
+        for row in rows {
+            let Some((list, signature)) = List::of_stored(&row.signature) else { continue };
+            // What lies ahead was noted by a clock that has been set back since.
+            let Some(ago) = now.checked_sub(row.last_sent_at).filter(|ago| *ago >= 0) else { continue };
+            lately.list(list).restore(Mark { signature, at: now_here - ago, held_back: row.held_back });
+        }
+        Ok(())
     }
 
-    /// Takes no more notices, and waits, at most three seconds, for those under way.
+    /// Forgets what was sent: channels have changed, and the new ones have heard of nothing yet.
+    pub async fn forget(&self) {
+        *lock(&self.inner.lately) = Lately::default();
+        if let Err(error) = throttle::clear(&self.inner.store).await {
+            log::warn!("what was sent is forgotten until the next start only: {error}");
+        }
+    }
+
+    /// Takes no more notices, and waits, at most three seconds, for those under way. How many were held
+    /// back is kept for the next process.
     pub async fn stop(&self) {
         let Some(mut waiting) = lock(&self.inner.waiting).take() else { return };
         let all_sent = async { while waiting.join_next().await.is_some() {} };
@@ -157,17 +185,23 @@ impl Notifier {
             log::warn!("{} notification(s) could not be sent before the stop", waiting.len());
         }
         waiting.shutdown().await;
+        let held_back: Vec<(List, Mark)> = {
+            let lately = lock(&self.inner.lately);
+            let notices = lately.notices.held_back().map(|mark| (List::Notices, mark));
+            notices.chain(lately.events.held_back().map(|mark| (List::Events, mark))).collect()
+        };
+        self.inner.keep(held_back).await;
     }
 
     fn cooldown(&self) -> Duration {
-        Duration::from_secs(self.inner.settings.load().values.count("notify_cooldown_sec"))
+        self.inner.cooldown()
     }
 
-    fn enqueue(&self, event: Option<NewEvent>, outgoing: Option<Outgoing>) {
+    fn enqueue(&self, told: Option<Told>, outgoing: Option<Outgoing>) {
         let mut waiting = lock(&self.inner.waiting);
         let title = || {
             let notice = outgoing.as_ref().map(|outgoing| outgoing.notice.title.as_str());
-            notice.or(event.as_ref().map(|event| event.title.as_str())).unwrap_or_default().to_owned()
+            notice.or(told.as_ref().map(|told| told.event.title.as_str())).unwrap_or_default().to_owned()
         };
         let Some(waiting) = waiting.as_mut() else {
             log::warn!("notify failed: \"{}\" comes while the service stops", title());
@@ -184,10 +218,11 @@ impl Notifier {
         }
         let inner = self.inner.clone();
         waiting.spawn(async move {
-            if let Some(event) = event
-                && let Err(error) = events::insert(&inner.store, event).await
-            {
-                log::warn!("the event of an alert could not be stored: {error}");
+            if let Some(Told { event, signature }) = told {
+                match events::insert(&inner.store, event).await {
+                    Ok(_) => inner.keep_one(List::Events, signature).await,
+                    Err(error) => log::warn!("the event of an alert could not be stored: {error}"),
+                }
             }
             if let Some(outgoing) = outgoing {
                 inner.send(outgoing).await;
@@ -201,11 +236,37 @@ impl Inner {
         let Outgoing { notice, merged, signature } = outgoing;
         let _slot = self.slots.acquire().await;
         let report = self.deliver(&notice, merged).await;
-        if let Some(signature) = signature
-            && report.attempted() > 0
-            && report.succeeded() == 0
-        {
+        let Some(signature) = signature else { return };
+        if report.succeeded() > 0 {
+            self.keep_one(List::Notices, signature).await;
+        } else if report.attempted() > 0 {
             lock(&self.lately).notices.take_back(signature, merged);
+        }
+    }
+
+    fn cooldown(&self) -> Duration {
+        Duration::from_secs(self.settings.load().values.count("notify_cooldown_sec"))
+    }
+
+    /// Remembers over a restart that this was told.
+    async fn keep_one(&self, list: List, signature: u64) {
+        let mark = lock(&self.lately).list(list).mark(signature);
+        self.keep(mark.map(|mark| (list, mark)).into_iter().collect()).await;
+    }
+
+    async fn keep(&self, marks: Vec<(List, Mark)>) {
+        if marks.is_empty() {
+            return;
+        }
+        let (now, now_here) = (now_ms(), monotonic_ms());
+        let rows = marks.into_iter().map(|(list, mark)| SentRow {
+            signature: list.stored(mark.signature),
+            last_sent_at: now - (now_here - mark.at),
+            held_back: mark.held_back,
+        });
+        let cutoff = now.saturating_sub(Cooldowns::memory(self.cooldown()));
+        if let Err(error) = throttle::note(&self.store, rows.collect(), cutoff).await {
+            log::warn!("what was told may be told again after a restart: {error}");
         }
     }
 
@@ -237,6 +298,34 @@ impl Inner {
     }
 }
 
+impl Lately {
+    fn list(&mut self, list: List) -> &mut Cooldowns {
+        match list {
+            List::Notices => &mut self.notices,
+            List::Events => &mut self.events,
+        }
+    }
+}
+
+impl List {
+    fn stored(self, signature: u64) -> String {
+        match self {
+            Self::Notices => format!("notice:{signature:016x}"),
+            Self::Events => format!("event:{signature:016x}"),
+        }
+    }
+
+    fn of_stored(text: &str) -> Option<(Self, u64)> {
+        let (list, signature) = text.split_once(':')?;
+        let list = match list {
+            "notice" => Self::Notices,
+            "event" => Self::Events,
+            _ => return None,
+        };
+        Some((list, u64::from_str_radix(signature, 16).ok()?))
+    }
+}
+
 impl Report {
     pub fn attempted(&self) -> usize {
         self.channels.len()
@@ -250,6 +339,13 @@ impl Report {
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, &str)> {
         self.channels.iter().filter_map(|(name, outcome)| Some((*name, outcome.as_ref().err()?.as_str())))
     }
+}
+
+/// The same in every process of one build: another build may tell once more what was told before.
+fn signature(subject: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    subject.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -47,6 +47,7 @@ mod sweep;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+pub mod throttle;
 pub mod tokens;
 mod usage;
 mod writer;

@@ -296,6 +296,11 @@ fn all_accounts_are_synced_at_once_or_behind() {
     let keyed = json!({"siteId": site_id, "accessToken": key, "credentialMode": "apikey"});
     let keyed = gateway.admin().post("/api/accounts", &keyed).expect(200);
     let waited = gateway.admin().post("/api/account-tokens/sync-all", &json!({"wait": true})).expect(200);
+    let told = gateway.admin().get("/api/events?type=token").expect(200);
+    let told = told.as_array().expect("events");
+    let synced = told.iter().filter(|event| event["title"] == "Account tokens synced").count();
+    assert_eq!(synced, told.len(), "an account that is a key itself is no news: {told:?}");
+    assert_eq!((&told[0]["level"], &told[0]["relatedType"]), (&json!("info"), &json!("account")));
     let summary = &waited["summary"];
     assert_eq!(
         (&summary["total"], &summary["synced"], &summary["skipped"]),

@@ -22,6 +22,9 @@ use crate::upstream::platforms::{SiteKey, VisitError, abilities};
 /// Accounts asked at once.
 const PARALLEL: usize = 3;
 
+/// Why an account that is an API key itself is passed over.
+const KEY_ACCOUNT: &str = "apikey_connection";
+
 /// How the sync of one account went.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -87,7 +90,7 @@ pub async fn quietly(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
         return skipped("site_disabled");
     }
     if !owns_tokens(&account) {
-        return skipped("apikey_connection");
+        return skipped(KEY_ACCOUNT);
     }
     if !platform.is_some_and(|platform| abilities(platform).keys) {
         let message = Some(format!("{} lists no keys of an account", site.platform));
@@ -108,7 +111,16 @@ pub async fn quietly(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
     merged(app, &account, &keys, outcome).await.map(Some)
 }
 
-/// Syncs every active account that has tokens, a few at once.
+/// Syncs one of many: an account that is a key itself has nothing to tell.
+async fn told(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
+    let synced = quietly(app, id).await?;
+    if let Some(synced) = synced.as_ref().filter(|synced| synced.reason != Some(KEY_ACCOUNT)) {
+        events::insert(&app.store, event(synced)).await?;
+    }
+    Ok(synced)
+}
+
+/// Syncs every active account, a few at once; each that has keys at its site leaves an event.
 pub async fn sync_all(app: &Arc<App>) -> store::Result<(Summary, Vec<Synced>)> {
     let accounts = accounts::list(&app.store).await?.into_iter();
     let mut waiting =
@@ -119,7 +131,7 @@ pub async fn sync_all(app: &Arc<App>) -> store::Result<(Summary, Vec<Synced>)> {
         while running.len() < PARALLEL {
             let Some(id) = waiting.next() else { break };
             let app = app.clone();
-            running.spawn(async move { quietly(&app, id).await });
+            running.spawn(async move { told(&app, id).await });
         }
         match running.join_next().await {
             None => break,

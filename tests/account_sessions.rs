@@ -382,6 +382,37 @@ fn an_expired_session_is_logged_in_again_once_with_the_stored_password() {
 }
 
 #[test]
+fn the_users_number_is_kept_wherever_the_site_tells_it() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    let (gateway, id) = with_site(&site);
+    let login = json!({"siteId": id, "username": "ada", "password": "correct horse"});
+    let made = gateway.admin().post("/api/accounts/login", &login).expect(200)["account"]["id"].clone();
+    let forget = |change: Value| {
+        gateway.admin().put(&format!("/api/accounts/{made}"), &change).expect(200);
+        assert!(number(&gateway, &made).is_null());
+    };
+    let read = || {
+        gateway.admin().post(&format!("/api/accounts/{made}/balance"), &json!({})).expect(200);
+        number(&gateway, &made)
+    };
+    // Logging in again tells it.
+    forget(json!({"extraConfig": {"platformUserId": null}}));
+    site.ada().cookie = "MTc2NzIyNTYwMXxiZz09fHNpZw".to_owned();
+    assert_eq!(read(), 7659);
+    // And so does a name that ends in it, once the site has confirmed it.
+    forget(json!({"username": "linuxdo_7659", "extraConfig": {"platformUserId": null}}));
+    let logins = site.asked_for("/api/user/login").len();
+    assert_eq!(read(), 7659);
+    assert_eq!(site.asked_for("/api/user/login").len(), logins);
+}
+
+/// The user's number at the site, as an account's `extraConfig` shows it.
+fn number(gateway: &Gateway, id: &Value) -> Value {
+    let extra = listed(gateway, id)["extraConfig"].as_str().map(serde_json::from_str::<Value>);
+    extra.map_or(Value::Null, |extra| extra.expect("JSON")["platformUserId"].clone())
+}
+
+#[test]
 fn a_refused_password_is_left_alone_for_a_while() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, id) = with_site(&site);

@@ -20,7 +20,7 @@ use super::spread::{Width, spread};
 use crate::app::App;
 use crate::routing::Platform;
 use crate::store;
-use crate::store::accounts::{self, AccountRow, AccountStatus};
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
 use crate::store::balances::{self, NewBalance};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::{Millis, iso, local_day, local_day_start, now_ms};
@@ -92,8 +92,8 @@ pub async fn refresh(app: &Arc<App>, id: i64) -> Result<Known, Failure> {
         return Err(Failure::NoAdapter(site.platform));
     }
     match read(app, &site, &account).await {
-        Ok((account, balance)) => {
-            store(app, &account, &balance).await?;
+        Ok((session, balance)) => {
+            store(app, &session, &balance).await?;
             Ok(Known::Read(balance))
         }
         Err(error) => {
@@ -122,12 +122,12 @@ pub async fn refresh_all(app: &Arc<App>) -> store::Result<(usize, usize)> {
     Ok((read.len(), read.iter().filter(|is_read| !**is_read).count()))
 }
 
-/// The account as it is after a renewal, and what its site says.
+/// The visit, perhaps with a new session, and what the site says.
 async fn read(
     app: &Arc<App>,
     site: &SiteRow,
     account: &AccountRow,
-) -> Result<(AccountRow, Balance), VisitError> {
+) -> Result<(Session, Balance), VisitError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
     let mut answer = session.visitor().balance(&app.client).await;
     if session.is_renewed_after(app, &answer).await {
@@ -143,12 +143,18 @@ async fn read(
         // What the site's log says is an extra: a balance is one without it.
         balance.today_income = session.visitor().today_income(&app.client, start, now).await.ok().flatten();
     }
-    Ok((session.account, balance))
+    Ok((session, balance))
 }
 
-async fn store(app: &App, account: &AccountRow, balance: &Balance) -> store::Result<()> {
+async fn store(app: &App, session: &Session, balance: &Balance) -> store::Result<()> {
     let now = now_ms();
-    let along = success_statements(app, account, "balance", "balance read")?;
+    let account = &session.account;
+    let mut along = success_statements(app, account, "balance", "balance read")?;
+    // A number that had to be found out, and that the site has confirmed, is found once.
+    if let (None, Some(id)) = (account.platform_user_id, session.visitor().known_user_id()) {
+        let found = AccountPatch { platform_user_id: Some(Some(id)), ..AccountPatch::default() };
+        along.push(accounts::update_statement(&app.store, account.id, found)?);
+    }
     let numbers = NewBalance { balance: balance.balance, used: balance.used, quota: balance.quota, at: now };
     let day = local_day(now, &app.config.time_zone).to_string();
     let merge = |extra: &mut Map<String, Value>| {

@@ -246,6 +246,7 @@ async fn rotated(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Rene
     Ok(RenewedSession {
         access_token: refreshed.access_token,
         rotation: Some((refreshed.refresh_token, refreshed.expires_at)),
+        user_id: None,
     })
 }
 
@@ -262,7 +263,7 @@ async fn logged_in(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Re
         Ok(login) => {
             app.renewals.forget(account.id);
             let rotation = login.refresh_token.zip(login.expires_at);
-            Ok(RenewedSession { access_token: login.credential, rotation })
+            Ok(RenewedSession { access_token: login.credential, rotation, user_id: login.user_id })
         }
         Err(error) => {
             // Only an answer of the site itself says something about the password.

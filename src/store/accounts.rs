@@ -356,6 +356,8 @@ pub struct RenewedSession {
     pub access_token: Secret,
     /// The refresh token that goes with it and when it ends; `None` leaves them as they are.
     pub rotation: Option<(Secret, Millis)>,
+    /// The account's number at the site, where the site told it.
+    pub user_id: Option<i64>,
 }
 
 /// Stores a renewed session of an account that still has this `credential_version`; an expired account
@@ -371,9 +373,13 @@ pub async fn renew(store: &Store, id: i64, version: i64, session: &RenewedSessio
             ", sub2api_refresh_token = ?, sub2api_token_expires_at = ?"
         }
     };
+    let number = session.user_id.map_or("", |user_id| {
+        args.push(user_id.into());
+        ", platform_user_id = ?"
+    });
     args.extend([id.into(), version.into()]);
     let sql = format!(
-        "UPDATE accounts SET access_token = ?, updated_at = ?{rotation}, \
+        "UPDATE accounts SET access_token = ?, updated_at = ?{rotation}{number}, \
          credential_version = credential_version + 1, \
          status = CASE WHEN status = 'expired' THEN 'active' ELSE status END \
          WHERE id = ? AND credential_version = ?"

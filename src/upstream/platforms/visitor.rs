@@ -110,6 +110,12 @@ impl Visitor {
         all
     }
 
+    /// The account's number at the site, as it is stored or as the site has confirmed it since.
+    pub fn known_user_id(&self) -> Option<i64> {
+        let session = self.session().ok()?;
+        self.user_id.or_else(|| self.memory.session(&self.base, session)?.user_id)
+    }
+
     /// The session, or why there is none to visit with.
     pub(super) fn session(&self) -> Result<&str, VisitError> {
         let session = self.session.as_ref().map(|session| bare(session.expose()));

@@ -11,7 +11,7 @@ const MODEL: &str = "model-sub2api";
 
 /// A gateway with an account whose session ends at this time.
 fn with_account(site: &Site, expires_at: &str) -> (Gateway, Value) {
-    let gateway = Gateway::start();
+    let gateway = Gateway::with(&[("SHUTDOWN_GRACE_SEC", "1")]);
     let body = json!({"name": "Relay", "url": site.url(), "platform": "sub2api"});
     let site_id = gateway.create_site(&body)["id"].clone();
     let body = json!({"siteId": site_id, "accessToken": site.token(), "refreshToken": "rt_first",
@@ -84,6 +84,37 @@ fn a_kill_between_the_refresh_and_the_first_use_loses_no_token() {
     site.ada().token = "eyJhbGciOiJIUzI1NiJ9.YW5vdGhlcg.c2ln".to_owned();
     gateway.admin().post(&path, &json!({})).expect(200);
     assert_eq!(site.ada().refreshes, 2);
+}
+
+#[test]
+fn the_stop_waits_for_a_refresh_under_way() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let (mut gateway, id) = with_account(&site, FAR);
+    let gate = Gate::new();
+    let pair = json!({"code": 0, "message": "success",
+        "data": {"access_token": "eyJhbGciOiJIUzI1NiJ9.bmV3.c2ln", "refresh_token": "rt_new", "expires_in": 3600}});
+    site.answer_once("/api/v1/auth/refresh", Reply::json(200, &pair).head_waits_for(&gate));
+    {
+        let mut ada = site.ada();
+        ada.token = "eyJhbGciOiJIUzI1NiJ9.bmV3.c2ln".to_owned();
+        ada.refresh_token = "rt_new".to_owned();
+    }
+    let path = format!("/api/accounts/{id}/balance");
+    let (admin, ask) = (gateway.admin(), Ask::post(&path).json(&json!({})));
+    let asking = thread::spawn(move || admin.try_send(ask).is_ok());
+    eventually("the refresh is under way", || {
+        (!site.asked_for("/api/v1/auth/refresh").is_empty()).then_some(())
+    });
+    gateway.signal("TERM");
+    gateway.wait_for_output("were cut off at the end of the grace period");
+    assert!(!asking.join().expect("no panic"), "its asker is gone");
+    assert!(gateway.is_running(), "the token that comes is not lost");
+    gate.open();
+    assert!(gateway.wait_for_exit().success());
+    let gateway = gateway.restart();
+    let read = gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(read["balance"], 3);
+    assert_eq!(site.asked_for("/api/v1/auth/refresh").len(), 1, "the new pair was stored");
 }
 
 #[test]

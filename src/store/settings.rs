@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::sql::{OnConflict, Statement, marks, upsert};
+use super::sql::{OnConflict, Statement, upsert};
 use super::{Result, Secret, Store};
 use crate::routing::health;
 use crate::time::{Millis, now_ms};
@@ -23,7 +23,9 @@ pub const SEALED: &[&str] = &[
 ];
 
 /// The settings the store keeps for itself.
-const INTERNAL: &[&str] = &["crypto_kdf_v1", health::saved::SETTING];
+const INTERNAL: &[&str] = &[KDF, health::saved::SETTING];
+/// How the key that seals is made from the secret.
+const KDF: &str = "crypto_kdf_v1";
 
 /// Every saved setting by name, as JSON text; a text may be a secret. One that cannot be opened is left out.
 pub async fn all(store: &Store) -> Result<HashMap<String, Secret>> {
@@ -71,10 +73,9 @@ pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Res
     Ok(Statement::new(sql, vec![name.into(), stored.into(), now.into()]))
 }
 
-/// Forgetting every setting but those the store keeps for itself.
+/// Forgetting every setting but the one without which no secret could be opened any more.
 pub fn forget_all() -> Statement {
-    let sql = format!("DELETE FROM settings WHERE name NOT IN ({})", marks(INTERNAL.len()));
-    Statement::new(sql, INTERNAL.iter().map(|name| (*name).into()).collect())
+    Statement::new("DELETE FROM settings WHERE name <> ?", vec![KDF.into()])
 }
 
 /// Forgets a saved setting, so that the environment holds again.

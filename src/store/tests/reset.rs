@@ -13,11 +13,14 @@ async fn after_a_reset_every_table_is_empty_or_was_kept_for_a_reason() {
         let name = row.fields().text().expect("a name");
         assert_ne!(reset::TABLES.contains(&name.as_str()), KEPT.contains(&name.as_str()), "{name}");
     }
-    settings::put(&store, vec![("webhook_url".to_owned(), "\"x\"".to_owned())]).await.expect("saved");
+    let health = crate::routing::health::saved::SETTING;
+    let saved = ["webhook_url", health].map(|name| (name.to_owned(), "\"x\"".to_owned()));
+    settings::put(&store, saved.into()).await.expect("saved");
     reset::everything(&store, "new").await.expect("emptied");
     let saved = settings::all(&store).await.expect("settings");
     assert_eq!(saved.len(), 1);
     assert_eq!(saved["auth_token"].expose(), "\"new\"");
+    assert_eq!(settings::get(&store, health).await.expect("read"), None);
     store.close().await;
     drop(store);
     let store = dir.open();

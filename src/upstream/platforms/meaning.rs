@@ -102,21 +102,6 @@ fn says_http_401(text: &str) -> bool {
     })
 }
 
-/// What to do when a site no longer takes the access token; said once at the end of a message.
-pub const REBIND_HINT: &str = "regenerate the system access token at the site and rebind this account";
-
-/// The message with [`REBIND_HINT`], when it means an invalid access token and does not have it yet.
-pub fn with_rebind_hint(message: &str) -> String {
-    let text = message.to_lowercase();
-    let names_it = text.contains("access token") || text.contains("access_token");
-    let is_invalid = ["invalid", "无效", "expired", "过期"].iter().any(|word| text.contains(word));
-    if names_it && is_invalid && !message.contains(REBIND_HINT) {
-        format!("{message} ({REBIND_HINT})")
-    } else {
-        message.to_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -176,13 +161,5 @@ mod tests {
         let page = "<html><head><script src=x></script></head><body>bad gateway</body></html>";
         assert!(is_shield_page(page, Some(200)));
         assert!(!is_shield_page(page, Some(502)));
-    }
-
-    #[test]
-    fn the_hint_is_given_once_and_where_it_helps() {
-        let hinted = with_rebind_hint("无权进行此操作，access token 无效");
-        assert!(hinted.ends_with(&format!("({REBIND_HINT})")), "{hinted}");
-        assert_eq!(with_rebind_hint(&hinted), hinted);
-        assert_eq!(with_rebind_hint("HTTP 502: Bad gateway"), "HTTP 502: Bad gateway");
     }
 }

@@ -40,7 +40,7 @@ pub use contract::{
 };
 pub use detection::detect;
 pub use error::{VisitError, VisitKind};
-pub use meaning::{REBIND_HINT, meaning, with_rebind_hint};
+pub use meaning::meaning;
 pub use memory::SiteMemory;
 pub use models::{DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, list_models};
 pub use new_api::notices::GENERIC_TITLE;

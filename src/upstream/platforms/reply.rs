@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use hyper::http::StatusCode;
 use serde_json::Value;
 
+use super::meaning;
+
 /// What is kept of an upstream's own words, in characters.
 const MAX_MESSAGE: usize = 300;
 /// No model has a longer name; what is longer is garbage, and would be stored and shown everywhere.
 const MAX_NAME: usize = 256;
-/// What the pages of bot shields carry (upstreams.md 9).
-const SHIELD_MARKS: [&str; 4] = ["var arg1", "acw_sc__v2", "cdn_sec_tc", "<script"];
 
 /// The model names in an answer, trimmed; of names that differ in case only, the first. The error is for people.
 pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
@@ -116,7 +116,7 @@ pub(super) fn page_summary(body: &[u8]) -> Option<String> {
         Some(number) if !title.contains(&number) => format!("{title} (Error {number})"),
         _ => title,
     };
-    let is_shield = SHIELD_MARKS.iter().any(|mark| lower.contains(mark));
+    let is_shield = meaning::is_shield_page(&lower, None);
     Some(if is_shield { format!("{title} (a script page, as bot shields send)") } else { title })
 }
 

@@ -166,19 +166,21 @@ pub async fn identify(app: &Arc<App>, visitor: Visitor) -> Result<Identity, Refu
     }
     // These sites let no session in without its number: nothing else is worth asking then.
     let wants_number = matches!(visitor.platform, Platform::NewApi | Platform::AnyRouter);
+    let mut is_silent = false;
     if wants_number && visitor.user_id.is_none() && !text.starts_with("sk-") {
         match diagnosis(app, &visitor).await {
             Err(error) if error.kind == VisitKind::NeedsUserId => return Err(refusal_of(&error)),
-            _ => {}
+            Err(error) => is_silent = error.kind == VisitKind::Timeout,
+            Ok(_) => {}
         }
     }
-    let late = || Refusal::late("answer");
-    match tokio::time::timeout(TIME_LIMIT, visitor.identify(&app.client)).await {
-        Ok(Ok(identity)) => Ok(identity),
-        Ok(Err(error)) if error.kind == VisitKind::Timeout => Err(diagnosed(app, &visitor, late()).await),
-        Ok(Err(error)) => Err(refusal_of(&error)),
-        Err(_elapsed) => Err(diagnosed(app, &visitor, late()).await),
-    }
+    let error = match tokio::time::timeout(TIME_LIMIT, visitor.identify(&app.client)).await {
+        Ok(Ok(identity)) => return Ok(identity),
+        Ok(Err(error)) if error.kind != VisitKind::Timeout => return Err(refusal_of(&error)),
+        Ok(Err(_)) | Err(_) => Refusal::late("answer"),
+    };
+    // It was asked that before, and said nothing then.
+    if is_silent { Err(error) } else { Err(diagnosed(app, &visitor, error).await) }
 }
 
 /// Why a visit did not prove a credential.

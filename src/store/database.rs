@@ -49,7 +49,7 @@ impl Database {
         let location = Location::parse(&options.db_url, &options.data_dir);
         let lock = sqlite::lock(&location)?;
         let unusable = |error: rusqlite::Error| {
-            OpenError::Unusable(format!("cannot open the database {location:?}: {error}"))
+            OpenError::Unusable(format!("cannot open the database {location}: {error}"))
         };
         let mut connection = sqlite::open_writer(&location, options.synchronous).map_err(unusable)?;
         let keys = seal::Derivation::begin(&connection, &options.secret)?;

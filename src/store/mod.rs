@@ -146,7 +146,7 @@ impl Store {
         &self.inner.telemetry
     }
 
-    /// Returns when everything handed over before is committed.
+    /// Returns when everything handed over before is committed, or cannot be for now.
     pub async fn flush(&self) {
         self.telemetry().flush().await;
     }

@@ -68,9 +68,9 @@ impl Telemetry {
         self.queue.waiting_rows()
     }
 
-    /// Returns when everything handed over before is committed, or the store is closed.
+    /// Returns when everything handed over before is committed, or cannot be for now.
     pub async fn flush(&self) {
-        // An error means the writer is gone, and with it everything that could be waited for.
+        // An error means that the writer is gone or that the database fails: waiting would not help.
         let _ = self.queue.flush().await;
     }
 }

@@ -11,7 +11,8 @@
 //! first row of a group and by a full one. A full group commits at once, and the next begins
 //! behind it. When the database fails, the group is kept and tried again; meanwhile rows gather up
 //! to a bound, then they are dropped and counted. Counters are never dropped: they wait in their
-//! channels.
+//! channels. Nobody waits for a database that fails: a flush ends with the try, so that an operator
+//! still sees what is committed.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -208,8 +209,8 @@ impl Queue {
         }
     }
 
-    /// Resolves when everything handed over before this call is committed; with an error, at once,
-    /// when the writer is gone.
+    /// Resolves when everything handed over before this call is committed; with an error when the
+    /// writer is gone or the database fails.
     pub(super) fn flush(&self) -> oneshot::Receiver<()> {
         let (done, waiting) = oneshot::channel();
         let mut state = self.state();
@@ -343,7 +344,7 @@ impl Writer {
             }
             if let Some(unwritten) = &self.unwritten {
                 let now = Instant::now();
-                if now >= unwritten.again_at {
+                if now >= unwritten.again_at || !state.flushes.is_empty() {
                     return self.work(&mut state, true);
                 }
                 let pause = unwritten.again_at - now;
@@ -432,7 +433,9 @@ impl Writer {
             }
             Err(error) => {
                 log::error!("writing {rows} log rows failed, trying again: {error}");
+                self.queue.state().flushes.clear();
                 self.unwritten = Some(Unwritten {
+                    flushes: Vec::new(),
                     again_at: Instant::now() + group.pause,
                     pause: (group.pause * 2).min(RETRY_MOST),
                     ..group

@@ -1,8 +1,9 @@
 //! The environment, read once at start (data.md B).
 //!
 //! Rules: a value is trimmed; unset or blank means the default; a number outside its range is
-//! clamped with a warning; a value that cannot be read at all is an error. All errors are collected,
-//! so that one start shows every mistake. A `.env` file in the working directory is read first and
+//! clamped, and what is no number means the default, each with a warning. Where guessing would open a
+//! door or look in the wrong place (addresses, networks, the database), a value that cannot be read is an
+//! error. All errors are collected, so that one start shows every mistake. A `.env` file in the working directory is read first and
 //! never overrides the real environment. Names and defaults are the README's table.
 
 pub mod rule;
@@ -251,9 +252,9 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
         client_idle_timeout: vars.seconds("CLIENT_IDLE_TIMEOUT_SEC", 60, 1),
         shutdown_grace: vars.seconds("SHUTDOWN_GRACE_SEC", 30, 0),
         rate_limits: RateLimits {
-            request_max: vars.limit("REQUEST_RATE_LIMIT_MAX", 12_000, 1) as u32,
-            authenticated_max: vars.limit("AUTHENTICATED_RATE_LIMIT_MAX", 1_200, 1) as u32,
-            window: Duration::from_millis(vars.limit("REQUEST_RATE_LIMIT_WINDOW_MS", 60_000, 1_000)),
+            request_max: vars.integer("REQUEST_RATE_LIMIT_MAX", 12_000, 1, u32::MAX.into()) as u32,
+            authenticated_max: vars.integer("AUTHENTICATED_RATE_LIMIT_MAX", 1_200, 1, u32::MAX.into()) as u32,
+            window: vars.millis("REQUEST_RATE_LIMIT_WINDOW_MS", 60_000, 1_000),
         },
         proxy: ProxyConfig {
             max_channel_attempts: vars.integer("PROXY_MAX_CHANNEL_ATTEMPTS", 3, 1, 1000) as u32,
@@ -295,7 +296,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             probe_timeout: vars.millis("MODEL_AVAILABILITY_PROBE_TIMEOUT_MS", 15_000, 3_000),
             probe_concurrency: vars.integer("MODEL_AVAILABILITY_PROBE_CONCURRENCY", 1, 1, 16) as usize,
         },
-        runtime: runtime::from_variables(values, &mut vars.errors, &mut vars.warnings),
+        runtime: runtime::from_variables(values, &mut vars.warnings),
     };
     vars.check_database(&config.database);
     if vars.errors.is_empty() { Ok((config, vars.warnings)) } else { Err(vars.errors) }
@@ -335,15 +336,14 @@ impl Vars<'_> {
         }
     }
 
+    /// `None`: the default holds.
     fn number(&mut self, name: &str) -> Option<f64> {
         let value = self.optional(name)?;
-        match value.parse::<f64>() {
-            Ok(number) if number.is_finite() => Some(number),
-            _ => {
-                self.errors.push(format!("{name}: `{value}` is not a number"));
-                None
-            }
+        let number = value.parse().ok().filter(|number: &f64| number.is_finite());
+        if number.is_none() {
+            self.warnings.push(format!("{name}: `{value}` is not a number, the default holds"));
         }
+        number
     }
 
     /// Decimal or exponent notation, truncated, clamped to the range.
@@ -354,16 +354,6 @@ impl Vars<'_> {
             self.warnings.push(format!("{name}: {number} is outside {min}..{max}, taken as {clamped}"));
         }
         clamped as u64
-    }
-
-    /// As [`Vars::integer`], but what is no number means the default too (routing.md 15.1).
-    fn limit(&mut self, name: &str, default: u64, min: u64) -> u64 {
-        let Some(value) = self.optional(name) else { return default };
-        if value.parse::<f64>().is_ok_and(f64::is_finite) {
-            return self.integer(name, default, min, u32::MAX.into());
-        }
-        self.warnings.push(format!("{name}: `{value}` is not a number, taken as {default}"));
-        default
     }
 
     /// Slots of upstream sites: what is not valid means the default (routing.md 14).
@@ -386,7 +376,8 @@ impl Vars<'_> {
     /// A whole number of the range, else the default.
     fn valid(&mut self, name: &str, default: u64, range: RangeInclusive<u64>) -> u64 {
         let Some(value) = self.optional(name) else { return default };
-        if let Some(number) = value.parse().ok().filter(|number| range.contains(number)) {
+        let whole = value.parse().ok().filter(|number: &f64| number.fract() == 0.0 && *number >= 0.0);
+        if let Some(number) = whole.map(|number| number as u64).filter(|number| range.contains(number)) {
             return number;
         }
         let (from, to) = (range.start(), range.end());
@@ -407,7 +398,7 @@ impl Vars<'_> {
     fn weight(&mut self, name: &str, default: f64) -> f64 {
         match self.number(name) {
             Some(number) if number < 0.0 => {
-                self.errors.push(format!("{name}: {number} is negative; a weight is 0 or more"));
+                self.warnings.push(format!("{name}: {number} is negative, the default holds"));
                 default
             }
             Some(number) => number,

@@ -208,6 +208,11 @@ fn placeholder_tokens_work_from_this_machine_and_are_warned_about() {
     let gateway = Setup::blank().start();
     gateway.admin().get("/api/sites").expect(200);
     gateway.client().get("/v1/models").expect(200);
+    let shown = gateway.admin().get("/api/settings/runtime").expect(200);
+    assert_eq!(
+        (&shown["usingDefaultAdminToken"], &shown["usingDefaultProxyToken"]),
+        (&json!(true), &json!(true))
+    );
     gateway.wait_for_output("AUTH_TOKEN");
     gateway.wait_for_output("PROXY_TOKEN");
 }

@@ -38,7 +38,8 @@ const DEFAULTS: &str = r#"{
     "telegramMessageThreadId": "",
     "smtpEnabled": false, "smtpHost": "", "smtpPort": 587, "smtpSecure": false, "smtpUser": "",
     "smtpPassMasked": "", "smtpFrom": "", "smtpTo": "", "notifyCooldownSec": 300,
-    "currentAdminIp": "127.0.0.1", "serverTimeZone": "Asia/Shanghai", "credentialSecretWeak": false
+    "currentAdminIp": "127.0.0.1", "serverTimeZone": "Asia/Shanghai", "credentialSecretWeak": false,
+    "usingDefaultAdminToken": false, "usingDefaultProxyToken": false
 }"#;
 
 fn shown(gateway: &Gateway) -> Value {

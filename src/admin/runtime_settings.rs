@@ -98,6 +98,8 @@ fn shown(app: &App, request: &Request) -> Map<String, Value> {
     shown.insert("currentAdminIp".to_owned(), request.client_ip.to_string().into());
     shown.insert("serverTimeZone".to_owned(), app.config.time_zone_name.as_str().into());
     shown.insert("credentialSecretWeak".to_owned(), app.config.credential_secret_weak.into());
+    shown.insert("usingDefaultAdminToken".to_owned(), settings.uses_placeholder_auth_token().into());
+    shown.insert("usingDefaultProxyToken".to_owned(), settings.uses_placeholder_proxy_token().into());
     shown
 }
 

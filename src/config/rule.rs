@@ -253,7 +253,7 @@ fn list_or_words(rule: Rule, value: &Value) -> Option<Value> {
 /// What holds, with every usable given weight in its place.
 fn weights(given: &Map<String, Value>, current: &Value) -> Value {
     let weight = |name: &str| {
-        let new = given.get(name).and_then(Value::as_f64).filter(|weight| *weight >= 0.0);
+        let new = given.get(name).and_then(number).filter(|weight| *weight >= 0.0);
         new.map_or_else(|| current.get(name).cloned().unwrap_or(Value::Null), shortest)
     };
     Value::Object(WEIGHTS.iter().map(|name| ((*name).to_owned(), weight(name))).collect())

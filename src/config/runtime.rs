@@ -150,12 +150,8 @@ fn admin_ip_allowlist(config: &Config) -> Value {
     config.admin_ip_allowlist.iter().map(shown).collect()
 }
 
-/// Reads the variables of the table; mistakes and remarks name the variable, and never a value.
-pub fn from_variables(
-    variables: &HashMap<String, String>,
-    errors: &mut Vec<String>,
-    warnings: &mut Vec<String>,
-) -> Values {
+/// Reads the variables of the table. One that cannot be read means the default, with a remark.
+pub fn from_variables(variables: &HashMap<String, String>, warnings: &mut Vec<String>) -> Values {
     let mut values = HashMap::new();
     for setting in SETTINGS {
         let Default::Variables(names, default) = &setting.default else { continue };
@@ -172,7 +168,10 @@ pub fn from_variables(
                 warnings.extend(remark.map(|remark| format!("{name}: {remark}")));
                 values.insert(setting.key, value);
             }
-            Err(why) => errors.push(format!("{name}: {why}")),
+            Err(why) => {
+                warnings.push(format!("{name}: {why}; the default holds"));
+                values.insert(setting.key, default());
+            }
         }
     }
     Values(values)

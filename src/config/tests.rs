@@ -20,12 +20,12 @@ fn every_mistake_is_reported_at_once() {
         ("PORT", "70000"),
         ("DB_TYPE", "oracle"),
         ("ADMIN_IP_ALLOWLIST", "10.0.0.0/8, nonsense"),
-        ("PROXY_MAX_CHANNEL_ATTEMPTS", "three"),
+        ("TRUSTED_PROXIES", "10.0.0.0/33"),
         ("TLS_CERT_FILE", "cert.pem"),
     ])
     .err()
     .unwrap();
-    for name in ["PORT", "DB_TYPE", "ADMIN_IP_ALLOWLIST", "PROXY_MAX_CHANNEL_ATTEMPTS", "TLS_KEY_FILE"] {
+    for name in ["PORT", "DB_TYPE", "ADMIN_IP_ALLOWLIST", "TRUSTED_PROXIES", "TLS_KEY_FILE"] {
         assert!(errors.iter().any(|error| error.starts_with(name)), "{name} missing in {errors:?}");
     }
 }
@@ -37,6 +37,39 @@ fn numbers_outside_their_range_are_clamped_with_a_warning() {
     assert_eq!(config.proxy.max_channel_attempts, 1);
     assert_eq!(config.shutdown_grace, Duration::from_secs(15));
     assert_eq!(warnings.len(), 1);
+}
+
+#[test]
+fn what_cannot_be_read_means_the_default_with_one_warning() {
+    let names = [
+        "PROXY_MAX_CHANNEL_ATTEMPTS",
+        "PROXY_LOG_RETENTION_DAYS",
+        "REQUEST_BODY_LIMIT_BYTES",
+        "TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC",
+        "COST_WEIGHT",
+        "ROUTING_FALLBACK_UNIT_COST",
+        "CHECKIN_CRON",
+        "CHECKIN_INTERVAL_HOURS",
+        "SMTP_PORT",
+        "PAYLOAD_RULES_JSON",
+        "CHATBOT_API_BASE_URL",
+    ];
+    let (config, warnings) = read_pairs(&names.map(|name| (name, "{soon"))).ok().unwrap();
+    assert_eq!(config.proxy.max_channel_attempts, 3);
+    assert_eq!(config.proxy_log_retention_days, 30);
+    assert_eq!(config.request_body_limit, 20 << 20);
+    assert_eq!(config.proxy.failure_cooldown_max, Duration::from_secs(2_592_000));
+    assert_eq!((config.proxy.cost_weight, config.proxy.fallback_unit_cost), (0.4, 1.0));
+    assert_eq!(config.runtime.text("checkin_cron"), "0 8 * * *");
+    assert_eq!((config.runtime.count("checkin_interval_hours"), config.runtime.count("smtp_port")), (6, 587));
+    assert_eq!(config.runtime.get("payload_rules")["default"], serde_json::json!([]));
+    assert_eq!(config.runtime.text("telegram_api_base_url"), "https://api.telegram.org");
+    for name in names {
+        let own = warnings.iter().filter(|warning| warning.starts_with(name));
+        assert_eq!(own.count(), 1, "{name}: {warnings:?}");
+    }
+    let (config, warnings) = read_pairs(&[("USAGE_WEIGHT", "-1")]).ok().unwrap();
+    assert_eq!((config.proxy.usage_weight, warnings.len()), (0.3, 1));
 }
 
 #[test]
@@ -79,6 +112,7 @@ fn an_invalid_lease_time_means_the_default() {
         (["5000", "1000", "0", "0"], ([5_000, 1_000, 0], 0)),
         (["4999", "999", "600001", "10001"], ([90_000, 15_000, 1_500], 100)),
         (["60000", "60000", "-1", "1.5"], ([60_000, 15_000, 1_500], 100)),
+        (["6e4", "2e3", "1e3", "1e1"], ([60_000, 2_000, 1_000], 10)),
         (["15000", "15000", "x", "x"], ([15_000, 14_999, 1_500], 100)),
         (["5000", "", "", ""], ([5_000, 4_999, 1_500], 100)),
     ] {

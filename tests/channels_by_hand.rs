@@ -110,7 +110,9 @@ fn priorities_change_together_or_not_at_all() {
         json!({"updates": [{"id": id, "priority": null}]}),
         json!({"updates": [{"id": 0, "priority": 1}]}),
     ] {
-        admin.put("/api/channels/batch", &body).expect(400);
+        let refused = admin.put("/api/channels/batch", &body).expect(400);
+        let message = refused["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("Invalid updates"), "{body}: {message}");
     }
     let channel = pair.channel("first");
     assert_eq!((&channel["priority"], &channel["manualOverride"]), (&json!(0), &json!(false)));
@@ -202,7 +204,9 @@ fn what_cannot_be_a_channel_is_refused() {
         admin.post(&path, &body).expect(400);
     }
     for body in [json!({}), json!({"channels": []}), json!({"channels": [1]}), json!({"channels": [{}]})] {
-        admin.post(&format!("{path}/batch"), &body).expect(400);
+        let refused = admin.post(&format!("{path}/batch"), &body).expect(400);
+        let message = refused["message"].as_str().unwrap_or_default();
+        assert!(message.starts_with("Invalid channels"), "{body}: {message}");
     }
     admin.post(&format!("/api/routes/{group}/channels"), &good).expect(400);
     admin.post(&format!("/api/routes/{group}/channels/batch"), &json!({"channels": [good]})).expect(400);

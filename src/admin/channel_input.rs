@@ -105,7 +105,7 @@ pub fn priorities(fields: &Fields) -> Result<Vec<(i64, i64)>, Invalid> {
         let priority = item.truncated("priority")?;
         Ok((id, priority.ok_or_else(|| Invalid::field("priority", "number"))?))
     };
-    items.map(read).collect()
+    items.map(|item| read(item).map_err(|invalid: Invalid| invalid.within("updates"))).collect()
 }
 
 /// The objects of a list that has at least one item and nothing else in it.

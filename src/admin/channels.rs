@@ -49,9 +49,10 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
     let fields = Fields::from(request.json_object().await?);
     let items = objects(&fields, "channels")
         .ok_or_else(|| Invalid::field("channels", "non-empty array of objects"))?;
+    let read = |item: Fields| Ok((item.required_id("accountId")?, ChannelInput::read(&item)?));
     let mut inputs = Vec::new();
     for item in items {
-        inputs.push((item.required_id("accountId")?, ChannelInput::read(&item)?));
+        inputs.push(read(item).map_err(|invalid: Invalid| invalid.within("channels"))?);
     }
     let _turn = app.route_edits.lock().await;
     let book = RouteBook::read(&app).await?;

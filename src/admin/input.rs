@@ -37,6 +37,14 @@ impl Invalid {
     pub fn field(name: &str, expected: &str) -> Self {
         Self(format!("Invalid {name}. Expected {expected}."))
     }
+
+    /// The same for an item of `list`: its field is `<list>[].<field>` to who sent it.
+    pub fn within(self, list: &str) -> Self {
+        match self.0.strip_prefix("Invalid ") {
+            Some(rest) => Self(format!("Invalid {list}[].{rest}")),
+            None => self,
+        }
+    }
 }
 
 // === impl Fields ===

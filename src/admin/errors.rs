@@ -61,7 +61,7 @@ impl AdminError {
 
     /// A guard is exhausted for this many more seconds.
     pub fn too_many_requests(retry_after_secs: u64) -> Self {
-        let message = "Too many requests. Try again later.";
+        let message = "Too many requests, please try again later";
         let mut error = Self::new(StatusCode::TOO_MANY_REQUESTS, message);
         let seconds = retry_after_secs.max(1);
         error.retry_after_secs = Some(seconds);
@@ -173,8 +173,9 @@ mod tests {
     #[test]
     fn a_guard_says_when_to_come_back() {
         assert_eq!(parts(AdminError::too_many_requests(0)).1.as_deref(), Some("1"));
-        let (status, retry, _) = parts(AdminError::too_many_requests(42));
+        let (status, retry, body) = parts(AdminError::too_many_requests(42));
         assert_eq!((status, retry.as_deref()), (429, Some("42")));
+        assert_eq!(body["message"], "Too many requests, please try again later");
     }
 
     #[test]

@@ -101,6 +101,28 @@ fn other_conversations_models_callers_and_unnamed_requests_are_not_bound() {
 }
 
 #[test]
+fn a_bound_conversation_takes_a_turn_only_where_turns_are_taken() {
+    let pair = Pair::start();
+    bind_to_second(&pair, "talk");
+    let selected = || pair.channel("second")["lastSelectedAt"].clone();
+    let before = selected();
+    assert!(before.is_string());
+    says(&pair.gateway, "talk").expect(200);
+    assert_eq!((count(&pair.second), selected()), (2, before.clone()), "weighted has no turns");
+    let route = pair.channel("second")["routeId"].clone();
+    for strategy in ["round_robin", "stable_first"] {
+        let before = selected();
+        let body = json!({ "routingStrategy": strategy });
+        pair.gateway.admin().put(&format!("/api/routes/{route}"), &body).expect(200);
+        eventually(&format!("{strategy} counts the turn"), || {
+            says(&pair.gateway, "talk").expect(200);
+            (selected() != before).then_some(())
+        });
+    }
+    assert_eq!(count(&pair.first), 0);
+}
+
+#[test]
 fn stickiness_can_be_switched_off() {
     let pair = Pair::with(&[("PROXY_STICKY_SESSION_ENABLED", "false")]);
     bind_to_second(&pair, "talk");

@@ -432,6 +432,38 @@ fn an_upstream_may_lengthen_the_rest_but_not_shorten_it() {
 }
 
 #[test]
+fn a_rest_that_the_provider_asked_for_is_marked_until_it_is_forgotten() {
+    // The row of the one channel: both times, and whether the first is the provider's word.
+    let stored = |gateway: &Gateway| {
+        gateway.admin().get("/api/stats/proxy-logs?limit=1").expect(200);
+        let database = gateway.home().data_dir().join("switchyard.db");
+        let database = rusqlite::Connection::open(database).expect("it opens");
+        let sql = "SELECT cooldown_until, provider_cooldown_until FROM channel_stats";
+        let times: (Option<i64>, Option<i64>) =
+            database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("one channel");
+        times
+    };
+    let limit =
+        json!({"error": {"type": "usage_limit_reached", "message": "The usage limit has been reached"}});
+    let (gateway, upstream) = alone(&[]);
+    upstream.answer_once(CHAT, Reply::error(500, "boom"));
+    gateway.client().chat(Pair::MODEL).expect(500);
+    assert!(matches!(stored(&gateway), (Some(_), None)), "a failure of its own");
+    let clear = |gateway: &Gateway, path: &str| gateway.admin().post(path, &json!({})).expect(200);
+    let cooldown = format!("/api/routes/{}/cooldown/clear", gateway.routes()[0]["id"]);
+    for path in [cooldown.as_str(), "/api/settings/maintenance/clear-usage"] {
+        clear(&gateway, &cooldown);
+        upstream.answer_once(CHAT, Reply::json(429, &limit));
+        gateway.client().chat(Pair::MODEL).expect(429);
+        let (until, by_provider) = stored(&gateway);
+        assert!(until.is_some() && until == by_provider, "{until:?} {by_provider:?}");
+        clear(&gateway, path);
+        assert_eq!(stored(&gateway), (None, None), "{path}");
+    }
+    gateway.client().chat(Pair::MODEL).expect(200);
+}
+
+#[test]
 fn a_rested_channel_is_used_again_and_its_success_clears_the_slate() {
     let (gateway, upstream) = alone(&[("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC", "1")]);
     upstream.answer_once(CHAT, Reply::error(500, "boom"));

@@ -184,8 +184,8 @@ pub fn forget_usage() -> Vec<Statement> {
         statement("DELETE FROM usage_day"),
         statement(
             "UPDATE channel_stats SET success_count = 0, fail_count = 0, total_latency_ms = 0, total_cost = 0, \
-             consecutive_fail_count = 0, last_used_at = NULL, last_selected_at = NULL, last_fail_at = NULL, \
-             cooldown_until = NULL",
+             consecutive_fail_count = 0, cooldown_level = 0, last_used_at = NULL, last_selected_at = NULL, \
+             last_fail_at = NULL, cooldown_until = NULL, provider_cooldown_until = NULL",
         ),
         statement("UPDATE accounts SET balance_used = 0"),
     ]

@@ -119,6 +119,26 @@ fn a_messages_upstream_that_finds_no_messages_gets_them_written_anew() {
 }
 
 #[test]
+fn reasoning_that_an_upstream_cannot_read_is_left_out_once() {
+    let thought = json!({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"});
+    let said = json!({"type": "message", "role": "user", "content": "And now?"});
+    let invalid = json!({"error": {"message": "The encrypted content gAAA could not be verified.",
+        "type": "invalid_request_error", "param": null, "code": "invalid_encrypted_content"}});
+    let body = json!({"model": MODEL, "input": [said, thought, said], "store": false});
+    for refusals in 1..=2 {
+        let (gateway, upstream) = started("openai", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+        for _ in 0..refusals {
+            upstream.answer_once(RESPONSES, Reply::json(400, &invalid));
+        }
+        let answer = gateway.client().post(RESPONSES, &body);
+        let asked: Vec<Value> = upstream.asked_for(RESPONSES).iter().map(|asked| asked.json()).collect();
+        assert_eq!(asked, [body.clone(), json!({"model": MODEL, "input": [said, said], "store": false})]);
+        assert_eq!(answer.status, if refusals == 1 { 200 } else { 400 }, "{}", answer.text());
+        assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null, "no fault of the channel");
+    }
+}
+
+#[test]
 fn who_cannot_compact_is_asked_for_an_answer_when_the_operator_says_so() {
     let body = json!({"model": MODEL, "input": "long", "stream": false});
     for (platform, refusal) in [

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | messages | the form in which thinking is asked for | the other form |
 //! | messages | a body in which it finds no messages | the body read and written anew |
+//! | responses | reasoning that another account encrypted | no reasoning |
 //! | responses | something that it does not know, 400 | no metadata; known fields only; the bare minimum |
 //! | any | a content type, 400 or 415 | no headers but those the protocol needs |
 //!
@@ -15,7 +16,8 @@ use hyper::HeaderMap;
 
 use crate::dialect::canonical::{Target, Vendor};
 use crate::dialect::edit::edit;
-use crate::dialect::{Dialect, convert, json};
+use crate::dialect::tree::Node;
+use crate::dialect::{Dialect, convert, json, responses};
 use crate::routing::Platform;
 
 use super::call::{Call, Operation};
@@ -70,6 +72,8 @@ const UNKNOWN: [&str; 8] = [
     "openai_error",
 ];
 const OF_CONTENT_TYPE: [&str; 4] = ["content-type", "content type", "media type", "application/json"];
+/// Words about reasoning that an upstream cannot decrypt (proxy-conversion.md 2.2).
+const OF_ENCRYPTION: [&str; 3] = ["invalid_encrypted_content", "encrypted content", "encrypted_content"];
 /// What a client's part of the headers comes down to; `anthropic-*` joins it on messages.
 const OF_SESSION: [&str; 6] =
     ["session_id", "session-id", "conversation_id", "conversation-id", "originator", "openai-beta"];
@@ -80,6 +84,7 @@ pub(super) struct Recovery {
     sends: usize,
     other_thinking: bool,
     anew: bool,
+    unreasoned: bool,
     /// The bodies and headers still to be tried at a responses upstream; made at its first refusal.
     shortened: Option<Vec<Shortened>>,
     bare: bool,
@@ -122,6 +127,10 @@ impl Recovery {
             {
                 self.anew = true;
                 written_anew(prepare()?)
+            }
+            Dialect::Responses if status == 400 && !self.unreasoned && says(&OF_ENCRYPTION) => {
+                self.unreasoned = true;
+                without_reasoning(prepare()?)
             }
             Dialect::Responses if status == 400 && says_unknown(failure, &words) => {
                 let sent = prepare()?;
@@ -180,6 +189,13 @@ fn written_anew(sent: Outgoing) -> Option<Outgoing> {
     let target = Target { model: &model, stream: sent.stream, vendor: Vendor::Anthropic };
     let written = convert::request(Dialect::Messages, Dialect::Messages, body, &target).ok()?;
     Some(sent.with(String::from_utf8(written.body.into()).ok()?))
+}
+
+/// A responses body without what earlier turns thought.
+fn without_reasoning(sent: Outgoing) -> Option<Outgoing> {
+    let body = sent.pieces.concat();
+    let body = responses::without_reasoning(&Node::parse(std::str::from_utf8(&body).ok()?).ok()?)?;
+    Some(Outgoing { pieces: [body, Bytes::new(), Bytes::new()], ..sent })
 }
 
 /// What is left of a client's headers when an upstream stumbles over one of them.

@@ -40,7 +40,7 @@ use own_ids::is_own_id;
 pub use compaction::as_compaction;
 pub use echo::echo;
 pub use gathered::Gathered;
-pub use own_ids::without_own_ids;
+pub use own_ids::{without_own_ids, without_reasoning};
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;

@@ -28,8 +28,7 @@ pub fn without_own_ids(body: &Node<'_>) -> Option<Bytes> {
     if !items.iter().any(|item| has_own_id(item) || is_foreign(item)) {
         return None;
     }
-    let mut list = Writer::with_capacity(input.raw().len());
-    list.list(|list| {
+    with_input(body, |list| {
         for item in items.iter().filter(|item| !is_foreign(item)) {
             if !has_own_id(item) {
                 list.item(item.json());
@@ -40,7 +39,25 @@ pub fn without_own_ids(body: &Node<'_>) -> Option<Bytes> {
                 kept.for_each(|(key, value)| o.field(key, value.json()));
             });
         }
-    });
+    })
+}
+
+/// The body without reasoning, for an upstream that cannot read what it is sent of it: another account
+/// encrypted it (proxy-conversion.md 2.2). `None` when there is none.
+pub fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
+    let is_reasoning = |item: &&Node<'_>| item.str_at("type") == "reasoning";
+    let items = body.items_at("input");
+    items.iter().find(is_reasoning)?;
+    with_input(body, |list| {
+        items.iter().filter(|item| !is_reasoning(item)).for_each(|item| list.item(item.json()));
+    })
+}
+
+/// The body with other items; every byte around them stays.
+fn with_input(body: &Node<'_>, items: impl FnOnce(&mut Writer)) -> Option<Bytes> {
+    let input = body.get("input")?;
+    let mut list = Writer::with_capacity(input.raw().len());
+    list.list(items);
     // Both are slices of one text.
     let start = input.raw().as_ptr() as usize - body.raw().as_ptr() as usize;
     let (before, rest) = body.raw().split_at_checked(start)?;

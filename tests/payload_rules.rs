@@ -86,15 +86,7 @@ fn rules_apply_behind_the_conversion() {
 #[test]
 fn no_rule_gives_codex_what_it_refuses() {
     let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
-    let site = json!({"name": "site", "platform": "codex", "url": upstream.url()});
-    let site = gateway.create_site(&site);
-    // Codex lists no models for a key.
-    let account = json!({"siteId": site["id"], "accessToken": "sk-upstream-key",
-        "credentialMode": "apikey", "skipModelFetch": true});
-    let account = gateway.admin().post("/api/accounts", &account).expect(200);
-    let models = format!("/api/accounts/{}/models/manual", account["id"]);
-    gateway.admin().post(&models, &json!({"models": [MODEL]})).expect(200);
-    gateway.wait_for_channels(MODEL, 1);
+    gateway.add_codex(&upstream, MODEL);
     let rules = json!({"override": [{"models": [{"name": "*", "protocol": "codex"}],
         "params": {"store": true, "max_output_tokens": 5, "reasoning.effort": "low"}}]});
     rule(&gateway, &rules);

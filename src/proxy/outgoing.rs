@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::header::HeaderValue;
+use memchr::memmem;
 
 use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
 use crate::dialect::edit::edit;
@@ -248,7 +249,7 @@ fn platform_edit<'b>(
     match (platform, format) {
         (Platform::Gemini, Dialect::Chat) => Some(edit(&body(), &[], &FOREIGN_TO_GEMINI).into_owned()),
         (Platform::Codex, Dialect::Responses) => {
-            let body = body();
+            let body = gathered_instructions(body());
             let mut set = vec![("store", "false"), ("stream", "true")];
             let instructions = json::member(&body, "instructions");
             if instructions.is_none_or(|text| matches!(text, "null" | "\"\"")) {
@@ -260,6 +261,15 @@ fn platform_edit<'b>(
             Some(edit(&body(), &[("store", "false"), ("stream", "true")], &[]).into_owned())
         }
         _ => None,
+    }
+}
+
+/// Only a body with the word in it can have a system message.
+fn gathered_instructions(body: Cow<'_, str>) -> Cow<'_, str> {
+    let gathered = || responses::with_gathered_instructions(&Node::parse(&body).ok()?);
+    match memmem::find(body.as_bytes(), b"\"system\"").and_then(|_| gathered()) {
+        Some(gathered) => Cow::Owned(gathered),
+        None => body,
     }
 }
 

@@ -72,6 +72,18 @@ impl Gateway {
         self.admin().post("/api/sites", site).expect(200)
     }
 
+    /// A site of Codex with a key, which lists no models: the operator names one.
+    #[track_caller]
+    pub fn add_codex(&self, upstream: &Upstream, model: &str) {
+        let site = self.create_site(&json!({"name": "codex", "platform": "codex", "url": upstream.url()}));
+        let account = json!({"siteId": site["id"], "accessToken": "sk-upstream-key",
+            "credentialMode": "apikey", "skipModelFetch": true});
+        let account = self.admin().post("/api/accounts", &account).expect(200);
+        let models = format!("/api/accounts/{}/models/manual", account["id"]);
+        self.admin().post(&models, &json!({"models": [model]})).expect(200);
+        self.wait_for_channels(model, 1);
+    }
+
     /// An API-key account on a site; discovery runs in the background.
     #[track_caller]
     pub fn create_account(&self, site: &Value, key: &str) -> Value {

@@ -9,7 +9,7 @@
 //!
 //! What belongs to this dialect without being a conversion stands beside it: [`validate`] refuses
 //! outputs without a call, [`without_own_ids`] takes our traces out of a body that passes through,
-//! [`echo`] collects what an answer repeats, [`Gathered`] the answer a stream ends with; [`merge_turn`] and
+//! [`with_gathered_instructions`] moves instructions to where Codex wants them, [`echo`] collects what an answer repeats, [`Gathered`] the answer a stream ends with; [`merge_turn`] and
 //! [`TurnOutput`] make whole requests of a socket's frames, [`warm_up`] and [`cancelled_turn`] are what it
 //! hears when no upstream speaks.
 
@@ -18,6 +18,7 @@ mod compaction;
 mod content;
 mod echo;
 mod gathered;
+mod instructions;
 mod items;
 mod own_ids;
 mod reasoning;
@@ -40,6 +41,7 @@ use own_ids::is_own_id;
 pub use compaction::as_compaction;
 pub use echo::echo;
 pub use gathered::Gathered;
+pub use instructions::with_gathered_instructions;
 pub use own_ids::{without_own_ids, without_reasoning};
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;

@@ -1,0 +1,83 @@
+//! Instructions among the items of `input`, for an upstream that takes them in `instructions` alone
+//! (Codex; proxy.md 12.2).
+
+use crate::dialect::edit::edit;
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// The body with the texts of its system messages before its own instructions; what else such a message
+/// holds stays where it is. `None` when there is no such message.
+pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
+    let items = body.items_at("input");
+    items.iter().find(|item| is_system(item))?;
+    let mut gathered: Vec<Text<'_>> = Vec::new();
+    let mut input = Writer::with_capacity(body.raw().len());
+    input.list(|list| {
+        for item in items {
+            if !is_system(item) {
+                list.item(item.json());
+                continue;
+            }
+            let (texts, others) = taken_apart(item);
+            gathered.extend(Some(Text::join(&texts, "\\n")).filter(|text| !text.is_blank()));
+            if !others.is_empty() {
+                list.object(|o| {
+                    for (key, value) in item.members() {
+                        match key.as_ref() {
+                            "content" => o.array(key, |a| others.iter().for_each(|part| a.item(part.json()))),
+                            _ => o.field(key, value.json()),
+                        }
+                    }
+                });
+            }
+        }
+    });
+    gathered.extend(body.text_at("instructions").filter(|text| !text.is_empty()));
+    let instructions = format!("\"{}\"", Text::join(&gathered, "\\n\\n").literal());
+    let set = [("instructions", instructions.as_str()), ("input", input.as_str())];
+    Some(edit(body.raw(), &set, &[]).into_owned())
+}
+
+fn is_system(item: &Node<'_>) -> bool {
+    matches!(item.str_at("type").as_ref(), "message" | "") && item.str_at("role") == "system"
+}
+
+/// The texts of a message, and its other parts.
+fn taken_apart<'n, 'a>(item: &'n Node<'a>) -> (Vec<Text<'a>>, Vec<&'n Node<'a>>) {
+    let Some(content) = item.get("content") else { return Default::default() };
+    let parts = if content.is_array() { content.items() } else { std::slice::from_ref(content) };
+    let text = |part: &Node<'a>| part.text().or_else(|| part.text_at("text"));
+    (parts.iter().filter_map(text).collect(), parts.iter().filter(|part| text(part).is_none()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_messages_go_before_the_instructions() {
+        for (body, wanted) in [
+            (
+                r#"{"model":"m","instructions":"I","input":[{"role":"system","content":"A "},{"role":"user","content":"x"},{"type":"message","role":"system","content":[{"type":"input_text","text":"B"},{"type":"input_text","text":"C"}]}]}"#,
+                Some(
+                    r#"{"model":"m","instructions":"A \n\nB\nC\n\nI","input":[{"role":"user","content":"x"}]}"#,
+                ),
+            ),
+            (
+                r#"{"input":[{"role":"system","content":[{"type":"input_text","text":"A"},{"type":"input_image","image_url":"u"}]}]}"#,
+                Some(
+                    r#"{"input":[{"role":"system","content":[{"type":"input_image","image_url":"u"}]}],"instructions":"A"}"#,
+                ),
+            ),
+            (
+                r#"{"input":[{"role":"system","content":""},{"role":"user","content":"x"}],"instructions":null}"#,
+                Some(r#"{"input":[{"role":"user","content":"x"}],"instructions":""}"#),
+            ),
+            (r#"{"input":[{"role":"developer","content":"D"}]}"#, None),
+            (r#"{"input":"x"}"#, None),
+        ] {
+            assert_eq!(with_gathered_instructions(&Node::parse(body).unwrap()).as_deref(), wanted);
+        }
+    }
+}

@@ -1,4 +1,4 @@
-//! What some upstreams want of a body before it is theirs (proxy.md 12.2).
+//! What some upstreams want of a body before it is theirs (proxy.md 5.1, 12.2).
 
 mod support;
 
@@ -7,6 +7,13 @@ use support::{Gateway, Reply, Upstream, wire};
 
 const MODEL: &str = "model-body";
 const RESPONSES: &str = "/v1/responses";
+const MESSAGES: &str = "/v1/messages";
+
+fn on(platform: &str) -> (Gateway, Upstream) {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+    (gateway, upstream)
+}
 
 #[test]
 fn codex_gets_the_words_of_the_system_as_instructions() {
@@ -30,5 +37,31 @@ fn codex_gets_the_words_of_the_system_as_instructions() {
         let expected =
             json!({"model": MODEL, "input": [user], "instructions": wanted, "store": false, "stream": true});
         assert_eq!(sent, expected);
+    }
+}
+
+#[test]
+fn results_of_calls_that_only_a_responses_upstream_may_know_go_there_first() {
+    let result = json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": "5"});
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "add", "input": {}});
+    let alone = json!([{"role": "user", "content": [result]}]);
+    let whole = json!([{"role": "user", "content": "Add."}, {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]}]);
+    for (messages, hint, path) in [
+        (&alone, ("previous_response_id", json!("resp_1")), RESPONSES),
+        (&alone, ("prompt_cache_key", json!("k")), RESPONSES),
+        (&alone, ("metadata", json!({"user_id": "u"})), RESPONSES),
+        (&alone, ("system", json!("S")), MESSAGES),
+        (&whole, ("metadata", json!({"user_id": "u"})), MESSAGES),
+    ] {
+        let (gateway, upstream) = on("openai");
+        let mut asked = json!({"model": MODEL, "max_tokens": 99, "messages": messages});
+        asked[hint.0] = hint.1.clone();
+        gateway.client().post(MESSAGES, &asked).expect(200);
+        let sent = upstream.last(path).json();
+        if path == RESPONSES {
+            let output = json!({"type": "function_call_output", "call_id": "toolu_1", "output": "5"});
+            assert_eq!(sent["input"], json!([output]), "{sent}");
+        }
     }
 }

@@ -19,8 +19,8 @@ use hyper::header;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::app::App;
-use crate::dialect::Dialect;
 use crate::dialect::canonical::{Asked, Unfit};
+use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, Why, pool};
 use crate::time::now_ms;
@@ -190,6 +190,9 @@ impl Sending<'_> {
             let listed = &price.labels.endpoint_types;
             formats::prefer_listed(&mut formats, site.platform, client, models, listed);
         }
+        if continues_elsewhere(self.call) {
+            formats::prefer(&mut formats, Dialect::Responses);
+        }
         self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now_ms());
         if self.app.settings.load().single_format {
             formats.truncate(1);
@@ -342,6 +345,15 @@ impl Sending<'_> {
         };
         format!("{}/{}:{action}", Dialect::Gemini.path(), self.model)
     }
+}
+
+/// Whether a messages body goes on from what only an upstream of the responses dialect may keep
+/// (proxy.md 5.1): its results are of calls that it does not have.
+fn continues_elsewhere(call: &Call) -> bool {
+    let envelope = &call.envelope;
+    call.face.dialect == Dialect::Messages
+        && (envelope.has_continuation || envelope.user.is_some())
+        && messages::answers_elsewhere(&call.body)
 }
 
 /// What one request to one address gives. A status outside 2xx is a failure that has been read.

@@ -131,8 +131,14 @@ pub(super) fn prefer_listed(
     }
     let named = listed.iter().flat_map(|label| dialects_of(label)).copied();
     let known: Vec<Dialect> = named.filter(|dialect| formats.contains(dialect)).collect();
-    let Some(first) = known.first().filter(|_| !known.contains(&client)) else { return };
-    if let Some(at) = formats.iter().position(|dialect| dialect == first) {
+    if let Some(first) = known.first().filter(|_| !known.contains(&client)) {
+        prefer(formats, *first);
+    }
+}
+
+/// Puts a dialect before all others, if it is among them.
+pub(super) fn prefer(formats: &mut Formats, dialect: Dialect) {
+    if let Some(at) = formats.iter().position(|own| *own == dialect) {
         formats.prefer(at);
     }
 }

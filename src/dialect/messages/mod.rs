@@ -7,11 +7,12 @@
 //!
 //! [`stop`] has the words for the end of an answer and for its usage. [`native`] mends bodies that go
 //! through unconverted, [`other_form`] those that were converted for another kind of model, and
-//! [`estimate`] counts tokens.
+//! [`estimate`] counts tokens, and [`continued`] tells which bodies begin in the middle.
 
 mod blocks;
 mod blocks_write;
 mod client_tools;
+mod continued;
 mod estimate;
 mod native;
 mod other_form;
@@ -26,6 +27,7 @@ mod turns;
 #[cfg(test)]
 mod tests;
 
+pub use continued::answers_elsewhere;
 pub use estimate::estimate_tokens;
 pub use native::without_foreign_thinking;
 pub use other_form::{in_other_thinking_form, refuses_thinking_form};

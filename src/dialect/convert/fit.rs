@@ -2,6 +2,7 @@
 //! custom tools. What is changed here is changed back in the answer ([`restore`](super::restore)).
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use ring::digest::{SHA256, digest};
 
@@ -26,6 +27,7 @@ pub struct Fitted {
 /// Fits a request to a dialect of a vendor.
 pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
     place_instructions(request, to, vendor);
+    settle_ids(request, to);
     let names =
         Names::fit(tool_names(request), if to == Dialect::Messages { names::plain } else { names::short });
     let takes_custom = to == Dialect::Responses || (to == Dialect::Chat && vendor == Vendor::OpenAi);
@@ -139,6 +141,54 @@ pub(super) fn unwrap(arguments: &Text<'_>) -> Text<'static> {
     input.unwrap_or_else(|| arguments.clone().into_owned())
 }
 
+/// A call that was made.
+struct Called<'a> {
+    /// As the client names it.
+    sent: Text<'a>,
+    id: Text<'a>,
+    answered: bool,
+}
+
+/// Gives a call without an id one of its place, and where a dialect wants every call to have its own
+/// (messages) those that repeat one. A result belongs to the first call of its id that waits for one.
+fn settle_ids(request: &mut Request<'_>, to: Dialect) {
+    let mut seen = HashSet::new();
+    let is_settled = request.turns.iter().flat_map(|turn| &turn.parts).all(|part| match part {
+        Part::Call(call) => {
+            !call.id.is_empty() && (seen.insert(call.id.literal()) || to != Dialect::Messages)
+        }
+        _ => true,
+    });
+    if is_settled {
+        return;
+    }
+    let mut calls: Vec<Called<'_>> = Vec::new();
+    for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
+        match part {
+            Part::Call(call) => {
+                let sent = call.id.clone();
+                let before = calls.iter().filter(|earlier| earlier.sent == sent).count();
+                if sent.is_empty() {
+                    call.id = Text::of(&format!("call_{}", calls.len()));
+                } else if before > 0 && to == Dialect::Messages {
+                    call.id = Text::of(&format!("{}_{}", sent.decode(), before + 1));
+                }
+                calls.push(Called { sent, id: call.id.clone(), answered: false });
+            }
+            Part::Result(result) => {
+                let is_of = |call: &Called<'_>| call.sent == result.call_id;
+                let waiting = calls.iter().position(|call| is_of(call) && !call.answered);
+                let at = waiting.or_else(|| calls.iter().rposition(is_of));
+                if let Some(call) = at.and_then(|at| calls.get_mut(at)) {
+                    call.answered = true;
+                    result.call_id = call.id.clone();
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Ids stay as they are, so that the next request finds its call; where the target forbids one, it
 /// becomes another, the same wherever it occurs (proxy-conversion.md 1.4).
 fn fit_id(id: &mut Text<'_>, to: Dialect) {
@@ -176,14 +226,15 @@ mod tests {
             call_id: Text::of("call:1"),
             kind: CallKind::Custom,
             parts: Vec::new(),
+            listed: false,
             is_error: false,
         };
         Request {
             tools: vec![Tool::Custom { name: Text::of(&long), description: None, format: None }],
             tool_choice: Some(ToolChoice::Named { name: Text::of(&long), kind: CallKind::Custom }),
             turns: vec![
-                Turn { role: Role::Assistant, parts: vec![Part::Call(call)] },
-                Turn { role: Role::User, parts: vec![Part::Result(result)] },
+                Turn::new(Role::Assistant, vec![Part::Call(call)]),
+                Turn::new(Role::User, vec![Part::Result(result)]),
             ],
             ..Request::default()
         }
@@ -219,6 +270,36 @@ mod tests {
             assert_eq!(call.id, result.call_id);
             assert_eq!(call.id.literal() == "call:1", kept, "{to:?}");
             assert!(kept || (call.id.literal().starts_with("call_") && call.id.literal().len() == 29));
+        }
+    }
+
+    #[test]
+    fn every_call_has_an_id_of_its_own_where_it_must() {
+        let round = |id: &'static str| {
+            let mut request = custom_round();
+            for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
+                match part {
+                    Part::Call(call) => call.id = Text::plain(id),
+                    Part::Result(result) => result.call_id = Text::plain(id),
+                    _ => {}
+                }
+            }
+            request.turns
+        };
+        for (id, to, wanted) in [
+            ("", Dialect::Chat, ["call_0", "call_0", "call_1", "call_1"]),
+            ("f", Dialect::Messages, ["f", "f", "f_2", "f_2"]),
+            ("f", Dialect::Chat, ["f"; 4]),
+        ] {
+            let turns = [round(id), round(id)].concat();
+            let mut request = Request { turns, ..Request::default() };
+            fit(&mut request, to, Vendor::Other);
+            let ids = request.turns.iter().flat_map(|turn| &turn.parts).map(|part| match part {
+                Part::Call(call) => call.id.literal(),
+                Part::Result(result) => result.call_id.literal(),
+                _ => "",
+            });
+            assert_eq!(ids.collect::<Vec<_>>(), wanted, "{to:?}");
         }
     }
 

@@ -90,6 +90,14 @@ pub enum Role {
 pub struct Turn<'a> {
     pub role: Role,
     pub parts: Vec<Part<'a>>,
+    /// The client sent a list of parts, be it of one: it stays a list where the dialect has both.
+    pub listed: bool,
+}
+
+impl<'a> Turn<'a> {
+    pub fn new(role: Role, parts: Vec<Part<'a>>) -> Self {
+        Self { role, parts, listed: false }
+    }
 }
 
 /// A piece of a turn.
@@ -190,6 +198,8 @@ pub struct ToolResult<'a> {
     pub kind: CallKind,
     /// Text, images and files; empty for an empty result.
     pub parts: Vec<Part<'a>>,
+    /// It came as a list of parts, as [`Turn::listed`].
+    pub listed: bool,
     pub is_error: bool,
 }
 

@@ -79,6 +79,13 @@ impl Reasoning<'_> {
         self.effort.or_else(|| self.budget.map(Effort::of_budget))
     }
 
+    /// The effort for a model of chat or responses. Thinking that is only switched off, and not by the
+    /// word, is the default of most models there; few know the word for it.
+    pub fn openai_effort(&self, model: &str) -> Option<Effort> {
+        let knows_none = || model.contains("gpt-5.") || model.contains("gemini-2.5-flash");
+        self.effort.or_else(|| self.wanted_effort().filter(|wanted| *wanted != Effort::None || knows_none()))
+    }
+
     /// The same as a budget: here a budget that was named counts first.
     pub fn wanted_budget(&self) -> Option<u64> {
         if self.off {

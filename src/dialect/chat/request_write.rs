@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ring::digest::{SHA256, digest};
 
 use super::{tools_write, turns_write};
-use crate::dialect::canonical::{Effort, Format, Reasoning, Request, Target, Unfit, Vendor};
+use crate::dialect::canonical::{Effort, Format, Request, Target, Unfit, Vendor};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::writer::Writer;
 
@@ -41,24 +41,14 @@ fn write_limits(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
     // OpenAI's reasoning models refuse the older name; hardly anyone else knows the newer one.
     let limit = if target.vendor == Vendor::OpenAi { "max_completion_tokens" } else { "max_tokens" };
     o.field_if(limit, request.max_output);
-    o.field_if("reasoning_effort", effort(&request.reasoning, target.model));
+    let effort = request.reasoning.openai_effort(target.model);
+    o.field_if("reasoning_effort", effort.map(Effort::openai_word));
     if let Some(format) = &request.format {
         o.object_at("response_format", |o| write_format(o, format));
     }
     if !request.stop.is_empty() {
         o.array("stop", |a| request.stop.iter().take(MAX_STOPS).for_each(|text| a.item(text)));
     }
-}
-
-/// An effort that was named counts before a budget. Thinking that is only switched off is the
-/// default of most models here; few take the word for it.
-fn effort(reasoning: &Reasoning<'_>, model: &str) -> Option<&'static str> {
-    let effort = reasoning.effort.map(Effort::openai_word);
-    effort.or_else(|| {
-        let wanted = reasoning.wanted_effort()?;
-        let knows_none = model.contains("gpt-5.") || model.contains("gemini-2.5-flash");
-        (wanted != Effort::None || knows_none).then(|| wanted.openai_word())
-    })
 }
 
 fn write_format(o: &mut Writer, format: &Format<'_>) {

@@ -30,6 +30,7 @@ impl<'a> Messages<'a> {
         if !message.is_object() {
             return Err(Unfit::invalid(format!("messages[{index}]"), "must be an object"));
         }
+        let listed = message.get("content").is_some_and(Node::is_array);
         let parts = match message.get("content") {
             None => Vec::new(),
             Some(node) => content::read(node).ok_or_else(|| {
@@ -38,21 +39,21 @@ impl<'a> Messages<'a> {
         };
         match &*message.str_at("role") {
             "system" | "developer" => self.system.extend(joined(parts)),
-            "user" => self.push(Role::User, parts),
+            "user" => self.push(Turn { listed, ..Turn::new(Role::User, parts) }),
             "assistant" => {
                 let parts = self.assistant(index, message, parts)?;
-                self.push(Role::Assistant, parts);
+                self.push(Turn::new(Role::Assistant, parts));
             }
             "tool" => {
                 let call_id = self.answered(message.text_at("tool_call_id"));
                 let call_id =
                     call_id.ok_or_else(|| Unfit::invalid(field("tool_call_id"), "must be a string"))?;
-                self.push_result(call_id, parts);
+                self.push_result(call_id, parts, listed);
             }
             "function" => {
                 let name = self.answered(message.text_at("name"));
                 let name = name.ok_or_else(|| Unfit::invalid(field("name"), "must be a string"))?;
-                self.push_result(name, parts);
+                self.push_result(name, parts, listed);
             }
             _ => {
                 let roles = "must be one of system, developer, user, assistant, tool";
@@ -96,9 +97,9 @@ impl<'a> Messages<'a> {
         Ok(parts)
     }
 
-    fn push(&mut self, role: Role, parts: Vec<Part<'a>>) {
-        if !parts.is_empty() {
-            self.turns.push(Turn { role, parts });
+    fn push(&mut self, turn: Turn<'a>) {
+        if !turn.parts.is_empty() {
+            self.turns.push(turn);
         }
     }
 
@@ -114,13 +115,13 @@ impl<'a> Messages<'a> {
         }
     }
 
-    fn push_result(&mut self, call_id: Text<'a>, parts: Vec<Part<'a>>) {
+    fn push_result(&mut self, call_id: Text<'a>, parts: Vec<Part<'a>>, listed: bool) {
         let call = self.calls.iter().rev().find(|call| call.id == call_id);
         let kind = call.map_or(CallKind::Function, |call| call.kind);
         // An empty result has no parts.
         let parts = parts.into_iter().filter(|part| *part != Part::Text(Text::EMPTY)).collect();
-        let result = Part::Result(ToolResult { call_id, kind, parts, is_error: false });
-        self.turns.push(Turn { role: Role::User, parts: vec![result] });
+        let result = Part::Result(ToolResult { call_id, kind, parts, listed, is_error: false });
+        self.turns.push(Turn::new(Role::User, vec![result]));
     }
 }
 

@@ -6,6 +6,7 @@
 //! ```
 
 mod fit;
+mod named;
 mod proofs;
 mod restore;
 mod stream;
@@ -59,6 +60,9 @@ pub fn request_with(
 ) -> Result<Converted, Unfit> {
     let node = Node::parse(body).map_err(|_| Unfit::invalid("body", "is not valid JSON"))?;
     let mut request = read_request(from, &node)?;
+    if request.system.is_empty() && request.turns.iter().all(|turn| turn.parts.is_empty()) {
+        return Err(named::in_words_of(from, Unfit::invalid("messages", "must say something")));
+    }
     for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
         if let Part::Call(call) = part
             && call.signature.is_none()
@@ -67,7 +71,7 @@ pub fn request_with(
         }
     }
     let fitted = fit::fit(&mut request, to, target.vendor);
-    let body = write_request(to, &request, target)?;
+    let body = write_request(to, &request, target).map_err(|unfit| named::in_words_of(from, unfit))?;
     let mut asked = asked(from, &node);
     asked.names = fitted.names;
     asked.custom_tools = fitted.custom_tools;
@@ -152,7 +156,7 @@ fn lost_proofs(to: Dialect, reply: &Reply<'_>) -> Vec<CallProof> {
     if proofs::are_lost(to) { proofs::of_reply(reply) } else { Vec::new() }
 }
 
-/// Reads a request.
+/// Reads a request. An error names what the client sent.
 fn read_request<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Request<'a>, Unfit> {
     match dialect {
         Dialect::Chat => chat::read_request(body),
@@ -163,7 +167,7 @@ fn read_request<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Request<'a>, Un
     }
 }
 
-/// Writes a request.
+/// Writes a request. An error names what chat clients send.
 fn write_request(dialect: Dialect, request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
     match dialect {
         Dialect::Chat => chat::write_request(request, target),

@@ -67,7 +67,7 @@ fn result<'a>(response: &Node<'a>) -> ToolResult<'a> {
         response.items_at("parts").iter().filter_map(|part| inline(member::get(part, "inlineData")?));
     parts.extend(pictures);
     let call_id = response.text_at("id").unwrap_or_default();
-    ToolResult { call_id, kind: CallKind::Function, parts, is_error }
+    ToolResult { call_id, kind: CallKind::Function, parts, listed: false, is_error }
 }
 
 fn inline<'a>(inline: &Node<'a>) -> Option<Part<'a>> {

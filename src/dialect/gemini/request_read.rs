@@ -86,7 +86,7 @@ fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, Unfit> {
             })
             .collect();
         if !parts.is_empty() {
-            turns.push(Turn { role, parts });
+            turns.push(Turn { listed: true, ..Turn::new(role, parts) });
         }
     }
     Ok(turns)

@@ -50,6 +50,8 @@ fn read_block<'a>(
                 call_id: block.text_at("tool_use_id").unwrap_or_default(),
                 kind: CallKind::Function,
                 parts: inner,
+                // Its text is one string elsewhere, unless there is more than text.
+                listed: false,
                 is_error: block.bool_at("is_error").unwrap_or(false),
             }));
         }

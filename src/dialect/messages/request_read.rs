@@ -93,7 +93,7 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfi
         let mut parts = Vec::new();
         read_content(content, &field, &mut parts)?;
         match role {
-            Some(role) => request.turns.push(Turn { role, parts }),
+            Some(role) => request.turns.push(Turn { role, parts, listed: content.is_array() }),
             None => request.system.extend(parts.into_iter().filter_map(|part| match part {
                 Part::Text(text) => Some(text),
                 _ => None,

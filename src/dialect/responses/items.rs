@@ -122,21 +122,21 @@ impl<'a> Items<'a> {
             // Some clients send the value instead of its text.
             Some(output) => vec![Part::Text(Text::of(output.raw()))],
         };
-        let result = Part::Result(ToolResult { call_id, kind, parts, is_error: false });
+        let result = Part::Result(ToolResult { call_id, kind, parts, listed: false, is_error: false });
         // Nothing may stand between a call and its output, not even instructions.
         let is_spoken = |turn: &Turn<'_>| matches!(turn.role, Role::User | Role::Assistant);
         let at = self.turns.iter().rposition(is_spoken).map_or(0, |last| last + 1);
         match at.checked_sub(1).and_then(|last| self.turns.get_mut(last)) {
-            Some(Turn { role: Role::User, parts }) if matches!(parts.last(), Some(Part::Result(_))) => {
+            Some(Turn { role: Role::User, parts, .. }) if matches!(parts.last(), Some(Part::Result(_))) => {
                 parts.push(result);
             }
-            _ => self.turns.insert(at, Turn { role: Role::User, parts: vec![result] }),
+            _ => self.turns.insert(at, Turn::new(Role::User, vec![result])),
         }
         Ok(())
     }
 
     fn say(&mut self, role: Role, parts: Vec<Part<'a>>) {
-        self.turns.push(Turn { role, parts });
+        self.turns.push(Turn::new(role, parts));
     }
 
     /// What the assistant thought or said. It begins a turn, unless it follows thoughts, or calls:

@@ -40,7 +40,7 @@ fn members(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) -> Result
         tools::put_choice(o, choice);
     }
     o.field_if("parallel_tool_calls", request.parallel);
-    put_reasoning(o, request);
+    put_reasoning(o, request, target.model);
     put_text(o, request);
     o.field_if("max_output_tokens", request.max_output.map(|tokens| tokens.max(MIN_OUTPUT)));
     o.field_if("temperature", request.temperature.as_ref());
@@ -77,8 +77,8 @@ fn is_possible(choice: &ToolChoice<'_>, request: &Request<'_>) -> bool {
     !request.tools.is_empty() && !matches!(choice, ToolChoice::Allowed { names, .. } if names.is_empty())
 }
 
-fn put_reasoning(o: &mut Writer, request: &Request<'_>) {
-    let effort = request.reasoning.wanted_effort();
+fn put_reasoning(o: &mut Writer, request: &Request<'_>, model: &str) {
+    let effort = request.reasoning.openai_effort(model);
     let summary = request.reasoning.summary.as_ref();
     if effort.is_none() && summary.is_none() {
         return;
@@ -87,7 +87,7 @@ fn put_reasoning(o: &mut Writer, request: &Request<'_>) {
         o.field_if("effort", effort.map(Effort::openai_word));
         match summary {
             Some(summary) => o.field("summary", summary),
-            None if effort == Some(Effort::None) => {}
+            None if request.reasoning.wanted_effort() == Some(Effort::None) => {}
             // The clients of the other dialects are shown what the model thinks.
             None => o.field("summary", "auto"),
         }
@@ -180,7 +180,7 @@ fn put_turn(list: &mut Writer, turn: &Turn<'_>) -> Result<(), Unfit> {
         if !matches!(part, Part::Thinking(_) | Part::Call(_) | Part::Result(_)) {
             continue;
         }
-        put_message(list, turn.role, &turn.parts[from..at])?;
+        put_message(list, turn, &turn.parts[from..at])?;
         from = at + 1;
         match part {
             Part::Thinking(thinking) => reasoning::put_for_upstream(list, thinking),
@@ -189,11 +189,11 @@ fn put_turn(list: &mut Writer, turn: &Turn<'_>) -> Result<(), Unfit> {
             _ => {}
         }
     }
-    put_message(list, turn.role, &turn.parts[from..])
+    put_message(list, turn, &turn.parts[from..])
 }
 
-fn put_message(list: &mut Writer, role: Role, parts: &[Part<'_>]) -> Result<(), Unfit> {
-    let said = role == Role::Assistant;
+fn put_message(list: &mut Writer, turn: &Turn<'_>, parts: &[Part<'_>]) -> Result<(), Unfit> {
+    let said = turn.role == Role::Assistant;
     let says_nothing = |part: &Part<'_>| matches!(part, Part::Text(text) if text.is_empty());
     if parts.is_empty() || (said && parts.iter().all(says_nothing)) {
         return Ok(());
@@ -203,7 +203,7 @@ fn put_message(list: &mut Writer, role: Role, parts: &[Part<'_>]) -> Result<(), 
         o.field("type", "message");
         o.field("role", if said { "assistant" } else { "user" });
         match parts {
-            [Part::Text(text)] if !said => o.field("content", text),
+            [Part::Text(text)] if !said && !turn.listed => o.field("content", text),
             parts => o.array("content", |list| {
                 written = parts.iter().try_for_each(|part| content::put(list, part, said));
             }),
@@ -236,7 +236,7 @@ fn put_result(list: &mut Writer, result: &ToolResult<'_>) -> Result<(), Unfit> {
             },
         );
         o.field("call_id", &result.call_id);
-        if texts.len() == result.parts.len() {
+        if texts.len() == result.parts.len() && (texts.is_empty() || !result.listed) {
             o.joined("output", &[prefix, Text::join(texts.iter().copied(), "\\n").literal()]);
             return;
         }

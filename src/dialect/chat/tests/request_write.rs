@@ -12,11 +12,11 @@ use crate::dialect::chat::write_request;
 use crate::dialect::literal::Text;
 
 fn assistant(parts: Vec<Part<'static>>) -> Turn<'static> {
-    Turn { role: Role::Assistant, parts }
+    Turn::new(Role::Assistant, parts)
 }
 
 fn said(parts: Vec<Part<'static>>) -> Turn<'static> {
-    Turn { role: Role::User, parts }
+    Turn::new(Role::User, parts)
 }
 
 fn call(id: &'static str) -> Part<'static> {
@@ -25,7 +25,13 @@ fn call(id: &'static str) -> Part<'static> {
 }
 
 fn result(call_id: &'static str, parts: Vec<Part<'static>>, is_error: bool) -> Part<'static> {
-    Part::Result(ToolResult { call_id: Text::plain(call_id), kind: CallKind::Function, parts, is_error })
+    Part::Result(ToolResult {
+        call_id: Text::plain(call_id),
+        kind: CallKind::Function,
+        parts,
+        listed: false,
+        is_error,
+    })
 }
 
 fn picture() -> Part<'static> {

@@ -41,7 +41,13 @@ fn call(id: &'static str, signature: Option<Signature<'static>>, input: &'static
 }
 
 fn result(call_id: &'static str, parts: Vec<Part<'static>>, is_error: bool) -> Part<'static> {
-    Part::Result(ToolResult { call_id: Text::plain(call_id), kind: CallKind::Function, parts, is_error })
+    Part::Result(ToolResult {
+        call_id: Text::plain(call_id),
+        kind: CallKind::Function,
+        parts,
+        listed: false,
+        is_error,
+    })
 }
 
 fn text(text: &'static str) -> Part<'static> {
@@ -49,7 +55,7 @@ fn text(text: &'static str) -> Part<'static> {
 }
 
 fn conversation(turns: Vec<(Role, Vec<Part<'static>>)>) -> Request<'static> {
-    let turns = turns.into_iter().map(|(role, parts)| Turn { role, parts }).collect();
+    let turns = turns.into_iter().map(|(role, parts)| Turn::new(role, parts)).collect();
     Request { turns, ..Request::default() }
 }
 

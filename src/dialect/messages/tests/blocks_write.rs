@@ -95,6 +95,7 @@ fn results_carry_what_a_tool_gave() {
         call_id: Text::of("a"),
         kind: CallKind::Function,
         parts: vec![text("no")],
+        listed: false,
         is_error: true,
     });
     for (part, wanted) in [

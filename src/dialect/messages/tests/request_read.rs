@@ -52,7 +52,13 @@ fn every_kind_of_block_is_read() {
         })
     };
     let result = |parts, is_error| {
-        Part::Result(ToolResult { call_id: Text::of("toolu_1"), kind: CallKind::Function, parts, is_error })
+        Part::Result(ToolResult {
+            call_id: Text::of("toolu_1"),
+            kind: CallKind::Function,
+            parts,
+            listed: false,
+            is_error,
+        })
     };
     for (block, wanted) in [
         (r#"{"type":"text","text":" a\n"}"#, vec![text(" a\n")]),

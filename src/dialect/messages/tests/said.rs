@@ -30,11 +30,11 @@ pub(super) fn text(plain: &str) -> Part<'static> {
 }
 
 pub(super) fn user(parts: Vec<Part<'static>>) -> Turn<'static> {
-    Turn { role: Role::User, parts }
+    Turn::new(Role::User, parts)
 }
 
 pub(super) fn assistant(parts: Vec<Part<'static>>) -> Turn<'static> {
-    Turn { role: Role::Assistant, parts }
+    Turn::new(Role::Assistant, parts)
 }
 
 pub(super) fn call(id: &str, input: &str) -> Part<'static> {
@@ -43,7 +43,13 @@ pub(super) fn call(id: &str, input: &str) -> Part<'static> {
 }
 
 pub(super) fn result(id: &str, parts: Vec<Part<'static>>) -> Part<'static> {
-    Part::Result(ToolResult { call_id: Text::of(id), kind: CallKind::Function, parts, is_error: false })
+    Part::Result(ToolResult {
+        call_id: Text::of(id),
+        kind: CallKind::Function,
+        parts,
+        listed: false,
+        is_error: false,
+    })
 }
 
 pub(super) fn thinking(signature: Option<Signature<'static>>) -> Part<'static> {

@@ -314,7 +314,7 @@ fn files_of_the_other_dialects_are_written_as_this_one_has_them() {
         (file(pdf, None), json!({"type":"input_file","file_data":"data:application/pdf;base64,JVBE"})),
     ] {
         let parts = vec![part, Part::Text(Text::EMPTY)];
-        let request = Request { turns: vec![Turn { role: Role::User, parts }], ..Request::default() };
+        let request = Request { turns: vec![Turn::new(Role::User, parts)], ..Request::default() };
         assert_eq!(written(&request).unwrap()["input"][0]["content"][0], wanted);
     }
     let bare = json!({"input":[{"role":"user","content":[{"type":"input_file","filename":"a.md","file_data":"aGk="}, "x"]}]});
@@ -329,10 +329,10 @@ fn a_failed_tool_says_so() {
             call_id: Text::of("c"),
             kind: CallKind::Function,
             parts,
+            listed: false,
             is_error: true,
         });
-        let request =
-            Request { turns: vec![Turn { role: Role::User, parts: vec![result] }], ..Request::default() };
+        let request = Request { turns: vec![Turn::new(Role::User, vec![result])], ..Request::default() };
         written(&request).unwrap()["input"][0]["output"].clone()
     };
     let image = || Part::Image(Image { source: Source::Url(Text::of("u")), detail: None });

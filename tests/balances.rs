@@ -5,7 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Gateway, Relay, Reply, Upstream, eventually};
+use support::{Gateway, Program, Relay, Reply, Site, Upstream, eventually};
 
 #[track_caller]
 fn refresh(gateway: &Gateway, account: &Value, status: u16) -> Value {
@@ -38,6 +38,26 @@ fn a_balance_is_read_in_dollars_and_kept() {
     let extra: Value = serde_json::from_str(shown["extraConfig"].as_str().expect("a text")).expect("JSON");
     assert_eq!(extra["todayIncomeSnapshot"]["latest"], 0.3);
     assert_eq!(extra["platformUserId"], 11);
+}
+
+#[test]
+fn the_list_of_sites_sums_up_balances_and_subscriptions() {
+    let site = Site::start(Program::Sub2Api, &["m-a"]);
+    let gateway = Gateway::start();
+    let made = gateway.create_site(&json!({"name": "Sub", "url": site.url(), "platform": "sub2api"}));
+    let listed = || gateway.admin().get("/api/sites").expect(200)[0].clone();
+    assert_eq!((&listed()["totalBalance"], &listed()["subscriptionSummary"]), (&json!(0), &Value::Null));
+    let session = json!({"siteId": made["id"], "accessToken": site.token()});
+    let account = gateway.admin().post("/api/accounts", &session).expect(200);
+    gateway.wait_for_task(&account);
+    let shown = listed();
+    assert_eq!(shown["totalBalance"], 3);
+    let mut summary = shown["subscriptionSummary"].clone();
+    assert!(summary["updatedAt"].take().is_i64(), "{summary}");
+    let wanted = json!({"activeCount": 1, "totalUsedUsd": 1.5, "totalMonthlyLimitUsd": 20,
+        "totalRemainingUsd": 18.5, "nextExpiresAt": "2027-04-01T00:00:00.000Z", "planNames": ["pro"],
+        "updatedAt": null});
+    assert_eq!(summary, wanted);
 }
 
 #[test]

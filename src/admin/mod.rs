@@ -84,6 +84,7 @@ mod site_batch;
 mod site_input;
 mod site_models;
 mod site_stats;
+mod site_subscriptions;
 pub mod site_url;
 mod sites;
 pub mod stats_cache;

@@ -17,10 +17,11 @@ use super::rebuild::rebuild_best_effort;
 use super::secrets;
 use super::site_input::SiteInput;
 use super::site_url::SiteUrl;
-use super::{money, number, require_id};
+use super::{money, number, require_id, site_subscriptions};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::routing::Platform;
+use crate::store::accounts::AccountRow;
 use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, EndpointRow, NewSite, SitePatch, SiteRow, SiteStatus};
 use crate::store::{self, Secret, accounts};
@@ -33,18 +34,20 @@ const UNDETECTED: &str = "Could not detect platform";
 pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
     // Endpoint state waits in the writer for a moment; an operator who looks wants the latest.
     app.store.flush().await;
-    let mut balances: HashMap<i64, f64> = HashMap::new();
+    let mut accounts_of: HashMap<i64, Vec<AccountRow>> = HashMap::new();
     for account in accounts::list(&app.store).await? {
-        *balances.entry(account.site_id).or_default() += account.balance;
+        accounts_of.entry(account.site_id).or_default().push(account);
     }
     let rows = sites::list(&app.store).await?;
     let listed: Vec<Value> = rows
         .iter()
         .map(|site| {
             let mut object = view(site);
-            let balance = balances.get(&site.id).copied().unwrap_or_default();
+            let accounts = accounts_of.get(&site.id).map_or(&[][..], Vec::as_slice);
+            let balance = accounts.iter().map(|account| account.balance).sum::<f64>();
+            let extras = accounts.iter().filter_map(|account| account.extra.as_deref());
             object.insert("totalBalance".to_owned(), number(money(balance)));
-            object.insert("subscriptionSummary".to_owned(), Value::Null);
+            object.insert("subscriptionSummary".to_owned(), site_subscriptions::summary(extras));
             Value::Object(object)
         })
         .collect();

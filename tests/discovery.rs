@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Upstream, eventually, wire};
+use support::{Gateway, Program, Reply, Site, Upstream, eventually, wire};
 
 /// Changes the account's key, which asks the upstream for its models again and then rebuilds.
 fn refresh(gateway: &Gateway, account: &Value) {
@@ -86,13 +86,19 @@ fn a_failed_refresh_empties_nothing() {
 
 #[test]
 fn a_model_list_that_never_comes_is_given_up() {
-    let upstream = Upstream::start(&["kept"]);
+    let site = Site::start(Program::NewApi, &["kept"]);
     let gateway = Gateway::start();
-    let (_, account) = gateway.add("site", &upstream);
-    upstream.answer("/v1/models", Reply::stall());
+    let relay = json!({"name": "site", "url": site.url(), "platform": "new-api"});
+    let session = json!({"siteId": gateway.create_site(&relay)["id"], "accessToken": site.token(),
+        "platformUserId": 7659});
+    let account = gateway.admin().post("/api/accounts", &session).expect(200);
+    gateway.wait_for_task(&account);
+    for path in ["/v1/models", "/api/user/models"] {
+        site.answer(path, Reply::stall());
+    }
     let started = std::time::Instant::now();
     refresh(&gateway, &account);
-    assert!(started.elapsed() < Duration::from_secs(25), "a list has 12 seconds");
+    assert!(started.elapsed() < Duration::from_secs(25), "a list has 12 seconds, however many credentials");
     assert_eq!(gateway.models(), ["kept"]);
 }
 

@@ -56,17 +56,27 @@ pub async fn discover(
     let own = usable([&account.api_token, &account.access_token]).into_iter().map(|secret| (None, secret));
     let managed = tokens.iter().filter(|token| token.is_usable());
     let managed = managed.filter_map(|row| Some((Some(row.id), row.token.as_ref()?.expose().trim())));
+    let mut is_silent = false;
     for (token, credential) in own.chain(managed) {
+        // A site that hangs does so for every credential, and there may be many.
+        if is_silent && found.models.is_empty() {
+            break;
+        }
         let answer = match asked.entry(bare(credential)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let began = Instant::now();
                 let listed = match (ask(app, site, credential).await, visitor) {
-                    (Err(error), Some(visitor)) if token.is_none() && visitor.is_session(credential) => {
+                    (Err(error), Some(visitor))
+                        if token.is_none()
+                            && error.kind != DiscoveryKind::Timeout
+                            && visitor.is_session(credential) =>
+                    {
                         visitor.models_of_session(&app.client).await.map_err(|_less_telling| error)
                     }
                     (listed, _) => listed,
                 };
+                is_silent = matches!(&listed, Err(error) if error.kind == DiscoveryKind::Timeout);
                 let answer = match listed {
                     Ok(names) => {
                         let mut models = Vec::new();

@@ -71,7 +71,7 @@ impl CreateInput {
 
 impl AtSite {
     fn read(fields: &Fields) -> Result<Self, Invalid> {
-        let unlimited_quota = fields.bool("unlimitedQuota")?.unwrap_or(true);
+        let unlimited_quota = fields.bool("unlimitedQuota")?;
         let remain_quota = match fields.get("remainQuota") {
             None | Some(Value::Null) => None,
             Some(quota) => {
@@ -79,6 +79,8 @@ impl AtSite {
                 Some(quota.ok_or_else(|| Invalid::field("remainQuota", "positive integer"))?)
             }
         };
+        // Who names a limit wants one.
+        let unlimited_quota = unlimited_quota.unwrap_or(remain_quota.is_none());
         if !unlimited_quota && remain_quota.is_none() {
             return Err(Invalid::field("remainQuota", "positive integer where unlimitedQuota is false"));
         }
@@ -223,10 +225,15 @@ mod tests {
 
     #[test]
     fn a_limited_key_needs_its_limit() {
-        let read = |body: Value| CreateInput::read(&fields(body)).map(|input| input.at_site.remain_quota);
+        let read = |body: Value| {
+            let input = CreateInput::read(&fields(body))?;
+            Ok::<_, Invalid>((input.at_site.unlimited_quota, input.at_site.remain_quota))
+        };
         assert!(read(json!({"accountId": 1, "unlimitedQuota": false})).is_err());
-        assert_eq!(read(json!({"accountId": 1, "unlimitedQuota": false, "remainQuota": 5})), Ok(Some(5)));
-        assert_eq!(read(json!({"accountId": 1})), Ok(None));
+        let limited = read(json!({"accountId": 1, "unlimitedQuota": false, "remainQuota": 5}));
+        assert_eq!(limited, Ok((false, Some(5))));
+        assert_eq!(read(json!({"accountId": 1, "remainQuota": 5})), Ok((false, Some(5))));
+        assert_eq!(read(json!({"accountId": 1})), Ok((true, None)));
     }
 
     #[test]

@@ -84,10 +84,14 @@ fn the_schedule_of_check_ins_can_be_set_alone() {
     ] {
         assert_eq!(shown[field], value, "{field}");
     }
-    for bad in
-        [json!({"cron": "soon"}), json!({"mode": "hourly"}), json!({"mode": "interval", "intervalHours": 25})]
-    {
+    for (field, bad) in [
+        ("cron", json!({"cron": "soon"})),
+        ("mode", json!({"mode": "hourly"})),
+        ("intervalHours", json!({"mode": "interval", "intervalHours": 25})),
+    ] {
         let refused = put(&bad, 400);
+        let message = refused["message"].as_str().expect("a message");
+        assert!(message.starts_with(&format!("Invalid {field}. Expected ")), "{message}");
         assert_eq!(refused["success"], false);
         assert_eq!(refused["error"], refused["message"]);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::errors::Result;
+use super::errors::{AdminError, Result};
 use super::input::Fields;
 use super::tasks::queued;
 use super::{paging, require_id, runtime_settings};
@@ -26,6 +26,10 @@ pub async fn trigger(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     Ok(http::json(StatusCode::OK, &checkin::check_in(&app, id, By::Operator).await))
 }
+
+/// What the schedule's fields are called among the settings.
+const FIELDS: [(&str, &str); 3] =
+    [("mode", "checkinScheduleMode"), ("cron", "checkinCron"), ("intervalHours", "checkinIntervalHours")];
 
 /// `GET /api/checkin/logs`
 pub async fn logs(app: Arc<App>, request: Request) -> Result<Response> {
@@ -68,15 +72,17 @@ pub fn shown(row: &CheckinRow) -> Value {
 /// `PUT /api/checkin/schedule`: what is not sent stays, but for the mode, which is then `cron`.
 pub async fn schedule(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
-    let mut settings = Map::new();
-    let mode = fields.get("mode").cloned().unwrap_or_else(|| "cron".into());
-    settings.insert("checkinScheduleMode".to_owned(), mode);
-    for (field, setting) in [("cron", "checkinCron"), ("intervalHours", "checkinIntervalHours")] {
-        if let Some(value) = fields.get(field) {
-            settings.insert(setting.to_owned(), value.clone());
-        }
-    }
-    runtime_settings::change(&app, &Fields::from(settings), request.client_ip).await?;
+    let sent = FIELDS.iter().filter_map(|(field, setting)| Some((setting, fields.get(field)?)));
+    let mut settings: Map<String, Value> =
+        sent.map(|(setting, value)| ((*setting).to_owned(), value.clone())).collect();
+    settings.entry("checkinScheduleMode").or_insert_with(|| "cron".into());
+    let changed = runtime_settings::change(&app, &Fields::from(settings), request.client_ip).await;
+    changed.map_err(|refusal| {
+        let names = FIELDS.iter().fold(refusal.message().to_owned(), |text, (field, setting)| {
+            text.replace(&format!("Invalid {setting}."), &format!("Invalid {field}."))
+        });
+        AdminError::new(refusal.status(), names)
+    })?;
     let settings = app.settings.load();
     let (mode, values) = (settings.values.text("checkin_schedule_mode"), &settings.values);
     let body = if mode == "interval" {

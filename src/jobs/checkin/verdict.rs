@@ -106,7 +106,7 @@ impl Reason {
             EXPIRED
         } else if class == Class::Already {
             CHECKED_IN
-        } else if !is_success && has(&text, &["timeout", "timed out", "no answer within", "超时"]) {
+        } else if !is_success && has(&text, &["timeout", "timed out", "answer within", "超时"]) {
             TIMEOUT
         } else if !is_success && has(&text, UPSTREAM_WORDS) {
             UPSTREAM
@@ -262,6 +262,7 @@ mod tests {
             ("failed", "无权进行此操作，令牌过期", "token_expired", "auth"),
             ("success", "今天已签到", "already_checked_in", "state"),
             ("failed", "no answer within 15 s", "network_timeout", "network"),
+            ("failed", "no complete answer within 15 s", "network_timeout", "network"),
             ("failed", "HTTP 502: Bad gateway", "upstream_error", "site"),
             ("failed", "it did not work", "unknown_error", "unknown"),
             ("success", "签到成功", "unknown_error", "unknown"),

@@ -8,6 +8,7 @@
 
 use serde_json::{Value, json};
 
+use super::income::first_number;
 use super::{fork, unit};
 use crate::routing::Platform;
 use crate::upstream::Client;
@@ -94,7 +95,7 @@ async fn read(visitor: &Visitor, client: &Client, answer: &Value) -> Result<Chec
     let data = answer.get("data").unwrap_or(&Value::Null);
     let number = |name: &str| {
         let value = data.get(name)?;
-        value.as_f64().or_else(|| value.as_str()?.trim().parse().ok()).filter(|number| *number > 0.0)
+        value.as_f64().or_else(|| first_number(value.as_str()?)).filter(|number| *number > 0.0)
     };
     let awarded = match visitor.platform {
         Platform::Veloera => number("quota").or_else(|| number("quota_awarded")),

@@ -53,7 +53,8 @@ fn amount(line: &Value, unit: f64) -> Option<f64> {
     }
 }
 
-fn first_number(text: &str) -> Option<f64> {
+/// The first number of a text, commas left out, when it is above zero.
+pub(super) fn first_number(text: &str) -> Option<f64> {
     let text = text.replace(',', "");
     let start = text.find(|c: char| c.is_ascii_digit())?;
     let digits = &text[start..];

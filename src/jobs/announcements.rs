@@ -23,12 +23,12 @@ use crate::store::announcements::{self, Seen};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::now_ms;
-use crate::upstream::platforms::{Announcement, NoticeLevel, VisitError, VisitKind, abilities};
+use crate::upstream::platforms::{
+    Announcement, GENERIC_TITLE, NoticeLevel, VisitError, VisitKind, abilities,
+};
 
 /// How often all sites are asked.
 pub const INTERVAL: Duration = Duration::from_secs(900);
-/// The title that the adapters give to what has none of its own.
-const GENERIC_TITLE: &str = "Site notice";
 /// The longest key the store can index (data.md A.1).
 const MAX_KEY_CHARS: usize = 191;
 

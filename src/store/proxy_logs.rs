@@ -55,8 +55,11 @@ pub(super) const INSERT: &str = "INSERT INTO proxy_logs (request_id, route_id, c
      first_byte_latency_ms, latency_ms, prompt_tokens, completion_tokens, total_tokens, usage_source, \
      estimated_cost, billing_details, client_family, client_app_id, client_app_name, \
      client_confidence, session_id, downstream_path, upstream_path, error_message, retry_count, \
-     decision_reason, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
+     created_at, decision_reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
      ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// How many arguments [`INSERT`] takes before the decision.
+pub(super) const ARGS: usize = 29;
 
 /// One attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.
 #[derive(Debug, Clone)]
@@ -156,8 +159,8 @@ impl ProxyLogRow {
         self.total_tokens.unwrap_or(0).max(parts)
     }
 
-    /// The arguments of [`INSERT`]; `decision` is what the row's decision reads as.
-    pub(super) fn args<'a>(&'a self, decision: Option<&'a str>) -> [Arg<'a>; 30] {
+    /// The arguments of [`INSERT`] but for the last, which has to be put into words: the decision.
+    pub(super) fn args(&self) -> [Arg<'_>; ARGS] {
         [
             self.request_id.as_ref().map(RequestId::as_str).into(),
             self.route_id.into(),
@@ -187,26 +190,8 @@ impl ProxyLogRow {
             self.upstream_path.into(),
             self.error_message.as_deref().into(),
             i64::from(self.retry_count).into(),
-            decision.into(),
             self.created_at.into(),
         ]
-    }
-}
-
-/// The words for the decisions of rows: those of one row are mostly those of the row before.
-#[derive(Default)]
-pub(super) struct DecisionWords {
-    of: Option<Why>,
-    words: String,
-}
-
-impl DecisionWords {
-    pub(super) fn of(&mut self, decision: Option<Why>) -> Option<&str> {
-        if decision != self.of {
-            self.words = decision.map(|why| why.to_string()).unwrap_or_default();
-            self.of = decision;
-        }
-        decision.map(|_| self.words.as_str())
     }
 }
 

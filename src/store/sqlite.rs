@@ -19,7 +19,7 @@ use rusqlite::{CachedStatement, Connection, ErrorCode, OpenFlags, TransactionBeh
 use tokio::sync::oneshot;
 
 use super::error::{Error, OpenError, Result};
-use super::proxy_logs::{self, DecisionWords, ProxyLogRow};
+use super::proxy_logs::{self, ProxyLogRow};
 use super::sql::{Arg, Outcome, Row, Statement, Value};
 use crate::config::Synchronous;
 
@@ -150,12 +150,20 @@ pub(super) fn write(
 ) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut insert = transaction.prepare_cached(proxy_logs::INSERT)?;
-    let mut words = DecisionWords::default();
+    // What an attempt leaves behind differs from the one before in a few places only: the rest stays bound.
+    let mut before: Option<(&ProxyLogRow, [Arg<'_>; proxy_logs::ARGS])> = None;
     for row in rows {
-        for (index, arg) in row.args(words.of(row.decision)).into_iter().enumerate() {
-            insert.raw_bind_parameter(index + 1, arg)?;
+        let args = row.args();
+        for (index, arg) in args.into_iter().enumerate() {
+            if before.as_ref().is_none_or(|(_, bound)| bound[index] != arg) {
+                insert.raw_bind_parameter(index + 1, arg)?;
+            }
+        }
+        if before.as_ref().is_none_or(|(bound, _)| bound.decision != row.decision) {
+            insert.raw_bind_parameter(args.len() + 1, row.decision.map(|why| why.to_string()))?;
         }
         insert.raw_execute()?;
+        before = Some((row, args));
     }
     drop(insert);
     run(&transaction, statements)?;

@@ -34,6 +34,42 @@ async fn what_was_handed_over_is_committed_when_flush_returns() {
 }
 
 #[tokio::test]
+async fn rows_of_one_group_keep_what_is_theirs_and_share_nothing_else() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let plain = row(1, LogStatus::Success);
+    let other = ProxyLogRow {
+        created_at: 2,
+        model_requested: None,
+        model_actual: Some("gpt-5".into()),
+        error_message: Some("gpt-5".into()),
+        is_stream: Some(true),
+        http_status: Some(1),
+        ..row(2, LogStatus::Failed)
+    };
+    let again = ProxyLogRow { created_at: 3, is_stream: Some(false), ..plain.clone() };
+    for row in [plain, other, again] {
+        store.telemetry().log(row);
+    }
+    store.flush().await;
+    let (mut items, _) = proxy_logs::list(&store, &LogFilter::default(), 10, 0).await.unwrap();
+    items.reverse();
+    let seen: Vec<_> = items
+        .iter()
+        .map(|item| {
+            let models = (item.model_requested.as_deref(), item.model_actual.as_deref());
+            (item.status.as_str(), models, item.error_message.as_deref(), item.is_stream, item.http_status)
+        })
+        .collect();
+    let wanted = [
+        ("success", (Some("gpt-5"), None), None, None, None),
+        ("failed", (None, Some("gpt-5")), Some("gpt-5"), Some(true), Some(1)),
+        ("success", (Some("gpt-5"), None), None, Some(false), None),
+    ];
+    assert_eq!(seen, wanted);
+}
+
+#[tokio::test]
 async fn a_store_that_is_dropped_writes_what_waits() {
     let dir = Dir::new();
     let store = dir.open();

@@ -41,7 +41,7 @@ pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<Ob
     if scan.peek() != Some(b'{') {
         return Err(scan.error("expected an object"));
     }
-    scan.object(1, |key, value, at| each(Member { key: decode_key(key), value, at }))?;
+    scan.object(1, |key, value, at| each(Member { key: key.name(), value, at }))?;
     scan.blanks();
     match scan.peek() {
         None => Ok(Object { open, marks: scan.marks }),
@@ -93,13 +93,22 @@ pub fn string(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
 
-/// A key is compared as what it means: `"mod\u0065l"` names the model as well.
-pub(super) fn decode_key(literal: &str) -> Cow<'_, str> {
-    let inside = &literal[1..literal.len() - 1];
-    if !inside.as_bytes().contains(&b'\\') {
-        return Cow::Borrowed(inside);
+/// A key as it is written.
+pub(super) struct Key<'a> {
+    /// With its quotes.
+    literal: &'a str,
+    has_escapes: bool,
+}
+
+impl<'a> Key<'a> {
+    /// A key is compared as what it means: `"mod\u0065l"` names the model as well.
+    pub(super) fn name(&self) -> Cow<'a, str> {
+        let inside = &self.literal[1..self.literal.len() - 1];
+        if !self.has_escapes {
+            return Cow::Borrowed(inside);
+        }
+        serde_json::from_str(self.literal).map_or(Cow::Borrowed(inside), Cow::Owned)
     }
-    serde_json::from_str(literal).map_or(Cow::Borrowed(inside), Cow::Owned)
 }
 
 /// The walk through a text: everything is checked, nothing is built.
@@ -148,7 +157,7 @@ impl<'a> Scan<'a> {
 
     pub(super) fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match self.peek() {
-            Some(b'"') => self.string(),
+            Some(b'"') => self.string().map(drop),
             Some(b'{') => self.object(depth + 1, |_, _, _| {}),
             Some(b'[') => self.array(depth + 1),
             Some(b't') => self.word(b"true"),
@@ -162,7 +171,7 @@ impl<'a> Scan<'a> {
     fn object(
         &mut self,
         depth: usize,
-        mut each: impl FnMut(&'a str, &'a str, usize),
+        mut each: impl FnMut(Key<'a>, &'a str, usize),
     ) -> Result<(), SyntaxError> {
         self.open(depth)?;
         if self.skip(b'}') {
@@ -179,14 +188,14 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A key with its colon, and the blanks up to its value; gives the literal with its quotes.
-    pub(super) fn key(&mut self) -> Result<&'a str, SyntaxError> {
+    /// A key with its colon, and the blanks up to its value.
+    pub(super) fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
         let start = self.at;
         if self.peek() != Some(b'"') {
             return Err(self.error("expected a key"));
         }
-        self.string()?;
-        let key = self.since(start);
+        let has_escapes = self.string()?;
+        let key = Key { literal: self.since(start), has_escapes };
         self.blanks();
         if !self.skip(b':') {
             return Err(self.error("expected ':'"));
@@ -234,20 +243,27 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn string(&mut self) -> Result<(), SyntaxError> {
+    /// A string; true when it has escapes.
+    fn string(&mut self) -> Result<bool, SyntaxError> {
         self.at += 1;
         // Few strings begin like a mark: one look tells most of them.
-        if let Some(b's' | b'm' | b'r' | b'f' | b'c') = self.peek() {
+        if let Some(b"sy1" | b"met" | b"msg" | b"rs_" | b"fc_" | b"fil" | b"fun" | b"cus") =
+            self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<3>)
+        {
             self.note_marks();
         }
+        let mut has_escapes = false;
         loop {
             self.at = plain_end(self.bytes, self.at);
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(());
+                    return Ok(has_escapes);
                 }
-                Some(b'\\') => self.escape()?,
+                Some(b'\\') => {
+                    has_escapes = true;
+                    self.escape()?;
+                }
                 Some(_) => return Err(self.error("control character in a string")),
                 None => return Err(self.error("string without an end")),
             }

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::json::{Scan, SyntaxError, decode_key};
+use super::json::{Scan, SyntaxError};
 use super::literal::{Json, Text};
 
 /// A value and the text it was read from.
@@ -210,7 +210,7 @@ fn read_object<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Value<'a>, Synta
     }
     loop {
         let key = scan.key()?;
-        members.push((decode_key(key), read(scan, depth)?));
+        members.push((key.name(), read(scan, depth)?));
         if scan.close_or_next(b'}')? {
             return Ok(Value::Object(members));
         }

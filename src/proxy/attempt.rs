@@ -16,7 +16,7 @@ use crate::limits::Lease;
 use crate::metrics::Held;
 use crate::routing::{Blow, Channel, Conversation, Credential, Secret, Why, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
-use crate::time::now_ms;
+use crate::time::{Millis, now_ms};
 
 use super::alarm;
 use super::call::{Call, Operation};
@@ -124,6 +124,11 @@ impl Attempt {
         self.channel.credential.as_ref().map(Credential::secret)
     }
 
+    /// When it began, while it is not settled.
+    pub(super) fn began_at(&self) -> Option<Millis> {
+        self.row.as_ref().map(|row| row.created_at)
+    }
+
     /// Where the upstream is asked.
     pub(super) fn via(&mut self, path: &'static str) {
         if let Some(row) = &mut self.row {
@@ -157,7 +162,7 @@ impl Attempt {
         row.estimated_cost = bill.usd;
         row.is_priced = bill.is_priced;
         row.billing_details = cost::details(bill.details.as_ref());
-        let (now, latency) = (now_ms(), latency.unsigned_abs());
+        let (now, latency) = (row.created_at.saturating_add(latency), latency.unsigned_abs());
         // A site is not slow because its answer is long.
         let waited = row.first_byte_latency_ms.map_or(latency, i64::unsigned_abs);
         self.channel.account.site.health.succeed(&self.model, waited, now);

@@ -23,7 +23,7 @@ use crate::dialect::canonical::{Asked, Unfit};
 use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, Why, pool};
-use crate::time::now_ms;
+use crate::time::{Millis, now_ms};
 use crate::upstream::{ErrorKind, RequestBody, SendError, UpstreamBody};
 
 use super::attempt::{Attempt, Slots};
@@ -142,16 +142,18 @@ impl Sending<'_> {
                 "the channel has no credential that can stand in a header".to_owned(),
             ));
         };
-        let mut formats = self.formats();
+        // The first address is asked as the attempt begins; a look at the clock less.
+        let mut now = attempt.began_at().unwrap_or_else(now_ms);
+        let mut formats = self.formats(now);
         let mut last: Option<Box<Failure>> = None;
-        for endpoint in pool::order(&site.endpoints, now_ms()) {
+        for endpoint in pool::order(&site.endpoints, now) {
             let live = &endpoint.live;
             let note = |dirty: bool| {
                 if dirty {
                     self.app.store.telemetry().dirty_endpoint(live.clone());
                 }
             };
-            note(live.record_selection(now_ms()));
+            note(live.record_selection(now));
             let tried = self.ask(endpoint, (credential, values), &mut formats, attempt).await;
             match tried {
                 Ok(accepted) => {
@@ -159,7 +161,7 @@ impl Sending<'_> {
                     return Ok(accepted);
                 }
                 Err(failure) if failure.rotates_address() => {
-                    let now = now_ms();
+                    now = now_ms();
                     note(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
                     last = Some(Box::new(failure));
                 }
@@ -176,7 +178,7 @@ impl Sending<'_> {
     }
 
     /// The dialects to ask in, in order, as far as the site is known.
-    fn formats(&self) -> Formats {
+    fn formats(&self, now: Millis) -> Formats {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let mut formats = formats::order(site.platform, client, self.model);
         if self.call.operation != Operation::Answer {
@@ -193,7 +195,7 @@ impl Sending<'_> {
         if continues_elsewhere(self.call) {
             formats::prefer(&mut formats, Dialect::Responses);
         }
-        self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now_ms());
+        self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now);
         if self.app.settings.load().single_format {
             formats.truncate(1);
         }

@@ -96,8 +96,8 @@ impl Client {
         prepare(origin, &mut request)?;
         let bodiless = *request.method() == Method::HEAD;
         while let Some(wire) = self.pool.checkout(origin) {
-            let spare = if wire.idle_for() >= DOUBTFUL_AFTER { copy(&request) } else { None };
             let sent_at = Instant::now();
+            let spare = if wire.idle_until(sent_at) >= DOUBTFUL_AFTER { copy(&request) } else { None };
             match exchange(wire, request).await {
                 Ok((response, wire)) => return self.receive(origin, response, wire, bodiless),
                 Err(Failure::Unsent(unsent)) => request = unsent,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use super::wire::Wire;
 use crate::routing::Origin;
@@ -72,11 +73,12 @@ impl Pool {
     }
 
     fn drop_stale(&self) {
+        let now = Instant::now();
         for shard in &self.shards {
             let mut stale = Vec::new();
             lock(shard).retain(|_, wires| {
                 stale.extend(
-                    wires.extract_if(.., |wire| wire.idle_for() >= IDLE_LIMIT || !wire.is_reusable()),
+                    wires.extract_if(.., |wire| wire.idle_until(now) >= IDLE_LIMIT || !wire.is_reusable()),
                 );
                 !wires.is_empty()
             });

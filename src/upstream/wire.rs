@@ -77,7 +77,7 @@ impl Wire {
         self.idle_since = Instant::now();
     }
 
-    pub(crate) fn idle_for(&self) -> Duration {
-        self.idle_since.elapsed()
+    pub(crate) fn idle_until(&self, moment: Instant) -> Duration {
+        moment.saturating_duration_since(self.idle_since)
     }
 }

@@ -17,13 +17,20 @@ use tokio::sync::Mutex;
 use crate::time::Millis;
 
 const NANO_PER_USD: f64 = 1e9;
-/// The most requests that are reserved ahead (data.md J).
-const MAX_BLOCK: i64 = 32;
+/// The most requests that are reserved ahead (data.md J), unless the key is in a hurry.
+const BLOCK: i64 = 32;
+/// The most for a key in a hurry. Each reservation is a commit of its own: thousands of requests a second
+/// must not become hundreds of commits.
+const MAX_BLOCK: i64 = 1024;
+/// A block that was nearly spent sooner than this was too small.
+const HURRY_MS: Millis = 5;
+/// One that lasted longer than this need not be larger than the usual.
+const EASE_MS: Millis = 40;
 
 /// How many requests to hold reserved while `rest` are left of a limit: a hundredth of them, at
-/// least one, at most 32.
-pub fn block_size(rest: i64) -> i64 {
-    (rest / 100).clamp(1, MAX_BLOCK).min(rest)
+/// least one, at most `most`.
+fn block_size(rest: i64, most: i64) -> i64 {
+    (rest / 100).clamp(1, most).min(rest)
 }
 
 /// Usage of one key.
@@ -34,6 +41,9 @@ pub struct KeyLive {
     pub turn: Arc<Mutex<()>>,
     /// Reserved and not yet spent.
     block: AtomicI64,
+    /// How large a block may be, by how long the last ones lasted.
+    most: AtomicI64,
+    granted_at: AtomicI64,
     /// What the database counts, or will once everything unsaved is written.
     reserved: AtomicI64,
     used_cost_nano: AtomicI64,
@@ -63,6 +73,8 @@ impl KeyLive {
             id,
             turn: Arc::default(),
             block: AtomicI64::new(0),
+            most: AtomicI64::new(BLOCK),
+            granted_at: AtomicI64::new(0),
             reserved: AtomicI64::new(used_requests),
             used_cost_nano: AtomicI64::new(nano(used_cost)),
             last_used: AtomicI64::new(last_used.unwrap_or(0)),
@@ -139,14 +151,28 @@ impl KeyLive {
 
     /// The block is nearly spent and more can be reserved: better now than when a request waits.
     pub fn runs_low(&self, max: i64) -> bool {
-        let size = block_size((max - self.reserved()).max(0));
+        let size = block_size((max - self.reserved()).max(0), self.most.load(Acquire));
         size > 3 && self.block() <= size / 4
     }
 
     // What follows is for the holder of `turn`.
 
+    /// How many more to reserve while `rest` are left of the limit; none when the block is full.
+    pub fn wants(&self, rest: i64, now: Millis) -> i64 {
+        let lasted = now - self.granted_at.load(Acquire);
+        let most = self.most.load(Acquire);
+        let most = match lasted {
+            ..HURRY_MS => (most * 2).min(MAX_BLOCK),
+            HURRY_MS..EASE_MS => most,
+            EASE_MS.. => BLOCK,
+        };
+        self.most.store(most, Release);
+        block_size(rest.max(0), most) - self.block()
+    }
+
     /// The database counts `count` more, and they may be spent.
-    pub fn grant(&self, count: i64) {
+    pub fn grant(&self, count: i64, now: Millis) {
+        self.granted_at.store(now, Release);
         // In this order, so that a key is never taken for exhausted in between.
         self.block.fetch_add(count, AcqRel);
         self.reserved.fetch_add(count, AcqRel);
@@ -197,16 +223,34 @@ mod tests {
 
     #[test]
     fn a_block_is_a_hundredth_of_the_rest_between_1_and_32() {
-        for (rest, size) in [(0, 0), (1, 1), (99, 1), (500, 5), (3200, 32), (1_000_000, 32)] {
-            assert_eq!(block_size(rest), size, "{rest}");
+        for (rest, size) in [(-1, 0), (0, 0), (1, 1), (99, 1), (500, 5), (3200, 32), (1_000_000, 32)] {
+            assert_eq!(KeyLive::new(1, 0, 0.0, None).wants(rest, 1_000), size, "{rest}");
         }
+    }
+
+    #[test]
+    fn a_key_in_a_hurry_reserves_more_at_once_until_it_has_time_again() {
+        let live = KeyLive::new(1, 0, 0.0, None);
+        let mut now = 1_000;
+        for (lasted, size) in [(60_000, 32), (5, 32), (4, 64), (1, 128), (39, 128), (0, 256), (40, 32), (4, 64)] {
+            now += lasted;
+            assert_eq!(live.wants(1_000_000, now), size, "after {lasted} ms");
+            live.grant(size, now);
+            assert_eq!(live.withdraw(), size);
+        }
+        for _ in 0..10 {
+            live.grant(1, now);
+            live.withdraw();
+            assert!(live.wants(1_000_000, now) <= 1024);
+        }
+        assert_eq!(live.wants(500, now), 5, "a hundredth of the rest is the most all the same");
     }
 
     #[test]
     fn only_what_is_granted_can_be_taken() {
         let live = KeyLive::new(1, 7, 0.0, None);
         assert!(!live.take());
-        live.grant(2);
+        live.grant(2, 0);
         assert!(live.take() && live.take() && !live.take());
         assert_eq!((live.used_requests(), live.reserved()), (9, 9));
         assert!(live.is_exhausted(9) && !live.is_exhausted(10));
@@ -215,7 +259,7 @@ mod tests {
     #[test]
     fn what_is_withdrawn_was_never_used() {
         let live = KeyLive::new(1, 0, 0.0, None);
-        live.grant(5);
+        live.grant(5, 0);
         assert!(live.take());
         assert_eq!(live.withdraw(), 4);
         assert_eq!((live.used_requests(), live.reserved(), live.block()), (1, 1, 0));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::routing::Policy;
 use crate::time::Millis;
 
-pub use live::{KeyDelta, KeyLive, block_size};
+pub use live::{KeyDelta, KeyLive};
 
 /// HMAC-SHA256 of a token under the index key of this database.
 pub type Digest = [u8; 32];

@@ -146,8 +146,11 @@ impl Gate {
 
     /// The state, with every expired lease taken back and every waiter admitted that can be.
     fn state(self: &Arc<Self>) -> MutexGuard<'_, State> {
+        self.state_at(Instant::now())
+    }
+
+    fn state_at(self: &Arc<Self>, now: Instant) -> MutexGuard<'_, State> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
         if state.earliest_expiry.is_some_and(|expiry| expiry <= now) {
             let before = state.held.len();
             state.held.retain(|_, expires| *expires > now);
@@ -198,12 +201,13 @@ impl Gate {
 
     /// A lease, if one is to be had without waiting.
     pub(super) fn try_enter(self: &Arc<Self>) -> Option<Lease> {
-        self.admit(&mut self.state())
+        let now = Instant::now();
+        self.admit(&mut self.state_at(now), now)
     }
 
-    fn admit(self: &Arc<Self>, state: &mut State) -> Option<Lease> {
+    fn admit(self: &Arc<Self>, state: &mut State, now: Instant) -> Option<Lease> {
         // Those who wait have been admitted before anybody else, so room means an empty queue.
-        state.has_room().then(|| self.grant(state, Instant::now()))
+        state.has_room().then(|| self.grant(state, now))
     }
 
     /// A lease, if need be after a wait in the queue. Dropping the future leaves the queue.
@@ -212,10 +216,11 @@ impl Gate {
         queue_limit: usize,
         queue_wait: Duration,
     ) -> Result<Lease, Refused> {
-        let deadline = Instant::now() + queue_wait;
+        let now = Instant::now();
+        let deadline = now + queue_wait;
         let mut admitted = {
-            let mut state = self.state();
-            if let Some(lease) = self.admit(&mut state) {
+            let mut state = self.state_at(now);
+            if let Some(lease) = self.admit(&mut state, now) {
                 return Ok(lease);
             }
             if state.waiters.len() >= queue_limit {
@@ -246,22 +251,25 @@ impl Gate {
 
     /// False when the lease is not in force any more.
     fn renew(self: &Arc<Self>, ticket: u64) -> bool {
-        let expires = Instant::now() + self.rules.ttl;
-        self.state().held.get_mut(&ticket).map(|held| *held = expires).is_some()
+        let now = Instant::now();
+        let expires = now + self.rules.ttl;
+        self.state_at(now).held.get_mut(&ticket).map(|held| *held = expires).is_some()
     }
 
     fn release(self: &Arc<Self>, ticket: u64) {
-        let mut state = self.state();
+        let now = Instant::now();
+        let mut state = self.state_at(now);
         if state.held.remove(&ticket).is_some() {
-            self.admit_waiters(&mut state, Instant::now());
+            self.admit_waiters(&mut state, now);
         }
     }
 
     pub(super) fn set_limit(self: &Arc<Self>, limit: usize) {
-        let mut state = self.state();
+        let now = Instant::now();
+        let mut state = self.state_at(now);
         if state.limit != limit {
             state.limit = limit;
-            self.admit_waiters(&mut state, Instant::now());
+            self.admit_waiters(&mut state, now);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use super::sql::{Statement, Value};
 use super::{Result, Store};
-use crate::keys::{KeyLive, block_size};
+use crate::keys::KeyLive;
 use crate::time::now_ms;
 
 /// Other instances may move the counter between a look and an update.
@@ -18,7 +18,7 @@ pub async fn reserve(store: &Store, live: &KeyLive, max: i64) -> Result<bool> {
     let mut max = max;
     for _ in 0..TRIES {
         let rest = max.saturating_sub(live.reserved());
-        let count = block_size(rest.max(0)) - live.block();
+        let count = live.wants(rest, now_ms());
         if rest <= 0 || count <= 0 {
             return Ok(live.block() > 0);
         }
@@ -28,7 +28,7 @@ pub async fn reserve(store: &Store, live: &KeyLive, max: i64) -> Result<bool> {
             vec![count.into(), live.id.into(), count.into()],
         );
         if store.batch(vec![reserve]).await?[0].rows > 0 {
-            live.grant(count);
+            live.grant(count, now_ms());
             return Ok(true);
         }
         let sql = "SELECT used_requests, max_requests FROM downstream_api_keys WHERE id = ?";
@@ -51,7 +51,7 @@ pub async fn give_back(store: &Store, live: &KeyLive) -> Result<()> {
         "UPDATE downstream_api_keys SET used_requests = used_requests - ? WHERE id = ?",
         vec![unspent.into(), live.id.into()],
     )]);
-    given.await.map(drop).inspect_err(|_| live.grant(unspent))
+    given.await.map(drop).inspect_err(|_| live.grant(unspent, now_ms()))
 }
 
 /// Forgets what a key has used. What runs at this moment is forgotten with it.

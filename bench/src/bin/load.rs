@@ -6,15 +6,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use switchyard_bench::load::{Load, quantile, run};
 use switchyard_bench::payload::{
-    CLIENT_KEY, FLUSHED_MODEL, MODEL, PACED_MODEL, chat_request, completion, stream,
+    CLIENT_KEY, FLUSHED_MODEL, MODEL, PACED_MODEL, bound_chat_request, chat_request, completion, stream,
 };
 use switchyard_bench::process;
 use switchyard_bench::wire::request;
 
 const USAGE: &str = "\
-usage: load PORT [--connections 16] [--seconds 3] [--body 1024] [--stream burst|flushed|paced] [--key KEY] [--pid PID]
+usage: load PORT [--connections 16] [--seconds 3] [--body 1024] [--stream burst|flushed|paced] [--key KEY] [--bound yes] [--pid PID]
   --body   bytes of the request
   --key    the bearer that the target wants (default: the bench's client key)
+  --bound  requests of one conversation, which stays on its channel
   --pid    the process whose CPU time and memory are measured, with its children";
 
 #[tokio::main(flavor = "current_thread")]
@@ -53,7 +54,7 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Load, String> 
     }
     let port = number("PORT", &arguments.next().unwrap_or_default())?;
     let (mut connections, mut seconds, mut body, mut watch) = (16, 3.0, 1 << 10, None);
-    let (mut key, mut streaming) = (CLIENT_KEY.to_owned(), None);
+    let (mut key, mut streaming, mut bound) = (CLIENT_KEY.to_owned(), None, false);
     while let Some(name) = arguments.next() {
         let value = arguments.next().ok_or_else(|| format!("{name} wants a value"))?;
         match name.as_str() {
@@ -62,12 +63,14 @@ fn options(mut arguments: impl Iterator<Item = String>) -> Result<Load, String> 
             "--body" => body = number(&name, &value)?,
             "--pid" => watch = Some(number(&name, &value)?),
             "--key" => key = value,
+            "--bound" => bound = value == "yes",
             "--stream" if value == "burst" => streaming = Some(MODEL),
             "--stream" if value == "flushed" => streaming = Some(FLUSHED_MODEL),
             "--stream" if value == "paced" => streaming = Some(PACED_MODEL),
             _ => return Err(format!("{name} {value} is not known")),
         }
     }
+    let chat_request = if bound { bound_chat_request } else { chat_request };
     let asked = chat_request(streaming.unwrap_or(MODEL), streaming.is_some(), body);
     Ok(Load {
         port,

@@ -232,6 +232,11 @@ impl BaseUrl {
         joined.find(|(known, _)| *known == path).map_or_else(join, |(_, target)| target.clone())
     }
 
+    /// Whether the path ends in an API version.
+    pub fn names_version(&self) -> bool {
+        self.names_version
+    }
+
     /// The target for a path such as `/v1/chat/completions` (proxy.md 12.1): behind the base's own path,
     /// without doubling a version the base ends in, with the base's query at the end.
     pub fn join(&self, path: &str) -> PathAndQuery {
@@ -331,7 +336,7 @@ fn decoded(text: &str) -> Result<String, String> {
     Ok(text.into_owned())
 }
 
-/// Does the path end in `/v<digits>` or `/v<digits>beta`?
+/// Does the path end in an API version: `/v1`, `/v4`, `/v1.1`, `/v1beta` (upstreams.md 8)?
 fn names_version(path: &str) -> bool {
     let Some((_, last)) = path.rsplit_once('/') else {
         return false;
@@ -339,8 +344,8 @@ fn names_version(path: &str) -> bool {
     let Some(version) = last.strip_prefix('v') else {
         return false;
     };
-    let digits = version.strip_suffix("beta").unwrap_or(version);
-    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    let number = version.strip_suffix("beta").unwrap_or(version);
+    number.split('.').all(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// A host as it stands in an address: IPv6 in brackets.

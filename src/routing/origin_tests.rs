@@ -20,6 +20,8 @@ fn paths_join_the_base_without_doubling_its_version() {
             "/v1/chat/completions",
             "/api/coding/paas/v4/chat/completions",
         ),
+        ("https://open.example.cn/v1.1", "/v1/models", "/v1.1/models"),
+        ("https://open.example.cn/v1.", "/v1/models", "/v1./v1/models"),
         ("https://g.example.com/v1beta", "/v1/models", "/v1beta/models"),
         ("https://g.example.com/v1beta/openai", "/chat/completions", "/v1beta/openai/chat/completions"),
         ("https://api.example.com/v", "/v1/models", "/v/v1/models"),

@@ -152,7 +152,7 @@ fn questions(base: &BaseUrl, platform: Platform) -> Result<Vec<Question>, Discov
         }
         Platform::Gemini if base.path.contains("/openai") => vec![bearer("/models")],
         Platform::Gemini => {
-            let version = if ends_in_version(&base.path) { "" } else { "/v1beta" };
+            let version = if base.names_version() { "" } else { "/v1beta" };
             // Google's pages have 50 models by default.
             let path = base.join(&format!("{version}/models?pageSize=1000"));
             let native = Question { path, proof: Proof::GoogleKey };
@@ -168,7 +168,7 @@ fn questions(base: &BaseUrl, platform: Platform) -> Result<Vec<Question>, Discov
 
 /// Its relay has a surface for each vendor; an address may name one of them, or a version.
 fn sub2api_paths(base: &BaseUrl) -> &'static [&'static str] {
-    if ends_in_version(&base.path) {
+    if base.names_version() {
         &["/v1/models"]
     } else if base.path.ends_with("/antigravity") {
         &["/v1/models", "/v1beta/models"]
@@ -256,13 +256,4 @@ fn is_refusal(status: StatusCode, message: &str) -> bool {
 /// Some upstreams quote the key that they refuse.
 fn conceal(message: &str, credential: &str) -> String {
     if credential.len() < 4 { message.to_owned() } else { message.replace(credential, "…") }
-}
-
-/// Whether the last segment is an API version: `/v1`, `/v4`, `/v1beta`, `/v1.1`.
-fn ends_in_version(path: &str) -> bool {
-    let segment = path.rsplit('/').next().unwrap_or_default();
-    let Some(version) = segment.strip_prefix('v') else { return false };
-    let version = version.strip_suffix("beta").unwrap_or(version);
-    version.starts_with(|c: char| c.is_ascii_digit())
-        && version.chars().all(|c| c.is_ascii_digit() || c == '.')
 }

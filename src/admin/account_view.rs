@@ -135,7 +135,10 @@ fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> 
         return health("disabled", "site disabled", "system", None);
     }
     if account.status == AccountStatus::Expired {
-        return health("unhealthy", "credential expired", "auth", None);
+        let refusal = account.health.as_ref().filter(|record| record.source == "auth");
+        let (reason, at) = refusal
+            .map_or(("credential expired", None), |record| (record.reason.as_str(), record.checked_at));
+        return health("unhealthy", reason, "auth", at);
     }
     let proxy_only = capabilities(account).proxy_only;
     let recorded = account.health.as_ref().filter(|record| {

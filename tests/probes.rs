@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gate, Gateway, Reply, Upstream, eventually, wire};
+use support::{Ask, Gate, Gateway, Reply, Upstream, eventually, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -248,4 +248,42 @@ fn a_site_may_wish_to_be_probed_after_each_discovery() {
     assert_eq!(one["details"][0]["modelName"], "m-a");
     gateway.admin().post(&now, &json!({"scope": "some"})).expect(400);
     gateway.admin().post("/api/sites/999/probe-now", &json!({})).expect(422);
+}
+
+#[test]
+fn a_probe_of_a_site_is_told_as_it_happens() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["m-a", "m-b"]);
+    let (site, _) = gateway.add("Relay A", &upstream);
+    upstream.answer_model(CHAT, "m-b", missing("m-b"));
+    let watch = |query: &str| {
+        let path = format!("/api/sites/{}/probe-stream{query}", site["id"]);
+        let stream = gateway.admin().stream(Ask::new("GET", &path));
+        assert_eq!(
+            (stream.status, stream.header("content-type")),
+            (200, Some("text/event-stream; charset=utf-8"))
+        );
+        let told = String::from_utf8(stream.rest().0).expect("UTF-8");
+        let event = |event: &str| {
+            let (name, data) = event.split_once('\n').expect("two lines");
+            let data: Value = serde_json::from_str(data.strip_prefix("data: ").expect("data")).expect("JSON");
+            (name.strip_prefix("event: ").expect("a name").to_owned(), data)
+        };
+        told.split_terminator("\n\n").map(event).collect::<Vec<_>>()
+    };
+    let told = watch("?scope=all");
+    let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["start", "model", "model", "action", "complete"]);
+    assert_eq!(told[0].1, json!({"scope": "all", "modelsCount": 2, "modelsToProbe": ["m-a", "m-b"]}));
+    assert_eq!((&told[2].1["modelName"], &told[2].1["status"]), (&json!("m-b"), &json!("unsupported")));
+    assert_eq!(told[3].1, json!({"modelName": "m-b", "action": "disabled"}));
+    assert_eq!((&told[4].1["success"], &told[4].1["unsupported"]), (&json!(true), &json!(1)));
+    assert!(gateway.channels("m-b").is_empty());
+    let one = watch("?modelName=M-A");
+    assert_eq!((one.len(), &one[0].1["modelsToProbe"]), (3, &json!(["m-a"])));
+    let path = format!("/api/sites/{}/probe-stream", site["id"]);
+    gateway.admin().get(&format!("{path}?scope=some")).expect(400);
+    gateway.admin().get(&format!("{path}?latencyThresholdMs=-1")).expect(400);
+    gateway.admin().put(&format!("/api/sites/{}", site["id"]), &json!({"status": "disabled"})).expect(200);
+    assert_eq!(watch(""), [("error".to_owned(), json!({"message": "Active site not found"}))]);
 }

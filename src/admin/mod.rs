@@ -83,6 +83,7 @@ mod secrets;
 mod site_batch;
 mod site_input;
 mod site_models;
+mod site_probes;
 mod site_stats;
 mod site_subscriptions;
 pub mod site_url;
@@ -131,7 +132,8 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/sites/{id}/disabled-models", site_models::disabled_models),
         admin(Method::PUT, "/api/sites/{id}/disabled-models", site_models::set_disabled_models),
         admin(Method::GET, "/api/sites/{id}/available-models", site_models::available_models),
-        admin(Method::POST, "/api/sites/{id}/probe-now", model_checks::probe_site),
+        admin(Method::POST, "/api/sites/{id}/probe-now", site_probes::now),
+        admin(Method::GET, "/api/sites/{id}/probe-stream", site_probes::stream),
         admin(Method::GET, "/api/accounts", accounts::list),
         admin(Method::POST, "/api/accounts", account_create::create),
         admin(Method::POST, "/api/accounts/verify-token", verify::verify_token),

@@ -1,5 +1,5 @@
-//! `/api/models/check`, `/api/models/probe` and `/api/sites/{id}/probe-now`: which models an account has,
-//! and which it really gets (admin-ops-2.md 19, admin-core.md 4).
+//! `/api/models/check` and `/api/models/probe`: which models an account has, and which it really gets
+//! (admin-ops-2.md 19).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,12 @@ use serde_json::{Value, json};
 
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
-use super::rebuild::rebuild_best_effort;
 use super::require_id;
 use super::tasks::queued;
 use crate::app::App;
 use crate::http::{self, Request, Response};
-use crate::jobs::probe::after_refresh::{self, Wish};
 use crate::jobs::tasks::{Started, Status, Task};
 use crate::jobs::{model_refresh, probe};
-use crate::store::accounts::{self, AccountStatus};
-use crate::store::availability;
-use crate::store::sites::{self, SiteStatus};
 
 /// How often a waiting answer looks whether its task has ended.
 const LOOK: Duration = Duration::from_millis(50);
@@ -48,39 +43,6 @@ pub async fn probe(app: Arc<App>, mut request: Request) -> Result<Response> {
         return Ok(queued(&started));
     }
     Ok(finished(&started, ended(&app, &started.id).await))
-}
-
-/// `POST /api/sites/{id}/probe-now`: as the first active account of the site.
-pub async fn probe_site(app: Arc<App>, mut request: Request) -> Result<Response> {
-    let id = require_id(&request)?;
-    let fields = Fields::from(request.json_object().await?);
-    let wish = Wish {
-        all: match fields.text("scope")? {
-            None | Some("single") => false,
-            Some("all") => true,
-            Some(_) => return Err(Invalid::field("scope", "single or all").into()),
-        },
-        model: fields.text("modelName")?.unwrap_or_default().trim().to_owned(),
-        threshold_ms: fields.integer("latencyThresholdMs", 0)?.unwrap_or(0),
-    };
-    let missing = |what: &str| AdminError::new(StatusCode::UNPROCESSABLE_ENTITY, format!("{what} not found"));
-    let site = sites::get(&app.store, id).await?;
-    let site = site.filter(|site| site.status == SiteStatus::Active).ok_or_else(|| missing("Active site"))?;
-    let accounts = accounts::of_site(&app.store, id).await?.into_iter();
-    let account = { accounts }.find(|account| account.status == AccountStatus::Active);
-    let account = account.ok_or_else(|| missing("Active account"))?;
-    let rows = availability::of_account(&app.store, account.id).await?;
-    let models: Vec<String> = rows.into_iter().map(|row| row.model_name).collect();
-    if models.is_empty() {
-        return Err(missing("Model"));
-    }
-    let probed = after_refresh::run(&app, &site, &account, &models, &wish).await?;
-    if probed.unsupported > 0 {
-        rebuild_best_effort(&app).await;
-    }
-    let mut shown = json!(probed);
-    shown["success"] = true.into();
-    Ok(http::json(StatusCode::OK, &shown))
 }
 
 /// All accounts where none is named. Text is read in decimal digits only.

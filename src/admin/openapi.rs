@@ -57,6 +57,7 @@ static OPERATIONS: &[Operation] = &[
     op("PUT /api/sites/{id}/disabled-models", "Replace the models switched off at a site"),
     op("GET /api/sites/{id}/available-models", "Models that a site's accounts offer"),
     op("POST /api/sites/{id}/probe-now", "Try models of a site, and switch off those it does not serve"),
+    op("GET /api/sites/{id}/probe-stream", "The same, told as it happens, as server-sent events"),
     asks("GET /api/accounts", "Accounts and their sites", "refresh"),
     op("POST /api/accounts", "Add a verified account"),
     op("POST /api/accounts/verify-token", "Prove a credential without saving it"),

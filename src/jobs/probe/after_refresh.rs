@@ -50,9 +50,25 @@ pub struct Detail {
     pub reason: Option<String>,
 }
 
+/// What happens during a probe, told to whoever watches.
+pub enum Step<'p> {
+    /// So many models are known, and these are tried.
+    Begins {
+        known: usize,
+        chosen: &'p [&'p String],
+    },
+    Tried(&'p Detail),
+    SwitchedOff(&'p str),
+}
+
 // === impl Wish ===
 
 impl Wish {
+    /// `all` or `single`.
+    pub fn scope(&self) -> &'static str {
+        if self.all { "all" } else { "single" }
+    }
+
     /// What a site is set to; `None` where it is switched off.
     pub fn of(site: &SiteRow) -> Option<Self> {
         site.post_refresh_probe_enabled.then(|| Self {
@@ -80,13 +96,27 @@ pub async fn run(
     models: &[String],
     wish: &Wish,
 ) -> store::Result<PostProbe> {
+    run_seen(app, site, account, models, wish, |_| {}).await
+}
+
+/// The same, with somebody watching.
+pub async fn run_seen(
+    app: &Arc<App>,
+    site: &SiteRow,
+    account: &AccountRow,
+    models: &[String],
+    wish: &Wish,
+    mut seen: impl FnMut(Step<'_>),
+) -> store::Result<PostProbe> {
     let settings = app.settings.load_full();
     let reached = site_of_account(site, account, &app.live, settings.system_proxy_url.as_deref());
     let tokens = tokens::of_account(&app.store, account.id).await?;
     let tokens: Vec<TokenRow> = tokens.into_iter().filter(TokenRow::is_usable).collect();
     let credential = credential(account, &tokens);
+    let chosen = wish.chosen(models);
+    seen(Step::Begins { known: models.len(), chosen: &chosen });
     let mut details = Vec::new();
-    for model in wish.chosen(models) {
+    for model in chosen {
         let Some(credential) = &credential else { break };
         let probed = probe(app, &reached, credential, model, app.config.jobs.probe_timeout).await;
         let is_slow = wish.threshold_ms > 0 && probed.latency_ms.is_some_and(|ms| ms > wish.threshold_ms);
@@ -96,7 +126,9 @@ pub async fn run(
             }
             verdict => (verdict, None),
         };
-        details.push(Detail { model_name: model.clone(), status, latency_ms: probed.latency_ms, reason });
+        let detail = Detail { model_name: model.clone(), status, latency_ms: probed.latency_ms, reason };
+        seen(Step::Tried(&detail));
+        details.push(detail);
         if probed.is_overloaded {
             break;
         }
@@ -105,9 +137,9 @@ pub async fn run(
         details.iter().filter(|detail| detail.status == Verdict::Unsupported).collect();
     if !refused.is_empty() {
         switch_off(app, site, account, &refused).await?;
+        refused.iter().for_each(|detail| seen(Step::SwitchedOff(&detail.model_name)));
     }
-    let scope = if wish.all { "all" } else { "single" };
-    Ok(PostProbe { scope, probed: details.len(), unsupported: refused.len(), details })
+    Ok(PostProbe { scope: wish.scope(), probed: details.len(), unsupported: refused.len(), details })
 }
 
 async fn switch_off(

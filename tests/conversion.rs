@@ -117,8 +117,13 @@ fn a_refused_dialect_is_not_asked_again_soon() {
         {"type": "base64", "media_type": "image/png", "data": "iVBORw0K"}}]);
     gateway.client().post(MESSAGES, &image).expect(200);
     assert_eq!((upstream.asked_for(MESSAGES).len(), upstream.asked_for(CHAT).len()), (2, 4));
-    let row = gateway.wait_for_logs(4).pop().expect("a row");
-    assert_eq!(row["status"], "success", "{row}");
+    // What was refused has rows of its own beside the answers.
+    let refused = gateway.wait_for_logs_of(MESSAGES, 2);
+    assert!(refused.iter().all(|row| row["status"] == "failed" && row["httpStatus"] == 404), "{refused:?}");
+    assert!(refused.iter().all(|row| row["retryCount"] == 0 && row["estimatedCost"] == 0), "{refused:?}");
+    let answered = gateway.wait_for_logs_of(CHAT, 4);
+    assert!(answered.iter().all(|row| row["status"] == "success"), "{answered:?}");
+    assert_eq!(refused[0]["requestId"], answered[0]["requestId"]);
     assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null, "a refused dialect is no fault");
 }
 
@@ -234,7 +239,7 @@ fn an_error_behind_the_first_output_is_told_however_the_network_cuts_it() {
         assert!(!streamed_text(path, &data(&told)).is_empty() && told.contains("boom"), "{path}: {told}");
         let ends = ["[DONE]", "message_stop", "response.completed"];
         assert!(!ends.iter().any(|end| told.contains(end)), "{path}: {told}");
-        let row = gateway.wait_for_logs(1).pop().expect("a row");
+        let row = gateway.wait_for_logs_of(CHAT, 1).pop().expect("a row");
         assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(200)), "{row}");
     }
 }
@@ -252,7 +257,7 @@ fn a_converted_stream_that_breaks_fails_in_the_clients_words() {
         let told = String::from_utf8_lossy(&bytes);
         assert!(marks.iter().all(|mark| told.contains(mark)), "{path}: {told}");
         assert!(!told.contains("message_stop") && !told.contains("response.completed"), "{path}: {told}");
-        let row = gateway.wait_for_logs(1).pop().expect("a row");
+        let row = gateway.wait_for_logs_of(CHAT, 1).pop().expect("a row");
         assert_eq!(row["status"], "failed", "{row}");
     }
 }

@@ -114,7 +114,7 @@ fn a_turn_is_told_event_by_event_on_every_upstream() {
         for absent in ["type", "generate", "background", "previous_response_id"] {
             assert_eq!(asked[absent], Value::Null, "{offered} {absent}");
         }
-        let row = &gateway.wait_for_logs(1)[0];
+        let row = &gateway.wait_for_logs_of(offered, 1)[0];
         assert_eq!((&row["status"], &row["httpStatus"]), (&json!("success"), &json!(200)), "{row}");
         assert_eq!(row["promptTokens"], wire::PROMPT_TOKENS, "{row}");
         assert_eq!(row["modelRequested"], MODEL, "{row}");
@@ -443,7 +443,7 @@ fn a_stream_that_ends_too_soon_is_told_and_can_be_gone_on_with() {
         recover(&gateway, MODEL);
         socket.create(&json!({"previous_response_id": id, "input": [user("go on")]}));
         assert_eq!(text_of(&socket.turn()), wire::TEXT, "{offered}");
-        let row = &gateway.wait_for_logs(2)[0];
+        let row = &gateway.wait_for_logs_of(offered, 2)[0];
         assert_eq!(row["status"], "failed", "{row}");
     }
 }
@@ -473,7 +473,7 @@ fn a_turn_can_be_cancelled_and_the_next_goes_on() {
         assert_eq!(end["response"]["incomplete_details"], json!({"reason": "cancelled"}));
         let asked = upstream.last(offered);
         eventually("the upstream connection is closed", || asked.hung_up().then_some(()));
-        let row = &gateway.wait_for_logs(1)[0];
+        let row = &gateway.wait_for_logs_of(offered, 1)[0];
         assert!(row["errorMessage"].as_str().is_some_and(|text| text.contains("client_closed")), "{row}");
         let id = end["response"]["id"].clone();
         socket.create(&json!({"previous_response_id": id, "input": [user("go on")]}));

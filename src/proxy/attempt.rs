@@ -149,6 +149,19 @@ impl Attempt {
         }
     }
 
+    /// The upstream is asked again in another dialect: what it said to this one has a row of its own
+    /// (routing-accounting.md 18.1), and is no failure of the channel.
+    pub(super) fn downgrade(&self, failure: &Failure) {
+        let Some(row) = &self.row else { return };
+        self.app.store.telemetry().log(ProxyLogRow {
+            http_status: Some(failure.status),
+            latency_ms: Some(self.elapsed_ms()),
+            usage_source: Some(UsageSource::Unknown),
+            error_message: Some(failure.text.clone()),
+            ..row.clone()
+        });
+    }
+
     /// The client has its answer, or will have had it.
     pub(super) fn succeed(&mut self, usage: Option<Usage>) {
         let Some(mut row) = self.row.take() else { return };

@@ -273,6 +273,7 @@ impl Sending<'_> {
                 let unsaid = unsaid.filter(|_| refused.is_some_and(|refused| refused.blocks));
                 return Err(cause.or(unsaid).map_or(failure, |failure| *failure));
             };
+            attempt.downgrade(&failure);
             if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {
                 queue.prefer(wanted);
             }

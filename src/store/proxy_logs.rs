@@ -1,5 +1,5 @@
-//! The proxy log: one row per attempt, kept apart from configuration so that history survives
-//! deletes (routing-accounting.md 18, admin-ops-2.md 18).
+//! The proxy log: one row per attempt, and one for each dialect that was refused on the way. Kept apart
+//! from configuration so that history survives deletes (routing-accounting.md 18, admin-ops-2.md 18).
 
 use std::borrow::Cow;
 use std::sync::Arc;

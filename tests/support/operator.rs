@@ -157,6 +157,20 @@ impl Gateway {
         page["items"].as_array().expect("items").clone()
     }
 
+    /// Waits for this many rows about one path of upstreams; oldest first.
+    #[track_caller]
+    pub fn wait_for_logs_of(&self, path: &str, count: usize) -> Vec<Value> {
+        let tag = format!("[upstream:{path}]");
+        let of_path = |row: &Value| row["errorMessage"].as_str().is_some_and(|text| text.contains(&tag));
+        let mut rows = eventually(&format!("the log has {count} rows about {path}"), || {
+            let rows: Vec<_> = self.logs().into_iter().filter(of_path).collect();
+            (rows.len() >= count).then_some(rows)
+        });
+        assert_eq!(rows.len(), count, "{rows:#?}");
+        rows.reverse();
+        rows
+    }
+
     /// Waits until the log has this many rows; oldest first.
     #[track_caller]
     pub fn wait_for_logs(&self, count: usize) -> Vec<Value> {

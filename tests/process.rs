@@ -288,9 +288,19 @@ fn a_changed_secret_stops_the_start_until_the_old_one_is_named() {
         changed.clone().with(previous, "credential-secret-of-the-tests-77aa").start_in(home.clone());
     gateway.client().chat(MODEL).expect(200);
     gateway.kill();
-    let gateway = changed.start_in(home);
+    let mut gateway = changed.clone().start_in(home.clone());
     gateway.client().chat(MODEL).expect(200);
     assert_eq!(upstream.last("/v1/chat/completions").header("authorization"), Some("Bearer sk-upstream-key"));
+    gateway.kill();
+
+    let lost = changed.with("ACCOUNT_CREDENTIAL_SECRET", "a-third").with("CREDENTIAL_SECRET_LOST", "1");
+    let gateway = lost.start_in(home);
+    let account = gateway.admin().get("/api/accounts").expect(200)["accounts"][0].clone();
+    assert_eq!(account["runtimeHealth"]["state"], "unhealthy", "{account}");
+    gateway.client().chat(MODEL).expect(503);
+    let replaced = json!({"accessToken": "sk-upstream-key", "credentialMode": "apikey"});
+    gateway.admin().put(&format!("/api/accounts/{}", account["id"]), &replaced).expect(200);
+    eventually("the account is used again", || (gateway.client().chat(MODEL).status == 200).then_some(()));
 }
 
 #[test]

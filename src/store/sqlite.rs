@@ -44,7 +44,9 @@ impl Location {
     /// `sqlite://` or `file://`.
     pub(super) fn parse(url: &str, data_dir: &Path) -> Self {
         let url = url.trim();
-        let path = ["sqlite://", "file://"].iter().find_map(|scheme| url.strip_prefix(scheme)).unwrap_or(url);
+        let is_scheme = |scheme: &str| ["sqlite", "file"].iter().any(|own| own.eq_ignore_ascii_case(scheme));
+        let path =
+            url.split_once("://").filter(|(scheme, _)| is_scheme(scheme)).map_or(url, |(_, path)| path);
         match path {
             "" => Self::File(data_dir.join("switchyard.db")),
             ":memory:" => Self::Memory,

@@ -99,7 +99,7 @@ pub(super) fn forget_unreadable(transaction: &Transaction<'_>, sealer: &Sealer) 
             };
             transaction.execute(
                 &format!(
-                    "UPDATE accounts SET health_state = 'unhealthy', health_source = 'auth', \
+                    "UPDATE accounts SET health_state = 'unhealthy', health_source = 'system', \
                      health_reason = 'the stored credential was lost with its secret', \
                      health_checked_at = ? WHERE id = {account}"
                 ),

@@ -374,3 +374,21 @@ async fn events_are_listed_newest_first_and_marked_read() {
     events::delete_all(&store).await.unwrap();
     assert_eq!(count(&store, "events").await, 0);
 }
+
+#[test]
+fn a_database_address_is_a_path_whatever_the_case_of_its_scheme() {
+    use super::sqlite::Location;
+    let dir = std::path::Path::new("/d");
+    let file = |path: &str| Location::File(path.into());
+    for (url, expected) in [
+        ("", file("/d/switchyard.db")),
+        (" sqlite:///x/y.db ", file("/x/y.db")),
+        ("SQLite:///x/y.db", file("/x/y.db")),
+        ("File://y.db", file("y.db")),
+        ("data/y.db", file("data/y.db")),
+        (":memory:", Location::Memory),
+        ("sqlite://:memory:", Location::Memory),
+    ] {
+        assert_eq!(Location::parse(url, dir), expected, "{url}");
+    }
+}

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Caller, Gateway, Reply, Upstream, eventually, wire};
+use support::{ADMIN_TOKEN, Caller, Gate, Gateway, Reply, Upstream, eventually, wire};
 
 const CLEAR_CACHE: &str = "/api/settings/maintenance/clear-cache";
 const FACTORY_RESET: &str = "/api/settings/maintenance/factory-reset";
@@ -123,4 +123,29 @@ fn a_factory_reset_leaves_an_empty_gateway_with_the_built_in_token() {
     };
     check_empty(&gateway);
     check_empty(&gateway.restart());
+}
+
+#[test]
+fn a_request_under_way_leaves_no_trace_behind_a_factory_reset() {
+    let upstream = Upstream::start(&["alpha"]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let gate = Gate::new();
+    let answer = Reply::json(200, &wire::chat("alpha")).head_waits_for(&gate);
+    upstream.answer_once("/v1/chat/completions", answer);
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| gateway.client().chat("alpha").expect(200));
+        upstream.last("/v1/chat/completions");
+        let reset = scope.spawn(|| gateway.admin().post(FACTORY_RESET, &json!({})).expect(200));
+        eventually("nobody is routed any more", || {
+            let found = gateway.admin().get("/api/routes/decision?model=alpha");
+            (found.status != 200 || found.json()["decision"]["matched"] == false).then_some(())
+        });
+        gate.open();
+        asking.join().expect("it was answered");
+        reset.join().expect("it was reset");
+    });
+    let admin = with_token(&gateway, BUILT_IN_TOKEN);
+    assert_eq!(admin.get("/api/stats/proxy-logs").expect(200)["total"], 0);
+    assert_eq!(admin.get("/api/stats/dashboard").expect(200)["totalUsed"], 0);
 }

@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::StatusCode;
 use serde_json::json;
+use tokio::time::{sleep, timeout};
 
 use super::errors::{AdminError, Result};
 use super::routes::{REFRESH_KEY, start_refresh};
@@ -17,6 +19,10 @@ use crate::routing::ChannelTotals;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{proxy_logs, reset, stats};
 use crate::time::now_ms;
+
+/// How long requests at an upstream may hold a reset up.
+const DRAIN: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(5);
 
 /// `POST /api/settings/maintenance/clear-cache`: discovered models, automatic channels and routes.
 /// What an operator made by hand stays; models are then asked for anew. While that is under way
@@ -81,9 +87,22 @@ pub async fn factory_reset(app: Arc<App>, _request: Request) -> Result<Response>
 
 async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     let _turn = app.route_edits.lock().await;
-    // What requests left behind is written first, so that it does not come back after the end.
+    // From here on nobody is routed. What requests leave behind is written first, so that it does not
+    // come back after the end.
+    app.snapshot.store(Arc::default());
+    let ended = async {
+        while app.metrics.in_flight.get() > 0 {
+            sleep(LOOK).await;
+        }
+    };
+    if timeout(DRAIN, ended).await.is_err() {
+        log::warn!("a reset goes on although requests are still at their upstreams");
+    }
     app.store.flush().await;
-    reset::everything(&app.store, PLACEHOLDER_AUTH_TOKEN).await?;
+    if let Err(error) = reset::everything(&app.store, PLACEHOLDER_AUTH_TOKEN).await {
+        app.publish().await?;
+        return Err(error);
+    }
     app.reload_settings().await?;
     app.publish_keys().await?;
     app.publish().await?;

@@ -175,6 +175,7 @@ pub fn start_refresh(app: &Arc<App>, kind: &'static str) -> Started {
 async fn refresh_task(app: &Arc<App>, progress: &Progress) -> Outcome {
     progress.log("Asking all active accounts for their models");
     let (refresh, counts) = model_refresh::refresh_all_and_rebuild(app).await?;
+    app.marketplace.clear();
     let message = format!("{} account(s) refreshed, {} model(s) routed", refresh.len(), counts.models);
     Ok(Done { message, result: json!({ "success": true, "refresh": refresh, "rebuild": counts }) })
 }

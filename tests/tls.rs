@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use support::{Home, SOON, Setup, eventually, run};
+use support::{Caller, Home, SOON, Setup, TEXT, eventually, head, run};
 
 const REQUEST: &[u8] = b"GET /api/desktop/health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
@@ -37,8 +37,11 @@ fn setup(folder: &Path) -> Setup {
     Setup::default().with("TLS_CERT_FILE", &path("cert.pem")).with("TLS_KEY_FILE", &path("key.pem"))
 }
 
-/// One request over TLS by a client that trusts only this certificate.
-fn ask(gateway: &support::Gateway, trusted: &CertificateDer<'static>) -> Result<String, std::io::Error> {
+/// A connection over TLS of a client that trusts only this certificate.
+fn connect(
+    gateway: &support::Gateway,
+    trusted: &CertificateDer<'static>,
+) -> Result<rustls::StreamOwned<rustls::ClientConnection, TcpStream>, std::io::Error> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(trusted.clone()).expect("a certificate");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -49,14 +52,19 @@ fn ask(gateway: &support::Gateway, trusted: &CertificateDer<'static>) -> Result<
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let name = ServerName::try_from("localhost").expect("a name");
-    let mut session = rustls::ClientConnection::new(Arc::new(config), name).expect("a session");
-    let mut socket = TcpStream::connect(gateway.address())?;
+    let session = rustls::ClientConnection::new(Arc::new(config), name).expect("a session");
+    let socket = TcpStream::connect(gateway.address())?;
     socket.set_read_timeout(Some(SOON))?;
-    let mut stream = rustls::Stream::new(&mut session, &mut socket);
+    Ok(rustls::StreamOwned::new(session, socket))
+}
+
+/// One request.
+fn ask(gateway: &support::Gateway, trusted: &CertificateDer<'static>) -> Result<String, std::io::Error> {
+    let mut stream = connect(gateway, trusted)?;
     stream.write_all(REQUEST)?;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    assert_eq!(session.alpn_protocol(), Some(&b"http/1.1"[..]), "HTTP/1.1 and nothing else");
+    assert_eq!(stream.conn.alpn_protocol(), Some(&b"http/1.1"[..]), "HTTP/1.1 and nothing else");
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
@@ -88,6 +96,33 @@ fn a_gateway_with_a_certificate_speaks_tls_and_takes_a_new_one_without_a_restart
     gateway.signal("HUP");
     gateway.wait_for_output("TLS_CERT_FILE");
     ask(&gateway, &second).expect("the last good certificate");
+}
+
+#[test]
+fn a_websocket_opens_over_tls_too() {
+    let home = Home::new();
+    if !make_certificate(home.path()) {
+        return;
+    }
+    let gateway = setup(home.path()).start_in(home.clone());
+    let mut stream = connect(&gateway, &certificate(home.path())).expect("a connection");
+    stream.write_all(&gateway.client().bytes(Caller::socket_ask("/v1/responses"))).expect("sent");
+    let mut heard = String::new();
+    let mut hears = |stream: &mut dyn Read, end: &str| {
+        let mut piece = [0; 4096];
+        while !heard.contains(end) {
+            let count = stream.read(&mut piece).expect("more");
+            assert!(count > 0, "{heard}");
+            heard.push_str(&String::from_utf8_lossy(&piece[..count]));
+        }
+        heard.clone()
+    };
+    assert!(hears(&mut stream, "\r\n\r\n").starts_with("HTTP/1.1 101 "));
+    // Masked with zeros, it stands as it is.
+    let frame = br#"{"type":"response.create","model":"m","input":[],"generate":false}"#;
+    let head = head(true, TEXT, frame.len(), true);
+    stream.write_all(&[&head[..], &[0; 4], frame].concat()).expect("sent");
+    hears(&mut stream, "\"type\":\"response.completed\"");
 }
 
 #[test]

@@ -67,6 +67,29 @@ fn the_model_is_replaced_where_it_stands_or_added_at_the_end() {
 }
 
 #[test]
+fn a_picture_without_a_name_gets_one() {
+    let (gateway, upstream) = started(&[MODEL]);
+    let picture = |head: &str| {
+        let mut body = field(head, b"\x89PNG\r\n--b");
+        body.extend(field("name=model", MODEL.as_bytes()));
+        body.extend(b"--b 1--\r\n");
+        body
+    };
+    for (given, wanted) in [
+        (
+            "name=image\r\nContent-Type: image/png",
+            "name=image; filename=\"upload.bin\"\r\nContent-Type: image/png",
+        ),
+        ("name=\"mask\"; filename=\"\"", "name=\"mask\"; filename=\"upload.bin\""),
+        ("name=image; filename=a.png", "name=image; filename=a.png"),
+        ("name=prompt\r\nContent-Type: text/plain", "name=prompt\r\nContent-Type: text/plain"),
+    ] {
+        send(&gateway, picture(given)).expect(200);
+        assert_eq!(upstream.last(EDITS).body, picture(wanted), "{given}");
+    }
+}
+
+#[test]
 fn an_edit_in_json_and_one_that_streams_pass_too() {
     let (gateway, upstream) = started(&[MODEL]);
     let body = json!({"image": "data:image/png;base64,AA==", "prompt": "x", "model": MODEL});

@@ -25,6 +25,8 @@ pub struct Form {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Field {
     pub head: PartHead,
+    /// Where its head stands in the body, the line end before it included.
+    pub lines: Range<usize>,
     /// Where its content stands in the body.
     pub content: Range<usize>,
 }
@@ -57,10 +59,11 @@ impl Form {
             if head_end > MAX_HEAD {
                 return Err(HEAD_TOO_LONG);
             }
-            let content = at + padding + head_end + 4;
+            let lines = at + padding..at + padding + head_end;
+            let content = lines.end + 4;
             let parsed = PartHead::parse(&head[..head_end])?;
             end = content + delimiter.find(&body[content..]).ok_or(CUT)?;
-            fields.push(Field { head: parsed, content: content..end });
+            fields.push(Field { head: parsed, lines, content: content..end });
             at = end + line.len();
         }
     }

@@ -106,6 +106,10 @@ impl Call {
         caller: Caller,
         of_path: Option<PathModel>,
     ) -> Result<Box<Self>, EnvelopeError> {
+        let body = match operation {
+            Operation::EditImage => images::with_names(&head.headers, &body).unwrap_or(body),
+            _ => body,
+        };
         let mut envelope = match operation {
             Operation::EditImage => images::envelope(&head.headers, &body)?,
             _ => envelope::skim(face.dialect, &body)?,

@@ -21,6 +21,8 @@ use super::pipeline;
 
 /// Pictures are larger than conversations: this much is taken where the limit for JSON is lower.
 const MAX_FORM: usize = 64 << 20;
+/// The name of a file that has none.
+const UNNAMED: &str = "upload.bin";
 
 /// `POST /v1/images/edits`
 pub(super) async fn edit(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
@@ -37,6 +39,43 @@ pub(super) fn form_type(headers: &HeaderMap) -> Option<&HeaderValue> {
         essence.trim_ascii().eq_ignore_ascii_case(b"multipart/form-data")
     };
     headers.get(CONTENT_TYPE).filter(is_form)
+}
+
+/// A form in which every picture has a name, without which upstreams take a part for a text; `None` where
+/// none lacks one.
+pub(super) fn with_names(headers: &HeaderMap, body: &Bytes) -> Option<Bytes> {
+    const DISPOSITION: &str = "content-disposition:";
+    let form = Form::read(form_type(headers)?.to_str().ok()?, body).ok()?;
+    let mut out = Vec::new();
+    let mut copied = 0;
+    for field in form.fields.iter().filter(|field| lacks_a_name(field)) {
+        let lines = std::str::from_utf8(body.get(field.lines.clone())?).ok()?;
+        let begins = |line: &&str| {
+            line.get(..DISPOSITION.len()).is_some_and(|it| it.eq_ignore_ascii_case(DISPOSITION))
+        };
+        let Some(line) = lines.split("\r\n").find(begins) else { continue };
+        let start = line.as_ptr() as usize - body.as_ptr() as usize;
+        // A name that is there is empty, and goes.
+        let parameters =
+            line.split(';').filter(|it| !it.trim_start().to_ascii_lowercase().starts_with("filename"));
+        out.extend_from_slice(&body[copied..start]);
+        out.extend_from_slice(parameters.collect::<Vec<_>>().join(";").as_bytes());
+        out.extend_from_slice(format!("; filename=\"{UNNAMED}\"").as_bytes());
+        copied = start + line.len();
+    }
+    out.extend_from_slice(&body[copied..]);
+    (copied > 0).then(|| Bytes::from(out))
+}
+
+/// A file is what has a name, even an empty one, or comes as a picture.
+fn lacks_a_name(field: &Field) -> bool {
+    match &field.head.filename {
+        Some(name) => name.trim().is_empty(),
+        None => field.head.content_type.as_deref().is_some_and(|kind| {
+            let kind = kind.to_ascii_lowercase();
+            kind.starts_with("image/") || kind.starts_with("application/octet-stream")
+        }),
+    }
 }
 
 /// What routing must know of a request for an edit.

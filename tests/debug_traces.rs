@@ -322,6 +322,16 @@ fn the_newest_traces_come_first_and_ids_are_checked() {
 }
 
 #[test]
+fn what_a_conversion_leaves_out_because_nobody_knows_it_is_named() {
+    let pair = Pair::on("claude", &[]);
+    switch(&pair.gateway, &json!({"proxyDebugTraceEnabled": true}));
+    let asked = json!({"model": Pair::MODEL, "novelty": 1, "seed": 2, "messages": [{"role": "user", "content": "x"}]});
+    pair.gateway.client().post(CHAT, &asked).expect(200);
+    let tried = inner(&newest(&pair.gateway, 1)["trace"], "decisionSummaryJson")["tried"].take();
+    assert_eq!(tried[0]["leftOut"], json!(["novelty"]), "{tried}");
+}
+
+#[test]
 fn traces_older_than_the_retention_are_forgotten() {
     let home = Home::new();
     let setup =

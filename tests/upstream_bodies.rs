@@ -1,11 +1,12 @@
-//! What some upstreams want of a body before it is theirs (proxy.md 5.1, 12.2).
+//! What some upstreams want of a body before it is theirs (proxy.md 5.1, 12.2), and what it does not know and we do for it.
 
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Upstream, wire};
+use support::{Ask, Gateway, Reply, Upstream, wire};
 
 const MODEL: &str = "model-body";
+const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
 const MESSAGES: &str = "/v1/messages";
 
@@ -63,5 +64,47 @@ fn results_of_calls_that_only_a_responses_upstream_may_know_go_there_first() {
             let output = json!({"type": "function_call_output", "call_id": "toolu_1", "output": "5"});
             assert_eq!(sent["input"], json!([output]), "{sent}");
         }
+    }
+}
+
+#[test]
+fn an_answer_ends_at_a_stop_sequence_where_the_upstream_knows_none() {
+    let (gateway, upstream) = on("new-api");
+    upstream.answer(CHAT, Reply::error(404, "Not found"));
+    upstream.answer(MESSAGES, Reply::error(404, "Not found"));
+    // The faithful answer, cut in the middle of its text.
+    let (before, stop) = wire::TEXT.split_at(wire::TEXT.len() / 2);
+    for (path, streams) in [(CHAT, false), (CHAT, true), (MESSAGES, false)] {
+        let mut asked = json!({"model": MODEL, "max_tokens": 99, "stream": streams,
+            "messages": [{"role": "user", "content": "x"}]});
+        asked[if path == CHAT { "stop" } else { "stop_sequences" }] = json!([stop]);
+        let answer = gateway.client().send(Ask::post(path).json(&asked));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let text = answer.text();
+        if streams {
+            let said: String = support::split_events(text.as_bytes())
+                .iter()
+                .filter_map(|event| serde_json::from_str::<Value>(event.trim().strip_prefix("data: ")?).ok())
+                .filter_map(|chunk| Some(chunk["choices"][0]["delta"]["content"].as_str()?.to_owned()))
+                .collect();
+            assert_eq!(said, before);
+            assert!(
+                text.contains("\"finish_reason\":\"stop\"") && text.ends_with("data: [DONE]\n\n"),
+                "{text}"
+            );
+            continue;
+        }
+        let answer: Value = serde_json::from_str(&text).expect("JSON");
+        match path {
+            CHAT => assert_eq!(answer["choices"][0]["message"]["content"], before),
+            _ => {
+                assert_eq!(answer["content"][0]["text"], before);
+                assert_eq!(
+                    (&answer["stop_reason"], &answer["stop_sequence"]),
+                    (&json!("stop_sequence"), &json!(stop))
+                );
+            }
+        }
+        assert_eq!(upstream.last(RESPONSES).json()["stop"], Value::Null);
     }
 }

@@ -444,6 +444,8 @@ pub struct Asked {
     pub names: super::names::Names,
     /// Tools the client knows as custom ones, sent upstream as functions with one `input` string.
     pub custom_tools: Vec<String>,
+    /// Where the text ends, when the upstream was not told (responses knows no stop sequences).
+    pub stop: Vec<String>,
     /// What an answer in the responses dialect repeats of its request: member name and JSON value.
     pub echo: Vec<(&'static str, String)>,
     /// Seconds since 1970, for answers that must have a time and whose upstream gave none.

@@ -154,6 +154,7 @@ fn write(
         _ => None,
     };
     let converted = convert::request_with(call.face.dialect, format, body, &target, proof_of)?;
+    call.trace.leaves_out(&converted.unknown);
     let mut written = converted.body;
     if format == Dialect::Responses && call.envelope.has_tier {
         written = known_tier(platform, &String::from_utf8_lossy(&written)).map_or(written, Bytes::from);

@@ -138,6 +138,14 @@ impl Trace {
         );
     }
 
+    /// Members of the request were left out: nobody knows them.
+    pub(super) fn leaves_out(&self, members: &[String]) {
+        let Some(recording) = self.0.as_ref().filter(|_| !members.is_empty()) else { return };
+        if let Some(tried) = recording.draft().tried.last_mut() {
+            tried["leftOut"] = json!(members);
+        }
+    }
+
     /// A request leaves for an address.
     pub(super) fn sends(&self, base: &BaseUrl, path: &str, request: &hyper::Request<RequestBody>) {
         let Some(recording) = &self.0 else { return };

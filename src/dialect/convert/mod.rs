@@ -5,6 +5,7 @@
 //! answer    read ─▶ names and custom tools of the client restored     ─▶ write
 //! ```
 
+mod cut;
 mod fit;
 mod named;
 mod proofs;
@@ -32,6 +33,8 @@ pub use stream::StreamConverter;
 #[derive(Debug)]
 pub struct Converted {
     pub body: Bytes,
+    /// The names of the client's members that nobody knows, and that were left out.
+    pub unknown: Vec<String>,
     /// What the answer's writer must know.
     pub asked: Asked,
 }
@@ -75,7 +78,10 @@ pub fn request_with(
     let mut asked = asked(from, &node);
     asked.names = fitted.names;
     asked.custom_tools = fitted.custom_tools;
-    Ok(Converted { body, asked })
+    if to == Dialect::Responses {
+        asked.stop = request.stop.iter().map(|stop| stop.decode().into_owned()).collect();
+    }
+    Ok(Converted { body, unknown: named::unknown(from, &node), asked })
 }
 
 /// What an answer must know of a request that needed no conversion.

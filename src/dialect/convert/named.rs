@@ -1,10 +1,11 @@
-//! What a client calls the field that stands in the way.
+//! What a client calls the field that stands in the way, and what it sent that nobody knows.
 //!
 //! A writer that cannot say something does not know in which dialect it was asked: it names the field as
 //! chat does. A client of another dialect sent no such field, and reads its own word for it.
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Unfit;
+use crate::dialect::tree::Node;
 
 /// An error about a request of a client of `from`.
 pub(super) fn in_words_of(from: Dialect, unfit: Unfit) -> Unfit {
@@ -37,9 +38,135 @@ fn word(from: Dialect, field: String) -> String {
     own.to_owned()
 }
 
+/// Members that chat and responses share.
+const OPENAI: [&str; 31] = [
+    "model",
+    "messages",
+    "input",
+    "stream",
+    "stream_options",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "max_completion_tokens",
+    "max_tokens",
+    "temperature",
+    "top_p",
+    "top_logprobs",
+    "reasoning",
+    "reasoning_effort",
+    "reasoning_summary",
+    "reasoning_budget",
+    "verbosity",
+    "user",
+    "safety_identifier",
+    "metadata",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "service_tier",
+    "store",
+    "truncation",
+    "include",
+    "background",
+    "previous_response_id",
+    "max_tool_calls",
+    "response_format",
+];
+const CHAT: [&str; 15] = [
+    "functions",
+    "function_call",
+    "web_search_options",
+    "top_k",
+    "stop",
+    "n",
+    "seed",
+    "frequency_penalty",
+    "presence_penalty",
+    "logit_bias",
+    "logprobs",
+    "thinking",
+    "modalities",
+    "audio",
+    "prediction",
+];
+const RESPONSES: [&str; 7] = [
+    "instructions",
+    "prompt",
+    "text",
+    "max_output_tokens",
+    "conversation",
+    "context_management",
+    "client_metadata",
+];
+const MESSAGES: [&str; 22] = [
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "stream",
+    "tools",
+    "tool_choice",
+    "temperature",
+    "top_p",
+    "top_k",
+    "stop_sequences",
+    "thinking",
+    "output_config",
+    "output_format",
+    "metadata",
+    "service_tier",
+    "mcp_servers",
+    "container",
+    "context_management",
+    "betas",
+    "previous_response_id",
+    "prompt_cache_key",
+];
+const GEMINI: [&str; 9] = [
+    "contents",
+    "systeminstruction",
+    "generationconfig",
+    "tools",
+    "toolconfig",
+    "safetysettings",
+    "cachedcontent",
+    "labels",
+    "model",
+];
+
+/// The outermost members of a body that its dialect does not have. No other dialect has them either, so
+/// that a conversion leaves them out (proxy-conversion.md 1.5).
+pub(super) fn unknown(from: Dialect, body: &Node<'_>) -> Vec<String> {
+    let is_known = |key: &str| match from {
+        Dialect::Chat => OPENAI.contains(&key) || CHAT.contains(&key),
+        Dialect::Responses => OPENAI.contains(&key) || RESPONSES.contains(&key),
+        Dialect::Messages => MESSAGES.contains(&key),
+        // Camel case or snake case.
+        _ => GEMINI.contains(&key.replace('_', "").to_ascii_lowercase().as_str()),
+    };
+    let unknown = body.members().iter().filter(|(key, _)| !is_known(key));
+    unknown.map(|(key, _)| key.clone().into_owned()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_dialect_does_not_have_is_named() {
+        for (from, body, wanted) in [
+            (Dialect::Chat, r#"{"model":"m","novelty":1,"seed":2,"system":"x"}"#, &["novelty", "system"][..]),
+            (Dialect::Responses, r#"{"input":"x","text":{}}"#, &[]),
+            (Dialect::Messages, r#"{"max_tokens":1,"seed":1}"#, &["seed"]),
+            (
+                Dialect::Gemini,
+                r#"{"contents":[],"system_instruction":{},"systemInstruction":{},"x":1}"#,
+                &["x"],
+            ),
+        ] {
+            assert_eq!(unknown(from, &Node::parse(body).unwrap()), wanted, "{body}");
+        }
+    }
 
     #[test]
     fn a_client_reads_its_own_word() {

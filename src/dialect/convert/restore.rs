@@ -1,7 +1,9 @@
-//! Gives an answer back the names and the kinds of tools that its client knows.
+//! Gives an answer back the names and the kinds of tools that its client knows, and ends it where the
+//! client wants, if its upstream does not.
 
 use std::collections::HashMap;
 
+use super::cut::{self, Cutter};
 use super::fit::unwrap;
 use crate::dialect::canonical::{Asked, CallKind, Event, Part, PartKind, Reply};
 use crate::dialect::literal::Text;
@@ -10,6 +12,9 @@ use crate::dialect::literal::Text;
 pub(super) fn reply(reply: &mut Reply<'_>, asked: &Asked) {
     if reply.model.is_empty() {
         reply.model = Text::of(&asked.model);
+    }
+    if !asked.stop.is_empty() {
+        reply.candidates.iter_mut().for_each(|candidate| cut::candidate(candidate, &asked.stop));
     }
     if is_idle(asked) {
         return;
@@ -31,10 +36,17 @@ pub(super) fn reply(reply: &mut Reply<'_>, asked: &Asked) {
 pub(super) struct Restorer {
     started: bool,
     held: HashMap<u32, Text<'static>>,
+    cutter: Cutter,
 }
 
 impl Restorer {
     pub(super) fn event(&mut self, event: Event<'_>, asked: &Asked, each: &mut dyn FnMut(Event<'_>)) {
+        let mut cutter = std::mem::take(&mut self.cutter);
+        cutter.event(event, &asked.stop, &mut |event| self.uncut(event, asked, each));
+        self.cutter = cutter;
+    }
+
+    fn uncut(&mut self, event: Event<'_>, asked: &Asked, each: &mut dyn FnMut(Event<'_>)) {
         if let Event::Start { id, model, created } = &event {
             self.started = true;
             let model = if model.is_empty() { Text::of(&asked.model) } else { model.borrowed() };

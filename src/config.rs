@@ -19,6 +19,7 @@ use ipnet::IpNet;
 use jiff::tz::TimeZone;
 use log::LevelFilter;
 
+use crate::dialect::service_tier::TierRules;
 use crate::limits::{LeaseRules, RateLimits};
 use crate::routing::{BaseUrl, OutboundProxy};
 
@@ -140,6 +141,7 @@ pub struct ProxyConfig {
     pub failure_cooldown_max: Duration,
     pub error_keywords: Vec<String>,
     pub empty_content_fail: bool,
+    pub tier_rules: TierRules,
     pub base_weight_factor: f64,
     pub value_score_factor: f64,
     pub cost_weight: f64,
@@ -271,6 +273,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             failure_cooldown_max: vars.cooldown_cap(),
             error_keywords: vars.list("PROXY_ERROR_KEYWORDS"),
             empty_content_fail: vars.flag("PROXY_EMPTY_CONTENT_FAIL", false),
+            tier_rules: vars.tier_rules(),
             base_weight_factor: vars.weight("BASE_WEIGHT_FACTOR", 0.5),
             value_score_factor: vars.weight("VALUE_SCORE_FACTOR", 0.5),
             cost_weight: vars.weight("COST_WEIGHT", 0.4),
@@ -317,6 +320,18 @@ impl Vars<'_> {
 
     fn text(&self, name: &str, default: &str) -> String {
         self.optional(name).unwrap_or_else(|| default.to_owned())
+    }
+
+    fn tier_rules(&mut self) -> TierRules {
+        let names = ["OPENAI_SERVICE_TIER_RULES_JSON", "OPENAI_SERVICE_TIER_RULES"];
+        let Some((name, text)) = names.into_iter().find_map(|name| Some((name, self.optional(name)?))) else {
+            return TierRules::default();
+        };
+        let value = serde_json::from_str(&text).map_err(|error| error.to_string());
+        value.and_then(|value| TierRules::read(&value)).unwrap_or_else(|why| {
+            self.warnings.push(format!("{name} is ignored: {why}"));
+            TierRules::default()
+        })
     }
 
     fn list(&self, name: &str) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What some upstreams want of a body before it is theirs (proxy.md 5.1, 12.2), and what it does not know and we do for it.
+//! What some upstreams want of a body before it is theirs (proxy.md 5.1, 12.2, 12.4), and what it does not know and we do for it.
 
 mod support;
 
@@ -63,6 +63,29 @@ fn results_of_calls_that_only_a_responses_upstream_may_know_go_there_first() {
         if path == RESPONSES {
             let output = json!({"type": "function_call_output", "call_id": "toolu_1", "output": "5"});
             assert_eq!(sent["input"], json!([output]), "{sent}");
+        }
+    }
+}
+
+#[test]
+fn a_tier_that_is_blocked_is_refused_and_nobody_is_asked() {
+    let rules = json!([{"action": "block", "tiers": ["priority"], "models": [MODEL], "accountTypes": ["apikey"]},
+        {"action": "pass", "tiers": ["scale"]}, {"action": "filter"}]);
+    let gateway = Gateway::with(&[("OPENAI_SERVICE_TIER_RULES_JSON", &rules.to_string())]);
+    let upstream = Upstream::start(&[MODEL]);
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    for (tier, wanted) in [("fast", None), ("scale", Some(json!("scale"))), ("flex", Some(Value::Null))] {
+        let asked = json!({"model": MODEL, "input": "x", "service_tier": tier});
+        let answer = gateway.client().post(RESPONSES, &asked);
+        match wanted {
+            Some(wanted) => {
+                answer.expect(200);
+                assert_eq!(upstream.last(RESPONSES).json()["service_tier"], wanted, "{tier}");
+            }
+            None => {
+                assert_eq!(answer.expect(400)["error"]["param"], "service_tier");
+                assert_eq!(upstream.asked_for(RESPONSES).len(), 0);
+            }
         }
     }
 }

@@ -208,3 +208,15 @@ fn sessions_and_files_have_the_documented_defaults_and_floors() {
     assert_eq!(config.files.retention_days, 0);
     assert_eq!(config.files.prune_interval, Duration::from_secs(60));
 }
+
+#[test]
+fn rules_for_tiers_that_cannot_be_read_are_no_rules_and_a_warning() {
+    const NAME: &str = "OPENAI_SERVICE_TIER_RULES_JSON";
+    let (config, warnings) =
+        read_pairs(&[(NAME, r#"[{"action":"block","tiers":["priority"]}]"#)]).ok().unwrap();
+    assert!(config.proxy.tier_rules != Default::default() && warnings.is_empty(), "{warnings:?}");
+    for text in ["{", "{}", r#"[{"action":"x"}]"#] {
+        let (config, warnings) = read_pairs(&[(NAME, text)]).ok().unwrap();
+        assert!(config.proxy.tier_rules == Default::default() && warnings[0].contains(NAME), "{warnings:?}");
+    }
+}

@@ -11,6 +11,7 @@
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
+//! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
 //! | [`stored_files`] | a body that names files of ours | the same with the files in it |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the ground the others stand on |
@@ -35,6 +36,7 @@ pub mod names;
 pub mod observe;
 pub mod payload_rules;
 pub mod responses;
+pub mod service_tier;
 pub mod signature;
 pub mod sse;
 pub mod stored_files;

@@ -32,7 +32,7 @@ use super::commit;
 use super::failure::Failure;
 use super::formats::{self, Formats};
 use super::headers;
-use super::outgoing::{self, Outgoing};
+use super::outgoing::{self, Orders, Outgoing};
 use super::recovery::{self, Recovery};
 use super::trace::Trace;
 
@@ -292,9 +292,18 @@ impl Sending<'_> {
 
     /// The body in a dialect.
     fn prepare(&self, operation: Operation, format: Dialect) -> Result<Outgoing, Unfit> {
-        let rules = &self.app.settings.load().payload_rules;
-        let platform = self.channel.account.site.platform;
-        outgoing::prepare(self.call, operation, platform, format, self.model, rules.as_ref())
+        let settings = self.app.settings.load();
+        let account = &self.channel.account;
+        let orders = Orders {
+            rules: settings.payload_rules.as_ref(),
+            tiers: &self.app.config.proxy.tier_rules,
+            account_type: match (account.oauth, account.session_scoped) {
+                (true, _) => "oauth",
+                (false, true) => "session",
+                (false, false) => "apikey",
+            },
+        };
+        outgoing::prepare(self.call, operation, account.site.platform, format, self.model, orders)
     }
 
     fn patience(&self) -> Patience {

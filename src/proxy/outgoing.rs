@@ -11,6 +11,7 @@ use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::splice_model;
 use crate::dialect::payload_rules::{self, PayloadRules};
+use crate::dialect::service_tier::{self, TierRules, Verdict};
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, json, messages, responses};
 use crate::routing::Platform;
@@ -31,8 +32,6 @@ const CODEX_INSTRUCTIONS: &str = "\"You are a helpful assistant.\"";
 /// Fields of the responses dialect that bridges leave in messages bodies (proxy.md 5.1).
 const CONTINUATION: [&str; 2] = ["previous_response_id", "prompt_cache_key"];
 const PREVIOUS: &str = "previous_response_id";
-/// The service tiers that every responses upstream takes.
-const TIERS: [&str; 5] = ["\"auto\"", "\"default\"", "\"flex\"", "\"priority\"", "null"];
 const ENCRYPTED_REASONING: &str = "[\"reasoning.encrypted_content\"]";
 /// What a count has no use for (proxy.md 14.3).
 const NOT_COUNTED: [&str; 5] = ["betas", "max_tokens", "stream", "previous_response_id", "prompt_cache_key"];
@@ -67,6 +66,15 @@ impl Outgoing {
     }
 }
 
+/// What the operator has to say about bodies for a channel.
+#[derive(Clone, Copy)]
+pub(super) struct Orders<'a> {
+    pub(super) rules: Option<&'a PayloadRules>,
+    pub(super) tiers: &'a TierRules,
+    /// How its account signs in: `apikey`, `session` or `oauth`.
+    pub(super) account_type: &'static str,
+}
+
 /// A body of our own writing that asks for thinking in the other form, when the upstream's model does
 /// not take the one its name promised (proxy-conversion.md 2.3).
 pub(super) fn rephrased(body: &Bytes) -> Option<[Bytes; 3]> {
@@ -82,11 +90,11 @@ pub(super) fn prepare(
     platform: Platform,
     format: Dialect,
     model: &str,
-    rules: Option<&PayloadRules>,
+    orders: Orders<'_>,
 ) -> Result<Outgoing, Unfit> {
-    let mut outgoing = write(call, operation, platform, format, model)?;
+    let mut outgoing = write(call, operation, platform, format, model, orders)?;
     let target = payload_rules::Target { platform: platform.id(), model, requested: &call.envelope.model };
-    let Some(rules) = rules.filter(|rules| {
+    let Some(rules) = orders.rules.filter(|rules| {
         format.is_convertible() && operation != Operation::CountTokens && rules.concern(target)
     }) else {
         return Ok(outgoing);
@@ -109,6 +117,7 @@ fn write(
     platform: Platform,
     format: Dialect,
     model: &str,
+    orders: Orders<'_>,
 ) -> Result<Outgoing, Unfit> {
     match operation {
         Operation::Answer => {}
@@ -138,7 +147,7 @@ fn write(
             // These keep nothing that it could refer to (proxy.md 5.3).
             return Err(Unfit::Unsupported { field: PREVIOUS.to_owned() });
         }
-        let pieces = match native(call, platform) {
+        let pieces = match native(call, platform, model, orders)? {
             // The path names the model.
             None if format == Dialect::Gemini => [call.body.clone(), Bytes::new(), Bytes::new()],
             None => splice_model(&call.body, &call.envelope, model),
@@ -157,7 +166,8 @@ fn write(
     call.trace.leaves_out(&converted.unknown);
     let mut written = converted.body;
     if format == Dialect::Responses && call.envelope.has_tier {
-        written = known_tier(platform, &String::from_utf8_lossy(&written)).map_or(written, Bytes::from);
+        let tiered = tiered(call, platform, model, orders, &String::from_utf8_lossy(&written))?;
+        written = tiered.map_or(written, Bytes::from);
     }
     let pieces = match platform_edit(platform, format, || String::from_utf8_lossy(&written)) {
         None => [written, Bytes::new(), Bytes::new()],
@@ -189,7 +199,7 @@ fn text(call: &Call) -> &str {
 }
 
 /// The client's body where it cannot go as it came; `None` where it can, which is nearly always.
-fn native(call: &Call, platform: Platform) -> Option<String> {
+fn native(call: &Call, platform: Platform, model: &str, orders: Orders<'_>) -> Result<Option<String>, Unfit> {
     let format = call.face.dialect;
     // What an earlier answer of ours left in the conversation, which only we can read.
     let restored = |clean: fn(&Node<'_>) -> Option<Bytes>| {
@@ -219,25 +229,39 @@ fn native(call: &Call, platform: Platform) -> Option<String> {
                 body = Some(edit(whole, &[("include", ENCRYPTED_REASONING)], &[]).into_owned());
             }
             if call.envelope.has_tier {
-                body = known_tier(platform, body.as_deref().unwrap_or_else(|| text(call))).or(body);
+                let whole = body.as_deref().unwrap_or_else(|| text(call));
+                body = tiered(call, platform, model, orders, whole)?.or(body);
             }
         }
         _ => {}
     }
     let edited =
         platform_edit(platform, format, || Cow::Borrowed(body.as_deref().unwrap_or_else(|| text(call))));
-    edited.or(body)
+    Ok(edited.or(body))
 }
 
-/// The body with a service tier that its upstream knows; `None` where it has one, or asks for none
-/// (proxy.md 12.4). The vendor itself may know others than are listed here.
-fn known_tier(platform: Platform, body: &str) -> Option<String> {
-    let tier = json::member(body, "service_tier")?;
-    if tier == "\"fast\"" {
-        return Some(edit(body, &[("service_tier", "\"priority\"")], &[]).into_owned());
+/// The body with a service tier that its upstream may be asked for; `None` where it is as it was
+/// (proxy.md 12.4).
+fn tiered(
+    call: &Call,
+    platform: Platform,
+    model: &str,
+    orders: Orders<'_>,
+    body: &str,
+) -> Result<Option<String>, Unfit> {
+    const TIER: &str = "service_tier";
+    let target = service_tier::Target {
+        platform: platform.id(),
+        is_vendor: matches!(platform, Platform::OpenAi | Platform::Codex),
+        models: [model, &call.envelope.model],
+        account_type: orders.account_type,
+    };
+    match orders.tiers.judge(body, target) {
+        Verdict::Kept => Ok(None),
+        Verdict::Renamed(tier) => Ok(Some(edit(body, &[(TIER, &quoted(tier))], &[]).into_owned())),
+        Verdict::LeftOut => Ok(Some(edit(body, &[], &[TIER]).into_owned())),
+        Verdict::Blocked(tier) => Err(Unfit::invalid(TIER, &format!("{tier} is not allowed here"))),
     }
-    let is_known = TIERS.contains(&tier) || matches!(platform, Platform::OpenAi | Platform::Codex);
-    (!is_known).then(|| edit(body, &[], &["service_tier"]).into_owned())
 }
 
 /// What a platform wants changed in a body of its dialect. The body is only asked for where there is

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | an HTML page, anything that is no JSON object | x | |
 //! | an error object in place of an answer | x | |
+//! | an object that is no answer of its dialect, `{}` or `{"success":false}` | x | |
 //! | a failure keyword in what the assistant says | | x, bodies up to 64 KB |
 //! | no output and no completion tokens | | x |
 //!
@@ -52,6 +53,8 @@ pub enum Fault {
     NotJson,
     /// The body is an error object.
     Error(UpstreamError),
+    /// An object without the member that holds an answer.
+    NoAnswer,
     Keyword(String),
     Empty,
 }
@@ -64,6 +67,7 @@ impl Fault {
             Self::Html(about) => format!("Upstream returned an HTML page: {about}"),
             Self::NotJson => "Upstream returned an answer that is not a JSON object".to_owned(),
             Self::Error(error) => error.message.clone(),
+            Self::NoAnswer => "Upstream returned a JSON object that is no answer".to_owned(),
             Self::Keyword(word) => format!("Upstream answer contains the failure keyword \"{word}\""),
             Self::Empty => "Upstream returned empty content".to_owned(),
         }
@@ -72,17 +76,38 @@ impl Fault {
 
 /// Judges a complete 2xx answer and reads its usage.
 pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usage>, Fault> {
+    let (usage, holds_answer) = read(dialect, body, rules)?;
+    if holds_answer {
+        return Ok(usage);
+    }
+    // Some sites put a failure into a shape of their own, and some into none at all.
+    let error = serde_json::from_slice(body).ok().as_ref().and_then(UpstreamError::of_json);
+    Err(error.map_or(Fault::NoAnswer, Fault::Error))
+}
+
+/// Judges a 2xx answer that is something else than the dialect's own: a count, a compaction.
+pub fn object(dialect: Dialect, body: &[u8]) -> Result<Option<Usage>, Fault> {
+    read(dialect, body, &Rules::default()).map(|(usage, _)| usage)
+}
+
+/// The usage, and whether there is the member that holds an answer of the dialect.
+fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, bool), Fault> {
     let text = std::str::from_utf8(body).map_err(|_| Fault::NotJson)?;
     let mut has_answer = false;
+    let mut holds_answer = matches!(dialect, Dialect::Embeddings | Dialect::Images);
     let mut error = None;
     let mut failed = false;
     let mut usage = None;
-    json::members(text, |member| match member.key.as_ref() {
-        "choices" | "output" | "content" | "data" | "candidates" => has_answer = true,
-        "error" => error = Some(member.value),
-        key if key == usage::member_of(dialect) => usage = Some(member.value),
-        "status" => failed = member.value == "\"failed\"",
-        _ => {}
+    json::members(text, |member| {
+        let key = member.key.as_ref();
+        holds_answer |= member.value != "null" && is_answer_of(dialect, key);
+        match key {
+            "choices" | "output" | "content" | "data" | "candidates" => has_answer = true,
+            "error" => error = Some(member.value),
+            key if key == usage::member_of(dialect) => usage = Some(member.value),
+            "status" => failed = member.value == "\"failed\"",
+            _ => {}
+        }
     })
     .map_err(|_| not_json(text))?;
     let error = error.filter(|_| !has_answer || failed).and_then(|error| serde_json::from_str(error).ok());
@@ -105,7 +130,18 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
             }
         }
     }
-    Ok(usage)
+    Ok((usage, holds_answer))
+}
+
+/// Whether a member of that name is where an answer of the dialect stands.
+fn is_answer_of(dialect: Dialect, key: &str) -> bool {
+    match dialect {
+        Dialect::Chat | Dialect::Completions => key == "choices",
+        Dialect::Messages => key == "content",
+        Dialect::Responses => matches!(key, "output" | "output_text"),
+        Dialect::Gemini => matches!(key, "candidates" | "promptFeedback" | "prompt_feedback" | "response"),
+        Dialect::Embeddings | Dialect::Images => true,
+    }
 }
 
 /// Judges plain text that stands for an answer.
@@ -247,6 +283,19 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_fails_on_every_surface() {
+        for (dialect, own) in [(Chat, "choices"), (Messages, "content"), (Responses, "output")] {
+            for (body, wanted) in [
+                ("{}", "Upstream returned a JSON object that is no answer"),
+                (r#"{"id":"x","model":"m"}"#, "Upstream returned a JSON object that is no answer"),
+                (&format!(r#"{{"{own}":null}}"#), "Upstream returned a JSON object that is no answer"),
+                (r#"{"success":false,"message":"quota is used up"}"#, "quota is used up"),
+                (r#"{"code":500,"message":"boom","data":null}"#, "boom"),
+            ] {
+                let fault = reply(dialect, body.as_bytes(), &Rules::default()).unwrap_err();
+                assert_eq!(fault.message(), wanted, "{body}");
+            }
+        }
+        assert!(object(Messages, br#"{"input_tokens":4}"#).is_ok());
         for dialect in [Chat, Messages, Responses, Completions, Embeddings, Images] {
             for (body, wanted) in [
                 ("", "Upstream returned an answer that is not a JSON object"),

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::app::App;
 use crate::dialect::canonical::Asked;
 use crate::dialect::convert::{self, Answer, StreamConverter};
-use crate::dialect::judge::{self, Fault, Rules};
+use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::{Dialect, responses};
 use crate::http::{Response, ResponseBody};
@@ -169,10 +169,13 @@ impl Held<'_> {
             return Ok(reply);
         }
         let settings = self.app.settings.load();
+        let format = self.accepted.format;
         // A count and a compaction have no output to be judged by.
-        let none = Rules::default();
-        let rules = if self.call.operation == Operation::Answer { &settings.judge } else { &none };
-        match judge::reply(self.accepted.format, &held, rules) {
+        let verdict = match self.call.operation {
+            Operation::Answer => judge::reply(format, &held, &settings.judge),
+            _ => judge::object(format, &held),
+        };
+        match verdict {
             Ok(usage) => {
                 let held = self.finished(held);
                 self.app.metrics.sent_bytes.add(held.len() as u64);

@@ -8,6 +8,7 @@
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `parts`, `snapshots`, `inline` | a streamed answer, and the habits of upstreams |
 //! | `stream_write` | a streamed answer, written for a client |
+//! | `told`, `leftovers` | an answer that changes its form, and not its dialect |
 //! | `content`, `calls`, `thinking`, `stop`, `usage` | what all of them consist of |
 //!
 //! The dialect is spoken by more vendors than any other, and by each a little differently. Readers
@@ -17,6 +18,7 @@
 mod calls;
 mod content;
 mod inline;
+mod leftovers;
 mod native;
 mod parts;
 mod reply_read;
@@ -28,6 +30,7 @@ mod stop;
 mod stream_read;
 mod stream_write;
 mod thinking;
+mod told;
 mod tools_read;
 mod tools_write;
 mod turns_read;
@@ -37,10 +40,12 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
+pub use leftovers::Leftovers;
 pub use native::without_proofs;
 pub use reply_read::read_reply;
-pub use reply_write::write_reply;
+pub use reply_write::{write_reply, write_reply_with};
 pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
+pub use told::tell;

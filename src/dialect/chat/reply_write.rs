@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::leftovers::{Leftovers, OfChoice};
 use super::turns_write::{put_call, put_gemini_proof};
 use super::{stop, thinking, usage};
 use crate::dialect::canonical::{Asked, Call, Candidate, Part, Reply};
@@ -11,6 +12,11 @@ use crate::dialect::writer::Writer;
 
 /// Writes a complete answer.
 pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
+    write_reply_with(reply, asked, &Leftovers::default())
+}
+
+/// The same, with what the canonical form could not hold of an answer of this dialect.
+pub fn write_reply_with(reply: &Reply<'_>, asked: &Asked, left: &Leftovers) -> Bytes {
     let mut json = Writer::with_capacity(1024);
     json.object(|o| {
         o.field("id", id(&reply.id, asked));
@@ -19,12 +25,15 @@ pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
         o.field("model", &reply.model);
         o.array("choices", |a| {
             for (index, candidate) in reply.candidates.iter().enumerate() {
-                a.object(|o| write_choice(o, index, candidate));
+                a.object(|o| write_choice(o, index, candidate, left.of_choice(index)));
             }
         });
-        if let Some(usage) = &reply.usage {
-            usage::write(o, usage);
+        match (left.usage(), &reply.usage) {
+            (Some(usage), _) => o.field("usage", usage),
+            (None, Some(usage)) => usage::write(o, usage),
+            (None, None) => {}
         }
+        left.put(o);
     });
     json.into_bytes()
 }
@@ -39,11 +48,21 @@ pub(super) fn call_id<'t>(id: &'t Text<'_>, number: u64) -> Text<'t> {
     if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
 }
 
-fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
+fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: Option<&OfChoice>) {
     o.field("index", index as u64);
-    o.object_at("message", |o| write_message(o, &candidate.parts));
-    o.field("logprobs", ());
-    o.field("finish_reason", stop::word(&candidate.stop));
+    o.object_at("message", |o| {
+        write_message(o, &candidate.parts);
+        left.iter().for_each(|left| left.put_in_message(o));
+    });
+    match left.and_then(OfChoice::logprobs) {
+        Some(logprobs) => o.field("logprobs", logprobs),
+        None => o.field("logprobs", ()),
+    }
+    match left.and_then(OfChoice::reason) {
+        Some(reason) => o.field("finish_reason", reason),
+        None => o.field("finish_reason", stop::word(&candidate.stop)),
+    }
+    left.iter().for_each(|left| left.put(o));
 }
 
 fn write_message(o: &mut Writer, parts: &[Part<'_>]) {

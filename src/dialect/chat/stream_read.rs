@@ -39,6 +39,11 @@ enum Progress {
 }
 
 impl StreamReader {
+    /// Reads the choice of that index, and no other.
+    pub fn of_choice(index: u64) -> Self {
+        Self { choice: Some(index), ..Self::default() }
+    }
+
     /// Reads one SSE event: its name, which may be empty, and its data.
     pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
         let data = data.trim();

@@ -102,32 +102,66 @@ pub fn reply(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<An
     write(to, read_reply(from, &node)?, asked)
 }
 
-/// A streamed answer, read to its end, as a complete one.
+/// A streamed answer, read to its end, as a complete one. Within a dialect nothing is lost that only
+/// this dialect has.
 pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Result<Answer, UpstreamError> {
-    if from == Dialect::Responses && to == from {
-        return gathered_response(body);
-    }
-    let mut reader = Reader::new(from);
-    let mut gathered = whole::Gathered::default();
-    let mut scanner = Scanner::new(body.len());
-    let mut read = |name: &[u8], data: &[u8]| {
-        reader.read(name, &String::from_utf8_lossy(data), &mut |event| gathered.take(event));
+    let in_one_dialect = |body: String| {
+        let usage = super::usage::of_reply(to, body.as_bytes());
+        Answer { body: Bytes::from(body), usage, proofs: Vec::new() }
     };
-    scanner.feed(body, |event| read(event.name, event.data));
-    scanner.finish(|event| read(event.name, event.data));
-    reader.close(&mut |event| gathered.take(event));
-    write(to, gathered.finish()?, asked)
+    match (from, to) {
+        (Dialect::Responses, Dialect::Responses) => {
+            let mut gathered = responses::Gathered::default();
+            each_event(body, |name, data| gathered.read(name, data));
+            gathered.finish().map(|(response, _)| in_one_dialect(response))
+        }
+        (Dialect::Messages, Dialect::Messages) => {
+            let mut gathered = messages::Gathered::default();
+            each_event(body, |name, data| gathered.read(name, data));
+            gathered.finish(asked).map(in_one_dialect)
+        }
+        (Dialect::Chat, _) => gathered_choices(to, body, asked),
+        _ => write(to, read_to_end(Reader::new(from), body)?, asked),
+    }
 }
 
-/// In this dialect the end of a stream repeats all of it.
-fn gathered_response(body: &[u8]) -> Result<Answer, UpstreamError> {
-    let mut gathered = responses::Gathered::default();
+/// Chat alone has several answers in one stream.
+fn gathered_choices(to: Dialect, body: &[u8], asked: &Asked) -> Result<Answer, UpstreamError> {
+    let mut left = chat::Leftovers::default();
+    each_event(body, |_, data| left.read(data));
+    let mut reply: Option<Reply<'static>> = None;
+    for choice in left.choices() {
+        let reader = Reader::Chat(Box::new(chat::StreamReader::of_choice(choice)));
+        let read = read_to_end(reader, body)?;
+        match &mut reply {
+            Some(reply) => reply.candidates.extend(read.candidates),
+            None => reply = Some(read),
+        }
+    }
+    let mut reply = match reply {
+        Some(reply) => reply,
+        // It may say why there is none.
+        None => read_to_end(Reader::new(Dialect::Chat), body)?,
+    };
+    if to != Dialect::Chat {
+        return write(to, reply, asked);
+    }
+    restore::reply(&mut reply, asked);
+    let body = chat::write_reply_with(&reply, asked, &left);
+    Ok(Answer { body, usage: reply.usage, proofs: Vec::new() })
+}
+
+fn read_to_end(mut reader: Reader, body: &[u8]) -> Result<Reply<'static>, UpstreamError> {
+    let mut gathered = whole::Gathered::default();
+    each_event(body, |name, data| reader.read(name, data, &mut |event| gathered.take(event)));
+    reader.close(&mut |event| gathered.take(event));
+    gathered.finish()
+}
+
+fn each_event(body: &[u8], mut each: impl FnMut(&[u8], &str)) {
     let mut scanner = Scanner::new(body.len());
-    let mut read = |name: &[u8], data: &[u8]| gathered.read(name, &String::from_utf8_lossy(data));
-    scanner.feed(body, |event| read(event.name, event.data));
-    scanner.finish(|event| read(event.name, event.data));
-    let (response, usage) = gathered.finish()?;
-    Ok(Answer { body: Bytes::from(response), usage, proofs: Vec::new() })
+    scanner.feed(body, |event| each(event.name, &String::from_utf8_lossy(event.data)));
+    scanner.finish(|event| each(event.name, &String::from_utf8_lossy(event.data)));
 }
 
 /// Plain text in place of an answer, told as a stream.
@@ -142,13 +176,22 @@ pub fn told_text(to: Dialect, text: &str, asked: &Asked) -> Answer {
     Answer { body: Bytes::from(out), usage: None, proofs: Vec::new() }
 }
 
-/// A complete answer told as a stream.
+/// A complete answer told as a stream. Within a dialect nothing is lost that only this dialect has.
 pub fn told(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Answer, UpstreamError> {
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
     let mut reply = read_reply(from, &node)?;
+    let mut out = String::new();
+    let tell = match to {
+        Dialect::Chat => chat::tell,
+        Dialect::Responses => responses::tell,
+        _ => messages::tell,
+    };
+    if from == to && to != Dialect::Gemini {
+        tell(&node, asked, &mut out);
+        return Ok(Answer { body: Bytes::from(out), usage: reply.usage, proofs: Vec::new() });
+    }
     restore::reply(&mut reply, asked);
     let mut writer = Writer::new(to, asked);
-    let mut out = String::new();
     whole::tell(&reply, &mut |event| writer.write(&event, asked, &mut out));
     Ok(Answer { body: Bytes::from(out), usage: reply.usage, proofs: lost_proofs(to, &reply) })
 }

@@ -90,6 +90,10 @@ fn empty(part: PartKind<'_>) -> Part<'static> {
 /// Tells a complete answer as a stream: one delta per part. Of several candidates the first.
 pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
     each(Event::Start { id: reply.id.borrowed(), model: reply.model.borrowed(), created: reply.created });
+    if let Some(usage) = reply.usage {
+        // Here it is known at the start, where messages wants it.
+        each(Event::Usage(usage));
+    }
     let none = Candidate::default();
     let candidate = reply.candidates.first().unwrap_or(&none);
     let mut key = 0;
@@ -113,9 +117,6 @@ pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
         }
         each(Event::PartStop { key });
         key += 1;
-    }
-    if let Some(usage) = reply.usage {
-        each(Event::Usage(usage));
     }
     each(Event::Finish(candidate.stop.clone()));
     each(Event::End);

@@ -5,7 +5,7 @@
 //! | read | [`request_read`], [`blocks`], [`client_tools`] | [`reply`] | [`stream_read`] |
 //! | write | [`request_write`], [`turns`], [`blocks_write`] | [`reply`] | [`stream_write`] |
 //!
-//! [`stop`] has the words for the end of an answer and for its usage. [`native`] mends bodies that go
+//! [`told`] and [`gathered`] change the form of an answer, and not its dialect. [`stop`] has the words for the end of an answer and for its usage. [`native`] mends bodies that go
 //! through unconverted, [`other_form`] those that were converted for another kind of model, and
 //! [`estimate`] counts tokens, and [`continued`] tells which bodies begin in the middle.
 
@@ -14,6 +14,7 @@ mod blocks_write;
 mod client_tools;
 mod continued;
 mod estimate;
+mod gathered;
 mod native;
 mod other_form;
 mod reply;
@@ -22,6 +23,7 @@ mod request_write;
 mod stop;
 mod stream_read;
 mod stream_write;
+mod told;
 mod turns;
 
 #[cfg(test)]
@@ -29,6 +31,7 @@ mod tests;
 
 pub use continued::answers_elsewhere;
 pub use estimate::estimate_tokens;
+pub use gathered::Gathered;
 pub use native::without_foreign_thinking;
 pub use other_form::{in_other_thinking_form, refuses_thinking_form};
 pub use reply::{read_reply, write_reply};
@@ -36,3 +39,4 @@ pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
+pub use told::tell;

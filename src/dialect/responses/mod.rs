@@ -31,6 +31,7 @@ mod stream_read;
 mod stream_write;
 #[cfg(test)]
 mod tests;
+mod told;
 mod tools;
 mod turn;
 mod unspoken;
@@ -49,6 +50,7 @@ pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
+pub use told::tell;
 pub use turn::{TurnOutput, merge_turn, whole_turn};
 pub use unspoken::{cancelled_turn, warm_up};
 pub use validate::validate;

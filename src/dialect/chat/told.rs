@@ -1,0 +1,177 @@
+//! A complete answer of this dialect as a stream, for a client of this dialect that wanted one
+//! (proxy-conversion.md 7.1).
+//!
+//! Nothing is read but where each member belongs, so that what only this dialect has comes through:
+//! log probabilities, annotations, audio, further choices, members nobody knows.
+
+use super::reply_write::id;
+use super::{calls, stop};
+use crate::dialect::canonical::Asked;
+use crate::dialect::literal::{Json, compact};
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// What is told before the text, in this order.
+const THOUGHTS: [&str; 5] =
+    ["reasoning_content", "reasoning", "thinking", "reasoning_details", "reasoning_signature"];
+/// Members of an answer that its chunks have in a form of their own.
+const OF_THE_ANSWER: [&str; 6] = ["id", "object", "created", "model", "choices", "usage"];
+
+/// Appends the events that say the answer.
+pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
+    let chunks = Chunks { head: head(answer, asked), usage_chunk: asked.usage_chunk };
+    for (place, choice) in answer.items_at("choices").iter().enumerate() {
+        let index = choice.u64_at("index").unwrap_or(place as u64);
+        tell_choice(choice, &|inside| chunks.choice(index, inside), out);
+    }
+    if let Some(usage) = answer.get("usage").filter(|_| asked.usage_chunk) {
+        let members = [&chunks.head, "],\"usage\":", &compact(usage.raw()), "}\n\n"];
+        members.iter().for_each(|piece| out.push_str(piece));
+    }
+    out.push_str("data: [DONE]\n\n");
+}
+
+/// What all chunks begin with.
+fn head(answer: &Node<'_>, asked: &Asked) -> String {
+    let mut json = Writer::new();
+    json.object(|o| {
+        o.field("id", id(&answer.text_at("id").unwrap_or_default(), asked));
+        o.field("object", "chat.completion.chunk");
+        o.field("created", answer.u64_at("created").unwrap_or(asked.now));
+        match answer.get("model") {
+            Some(model) => put(o, "model", model),
+            None => o.field("model", &asked.model),
+        }
+        let others = answer.members().iter().filter(|(key, _)| !OF_THE_ANSWER.contains(&key.as_ref()));
+        others.for_each(|(key, value)| put(o, key, value));
+    });
+    format!("data: {},\"choices\":[", json.as_str().strip_suffix('}').unwrap_or_default())
+}
+
+struct Chunks {
+    head: String,
+    usage_chunk: bool,
+}
+
+impl Chunks {
+    /// A chunk with one choice, of which `inside` writes the members after the index.
+    fn choice(&self, index: u64, inside: &dyn Fn(&mut Writer)) -> String {
+        let mut choice = Writer::new();
+        choice.object(|o| {
+            o.field("index", index);
+            inside(o);
+        });
+        // Who asked for usage gets the member in every chunk, and its value in the last.
+        let tail = if self.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" };
+        [self.head.as_str(), choice.as_str(), tail].concat()
+    }
+}
+
+type Chunk<'c> = &'c dyn Fn(&dyn Fn(&mut Writer)) -> String;
+
+fn tell_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
+    let message = choice.get("message").or(choice.get("delta")).unwrap_or(choice);
+    let mut logprobs = choice.get("logprobs");
+    let mut delta = |logprobs: Option<&Node<'_>>, inside: &dyn Fn(&mut Writer)| {
+        out.push_str(&chunk(&|o| {
+            o.object_at("delta", inside);
+            if let Some(logprobs) = logprobs {
+                put(o, "logprobs", logprobs);
+            }
+            o.field("finish_reason", ());
+        }));
+    };
+    delta(None, &|o| {
+        o.field("role", "assistant");
+        o.field("content", "");
+    });
+    for (key, value) in THOUGHTS.iter().filter_map(|key| Some((key, message.get(key)?))) {
+        delta(None, &|o| put(o, key, value));
+    }
+    let is_empty = |value: &Node<'_>| value.text().is_some_and(|text| text.is_empty());
+    if let Some(content) = message.get("content").filter(|content| !is_empty(content)) {
+        delta(logprobs.take(), &|o| put(o, "content", content));
+    }
+    for (key, value) in message.members() {
+        let is_known = matches!(key.as_ref(), "role" | "content" | "tool_calls");
+        if !is_known && !value.is_null() && !THOUGHTS.contains(&key.as_ref()) {
+            delta(logprobs.take(), &|o| put(o, key, value));
+        }
+    }
+    for (number, call) in message.items_at("tool_calls").iter().enumerate() {
+        delta(logprobs.take(), &|o| {
+            o.array("tool_calls", |a| {
+                a.object(|o| {
+                    o.field("index", number as u64);
+                    let members = call.members().iter().filter(|(key, _)| key != "index");
+                    members.for_each(|(key, value)| put(o, key, value));
+                });
+            });
+        });
+    }
+    let called = calls::of_message(message).next().is_some();
+    out.push_str(&chunk(&|o| {
+        o.object_at("delta", |_| {});
+        match choice.get("finish_reason") {
+            Some(reason) => put(o, "finish_reason", reason),
+            None => o.field("finish_reason", stop::word(&stop::read("", called))),
+        }
+    }));
+}
+
+/// A member as it was written, in one line.
+fn put(o: &mut Writer, key: &str, value: &Node<'_>) {
+    o.field(key, Json::checked(&compact(value.raw())));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(answer: &str, asked: &Asked) -> Vec<String> {
+        let mut out = String::new();
+        tell(&Node::parse(answer).unwrap(), asked, &mut out);
+        out.split_terminator("\n\n").map(|event| event.strip_prefix("data: ").unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn everything_an_answer_says_is_told_in_chunks() {
+        let answer = r#"{"id":"c-1", "object":"chat.completion","created":5,"model":"m","system_fingerprint":"fp",
+            "choices":[{"index":0,"message":{"role":"assistant","content":"Hi","reasoning":"hm","annotations":[{"a": 1}],
+            "tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}]},
+            "logprobs":{"content":[]},"finish_reason":"tool_calls"},
+            {"index":1,"message":{"content":""},"finish_reason":"length"}],"usage":{"prompt_tokens":1, "new":2}}"#;
+        let asked = Asked { usage_chunk: true, ..Asked::default() };
+        let head = r#"{"id":"c-1","object":"chat.completion.chunk","created":5,"model":"m","system_fingerprint":"fp","choices":["#;
+        let choice = |inside: &str| format!("{head}{{{inside}}}],\"usage\":null}}");
+        assert_eq!(
+            told(answer, &asked),
+            [
+                choice(r#""index":0,"delta":{"role":"assistant","content":""},"finish_reason":null"#),
+                choice(r#""index":0,"delta":{"reasoning":"hm"},"finish_reason":null"#),
+                choice(
+                    r#""index":0,"delta":{"content":"Hi"},"logprobs":{"content":[]},"finish_reason":null"#
+                ),
+                choice(r#""index":0,"delta":{"annotations":[{"a":1}]},"finish_reason":null"#),
+                choice(
+                    r#""index":0,"delta":{"tool_calls":[{"index":0,"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":null"#
+                ),
+                choice(r#""index":0,"delta":{},"finish_reason":"tool_calls""#),
+                choice(r#""index":1,"delta":{"role":"assistant","content":""},"finish_reason":null"#),
+                choice(r#""index":1,"delta":{},"finish_reason":"length""#),
+                format!("{head}],\"usage\":{{\"prompt_tokens\":1,\"new\":2}}}}"),
+                "[DONE]".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_an_answer_lacks_is_made_up() {
+        let asked = Asked { now: 7, fallback_id: "r".into(), model: "m".into(), ..Asked::default() };
+        let chunks = told(r#"{"choices":[{"message":{"content":"x"}}]}"#, &asked);
+        let head =
+            r#"{"id":"chatcmpl-r","object":"chat.completion.chunk","created":7,"model":"m","choices":["#;
+        assert!(chunks[0].starts_with(head), "{}", chunks[0]);
+        assert_eq!(chunks[2], format!("{head}{{\"index\":0,\"delta\":{{}},\"finish_reason\":\"stop\"}}]}}"));
+    }
+}

@@ -1,0 +1,253 @@
+//! A stream of this dialect as a complete answer, for a client of this dialect that wanted no stream
+//! (proxy-conversion.md 7.1). Blocks that no other dialect has come through as they are.
+
+use super::reply::{message_id, read_error};
+use crate::dialect::canonical::Asked;
+use crate::dialect::edit::edit;
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::writer::Writer;
+
+/// Reads a stream to its end.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// As `message_start` has it.
+    message: Option<String>,
+    blocks: Vec<Block>,
+    /// Members of the message that later events set, with their JSON.
+    late: Vec<(String, String)>,
+    usage: Vec<(String, String)>,
+    ended: bool,
+    failure: Option<UpstreamError>,
+}
+
+/// A block as it began, and what its deltas added.
+#[derive(Debug)]
+struct Block {
+    index: u64,
+    start: String,
+    text: Text<'static>,
+    thinking: Text<'static>,
+    signature: Text<'static>,
+    input: Text<'static>,
+    citations: Vec<String>,
+}
+
+impl Gathered {
+    /// Reads one SSE event: its name, which may be empty, and its data.
+    pub fn read(&mut self, name: &[u8], data: &str) {
+        if self.failure.is_some() {
+            return;
+        }
+        let Ok(event) = Node::parse(data) else {
+            if name == b"error" {
+                self.failure = Some(UpstreamError::new(data));
+            }
+            return;
+        };
+        if let Some(error) = read_error(&event) {
+            self.failure = Some(error);
+            return;
+        }
+        let kind = event.str_at("type");
+        let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
+        match kind.as_ref() {
+            "message_start" => {
+                let Some(message) = event.get("message").filter(|_| self.message.is_none()) else { return };
+                self.message = Some(message.raw().to_owned());
+                self.count(message);
+            }
+            "content_block_start" => {
+                if let Some(block) = event.get("content_block") {
+                    let index = event.u64_at("index").unwrap_or(self.blocks.len() as u64);
+                    self.blocks.push(Block::new(index, block.raw()));
+                }
+            }
+            "content_block_delta" => self.read_delta(&event),
+            "message_delta" => {
+                self.count(&event);
+                for (key, value) in event.get("delta").map_or(&[][..], Node::members) {
+                    self.ended |= key == "stop_reason" && !value.is_null();
+                    set(&mut self.late, key, value);
+                }
+            }
+            "message_stop" => self.ended = true,
+            _ => {}
+        }
+    }
+
+    /// The answer; an error when the stream failed or never ended.
+    pub fn finish(self, asked: &Asked) -> Result<String, UpstreamError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        if !self.ended {
+            return Err(UpstreamError::new("Upstream closed the stream before its end"));
+        }
+        let message = self.message.unwrap_or_else(|| begun(asked));
+        let mut content = Writer::new();
+        content.list(|list| self.blocks.iter().for_each(|block| block.put(list)));
+        let mut usage = Writer::new();
+        usage.object(|o| {
+            self.usage.iter().for_each(|(key, value)| o.field(key, Json::checked(value)));
+        });
+        let mut members = vec![("content", content.as_str())];
+        if !self.usage.is_empty() {
+            members.push(("usage", usage.as_str()));
+        }
+        members.extend(self.late.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        Ok(edit(&message, &members, &[]).into_owned())
+    }
+
+    /// Later counts replace earlier ones, member by member.
+    fn count(&mut self, holder: &Node<'_>) {
+        for (key, value) in holder.get("usage").map_or(&[][..], Node::members) {
+            let is_known = self.usage.iter().any(|(known, _)| known == key);
+            if !(is_known && value.is_null()) {
+                set(&mut self.usage, key, value);
+            }
+        }
+    }
+
+    fn read_delta(&mut self, event: &Node<'_>) {
+        let Some(delta) = event.get("delta") else { return };
+        let kind = delta.str_at("type");
+        let last = self.blocks.last().map_or(0, |block| block.index);
+        let index = event.u64_at("index").unwrap_or(last);
+        if !self.blocks.iter().any(|block| block.index == index) {
+            // Its start got lost: its deltas tell what it is.
+            let start = match kind.as_ref() {
+                "text_delta" => r#"{"type":"text","text":""}"#,
+                "thinking_delta" => r#"{"type":"thinking","thinking":"","signature":""}"#,
+                _ => return,
+            };
+            self.blocks.push(Block::new(index, start));
+        }
+        let Some(block) = self.blocks.iter_mut().rev().find(|block| block.index == index) else { return };
+        let mut push = |key: &str, member: fn(&mut Block) -> &mut Text<'static>| {
+            if let Some(text) = delta.text_at(key) {
+                member(block).push(&text);
+            }
+        };
+        match kind.as_ref() {
+            "text_delta" => push("text", |block| &mut block.text),
+            "thinking_delta" => push("thinking", |block| &mut block.thinking),
+            "signature_delta" => push("signature", |block| &mut block.signature),
+            "input_json_delta" => push("partial_json", |block| &mut block.input),
+            "citations_delta" => {
+                block.citations.extend(delta.get("citation").map(|citation| citation.raw().to_owned()));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Block {
+    fn new(index: u64, start: &str) -> Self {
+        Self {
+            index,
+            start: start.to_owned(),
+            text: Text::EMPTY,
+            thinking: Text::EMPTY,
+            signature: Text::EMPTY,
+            input: Text::EMPTY,
+            citations: Vec::new(),
+        }
+    }
+
+    /// The block with what its deltas added to its start.
+    fn put(&self, list: &mut Writer) {
+        let Ok(start) = Node::parse(&self.start) else { return };
+        let mut members: Vec<(&str, String)> = Vec::new();
+        for (key, more) in
+            [("text", &self.text), ("thinking", &self.thinking), ("signature", &self.signature)]
+        {
+            if !more.is_empty() {
+                let mut whole = start.text_at(key).unwrap_or_default().into_owned();
+                whole.push(more);
+                members.push((key, format!("\"{}\"", whole.literal())));
+            }
+        }
+        if !self.citations.is_empty() {
+            let before = start.items_at("citations").iter().map(Node::raw);
+            let all: Vec<_> = before.chain(self.citations.iter().map(String::as_str)).collect();
+            members.push(("citations", format!("[{}]", all.join(","))));
+        }
+        if !self.input.is_empty() {
+            let input = self.input.decode();
+            let is_object = Node::parse(&input).is_ok_and(|input| input.is_object());
+            let raw = || format!("{{\"_raw\":\"{}\"}}", self.input.literal());
+            members.push(("input", if is_object { input.into_owned() } else { raw() }));
+        }
+        let members: Vec<_> = members.iter().map(|(key, value)| (*key, value.as_str())).collect();
+        list.item(Json::checked(&edit(&self.start, &members, &[])));
+    }
+}
+
+/// The beginning that an upstream left out.
+fn begun(asked: &Asked) -> String {
+    let mut json = Writer::new();
+    json.object(|o| {
+        o.field("id", message_id(&Text::EMPTY, asked));
+        o.field("type", "message");
+        o.field("role", "assistant");
+        o.field("model", &asked.model);
+        o.array("content", |_| {});
+        o.field("stop_reason", "end_turn");
+        o.field("stop_sequence", ());
+        o.object_at("usage", |o| {
+            o.field("input_tokens", 0u64);
+            o.field("output_tokens", 0u64);
+        });
+    });
+    json.into_string()
+}
+
+fn set(members: &mut Vec<(String, String)>, key: &str, value: &Node<'_>) {
+    match members.iter_mut().find(|(known, _)| known == key) {
+        Some((_, known)) => *known = value.raw().to_owned(),
+        None => members.push((key.to_owned(), value.raw().to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(events: &[&str]) -> Result<String, UpstreamError> {
+        let mut gathered = Gathered::default();
+        events.iter().for_each(|data| gathered.read(b"", data));
+        let asked = Asked { fallback_id: "r".into(), model: "m".into(), ..Asked::default() };
+        gathered.finish(&asked)
+    }
+
+    const STOP: &str = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9,"input_tokens":null}}"#;
+
+    #[test]
+    fn counts_are_merged_and_lost_beginnings_made_up() {
+        let start = r#"{"type":"message_start","message":{"id":"msg_1","content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":1}}}"#;
+        let text = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}"#;
+        let answer = gather(&[start, text, STOP]).unwrap();
+        let wanted = r#"{"id":"msg_1","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":9}}"#;
+        assert_eq!(answer, wanted);
+        let answer = gather(&[text, r#"{"type":"message_stop"}"#]).unwrap();
+        assert!(answer.starts_with(r#"{"id":"msg_r","type":"message""#), "{answer}");
+    }
+
+    #[test]
+    fn a_broken_input_stays_what_it_was() {
+        let start = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}"#;
+        let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a"}}"#;
+        let answer = gather(&[start, delta, STOP]).unwrap();
+        assert!(answer.contains(r#""input":{"_raw":"{\"a"}"#), "{answer}");
+    }
+
+    #[test]
+    fn a_failed_or_broken_stream_is_no_answer() {
+        let start = r#"{"type":"message_start","message":{"id":"msg_1","content":[]}}"#;
+        let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"Over"}}"#;
+        assert_eq!(gather(&[start, error]).unwrap_err().message, "Over");
+        assert!(gather(&[start]).is_err());
+    }
+}

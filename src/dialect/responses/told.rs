@@ -1,0 +1,264 @@
+//! A complete answer of this dialect as a stream, for a client of this dialect that wanted one
+//! (proxy-conversion.md 7.1, 8). The response, its items and their ids stay as the upstream wrote them.
+
+use crate::dialect::canonical::Asked;
+use crate::dialect::edit::edit;
+use crate::dialect::literal::{Json, Text, compact};
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// Appends the events that say the answer.
+pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
+    let body = compact(answer.raw());
+    let id = format!("\"resp_{}\"", asked.fallback_id);
+    let model = serde_json::Value::from(asked.model.as_str()).to_string();
+    let mut missing = vec![("object", "\"response\""), ("status", "\"completed\""), ("output", "[]")];
+    missing.extend([("id", id.as_str()), ("model", &model)]);
+    missing.retain(|(key, _)| answer.get(key).is_none());
+    let whole = edit(&body, &missing, &[]);
+    let mut begun = vec![("status", "\"in_progress\""), ("output", "[]"), ("usage", "null")];
+    if answer.get("incomplete_details").is_some() {
+        begun.push(("incomplete_details", "null"));
+    }
+    let begun = edit(&whole, &begun, &["completed_at", "output_text"]);
+    let mut events = Events { out, sequence: 0 };
+    for kind in ["response.created", "response.in_progress"] {
+        events.put(kind, |o| o.field("response", Json::checked(&begun)));
+    }
+    for (index, item) in answer.items_at("output").iter().enumerate() {
+        Item { index: index as u64, id: item.text_at("id").unwrap_or_default() }.tell(item, &mut events);
+    }
+    let end = match answer.str_at("status").as_ref() {
+        "incomplete" => "response.incomplete",
+        _ => "response.completed",
+    };
+    events.put(end, |o| o.field("response", Json::checked(&whole)));
+}
+
+struct Events<'o> {
+    out: &'o mut String,
+    sequence: u64,
+}
+
+impl Events<'_> {
+    fn put(&mut self, kind: &str, inside: impl FnOnce(&mut Writer)) {
+        let mut json = Writer::new();
+        json.object(|o| {
+            o.field("type", kind);
+            o.field("sequence_number", self.sequence);
+            inside(o);
+        });
+        self.sequence += 1;
+        let pieces = ["event: ", kind, "\ndata: ", json.as_str(), "\n\n"];
+        pieces.iter().for_each(|piece| self.out.push_str(piece));
+    }
+}
+
+/// Where the events of an item belong.
+struct Item<'a> {
+    index: u64,
+    id: Text<'a>,
+}
+
+impl Item<'_> {
+    fn tell(&self, item: &Node<'_>, events: &mut Events<'_>) {
+        let kind = item.str_at("type");
+        let body = compact(item.raw());
+        let begun: &[(&str, &str)] = match kind.as_ref() {
+            "message" => &[("status", "\"in_progress\""), ("content", "[]")],
+            "reasoning" if item.get("content").is_some() => &[("summary", "[]"), ("content", "[]")],
+            "reasoning" => &[("summary", "[]")],
+            "function_call" => &[("status", "\"in_progress\""), ("arguments", "\"\"")],
+            "custom_tool_call" => &[("status", "\"in_progress\""), ("input", "\"\"")],
+            _ if item.get("status").is_some() => &[("status", "\"in_progress\"")],
+            _ => &[],
+        };
+        let begun = edit(&body, begun, &[]);
+        events.put("response.output_item.added", |o| {
+            o.field("output_index", self.index);
+            o.field("item", Json::checked(&begun));
+        });
+        match kind.as_ref() {
+            "message" => {
+                for (place, part) in item.items_at("content").iter().enumerate() {
+                    self.tell_part(place as u64, part, events);
+                }
+            }
+            "reasoning" => {
+                for (place, part) in item.items_at("summary").iter().enumerate() {
+                    self.tell_thought(("reasoning_summary", "summary_index", place as u64), part, events);
+                }
+                for (place, part) in item.items_at("content").iter().enumerate() {
+                    self.tell_thought(("reasoning", "content_index", place as u64), part, events);
+                }
+            }
+            "function_call" => self.tell_input("function_call_arguments", "arguments", item, events),
+            "custom_tool_call" => self.tell_input("custom_tool_call_input", "input", item, events),
+            _ => {}
+        }
+        events.put("response.output_item.done", |o| {
+            o.field("output_index", self.index);
+            o.field("item", Json::checked(&body));
+        });
+    }
+
+    fn place(&self, o: &mut Writer) {
+        o.field("item_id", &self.id);
+        o.field("output_index", self.index);
+    }
+
+    /// A part of a message: its text or refusal in one piece, then what is noted beside it.
+    fn tell_part(&self, place: u64, part: &Node<'_>, events: &mut Events<'_>) {
+        let (word, key) =
+            if part.get("refusal").is_some() { ("refusal", "refusal") } else { ("output_text", "text") };
+        let at = |o: &mut Writer| {
+            self.place(o);
+            o.field("content_index", place);
+        };
+        let body = compact(part.raw());
+        let empty = [(key, "\"\""), ("annotations", "[]"), ("logprobs", "[]")];
+        let known = empty.iter().filter(|(name, _)| part.get(name).is_some()).copied().collect::<Vec<_>>();
+        let begun = edit(&body, &known, &[]);
+        events.put("response.content_part.added", |o| {
+            at(o);
+            o.field("part", Json::checked(&begun));
+        });
+        let logprobs = part.get("logprobs").map(|logprobs| compact(logprobs.raw()));
+        let logprobs = |o: &mut Writer| {
+            if word == "output_text" {
+                o.field("logprobs", Json::checked(logprobs.as_deref().unwrap_or("[]")));
+            }
+        };
+        let text = part.text_at(key).unwrap_or_default();
+        if !text.is_empty() {
+            events.put(&format!("response.{word}.delta"), |o| {
+                at(o);
+                o.field("delta", &text);
+                logprobs(o);
+            });
+        }
+        for (number, annotation) in part.items_at("annotations").iter().enumerate() {
+            events.put("response.output_text.annotation.added", |o| {
+                at(o);
+                o.field("annotation_index", number as u64);
+                o.field("annotation", Json::checked(&compact(annotation.raw())));
+            });
+        }
+        events.put(&format!("response.{word}.done"), |o| {
+            at(o);
+            o.field(key, &text);
+            logprobs(o);
+        });
+        events.put("response.content_part.done", |o| {
+            at(o);
+            o.field("part", Json::checked(&body));
+        });
+    }
+
+    /// A part of a summary, or of the thinking itself.
+    fn tell_thought(
+        &self,
+        (word, index, place): (&str, &str, u64),
+        part: &Node<'_>,
+        events: &mut Events<'_>,
+    ) {
+        let at = |o: &mut Writer| {
+            self.place(o);
+            o.field(index, place);
+        };
+        let body = compact(part.raw());
+        // The thinking itself has no events for its parts.
+        let has_parts = word == "reasoning_summary";
+        if has_parts {
+            events.put("response.reasoning_summary_part.added", |o| {
+                at(o);
+                o.field("part", Json::checked(&edit(&body, &[("text", "\"\"")], &[])));
+            });
+        }
+        let text = part.text_at("text").unwrap_or_default();
+        if !text.is_empty() {
+            events.put(&format!("response.{word}_text.delta"), |o| {
+                at(o);
+                o.field("delta", &text);
+            });
+        }
+        events.put(&format!("response.{word}_text.done"), |o| {
+            at(o);
+            o.field("text", &text);
+        });
+        if has_parts {
+            events.put("response.reasoning_summary_part.done", |o| {
+                at(o);
+                o.field("part", Json::checked(&body));
+            });
+        }
+    }
+
+    fn tell_input(&self, word: &str, key: &str, item: &Node<'_>, events: &mut Events<'_>) {
+        let input = item.text_at(key).unwrap_or_default();
+        if !input.is_empty() {
+            events.put(&format!("response.{word}.delta"), |o| {
+                self.place(o);
+                o.field("delta", &input);
+            });
+        }
+        events.put(&format!("response.{word}.done"), |o| {
+            self.place(o);
+            if key == "arguments" {
+                o.field("name", item.json_at("name"));
+            }
+            o.field(key, &input);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::responses::Gathered;
+
+    const ANSWER: &str = concat!(
+        r#"{"id":"resp_1","object":"response","status":"completed","model":"m","new":[1,2],"output":["#,
+        r#"{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"E"},"#,
+        r#"{"id":"ws_1","type":"web_search_call","status":"completed","action":{"query":"q"}},"#,
+        r#"{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hi","annotations":[{"url":"u"}],"logprobs":[{"token":"Hi"}]},{"type":"refusal","refusal":"No"}]},"#,
+        r#"{"id":"fc_1","type":"function_call","status":"completed","call_id":"c","name":"f","arguments":"{}"},"#,
+        r#"{"id":"ct_1","type":"custom_tool_call","status":"completed","call_id":"d","name":"g","input":"x"}],"#,
+        r#""usage":{"input_tokens":3,"output_tokens":2,"total_tokens":5}}"#
+    );
+
+    #[test]
+    fn an_answer_told_and_gathered_is_the_same_to_the_byte() {
+        let mut out = String::new();
+        tell(&Node::parse(ANSWER).unwrap(), &Asked::default(), &mut out);
+        let mut gathered = Gathered::default();
+        let mut kinds = Vec::new();
+        for (sequence, event) in out.split_terminator("\n\n").enumerate() {
+            let (name, data) = event.split_once("\ndata: ").unwrap();
+            let name = name.strip_prefix("event: ").unwrap();
+            let begins = format!("{{\"type\":\"{name}\",\"sequence_number\":{sequence},");
+            assert!(data.starts_with(&begins), "{data}");
+            gathered.read(b"", data);
+            kinds.push(name.strip_prefix("response.").unwrap().to_owned());
+        }
+        assert_eq!(gathered.finish().unwrap().0, ANSWER);
+        let wanted = "created in_progress \
+            output_item.added reasoning_summary_part.added reasoning_summary_text.delta reasoning_summary_text.done \
+            reasoning_summary_part.done output_item.done \
+            output_item.added output_item.done \
+            output_item.added content_part.added output_text.delta output_text.annotation.added output_text.done \
+            content_part.done content_part.added refusal.delta refusal.done content_part.done output_item.done \
+            output_item.added function_call_arguments.delta function_call_arguments.done output_item.done \
+            output_item.added custom_tool_call_input.delta custom_tool_call_input.done output_item.done completed";
+        assert_eq!(kinds, wanted.split_whitespace().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_an_answer_lacks_is_made_up() {
+        let asked = Asked { fallback_id: "r".into(), model: "m".into(), ..Asked::default() };
+        let mut out = String::new();
+        tell(&Node::parse(r#"{"status":"incomplete","output_text":"x"}"#).unwrap(), &asked, &mut out);
+        assert!(out.contains(r#""id":"resp_r","model":"m""#), "{out}");
+        assert!(out.contains("event: response.incomplete\n"), "{out}");
+    }
+}

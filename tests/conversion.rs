@@ -128,6 +128,17 @@ fn a_refused_dialect_is_not_asked_again_soon() {
 }
 
 #[test]
+fn a_site_that_refuses_every_dialect_is_asked_in_all_of_them_again() {
+    let (gateway, upstream) = narrow("/v1/nowhere", &[]);
+    for times in 1..=2 {
+        gateway.client().post(CHAT, &body(CHAT, false)).expect(404);
+        for path in [CHAT, MESSAGES, RESPONSES] {
+            assert_eq!(upstream.asked_for(path).len(), times, "{path}");
+        }
+    }
+}
+
+#[test]
 fn an_ordinary_mistake_is_sent_once_and_keeps_its_code() {
     let (gateway, upstream) = narrow(CHAT, &[]);
     let refusal = json!({"error": {"message": "maximum context length is 10", "type": "invalid_request_error",

@@ -195,11 +195,20 @@ impl Sending<'_> {
         if continues_elsewhere(self.call) {
             formats::prefer(&mut formats, Dialect::Responses);
         }
+        formats::keep_address(&mut formats, site.platform, client, &self.call.body);
         self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now);
         if self.app.settings.load().single_format {
             formats.truncate(1);
         }
         formats
+    }
+
+    /// Whether the site may be asked in more than one dialect.
+    fn has_choice(&self) -> bool {
+        let (site, client) = (&self.channel.account.site, self.call.face.dialect);
+        self.call.operation == Operation::Answer
+            && !self.app.settings.load().single_format
+            && formats::order(site.platform, client, self.model).len() > 1
     }
 
     /// Asks one address, in one dialect after the other. A dialect that is refused for good leaves
@@ -269,6 +278,11 @@ impl Sending<'_> {
             let downgrade = refused.filter(|_| formats.len() > 1);
             self.call.trace.misses(&failure, downgrade.is_some());
             let Some(downgrade) = downgrade else {
+                if refused.is_some_and(|refused| refused.blocks) && self.has_choice() {
+                    // The last one left: remembered like the others, since all refused is none refused.
+                    let refused = (format, refused.and_then(|refused| refused.to));
+                    self.app.formats.refused(site.id, client, &self.call.model, refused, now_ms());
+                }
                 // The last dialect is refused, and another could not say it: that is what to tell.
                 let unsaid = unsaid.filter(|_| refused.is_some_and(|refused| refused.blocks));
                 return Err(cause.or(unsaid).map_or(failure, |failure| *failure));

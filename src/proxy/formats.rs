@@ -143,6 +143,19 @@ pub(super) fn prefer(formats: &mut Formats, dialect: Dialect) {
     }
 }
 
+/// A document that a request of responses names by its address is fetched by an upstream of that
+/// dialect, and by hardly any other (proxy.md 7.2.2): none of the others is tried.
+pub(super) fn keep_address(formats: &mut Formats, platform: Platform, client: Dialect, body: &[u8]) {
+    let fetches_itself = matches!(platform, Platform::Claude | Platform::AnyRouter);
+    if client == Dialect::Responses
+        && formats.len() > 1
+        && !fetches_itself
+        && memmem::find(body, b"\"file_url\"").is_some()
+    {
+        formats.keep(|_, dialect| dialect == Dialect::Responses);
+    }
+}
+
 /// What a label of a price list speaks of.
 fn dialects_of(label: &str) -> &'static [Dialect] {
     let label = label.trim().to_lowercase();
@@ -211,6 +224,8 @@ const REFUSED: &[&str] = &[
     "unsupported legacy protocol",
     "please use /v1/",
 ];
+/// Words that refuse a dialect, or something else.
+const PERHAPS_REFUSED: &[&str] = &["not found", "not_found", "does not exist"];
 /// Words of an overloaded or unreachable site: another dialect would fare no better.
 const EXHAUSTED: &[&str] = &[
     "429",
@@ -253,13 +268,23 @@ pub(super) fn downgrade(failure: &Failure) -> Option<Downgrade> {
         ["messages is required", "input is required"].iter().any(|missing| words.contains(missing));
     let dispatch = status == 403 && words.contains("dispatch");
     // A 404 that speaks of the model would be the same in every dialect.
-    let absent = matches!(status, 405 | 415 | 501) || (status == 404 && !words.contains("model"));
-    let refused = absent
-        || dispatch
-        || of_another
-        || says(REFUSED)
-        || (status == 400 && words.contains("unsupported") && to.is_some());
-    refused.then_some(Downgrade { to, blocks: true })
+    let of_model = words.contains("model");
+    let absent = matches!(status, 405 | 415 | 501) || (status == 404 && !of_model);
+    let unsupported = status == 400 && words.contains("unsupported");
+    let refused = absent || dispatch || of_another || says(REFUSED) || (unsupported && to.is_some());
+    // What was not found, or is not supported, may be the path or something in the request: another
+    // dialect is worth a try, but this one is not to be avoided for it.
+    let perhaps = (400..500).contains(&status) && !of_model && says(PERHAPS_REFUSED)
+        || unsupported
+        || status == 400 && is_for_a_cli(&words);
+    (refused || perhaps).then_some(Downgrade { to, blocks: refused })
+}
+
+/// A site that serves one dialect to a vendor's own program alone.
+fn is_for_a_cli(words: &str) -> bool {
+    let named = words.contains("claude code")
+        || words.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == "cli");
+    named && ["only", "restrict", "allowed"].iter().any(|word| words.contains(word))
 }
 
 // === what is remembered ===

@@ -67,6 +67,11 @@ fn only_what_is_about_the_dialect_moves_to_another() {
         (400, error("context too long"), None),
         (400, error("input is required"), Some((Some(Responses), true))),
         (400, error("Unsupported legacy protocol: please use /v1/responses"), Some((Some(Responses), true))),
+        (400, error("Unsupported value: temperature"), Some((None, false))),
+        (400, error("Item not found"), Some((None, false))),
+        (400, error("The model x was not found"), None),
+        (400, error("This endpoint is only for Claude Code CLI"), Some((None, false))),
+        (400, error("Only clients with a clip may do so"), None),
         (403, error("group does not allow /v1/messages dispatch"), Some((Some(Messages), true))),
         (401, error("bad key"), None),
     ];
@@ -101,6 +106,23 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     assert_eq!(at(31 * HOUR, b"").len(), 3, "all refused is none refused");
     memory.clear();
     assert_eq!(at(31 * HOUR, b""), [Messages, Chat, Responses]);
+}
+
+#[test]
+fn a_document_by_its_address_stays_with_responses() {
+    let with = r#"{"input":[{"content":[{"type":"input_file","file_url":"https://x/y.pdf"}]}]}"#;
+    let named = r#"{"input":"what is a \"file_url\"?"}"#;
+    for (platform, client, body, wanted) in [
+        (Platform::NewApi, Responses, with, &[Responses][..]),
+        (Platform::NewApi, Responses, named, &[Responses, Chat, Messages]),
+        (Platform::NewApi, Messages, with, &[Messages, Chat, Responses]),
+        (Platform::AnyRouter, Responses, with, &[Responses, Messages, Chat]),
+        (Platform::Claude, Responses, with, &[Messages]),
+    ] {
+        let mut formats = order(platform, client, "m");
+        keep_address(&mut formats, platform, client, body.as_bytes());
+        assert_eq!(*formats, *wanted, "{platform:?} {client:?} {body}");
+    }
 }
 
 #[test]

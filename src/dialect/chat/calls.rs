@@ -24,8 +24,8 @@ impl<'a> Piece<'a> {
         let inner = custom.or(piece.get("function")).unwrap_or(piece);
         Self {
             index: piece.u64_at("index"),
-            id: piece.text_at("id").unwrap_or_default(),
-            name: inner.text_at("name").unwrap_or_default(),
+            id: piece.get("id").and_then(id).unwrap_or_default(),
+            name: inner.text_at("name").filter(|name| !name.is_blank()).unwrap_or_default(),
             kind: if custom.is_some() { CallKind::Custom } else { CallKind::Function },
             input: inner.get("arguments").or(inner.get("input")).map(input).unwrap_or_default(),
             signature: signature(piece),
@@ -40,6 +40,11 @@ impl<'a> Piece<'a> {
 /// All calls that a message, or a delta, holds.
 pub(super) fn of_message<'n, 'a>(message: &'n Node<'a>) -> impl Iterator<Item = Piece<'a>> + use<'n, 'a> {
     message.items_at("tool_calls").iter().chain(message.get("function_call")).map(Piece::read)
+}
+
+/// Some sites number their calls.
+fn id<'a>(id: &Node<'a>) -> Option<Text<'a>> {
+    id.text().or_else(|| id.u64().map(|number| Text::of(&number.to_string())))
 }
 
 /// Arguments are a string that holds JSON; some send the JSON itself.

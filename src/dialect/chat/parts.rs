@@ -13,7 +13,7 @@ use crate::dialect::signature::Signature;
 
 /// So many bytes of what follows the calls wait for them; then they are taken for complete.
 const MAX_LATE: usize = 32 * 1024;
-/// So many bytes of a call are held while its name is unknown.
+/// So many bytes of a call are held while its name or its id is unknown.
 const MAX_NAMELESS: usize = 32 * 1024;
 
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Parts {
         if literal.is_empty() {
             return;
         }
-        if self.calls.iter().any(|call| call.key.is_some()) {
+        if self.calls.iter().any(|call| !call.name.is_empty()) {
             match self.late.last_mut() {
                 Some((last, text)) if *last == voice => text.push_str(literal),
                 _ => self.late.push((voice, literal.to_owned())),
@@ -116,11 +116,12 @@ impl Parts {
             return;
         }
         call.signature = piece.signature.map(Signature::into_owned).or(call.signature.take());
-        if call.held.literal().len() <= MAX_NAMELESS {
+        let is_long = call.held.literal().len() > MAX_NAMELESS;
+        if !is_long || !call.name.is_empty() {
             call.held.push(&piece.input);
         }
-        // An id may come after the name, but not after the input.
-        if !call.name.is_empty() && (!call.id.is_empty() || call.has_input) {
+        // The id may come last; who has none gets one when the call is over.
+        if !call.name.is_empty() && (!call.id.is_empty() || is_long) {
             self.announce(at, each);
         }
     }

@@ -1,7 +1,8 @@
 //! Reads a streamed answer (proxy-conversion.md 8, 9).
 //!
-//! Blocks come one after another, so that a block that begins ends the one before. Blocks of tools
-//! that the upstream ran itself, and deltas of kinds we do not know, are passed over.
+//! Blocks come one after another, so that a block that begins ends the one before; only calls may stand
+//! open beside it, for sites that tell calls in turns. Blocks of tools that the upstream ran itself, and
+//! deltas of kinds we do not know, are passed over.
 
 use super::blocks::read_call;
 use super::reply::read_error;
@@ -17,7 +18,8 @@ use crate::dialect::usage::Usage;
 #[derive(Debug, Default)]
 pub struct StreamReader {
     phase: Phase,
-    block: Option<Block>,
+    /// The blocks that are open: calls, and behind them at most one of another kind.
+    blocks: Vec<Block>,
     next_key: u32,
     /// As this dialect counts it: events may each report a part.
     usage: Usage,
@@ -34,7 +36,7 @@ enum Phase {
     Over,
 }
 
-/// The block that is open.
+/// A block that is open.
 #[derive(Debug)]
 struct Block {
     index: u64,
@@ -81,7 +83,14 @@ impl StreamReader {
             "message_start" => self.read_start(&event, each),
             "content_block_start" => self.read_block_start(&event, each),
             "content_block_delta" => self.read_delta(&event, each),
-            "content_block_stop" => self.close_block(each),
+            "content_block_stop" => {
+                let index = event.u64_at("index");
+                let own = self.blocks.iter().rposition(|block| Some(block.index) == index);
+                if let Some(at) = own.or(self.blocks.len().checked_sub(1)) {
+                    let block = self.blocks.remove(at);
+                    close(block, each);
+                }
+            }
             "message_delta" => self.read_message_delta(&event, each),
             "message_stop" => {
                 let stop = if self.called { Stop::ToolCall } else { Stop::End };
@@ -122,13 +131,12 @@ impl StreamReader {
     }
 
     fn read_block_start(&mut self, event: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
-        self.close_block(each);
         if self.phase == Phase::Finished {
             return;
         }
-        let (Some(block), index) = (event.get("content_block"), event.u64_at("index").unwrap_or(0)) else {
-            return;
-        };
+        let (block, index) = (event.get("content_block"), event.u64_at("index").unwrap_or(0));
+        self.close_before(index, each);
+        let Some(block) = block else { return };
         match block.str_at("type").as_ref() {
             "text" => self.open(index, Kind::Text, PartKind::Text, block.text_at("text"), each),
             "thinking" => {
@@ -146,15 +154,14 @@ impl StreamReader {
             "tool_use" => {
                 let call = read_call(block);
                 if call.name.is_empty() {
-                    self.block = Some(Block { index, key: None, kind: Kind::Other });
-                    return;
+                    return self.blocks.push(Block { index, key: None, kind: Kind::Other });
                 }
                 self.called = true;
                 let whole = if call.input.is("{}") { Text::EMPTY } else { call.input.into_owned() };
                 let part = PartKind::Call { id: call.id, name: call.name, kind: call.kind };
                 self.open(index, Kind::Call(whole), part, None, each);
             }
-            _ => self.block = Some(Block { index, key: None, kind: Kind::Other }),
+            _ => self.blocks.push(Block { index, key: None, kind: Kind::Other }),
         }
     }
 
@@ -169,7 +176,7 @@ impl StreamReader {
         self.ensure_started(each);
         let key = self.next_key;
         self.next_key += 1;
-        self.block = Some(Block { index, key: Some(key), kind });
+        self.blocks.push(Block { index, key: Some(key), kind });
         each(Event::PartStart { key, part });
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             each(Event::Delta { key, text });
@@ -187,8 +194,8 @@ impl StreamReader {
             _ => return,
         };
         let Some(text) = text.filter(|text| !text.is_empty()) else { return };
-        if self.block.as_ref().is_none_or(|block| block.index != index) {
-            self.close_block(each);
+        if !self.blocks.iter().any(|block| block.index == index) {
+            self.close_before(index, each);
             // A block whose start got lost: its deltas tell what it is.
             match kind {
                 "text" => return self.open(index, Kind::Text, PartKind::Text, Some(text), each),
@@ -199,7 +206,8 @@ impl StreamReader {
                 _ => return,
             }
         }
-        let Some(Block { key: Some(key), kind: open, .. }) = &mut self.block else { return };
+        let block = self.blocks.iter_mut().rev().find(|block| block.index == index);
+        let Some(Block { key: Some(key), kind: open, .. }) = block else { return };
         match (open, kind) {
             (Kind::Thinking(proof), "signature") => proof.push(&text),
             (Kind::Call(whole), "input") => {
@@ -211,18 +219,10 @@ impl StreamReader {
         }
     }
 
-    fn close_block(&mut self, each: &mut dyn FnMut(Event<'_>)) {
-        let Some(Block { key: Some(key), kind, .. }) = self.block.take() else { return };
-        match kind {
-            Kind::Thinking(proof) => {
-                if let Some(signature) = signature_of(&proof, Signature::Anthropic) {
-                    each(Event::Signature { key, signature });
-                }
-            }
-            Kind::Call(text) if !text.is_empty() => each(Event::Delta { key, text }),
-            Kind::Call(_) | Kind::Text | Kind::Other => {}
-        }
-        each(Event::PartStop { key });
+    /// Closes what a block of that index leaves behind it.
+    fn close_before(&mut self, index: u64, each: &mut dyn FnMut(Event<'_>)) {
+        let ends = |block: &mut Block| block.index == index || !matches!(block.kind, Kind::Call(_));
+        self.blocks.extract_if(.., ends).for_each(|block| close(block, each));
     }
 
     fn read_message_delta(&mut self, event: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
@@ -237,7 +237,7 @@ impl StreamReader {
     fn finish(&mut self, stop: Stop<'_>, each: &mut dyn FnMut(Event<'_>)) {
         if self.phase != Phase::Finished {
             self.ensure_started(each);
-            self.close_block(each);
+            self.blocks.drain(..).for_each(|block| close(block, each));
             self.phase = Phase::Finished;
             each(Event::Finish(stop));
         }
@@ -253,6 +253,20 @@ impl StreamReader {
         let unsaid = || UpstreamError::new("Upstream reported an error in the stream");
         each(Event::Fail(error.unwrap_or_else(unsaid)));
     }
+}
+
+fn close(block: Block, each: &mut dyn FnMut(Event<'_>)) {
+    let Block { key: Some(key), kind, .. } = block else { return };
+    match kind {
+        Kind::Thinking(proof) => {
+            if let Some(signature) = signature_of(&proof, Signature::Anthropic) {
+                each(Event::Signature { key, signature });
+            }
+        }
+        Kind::Call(text) if !text.is_empty() => each(Event::Delta { key, text }),
+        Kind::Call(_) | Kind::Text | Kind::Other => {}
+    }
+    each(Event::PartStop { key });
 }
 
 /// What a proof is: a tag tells it, everything else is Anthropic's own.

@@ -208,6 +208,49 @@ fn what_is_no_part_of_the_answer_is_passed_over() {
 }
 
 #[test]
+fn calls_may_be_told_in_turns() {
+    let start = |index: u64, name: &str| {
+        value!({"type":"content_block_start","index":index,"content_block":{"type":"tool_use","id":name,"name":name,"input":{}}}).to_string()
+    };
+    let more = |index: u64, text: &str| {
+        value!({"type":"content_block_delta","index":index,"delta":{"type":"input_json_delta","partial_json":text}}).to_string()
+    };
+    let stop = |index: u64| value!({"type":"content_block_stop","index":index}).to_string();
+    let text = value!({"type":"content_block_delta","index":2,"delta":{"type":"text_delta","text":"t"}});
+    let datas = [
+        start(0, "f"),
+        start(1, "g"),
+        more(1, "1"),
+        more(0, "0"),
+        more(1, "1"),
+        stop(1),
+        text.to_string(),
+        stop(0),
+        r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"}}"#.to_owned(),
+    ];
+    let call = |key: u32, name: &str| Event::PartStart {
+        key,
+        part: PartKind::Call { id: Text::of(name), name: Text::of(name), kind: CallKind::Function },
+    };
+    let wanted = [
+        call(0, "f"),
+        call(1, "g"),
+        delta(1, "1"),
+        delta(0, "0"),
+        delta(1, "1"),
+        Event::PartStop { key: 1 },
+        Event::PartStart { key: 2, part: PartKind::Text },
+        delta(2, "t"),
+        Event::PartStop { key: 0 },
+        Event::PartStop { key: 2 },
+        Event::Finish(Stop::ToolCall),
+    ];
+    let wanted: Vec<_> = wanted.iter().map(|event| format!("{event:?}")).collect();
+    let datas: Vec<_> = datas.iter().map(String::as_str).collect();
+    assert_eq!(read(&datas)[1..], wanted);
+}
+
+#[test]
 fn blocks_that_come_whole_are_read() {
     let openai = Signature::OpenAi { id: None, encrypted: Text::of("e"), summary: vec![] };
     let tag = signature::tag(&[(Text::EMPTY, openai.clone())]).unwrap();

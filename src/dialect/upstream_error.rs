@@ -76,10 +76,18 @@ impl UpstreamError {
     }
 }
 
-/// Whether the value of an `error` member states an error: `null`, `""` and `{}` do not.
+/// Whether the value of an `error` member states an error: `null`, `""` and `{}` do not, nor does an
+/// object of nothing but these and zeros.
 pub(super) fn is_error(value: &Value) -> bool {
-    match value {
+    let says = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => false,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.trim().is_empty(),
         Value::Object(members) => !members.is_empty(),
+        Value::Bool(true) | Value::Array(_) => true,
+    };
+    match value {
+        Value::Object(members) => members.values().any(says),
         Value::String(text) => !text.trim().is_empty(),
         _ => false,
     }
@@ -294,6 +302,21 @@ mod tests {
         let error = read(429, body);
         assert_eq!((error.code.as_deref(), error.kind.as_deref()), (Some("429"), Some("RESOURCE_EXHAUSTED")));
         assert_eq!(error.retry_after, Some(Duration::from_secs(12)));
+    }
+
+    #[test]
+    fn an_error_that_says_nothing_is_none() {
+        for (value, wanted) in [
+            ("null", false),
+            (r#"" ""#, false),
+            ("{}", false),
+            (r#"{"message":"","type":null,"code":0}"#, false),
+            (r#"{"message":"","code":500}"#, true),
+            (r#"{"message":"m"}"#, true),
+            (r#""m""#, true),
+        ] {
+            assert_eq!(is_error(&serde_json::from_str(value).unwrap()), wanted, "{value}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::dialect::canonical::Stop;
 use crate::dialect::tree::Node;
-use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::upstream_error::{UpstreamError, is_error};
 
 /// Reads a `finish_reason`, tolerantly: vendors pass on the words of other dialects. Limits and
 /// filters count before calls.
@@ -49,10 +49,7 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
 
 /// Whether the value of an `error` member states one: many sites send an empty one with every chunk.
 fn states_error(error: &Node<'_>) -> bool {
-    match error.text() {
-        Some(text) => !text.is_blank(),
-        None => !error.members().is_empty(),
-    }
+    serde_json::from_str(error.raw()).is_ok_and(|error| is_error(&error))
 }
 
 /// What something that is known to be an error says.

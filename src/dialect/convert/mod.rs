@@ -186,7 +186,9 @@ pub fn told(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Ans
         Dialect::Responses => responses::tell,
         _ => messages::tell,
     };
-    if from == to && to != Dialect::Gemini {
+    // Some sites give the text of a response without its items.
+    let lacks_items = to == Dialect::Responses && node.items_at("output").is_empty();
+    if from == to && to != Dialect::Gemini && !lacks_items {
         tell(&node, asked, &mut out);
         return Ok(Answer { body: Bytes::from(out), usage: reply.usage, proofs: Vec::new() });
     }

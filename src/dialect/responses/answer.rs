@@ -5,6 +5,7 @@
 
 use crate::dialect::canonical::{Asked, CallKind, Stop};
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
@@ -90,6 +91,14 @@ impl Head {
             None => o.field("usage", ()),
         }
     }
+}
+
+/// The members that an answer should have and has not, with what they are without a word of the upstream.
+pub(super) fn lacking<'t>(answer: &Node<'_>, asked: &'t Asked) -> Vec<(&'t str, &'t str)> {
+    let echoed = |name: &str| asked.echo.iter().find(|(key, _)| *key == name);
+    let defaults = DEFAULTS.iter().chain(&[("error", "null"), ("incomplete_details", "null")]);
+    let lacking = defaults.filter(|(name, _)| answer.member(name).is_none());
+    lacking.map(|(name, default)| (*name, echoed(name).map_or(*default, |(_, value)| value))).collect()
 }
 
 /// `resp_` and what makes the upstream's id its own.

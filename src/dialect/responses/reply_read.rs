@@ -48,7 +48,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
 /// The failure that a response object reports. Beside an output, an error counts only when the
 /// response says itself that it failed.
 pub(super) fn failure(response: &Node<'_>) -> Option<UpstreamError> {
-    let failed = response.str_at("status") == "failed";
+    let failed = matches!(response.str_at("status").as_ref(), "failed" | "cancelled");
     let error = response.get("error").and_then(|error| serde_json::from_str::<Value>(error.raw()).ok());
     match error.filter(is_error) {
         Some(error) if failed || response.get("output").is_none() => {

@@ -1,6 +1,7 @@
 //! A complete answer of this dialect as a stream, for a client of this dialect that wanted one
 //! (proxy-conversion.md 7.1, 8). The response, its items and their ids stay as the upstream wrote them.
 
+use super::answer::lacking;
 use crate::dialect::canonical::Asked;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
@@ -12,14 +13,14 @@ pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
     let body = compact(answer.raw());
     let id = format!("\"resp_{}\"", asked.fallback_id);
     let model = serde_json::Value::from(asked.model.as_str()).to_string();
+    let now = asked.now.to_string();
     let mut missing = vec![("object", "\"response\""), ("status", "\"completed\""), ("output", "[]")];
-    missing.extend([("id", id.as_str()), ("model", &model)]);
+    missing.extend([("id", id.as_str()), ("model", &model), ("created_at", &now)]);
     missing.retain(|(key, _)| answer.get(key).is_none());
+    missing.extend(lacking(answer, asked));
     let whole = edit(&body, &missing, &[]);
-    let mut begun = vec![("status", "\"in_progress\""), ("output", "[]"), ("usage", "null")];
-    if answer.get("incomplete_details").is_some() {
-        begun.push(("incomplete_details", "null"));
-    }
+    let begun =
+        [("status", "\"in_progress\""), ("output", "[]"), ("usage", "null"), ("incomplete_details", "null")];
     let begun = edit(&whole, &begun, &["completed_at", "output_text"]);
     let mut events = Events { out, sequence: 0 };
     for kind in ["response.created", "response.in_progress"] {
@@ -241,7 +242,10 @@ mod tests {
             gathered.read(b"", data);
             kinds.push(name.strip_prefix("response.").unwrap().to_owned());
         }
-        assert_eq!(gathered.finish().unwrap().0, ANSWER);
+        let told = gathered.finish().unwrap().0;
+        let (own, made_up) = told.split_once(",\"created_at\":0,").unwrap();
+        assert_eq!(own, ANSWER.strip_suffix('}').unwrap());
+        assert!(made_up.contains(r#""instructions":null"#) && made_up.contains(r#""tools":[]"#), "{made_up}");
         let wanted = "created in_progress \
             output_item.added reasoning_summary_part.added reasoning_summary_text.delta reasoning_summary_text.done \
             reasoning_summary_part.done output_item.done \
@@ -258,7 +262,7 @@ mod tests {
         let asked = Asked { fallback_id: "r".into(), model: "m".into(), ..Asked::default() };
         let mut out = String::new();
         tell(&Node::parse(r#"{"status":"incomplete","output_text":"x"}"#).unwrap(), &asked, &mut out);
-        assert!(out.contains(r#""id":"resp_r","model":"m""#), "{out}");
+        assert!(out.contains(r#""id":"resp_r","model":"m","created_at":0,"#), "{out}");
         assert!(out.contains("event: response.incomplete\n"), "{out}");
     }
 }

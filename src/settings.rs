@@ -171,7 +171,8 @@ impl Settings {
         let log_cleanup = LogCleanup::of(config, saved, &mut values);
         let secret = |name: &str, default: &str| -> String {
             let saved = saved.get(name).and_then(|text| serde_json::from_str::<String>(text).ok());
-            saved.filter(|text| !text.is_empty()).unwrap_or_else(|| default.to_owned())
+            let saved = saved.as_deref().map(str::trim).filter(|text| !text.is_empty());
+            saved.unwrap_or(default).to_owned()
         };
         let keywords = values.texts("proxy_error_keywords");
         let weight =

@@ -154,9 +154,11 @@ impl Rule {
             },
             // An entry that cannot be read must not open the list to everyone: it stays, and admits nobody.
             Self::Networks => words(value).map(Value::from),
-            Self::Secret | Self::ProxyToken | Self::Target | Self::Proxy => {
-                value.as_str().map(|text| text.trim().into())
+            // A blank token would let nobody in any more.
+            Self::ProxyToken => {
+                value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(Value::from)
             }
+            Self::Secret | Self::Target | Self::Proxy => value.as_str().map(|text| text.trim().into()),
             _ => self.sent(value, default).ok(),
         }
     }

@@ -92,6 +92,8 @@ fn stored_values_are_read_as_older_versions_wrote_them() {
         (Rule::List, json!("a,b"), None),
         (Rule::Networks, json!(["nonsense"]), Some(json!(["nonsense"]))),
         (Rule::ProxyToken, json!("no-prefix"), Some(json!("no-prefix"))),
+        (Rule::ProxyToken, json!(" "), None),
+        (Rule::Secret, json!(" "), Some(json!(""))),
         (Rule::Flag, json!("true"), None),
         (Rule::Integer(1, 24), json!(99), None),
         (Rule::Schedule, json!("soon"), None),

@@ -377,6 +377,23 @@ fn what_is_wrong_with_a_key_is_said_with_status_200() {
 }
 
 #[test]
+fn a_challenge_to_a_key_is_no_refusal_of_it() {
+    let upstream = Upstream::start(&[]);
+    let (gateway, site) = with_site(&upstream);
+    let challenge = "<html><title>Just a moment...</title><body class='challenge-platform'></body></html>";
+    upstream.answer("/v1/models", Reply::html(403, challenge));
+    for mode in ["apikey", "auto"] {
+        let body = json!({"siteId": site, "accessToken": KEY, "credentialMode": mode});
+        let blocked = verify(&gateway, &body);
+        assert_eq!(
+            (&blocked["success"], &blocked["shieldBlocked"]),
+            (&json!(false), &json!(true)),
+            "{blocked}"
+        );
+    }
+}
+
+#[test]
 fn verification_input_is_checked_and_its_field_named() {
     for cases in [
         ("siteId", [json!("1"), json!(0), json!(null)]),

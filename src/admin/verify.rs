@@ -221,7 +221,10 @@ async fn diagnosed(app: &App, visitor: &Visitor, refusal: Refusal) -> Refusal {
 }
 
 fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> Refusal {
-    let verdict = Verdict::of(&error.message, has_user_id);
+    let verdict = match error.is_shield {
+        true => Some(Verdict::ShieldBlocked),
+        false => Verdict::of(&error.message, has_user_id),
+    };
     let message = match (verdict, error.kind) {
         (_, DiscoveryKind::Timeout) => return Refusal::late("list its models"),
         (Some(verdict), _) => format!("{}: {}", verdict.advice(), error.message),
@@ -284,7 +287,7 @@ mod tests {
             (DiscoveryKind::Unknown, Some(500), false),
             (DiscoveryKind::Unknown, None, false),
         ] {
-            let error = DiscoveryError { kind, status, message: "why".to_owned() };
+            let error = DiscoveryError { status, ..DiscoveryError::new(kind, "why") };
             assert_eq!(refusal_of_key(&error, false).unproven, unproven, "{kind:?}");
         }
         for (kind, unproven) in [
@@ -304,8 +307,8 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_to_do() {
-        let message = "HTTP 401: New-Api-User not provided".to_owned();
-        let error = DiscoveryError { kind: DiscoveryKind::Unauthorized, status: Some(401), message };
+        let message = "HTTP 401: New-Api-User not provided";
+        let error = DiscoveryError::new(DiscoveryKind::Unauthorized, message);
         let refusal = refusal_of_key(&error, false);
         assert_eq!(refusal.verdict, Some(Verdict::NeedsUserId));
         assert!(refusal.message.contains("platformUserId"), "{}", refusal.message);

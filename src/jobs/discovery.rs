@@ -106,7 +106,7 @@ pub async fn discover(
         Some(error) if found.models.is_empty() => Err(error),
         None if found.models.is_empty() => {
             let message = "the account has no credential that can be used".to_owned();
-            Err(DiscoveryError { kind: DiscoveryKind::Unauthorized, status: None, message })
+            Err(DiscoveryError::new(DiscoveryKind::Unauthorized, message))
         }
         _ => Ok(found),
     }
@@ -114,7 +114,7 @@ pub async fn discover(
 
 /// Asks the addresses of the site in the pool's order until one answers. A refusal is an answer.
 pub async fn ask(app: &App, site: &Site, credential: &str) -> Result<Vec<String>, DiscoveryError> {
-    let unusable = |message: String| DiscoveryError { kind: DiscoveryKind::Unknown, status: None, message };
+    let unusable = |message: String| DiscoveryError::new(DiscoveryKind::Unknown, message);
     if let Some(reason) = &site.misconfigured {
         return Err(unusable(reason.clone()));
     }

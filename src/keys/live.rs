@@ -232,7 +232,9 @@ mod tests {
     fn a_key_in_a_hurry_reserves_more_at_once_until_it_has_time_again() {
         let live = KeyLive::new(1, 0, 0.0, None);
         let mut now = 1_000;
-        for (lasted, size) in [(60_000, 32), (5, 32), (4, 64), (1, 128), (39, 128), (0, 256), (40, 32), (4, 64)] {
+        for (lasted, size) in
+            [(60_000, 32), (5, 32), (4, 64), (1, 128), (39, 128), (0, 256), (40, 32), (4, 64)]
+        {
             now += lasted;
             assert_eq!(live.wants(1_000_000, now), size, "after {lasted} ms");
             live.grant(size, now);

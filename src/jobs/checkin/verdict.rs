@@ -76,7 +76,17 @@ impl Class {
 pub fn is_challenge(message: &str) -> bool {
     let text = message.to_lowercase();
     !is_tunnel(&text)
-        && has(&text, &["cloudflare", "cf challenge", "challenge required", "acw_sc__v2", "just a moment"])
+        && has(
+            &text,
+            &[
+                "cloudflare",
+                "cf challenge",
+                "challenge required",
+                "acw_sc__v2",
+                "just a moment",
+                "as bot shields send",
+            ],
+        )
 }
 
 /// Whether trying again with another session could help: the credential is refused, or not enough.

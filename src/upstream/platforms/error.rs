@@ -79,7 +79,7 @@ impl VisitError {
     pub(super) fn malformed(status: StatusCode, body: &[u8], wanted: &str) -> Self {
         if reply::is_page(body) {
             let answered = Self::answered(status, body, false);
-            let page = reply::page_summary(body).unwrap_or_default();
+            let page = reply::page_summary(status, body).unwrap_or_default();
             return Self { message: format!("a web page instead of {wanted}: {page}"), ..answered };
         }
         Self {

@@ -54,11 +54,18 @@ pub struct DiscoveryError {
     pub status: Option<u16>,
     /// One short line for people; never the credential.
     pub message: String,
+    /// The page of a bot shield answered, or one like it.
+    pub is_shield: bool,
 }
 
 impl DiscoveryError {
-    fn new(kind: DiscoveryKind, status: Option<StatusCode>, message: impl Into<String>) -> Self {
-        Self { kind, status: status.map(|status| status.as_u16()), message: message.into() }
+    /// Of a site that did not answer.
+    pub fn new(kind: DiscoveryKind, message: impl Into<String>) -> Self {
+        Self { kind, status: None, message: message.into(), is_shield: false }
+    }
+
+    fn answered(kind: DiscoveryKind, status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status: Some(status.as_u16()), ..Self::new(kind, message) }
     }
 }
 
@@ -108,7 +115,7 @@ pub async fn list_models(
         Ok(result) => result,
         Err(_elapsed) => {
             let message = format!("no model list within {} s", limits.timeout.as_secs_f64());
-            Err(DiscoveryError::new(DiscoveryKind::Timeout, None, message))
+            Err(DiscoveryError::new(DiscoveryKind::Timeout, message))
         }
     }
 }
@@ -161,7 +168,7 @@ fn questions(base: &BaseUrl, platform: Platform) -> Result<Vec<Question>, Discov
         Platform::Codex | Platform::GeminiCli | Platform::Antigravity => {
             let message =
                 format!("{} has no model list for a key: its models come with an OAuth login", platform.id());
-            return Err(DiscoveryError::new(DiscoveryKind::Unknown, None, message));
+            return Err(DiscoveryError::new(DiscoveryKind::Unknown, message));
         }
     })
 }
@@ -202,7 +209,7 @@ async fn ask(
     };
     match result {
         Ok(names) if names.is_empty() => {
-            Err(DiscoveryError::new(DiscoveryKind::EmptyModels, Some(status), "the site lists no models"))
+            Err(DiscoveryError::answered(DiscoveryKind::EmptyModels, status, "the site lists no models"))
         }
         Ok(names) => Ok(names),
         Err(message) => {
@@ -212,7 +219,8 @@ async fn ask(
             } else {
                 DiscoveryKind::Unknown
             };
-            Err(DiscoveryError::new(kind, Some(status), message))
+            let is_shield = reply::is_script_page(response.body());
+            Err(DiscoveryError { is_shield, ..DiscoveryError::answered(kind, status, message) })
         }
     }
 }
@@ -228,7 +236,7 @@ fn prove(headers: &mut HeaderMap, proof: Proof, credential: &str) -> Result<(), 
     };
     let mut value = HeaderValue::try_from(value).map_err(|_| {
         let message = "the credential has characters that a header cannot carry";
-        DiscoveryError::new(DiscoveryKind::Unauthorized, None, message)
+        DiscoveryError::new(DiscoveryKind::Unauthorized, message)
     })?;
     value.set_sensitive(true);
     headers.insert(name, value);
@@ -237,7 +245,7 @@ fn prove(headers: &mut HeaderMap, proof: Proof, credential: &str) -> Result<(), 
 
 fn unanswered(error: &FetchError) -> DiscoveryError {
     let kind = if error.is_timeout() { DiscoveryKind::Timeout } else { DiscoveryKind::Unknown };
-    DiscoveryError::new(kind, None, error.to_string())
+    DiscoveryError::new(kind, error.to_string())
 }
 
 /// Whether the answer means that the credential is not accepted. "Invalid URL" (a relay without the route) does not.

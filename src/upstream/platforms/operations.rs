@@ -306,6 +306,7 @@ fn of_discovery(error: DiscoveryError, has_user_id: bool) -> VisitError {
     let meaning = super::meaning(&error.message, error.status, has_user_id);
     let kind = match (meaning, error.kind, error.status) {
         (_, DiscoveryKind::Timeout, _) => VisitKind::Timeout,
+        _ if error.is_shield => VisitKind::Shield,
         (Some(kind), _, _) => kind,
         (_, DiscoveryKind::Unauthorized, _) => VisitKind::Refused,
         (_, DiscoveryKind::EmptyModels, _) => VisitKind::Refused,

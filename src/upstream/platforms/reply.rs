@@ -14,7 +14,7 @@ const MAX_NAME: usize = 256;
 
 /// The model names in an answer, trimmed; of names that differ in case only, the first. The error is for people.
 pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
-    if let Some(page) = page_summary(body) {
+    if let Some(page) = page_summary(StatusCode::OK, body) {
         return Err(format!("a web page instead of a model list: {page}"));
     }
     let answer: Value =
@@ -53,7 +53,7 @@ fn name_of(item: &Value) -> Option<&str> {
 
 /// `HTTP <status>: <what the upstream says>`, in one short line.
 pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
-    let said = page_summary(body)
+    let said = page_summary(status, body)
         .or_else(|| serde_json::from_slice(body).ok().as_ref().and_then(message))
         .unwrap_or_else(|| one_line(&String::from_utf8_lossy(body)));
     match said.as_str() {
@@ -100,7 +100,7 @@ pub(super) fn message(answer: &Value) -> Option<String> {
 
 /// The title of an HTML page, up to its first `|`, with the error number that Cloudflare's pages carry,
 /// and a word on pages that want to run a script: where JSON was asked for, bot shields send those.
-pub(super) fn page_summary(body: &[u8]) -> Option<String> {
+pub(super) fn page_summary(status: StatusCode, body: &[u8]) -> Option<String> {
     if !is_page(body) {
         return None;
     }
@@ -116,8 +116,13 @@ pub(super) fn page_summary(body: &[u8]) -> Option<String> {
         Some(number) if !title.contains(&number) => format!("{title} (Error {number})"),
         _ => title,
     };
-    let is_shield = meaning::is_shield_page(&lower, None);
+    let is_shield = meaning::is_shield_page(&lower, Some(status.as_u16()));
     Some(if is_shield { format!("{title} (a script page, as bot shields send)") } else { title })
+}
+
+/// Whether a web page wants to run a script, whatever its status.
+pub(super) fn is_script_page(body: &[u8]) -> bool {
+    is_page(body) && meaning::is_shield_page(&String::from_utf8_lossy(body).to_lowercase(), None)
 }
 
 /// The title of a web page, its white space collapsed.
@@ -206,6 +211,7 @@ mod tests {
         let page = "<html><head><title>Cloudflare Tunnel error | relay.example</title></head><body>Error 1033</body>";
         for (body, shown) in [
             (page, "HTTP 530: Cloudflare Tunnel error (Error 1033)"),
+            ("<html><title>Down</title><script src=x></script></html>", "HTTP 530: Down"),
             (r#"{"error":{"message":"bad  key"}}"#, "HTTP 530: bad key"),
             (r#"{"error":"nope"}"#, "HTTP 530: nope"),
             (r#"{"msg":"no"}"#, "HTTP 530: no"),

@@ -274,6 +274,18 @@ fn a_converted_stream_that_breaks_fails_in_the_clients_words() {
 }
 
 #[test]
+fn a_last_error_without_its_blank_line_is_told_all_the_same() {
+    let events = wire::chat_events(MODEL);
+    let error = "data: {\"error\":{\"message\":\"gone fishing\"}}";
+    for path in [MESSAGES, RESPONSES] {
+        let (gateway, upstream) = narrow(CHAT, &[]);
+        upstream.answer(CHAT, Reply::events(&[events[..3].concat(), error.to_owned()]));
+        let answer = gateway.client().stream(Ask::post(path).json(&body(path, true))).whole();
+        assert!(answer.text().contains("\"message\":\"gone fishing\""), "{path}: {}", answer.text());
+    }
+}
+
+#[test]
 fn a_call_that_gemini_signed_comes_back_with_its_proof() {
     const GEMINI: &str = "/v1beta/openai/chat/completions";
     let upstream = Upstream::start(&[MODEL]);

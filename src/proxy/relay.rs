@@ -142,8 +142,15 @@ impl Relay {
     /// The upstream's body is over.
     fn closed(&mut self) {
         self.upstream = None;
-        if self.converter.is_some() {
-            self.observer.close();
+        if let Some(converter) = &mut self.converter {
+            if let Phase::Failed(error) = self.observer.close() {
+                // Its last event was an error, which no blank line ended.
+                let error = without_credential(error, &self.attempt);
+                let mut out = String::new();
+                converter.fail(&error, &mut out);
+                let cause = format!("stream error: {}", error.message);
+                return self.end_with(Bytes::from(out), None, &cause);
+            }
             return self.broke("the upstream closed the stream before its end", true);
         }
         let between_events = self.observer.between_events();

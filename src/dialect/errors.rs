@@ -112,12 +112,12 @@ pub fn stream_event(dialect: Dialect, error: &UpstreamError, sequence: u64) -> B
     stream_event_of(dialect, error, sequence, None)
 }
 
-/// The same, for the response of that id where one is known.
+/// The same, for the response that began so, where one is known.
 pub(super) fn stream_event_of(
     dialect: Dialect,
     error: &UpstreamError,
     sequence: u64,
-    response_id: Option<&str>,
+    begun: Option<&str>,
 ) -> Bytes {
     let kind = error.kind.as_deref().unwrap_or("stream_error");
     let text = match dialect {
@@ -127,7 +127,7 @@ pub(super) fn stream_event_of(
             format!("event: error\ndata: {event}\n\n")
         }
         Dialect::Responses => {
-            let event = failed_response(error, sequence, response_id);
+            let event = failed_response(error, sequence, begun);
             format!("event: response.failed\ndata: {event}\n\n")
         }
         _ => {
@@ -141,22 +141,17 @@ pub(super) fn stream_event_of(
 }
 
 /// A whole response object: the SDKs' types require its keys.
-fn failed_response(error: &UpstreamError, sequence: u64, response_id: Option<&str>) -> Value {
+fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) -> Value {
     let code = error.code.as_deref().or(error.kind.as_deref()).unwrap_or("server_error");
-    json!({
-        "type": "response.failed",
-        "sequence_number": sequence,
-        "response": {
-            "id": response_id.unwrap_or("resp_unknown"),
-            "object": "response",
-            "status": "failed",
-            "error": {"code": code, "message": error.message},
-            "incomplete_details": null,
-            "output": [],
-            "usage": null,
-            "metadata": {},
-        },
-    })
+    let begun = begun.and_then(|begun| serde_json::from_str::<Value>(begun).ok());
+    let mut response = begun.filter(Value::is_object).unwrap_or_else(
+        || json!({"id": "resp_unknown", "object": "response", "incomplete_details": null, "metadata": {}}),
+    );
+    response["status"] = json!("failed");
+    response["error"] = json!({"code": code, "message": error.message});
+    response["output"] = json!([]);
+    response["usage"] = Value::Null;
+    json!({"type": "response.failed", "sequence_number": sequence, "response": response})
 }
 
 /// The bytes that keep a silent stream open. On messages a `ping`, once `message_start` has passed;
@@ -228,7 +223,10 @@ mod tests {
     fn a_broken_stream_ends_in_the_clients_dialect() {
         let error = UpstreamError { message: "gone".into(), code: Some("c".into()), ..Default::default() };
         let text = |dialect| {
-            String::from_utf8(stream_event_of(dialect, &error, 7, Some("resp_1")).to_vec()).unwrap()
+            String::from_utf8(
+                stream_event_of(dialect, &error, 7, Some(r#"{"id":"resp_1","model":"m"}"#)).to_vec(),
+            )
+            .unwrap()
         };
         let data = |text: &str, start: &str| {
             assert!(text.starts_with(start) && text.ends_with("\n\n"), "{text}");

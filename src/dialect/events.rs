@@ -10,7 +10,7 @@
 //! waits for. An `event: error` is an error in every dialect.
 
 use super::{
-    Dialect,
+    Dialect, json,
     upstream_error::{UpstreamError, is_error},
     usage::{self, Usage},
 };
@@ -40,13 +40,13 @@ pub(super) struct Reading {
     pub sequence: Option<u64>,
     /// It is the `message_start` (messages).
     pub message_started: bool,
-    /// The id of the response it speaks of (responses).
-    pub response_id: Option<String>,
+    /// The response as the first event has it, in JSON (responses).
+    pub begun: Option<String>,
 }
 
 impl Reading {
     fn of(meaning: Meaning, output: bool) -> Self {
-        Self { meaning, output, usage: None, sequence: None, message_started: false, response_id: None }
+        Self { meaning, output, usage: None, sequence: None, message_started: false, begun: None }
     }
 
     fn preamble() -> Self {
@@ -161,6 +161,10 @@ pub(super) fn read(dialect: Dialect, name: &[u8], data: &[u8], cut: bool) -> Rea
         Dialect::Embeddings | Dialect::Images => read_image(kind(&event, name), &event),
     };
     reading.usage = usage::of_event(dialect, &event);
+    if dialect == Dialect::Responses && kind(&event, name) == "response.created" {
+        let text = std::str::from_utf8(data).unwrap_or_default();
+        reading.begun = json::member(text, "response").map(str::to_owned);
+    }
     reading
 }
 
@@ -245,7 +249,6 @@ fn read_responses(kind: &str, event: &Value) -> Reading {
         _ => Reading::output(),
     };
     reading.sequence = event["sequence_number"].as_u64();
-    reading.response_id = response["id"].as_str().map(str::to_owned);
     reading
 }
 

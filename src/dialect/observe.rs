@@ -18,6 +18,7 @@ use super::{
     Dialect,
     errors::{self, UpstreamError},
     events::{self, Meaning},
+    json,
     sse::{Event, Scanner},
     usage::Usage,
 };
@@ -65,7 +66,10 @@ struct Seen {
     finished: bool,
     events: u64,
     message_started: bool,
-    response_id: Option<String>,
+    /// The response as it began, in JSON (responses).
+    begun: Option<String>,
+    /// The block that is open (messages).
+    open_block: Option<u64>,
     broke: Option<Break>,
 }
 
@@ -81,7 +85,8 @@ impl StreamObserver {
                 finished: false,
                 events: 0,
                 message_started: false,
-                response_id: None,
+                begun: None,
+                open_block: None,
                 broke: None,
             },
         }
@@ -143,11 +148,16 @@ impl StreamObserver {
         self.scanner.between_events()
     }
 
-    /// The event that tells the client of a break ([`errors::stream_event`]), with what is known of
-    /// the stream: its sequence number and the id of the response.
+    /// What tells the client of a break ([`errors::stream_event`]), with what is known of the stream: its
+    /// sequence number and the response as it began, or the block that is to be closed before.
     pub fn failure_event(&self, error: &UpstreamError) -> Bytes {
         let seen = &self.seen;
-        errors::stream_event_of(seen.dialect, error, seen.events, seen.response_id.as_deref())
+        let event = errors::stream_event_of(seen.dialect, error, seen.events, seen.begun.as_deref());
+        let Some(index) = seen.open_block else { return event };
+        let stop = format!(
+            "event: content_block_stop\ndata: {{\"type\":\"content_block_stop\",\"index\":{index}}}\n\n"
+        );
+        Bytes::from([stop.as_bytes(), &event].concat())
     }
 }
 
@@ -158,6 +168,9 @@ impl Seen {
         }
         let number = self.events;
         self.events += 1;
+        if self.dialect == Dialect::Messages {
+            self.note_block(&event);
+        }
         if self.phase != Phase::Preamble && !events::may_matter(self.dialect, event.name, event.data) {
             return;
         }
@@ -169,8 +182,8 @@ impl Seen {
             self.events = read.sequence.unwrap_or(number).saturating_add(1);
         }
         self.message_started |= read.message_started;
-        if read.response_id.is_some() {
-            self.response_id = read.response_id;
+        if read.begun.is_some() {
+            self.begun = read.begun;
         }
         self.output |= read.output;
         let meaning = match read.meaning {
@@ -199,6 +212,18 @@ impl Seen {
 }
 
 impl Seen {
+    /// Which block is open, by the names of the events: they are few beside the deltas.
+    fn note_block(&mut self, event: &Event<'_>) {
+        match event.name {
+            b"content_block_start" => {
+                let data = std::str::from_utf8(event.data).unwrap_or_default();
+                self.open_block = json::member(data, "index").and_then(|index| index.parse().ok());
+            }
+            b"content_block_stop" => self.open_block = None,
+            _ => {}
+        }
+    }
+
     /// An end marker after nothing, not even a reason to stop: never an answer (proxy-conversion.md 10).
     fn is_bare_end(&self) -> bool {
         matches!(self.dialect, Dialect::Chat | Dialect::Completions) && self.phase == Phase::Preamble

@@ -40,10 +40,17 @@ fn a_gemini_upstream_gets_the_body_as_it_came() {
     assert_eq!(asked.json(), body());
     assert!(asked.header("x-goog-api-key").is_some() && asked.header("authorization").is_none());
 
+    let mut thinking = body();
+    thinking["reasoning_effort"] = json!("low");
+    gateway.client().post(CALL, &thinking).expect(200);
+    let mut wanted = body();
+    wanted["generationConfig"] = json!({"thinkingConfig": {"includeThoughts": true, "thinkingBudget": 1024}});
+    assert_eq!(upstream.last(CALL).json(), wanted, "OpenAI's word for it is not Google's");
+
     let stream = gateway.client().send(Ask::post(&format!("{STREAM}?alt=sse")).json(&body()));
     assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
     assert_eq!(stream.text(), wire::data(&answer("North.")));
-    let row = gateway.wait_for_logs(2).pop().expect("a row");
+    let row = gateway.wait_for_logs(3).pop().expect("a row");
     assert_eq!((&row["status"], &row["promptTokens"]), (&json!("success"), &json!(11)), "{row}");
 }
 

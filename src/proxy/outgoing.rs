@@ -13,7 +13,7 @@ use crate::dialect::envelope::splice_model;
 use crate::dialect::payload_rules::{self, PayloadRules};
 use crate::dialect::service_tier::{self, TierRules, Verdict};
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, chat, convert, json, messages, responses};
+use crate::dialect::{Dialect, chat, convert, gemini, json, messages, responses};
 use crate::routing::Platform;
 use crate::time::now_ms;
 
@@ -151,6 +151,7 @@ fn write(
             // The path names the model.
             None if format == Dialect::Gemini => [call.body.clone(), Bytes::new(), Bytes::new()],
             None => splice_model(&call.body, &call.envelope, model),
+            Some(body) if format == Dialect::Gemini => whole(body),
             Some(body) => whole(edit(&body, &[("model", &quoted(model))], &[]).into_owned()),
         };
         return Ok(Outgoing::of(pieces, stream));
@@ -217,6 +218,10 @@ fn native(call: &Call, platform: Platform, model: &str, orders: Orders<'_>) -> R
                     edit(body.as_deref().unwrap_or_else(|| text(call)), &[], &CONTINUATION).into_owned(),
                 );
             }
+        }
+        Dialect::Gemini if memmem::find(&call.body, b"\"reasoning").is_some() => {
+            let node = Node::parse(text(call)).ok();
+            body = node.and_then(|node| gemini::with_own_thinking(&node, model));
         }
         Dialect::Chat if call.envelope.marks.own => body = restored(chat::without_proofs),
         Dialect::Responses => {

@@ -122,7 +122,10 @@ const MESSAGES: [&str; 22] = [
     "previous_response_id",
     "prompt_cache_key",
 ];
-const GEMINI: [&str; 9] = [
+const GEMINI: [&str; 12] = [
+    "reasoningeffort",
+    "reasoning",
+    "reasoningbudget",
     "contents",
     "systeminstruction",
     "generationconfig",

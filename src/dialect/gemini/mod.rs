@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `request_read`, `tools_read` | a request body |
 //! | `request_write`, `contents_write` | the same, written for an upstream |
+//! | `native` | what must change in a body that is not converted |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `stream_write` | a streamed answer, as `alt=sse` asks for it |
 //! | `parts_read`, `member`, `stop` | what all of them consist of |
@@ -14,6 +15,7 @@
 
 mod contents_write;
 mod member;
+mod native;
 mod parts_read;
 mod reply_read;
 mod reply_write;
@@ -27,6 +29,7 @@ mod tools_read;
 #[cfg(test)]
 mod tests;
 
+pub use native::with_own_thinking;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;

@@ -27,7 +27,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         top_p: number("topP"),
         top_k: number("topK"),
         stop: config.map(stop).unwrap_or_default(),
-        reasoning: config.map(reasoning).unwrap_or_default(),
+        reasoning: config.and_then(reasoning).or_else(|| openai_reasoning(body)).unwrap_or_default(),
         format: config.and_then(format),
         seed: number("seed"),
         frequency_penalty: number("frequencyPenalty"),
@@ -127,17 +127,27 @@ fn stop<'a>(config: &Node<'a>) -> Vec<Text<'a>> {
 }
 
 /// A budget of -1 leaves it to the model.
-fn reasoning<'a>(config: &Node<'a>) -> Reasoning<'a> {
-    let Some(thinking) = member::get(config, "thinkingConfig") else { return Reasoning::default() };
+fn reasoning<'a>(config: &Node<'a>) -> Option<Reasoning<'a>> {
+    let thinking = member::get(config, "thinkingConfig")?;
     let level = member::get(thinking, "thinkingLevel").and_then(Node::str);
     let shown = member::get(thinking, "includeThoughts").and_then(Node::bool) == Some(true);
-    Reasoning {
+    Some(Reasoning {
         effort: level.and_then(|level| Effort::parse(&level)),
         budget: member::get(thinking, "thinkingBudget").and_then(Node::u64),
         summary: shown.then(|| Text::plain("auto")),
-        off: false,
-        encrypted: false,
-    }
+        ..Reasoning::default()
+    })
+}
+
+/// Members of OpenAI's dialects that clients send along (proxy.md 14.8).
+pub(super) const OPENAI_WORDS: [&str; 3] = ["reasoning_effort", "reasoning", "reasoning_budget"];
+
+pub(super) fn openai_reasoning<'a>(body: &Node<'a>) -> Option<Reasoning<'a>> {
+    let word = body.get("reasoning_effort").or_else(|| body.path(&["reasoning", "effort"]));
+    let effort = word.and_then(Node::str).and_then(|word| Effort::parse(&word));
+    let budget = body.path(&["reasoning", "max_tokens"]).or_else(|| body.get("reasoning_budget"));
+    let budget = budget.and_then(Node::u64);
+    (effort.is_some() || budget.is_some()).then(|| Reasoning { effort, budget, ..Reasoning::default() })
 }
 
 fn format<'a>(config: &Node<'a>) -> Option<Format<'a>> {

@@ -61,11 +61,11 @@ fn check(request: &Request<'_>, target: &Target<'_>) -> Result<(), Unfit> {
 }
 
 /// Whether a model knows `thinkingConfig`. Names that tell nothing are aliases of current models.
-fn thinks(model: &str) -> bool {
+pub(super) fn thinks(model: &str) -> bool {
     !["gemma", "claude", "gpt", "gemini-1", "gemini-2.0", "learnlm"].iter().any(|older| model.contains(older))
 }
 
-fn write_thinking(o: &mut Writer, thinking: Option<GeminiThinking>, is_off: bool) {
+pub(super) fn write_thinking(o: &mut Writer, thinking: Option<GeminiThinking>, is_off: bool) {
     let Some(thinking) = thinking else { return };
     o.object_at("thinkingConfig", |o| {
         if !is_off {

@@ -1,0 +1,80 @@
+//! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
+//!
+//! Some clients say in OpenAI's words how much is to be thought. Google refuses members it does not know,
+//! and has its own for that (proxy.md 14.8). Every other byte is kept.
+
+use super::request_write::{thinks, write_thinking};
+use super::{member, request_read};
+use crate::dialect::canonical::{Effort, Reasoning};
+use crate::dialect::edit::edit;
+use crate::dialect::effort::{GeminiThinking, gemini_thinking};
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// The body with Google's words for how much `model` is to think; `None` when it has no others.
+pub fn with_own_thinking(body: &Node<'_>, model: &str) -> Option<String> {
+    let words = request_read::OPENAI_WORDS;
+    words.iter().find(|word| body.member(word).is_some())?;
+    let wanted = request_read::openai_reasoning(body);
+    let config = body.members().iter().find(|(key, _)| key.replace('_', "").eq_ignore_ascii_case(CONFIG));
+    let says_itself = config.is_some_and(|(_, config)| member::get(config, "thinkingConfig").is_some());
+    let thinking = wanted.filter(|_| !says_itself).and_then(|wanted| thinking_of(&wanted, model));
+    let Some(thinking) = thinking else { return Some(edit(body.raw(), &[], &words).into_owned()) };
+    let mut json = Writer::new();
+    json.object(|o| {
+        let given = config.map_or(&[][..], |(_, config)| config.members());
+        given.iter().for_each(|(key, value)| o.field(key, value.json()));
+        write_thinking(o, Some(thinking.0), thinking.1);
+    });
+    let key = config.map_or("generationConfig", |(key, _)| key.as_ref());
+    Some(edit(body.raw(), &[(key, json.as_str())], &words).into_owned())
+}
+
+const CONFIG: &str = "generationconfig";
+
+/// What to ask of the model, and whether that is not to think.
+fn thinking_of(wanted: &Reasoning<'_>, model: &str) -> Option<(GeminiThinking, bool)> {
+    let model = model.to_ascii_lowercase();
+    let thinking = gemini_thinking(wanted, &model).filter(|_| thinks(&model))?;
+    Some((thinking, wanted.wanted_effort() == Some(Effort::None)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn openais_words_become_googles() {
+        for (body, model, wanted) in [
+            (
+                r#"{"contents":[],"reasoning_effort":"low"}"#,
+                "gemini-2.5-flash",
+                Some(
+                    r#"{"contents":[],"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":1024}}}"#,
+                ),
+            ),
+            (
+                r#"{"generation_config":{"topK":1.0},"reasoning":{"effort":"high"}}"#,
+                "gemini-3-pro",
+                Some(
+                    r#"{"generation_config":{"topK":1.0,"thinkingConfig":{"includeThoughts":true,"thinkingLevel":"high"}}}"#,
+                ),
+            ),
+            (
+                r#"{"generationConfig":{"thinkingConfig":{"thinkingBudget":5}},"reasoning_effort":"low"}"#,
+                "gemini-2.5-flash",
+                Some(r#"{"generationConfig":{"thinkingConfig":{"thinkingBudget":5}}}"#),
+            ),
+            (
+                r#"{"reasoning_effort":"none"}"#,
+                "gemini-2.5-flash",
+                Some(r#"{"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}"#),
+            ),
+            (r#"{"contents":[],"reasoning_effort":"low"}"#, "gemini-2.0-flash", Some(r#"{"contents":[]}"#)),
+            (r#"{"contents":[],"reasoning_effort":null}"#, "gemini-3-pro", Some(r#"{"contents":[]}"#)),
+            (r#"{"contents":[{"reasoning":1}]}"#, "gemini-3-pro", None),
+        ] {
+            assert_eq!(with_own_thinking(&Node::parse(body).unwrap(), model).as_deref(), wanted, "{body}");
+        }
+    }
+}

@@ -44,7 +44,7 @@ pub use leftovers::Leftovers;
 pub use native::without_proofs;
 pub use reply_read::read_reply;
 pub use reply_write::{write_reply, write_reply_with};
-pub use request_read::read_request;
+pub use request_read::{read_messages, read_request};
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;

@@ -1,7 +1,7 @@
 //! A request body, read (proxy-conversion.md 3.1 and 4.1, left columns).
 
 use super::{tools_read, turns_read::Messages};
-use crate::dialect::canonical::{Effort, Format, Reasoning, Request, Unfit};
+use crate::dialect::canonical::{Effort, Format, Reasoning, Request, Turn, Unfit};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
@@ -17,10 +17,7 @@ const SHARED: [&str; 6] = [
 
 /// Reads a request body.
 pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
-    let mut messages = Messages::default();
-    for (index, message) in messages_of(body)?.iter().enumerate() {
-        messages.read(index, message)?;
-    }
+    let messages = all_messages(body)?;
     let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
     let object = |key: &str| body.get(key).filter(|node| node.is_object()).map(Node::json);
     let limits = ["max_completion_tokens", "max_tokens"];
@@ -60,6 +57,19 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         request.openai.push(("include_obfuscation", obfuscation.json()));
     }
     Ok(request)
+}
+
+/// The messages of a body of another dialect that has them: its instructions and its turns.
+pub fn read_messages<'a>(body: &Node<'a>) -> Result<(Vec<Text<'a>>, Vec<Turn<'a>>), Unfit> {
+    all_messages(body).map(|messages| (messages.system, messages.turns))
+}
+
+fn all_messages<'a>(body: &Node<'a>) -> Result<Messages<'a>, Unfit> {
+    let mut messages = Messages::default();
+    for (index, message) in messages_of(body)?.iter().enumerate() {
+        messages.read(index, message)?;
+    }
+    Ok(messages)
 }
 
 fn messages_of<'n, 'a>(body: &'n Node<'a>) -> Result<&'n [Node<'a>], Unfit> {

@@ -6,6 +6,7 @@
 use super::items::Items;
 use super::tools;
 use crate::dialect::canonical::{Effort, Format, Reasoning, Request, Unfit};
+use crate::dialect::chat;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::{Node, Value};
 
@@ -25,8 +26,14 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         }
     }
     let text_prompt = body.get("prompt").filter(|prompt| prompt.is_string());
-    match body.get("input").or_else(|| body.get("messages")).or(text_prompt) {
+    match body.get("input").or(text_prompt.filter(|_| body.get("messages").is_none())) {
         Some(input) => items.read(input)?,
+        // They are those of chat, roles, calls and all.
+        None if body.get("messages").is_some() => {
+            let (instructions, turns) = chat::read_messages(body)?;
+            system.extend(instructions);
+            items.turns = turns;
+        }
         None if body.get("prompt").is_some() => return Err(Unfit::unsupported("prompt")),
         None => return Err(Unfit::invalid("input", "is required")),
     }

@@ -75,3 +75,28 @@ fn thinking_that_is_only_switched_off_is_said_to_those_who_know_the_word() {
         sent(Chat, Responses, json!({"messages":[{"role":"user","content":"x"}],"reasoning_effort":"none"}));
     assert_eq!(named["reasoning"], json!({"effort":"none"}));
 }
+
+#[test]
+fn messages_of_chat_in_a_responses_body_are_those_of_chat() {
+    let said = json!({"role":"user","content":"x"});
+    let call = json!({"role":"assistant","content":"","tool_calls":[{"id":"c","type":"function",
+        "function":{"name":"f","arguments":"{}"}}]});
+    let result = json!({"role":"tool","tool_call_id":"c","content":"5"});
+    let written = sent(Responses, Chat, json!({"instructions":"I","messages":[said, call, result]}));
+    assert_eq!(written["messages"], json!([{"role":"system","content":"I"}, said, call, result]));
+}
+
+#[test]
+fn openais_words_for_thinking_count_on_geminis_surface_too() {
+    let hi = json!([{"parts":[{"text":"x"}]}]);
+    for (body, wanted) in [
+        (json!({"contents":hi,"reasoning_effort":"low"}), json!("low")),
+        (json!({"contents":hi,"reasoning":{"max_tokens":5000}}), json!("medium")),
+        (
+            json!({"contents":hi,"reasoning_effort":"low","generationConfig":{"thinkingConfig":{"thinkingLevel":"high"}}}),
+            json!("high"),
+        ),
+    ] {
+        assert_eq!(sent(Gemini, Chat, body)["reasoning_effort"], wanted);
+    }
+}

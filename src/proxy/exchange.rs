@@ -192,7 +192,7 @@ impl Sending<'_> {
             let listed = &price.labels.endpoint_types;
             formats::prefer_listed(&mut formats, site.platform, client, models, listed);
         }
-        if continues_elsewhere(self.call) {
+        if formats.len() > 1 && continues_elsewhere(self.call) {
             formats::prefer(&mut formats, Dialect::Responses);
         }
         formats::keep_address(&mut formats, site.platform, client, &self.call.body);

@@ -78,6 +78,8 @@ pub struct App {
     pub route_edits: Mutex<()>,
     /// The same for account tokens: held from reading an account's rows to committing their change.
     pub token_edits: Mutex<()>,
+    /// The same for settings, of which some are changed in part.
+    pub settings_edits: Mutex<()>,
     pub guards: Guards,
     pub rates: RateLimiter,
     /// Who is at which upstream site right now.
@@ -171,6 +173,7 @@ impl App {
             usage_lookup: UsageLookup::default(),
             route_edits: Mutex::new(()),
             token_edits: Mutex::new(()),
+            settings_edits: Mutex::new(()),
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),
             leases,

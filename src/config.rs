@@ -279,7 +279,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             cost_weight: vars.weight("COST_WEIGHT", 0.4),
             balance_weight: vars.weight("BALANCE_WEIGHT", 0.3),
             usage_weight: vars.weight("USAGE_WEIGHT", 0.3),
-            fallback_unit_cost: vars.weight("ROUTING_FALLBACK_UNIT_COST", 1.0).max(1e-6),
+            fallback_unit_cost: vars.number("ROUTING_FALLBACK_UNIT_COST").unwrap_or(1.0).max(1e-6),
         },
         files: FileRules {
             upload_limit: vars.integer("FILE_UPLOAD_LIMIT_BYTES", 512 << 20, 1 << 20, 1 << 40),

@@ -128,6 +128,21 @@ fn a_new_token_counts_from_the_next_request_on_and_after_a_restart() {
 }
 
 #[test]
+fn of_changes_from_one_token_at_the_same_time_one_holds() {
+    let gateway = Gateway::start();
+    let change = |new: String| {
+        let body = json!({"oldToken": ADMIN_TOKEN, "newToken": new});
+        gateway.admin().post("/api/settings/auth/change", &body).status
+    };
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let asked: Vec<_> =
+            (0..3).map(|number| scope.spawn(move || change(format!("another-token-{number}")))).collect();
+        asked.into_iter().map(|asked| asked.join().expect("an answer")).collect()
+    });
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 1, "{statuses:?}");
+}
+
+#[test]
 fn a_token_change_with_a_bad_field_is_a_bad_request_that_names_it() {
     let cases = [
         (json!({"newToken": "long-enough"}), "oldToken"),

@@ -357,6 +357,22 @@ fn a_saved_schedule_takes_the_cleaning_of_logs_over() {
     });
 }
 
+#[test]
+fn what_is_changed_in_part_at_the_same_time_all_holds() {
+    let gateway = Gateway::start();
+    std::thread::scope(|scope| {
+        for member in ["costWeight", "usageWeight", "balanceWeight"] {
+            let gateway = &gateway;
+            scope.spawn(move || {
+                for weight in 1..30 {
+                    put(gateway, &json!({"routingWeights": {member: weight}}));
+                    assert_eq!(shown(gateway)["routingWeights"][member], weight, "{member}");
+                }
+            });
+        }
+    });
+}
+
 /// A proxy that says this to CONNECT, and then answers for every target.
 fn proxy(connect: &'static str, answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

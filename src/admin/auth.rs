@@ -115,6 +115,7 @@ pub async fn change(app: Arc<App>, mut request: Request) -> Result<Response> {
     let old = fields.text("oldToken")?.filter(|text| !text.is_empty());
     let old = old.ok_or_else(|| Invalid::field("oldToken", "non-empty string"))?;
     let new = new_token(&fields)?;
+    let _turn = app.settings_edits.lock().await;
     if !is_same(old.as_bytes(), &app.settings.load().auth_token) {
         // Not 403: clients take that as a lost login (design §5).
         return Err(Invalid::field("oldToken", "the current admin token").into());

@@ -86,7 +86,8 @@ pub async fn factory_reset(app: Arc<App>, _request: Request) -> Result<Response>
 }
 
 async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
-    let _turn = app.route_edits.lock().await;
+    let _routes = app.route_edits.lock().await;
+    let _settings = app.settings_edits.lock().await;
     // From here on nobody is routed. What requests leave behind is written first, so that it does not
     // come back after the end.
     app.snapshot.store(Arc::default());

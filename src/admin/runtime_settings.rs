@@ -42,6 +42,7 @@ pub async fn put(app: Arc<App>, mut request: Request) -> Result<Response> {
 
 /// Reads a change and puts it in force: all of it, or nothing. `caller` must not lock itself out.
 pub async fn change(app: &Arc<App>, fields: &Fields, caller: IpAddr) -> Result<Change> {
+    let _turn = app.settings_edits.lock().await;
     let change = runtime_input::read(fields, &app.settings.load().values, caller)?;
     if !change.is_empty() {
         save(app, &change).await?;

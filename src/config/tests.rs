@@ -68,6 +68,8 @@ fn what_cannot_be_read_means_the_default_with_one_warning() {
         let own = warnings.iter().filter(|warning| warning.starts_with(name));
         assert_eq!(own.count(), 1, "{name}: {warnings:?}");
     }
+    let (config, _) = read_pairs(&[("ROUTING_FALLBACK_UNIT_COST", "-1")]).ok().unwrap();
+    assert_eq!(config.proxy.fallback_unit_cost, 1e-6);
     let (config, warnings) = read_pairs(&[("USAGE_WEIGHT", "-1")]).ok().unwrap();
     assert_eq!((config.proxy.usage_weight, warnings.len()), (0.3, 1));
 }

@@ -65,7 +65,7 @@ fn upstreams(page: &mut Page, app: &App) {
     let (mut channels, mut cooling) = (0u64, 0u64);
     for channel in snapshot.channels() {
         channels += 1;
-        cooling += u64::from(channel.live.cooldown_until().is_some_and(|until| until > now));
+        cooling += u64::from(channel.live.is_cooling(now));
     }
     page.gauge("switchyard_channels", "Channels of all routes.", channels);
     page.gauge("switchyard_channels_cooling", "Channels left alone after a failure.", cooling);

@@ -76,10 +76,7 @@ const CHECKS: [Check; 10] = [
     },
     |asked, channel| asked.ask.policy.excludes_credential(channel).then_some(Obstacle::CredentialExcluded),
     |_, channel| channel.credential.is_none().then_some(Obstacle::NoCredential),
-    |asked, channel| match channel.live.cooldown_until() {
-        Some(until) if until > asked.ask.now => Some(Obstacle::Cooling { until }),
-        _ => None,
-    },
+    |asked, channel| channel.live.cooling_until(asked.ask.now).map(|until| Obstacle::Cooling { until }),
 ];
 
 // === impl Ask ===

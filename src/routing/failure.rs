@@ -89,7 +89,8 @@ fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {
 /// (routing.md 9.2)? The pause grows by Fibonacci from 15 s up to the operator's cap.
 pub fn is_recent(consecutive_fail: u64, last_fail: Option<Millis>, now: Millis, max_ms: Millis) -> bool {
     let Some(last_fail) = last_fail.filter(|_| consecutive_fail > 0) else { return false };
-    now - last_fail < avoidance_ms(consecutive_fail).min(max_ms)
+    // A failure ahead of now was noted before the clock was set back.
+    (-60_000..avoidance_ms(consecutive_fail).min(max_ms)).contains(&(now - last_fail))
 }
 
 /// 15, 15, 30, 45, 75, 120 … seconds for the first, second, … failure in a row.
@@ -214,6 +215,7 @@ mod tests {
             );
         }
         assert!(!is_recent(4, Some(0), 20_000, 20_000), "the operator's cap holds here too");
+        assert!(!is_recent(4, Some(90_000_000), 20_000, month), "the clock was set back");
         assert!(!is_recent(4, None, 20_000, month));
     }
 

@@ -78,6 +78,9 @@ pub struct ChannelDelta {
     pub provider_cooldown_until: Option<Millis>,
 }
 
+/// A failure further ahead than this was noted before the clock was set back.
+const SET_BACK: Millis = 60_000;
+
 /// Numbers selections of all channels, for those that fall into the same millisecond.
 static SELECTIONS: AtomicU64 = AtomicU64::new(0);
 
@@ -144,7 +147,9 @@ impl ChannelLive {
         for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
             counter.fetch_add(1, Relaxed);
         }
-        self.last_fail.fetch_max(now, Relaxed);
+        if self.last_fail.swap(now, Relaxed) > now + SET_BACK {
+            self.cooldown_until.store(0, Relaxed);
+        }
         self.record_cooldown(until)
     }
 
@@ -245,9 +250,16 @@ impl ChannelLive {
         stamp(&self.cooldown_until)
     }
 
+    /// When the cooldown ends, while it lasts. A clock that was set back to before the failure says
+    /// nothing of how long that still is: then the channel may be tried.
+    pub fn cooling_until(&self, now: Millis) -> Option<Millis> {
+        let until = self.cooldown_until.load(Relaxed);
+        (until > now && self.last_fail.load(Relaxed) <= now + SET_BACK).then_some(until)
+    }
+
     /// Available again when `now >= cooldown_until`.
     pub fn is_cooling(&self, now: Millis) -> bool {
-        self.cooldown_until.load(Relaxed) > now
+        self.cooling_until(now).is_some()
     }
 
     /// The order of selections in this process; 0 before the first.
@@ -463,6 +475,16 @@ mod tests {
         assert!(live.is_cooling(600_999));
         assert!(!live.is_cooling(601_000));
         assert_eq!(live.cooldown_until(), Some(601_000));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_lengthen_a_cooldown() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        live.record_failure(100_000_000, 100_600_000);
+        assert!(live.is_cooling(100_000_000 - SET_BACK), "by a little it may step");
+        assert!(!live.is_cooling(50_000_000));
+        live.record_failure(50_000_000, 50_600_000);
+        assert!(live.is_cooling(50_599_999) && !live.is_cooling(50_600_000));
     }
 
     #[test]

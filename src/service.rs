@@ -122,11 +122,18 @@ impl Service {
         async move {
             let mut response = match routed {
                 Routed::Refused(response) => response,
-                Routed::To(path, answer) => crew::contain(answer).await.unwrap_or_else(|panic| {
-                    log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
-                    let status = StatusCode::INTERNAL_SERVER_ERROR;
-                    refuse(&HeaderMap::new(), path, id, status, "Internal error")
-                }),
+                Routed::To { path, answer, is_change } => {
+                    let answered = match is_change {
+                        // Boxed, because it is rare and would make every future larger.
+                        true => Box::pin(self.app.crew.carry_through("an admin change", answer)).await,
+                        false => crew::contain(answer).await,
+                    };
+                    answered.unwrap_or_else(|panic| {
+                        log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());
+                        let status = StatusCode::INTERNAL_SERVER_ERROR;
+                        refuse(&HeaderMap::new(), path, id, status, "Internal error")
+                    })
+                }
             };
             self.app.metrics.answered(surface, response.status().as_u16());
             if method == Method::HEAD {
@@ -217,7 +224,9 @@ impl Service {
                 return refused(route.surface, too_many_of_identity(wait));
             }
         }
-        (route.surface, Routed::To(route.path, (route.handler)(self.app.clone(), request)))
+        let answer = (route.handler)(self.app.clone(), request);
+        let is_change = route.access == Access::Admin && route.method != Method::GET;
+        (route.surface, Routed::To { path: route.path, answer, is_change })
     }
 }
 
@@ -225,7 +234,12 @@ impl Service {
 enum Routed {
     Refused(Response),
     /// The path of the route, and its handler at work.
-    To(&'static str, Answer),
+    To {
+        path: &'static str,
+        answer: Answer,
+        /// It is carried through although its client hangs up: what is committed has to be in force.
+        is_change: bool,
+    },
 }
 
 /// The global limit's refusal, the same on every surface (service.md Errors).

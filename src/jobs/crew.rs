@@ -12,6 +12,7 @@ use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 /// Every detached piece of background work of the process.
@@ -40,6 +41,19 @@ impl Crew {
             }
         });
         true
+    }
+
+    /// Runs `work` to its end, also when whoever waits for it goes away. The error is the message of its
+    /// panic, or that the crew stopped.
+    pub async fn carry_through<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, String> {
+        let (done, ended) = oneshot::channel();
+        // Nobody may be there any more to be told.
+        self.spawn(name, async move { drop(done.send(contain(work).await)) });
+        ended.await.unwrap_or_else(|_| Err("the service is stopping".to_owned()))
     }
 
     /// Drops all work that has not ended and refuses new work. Gives after the last piece is gone.
@@ -83,8 +97,6 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use tokio::sync::oneshot;
-
     use super::*;
 
     struct SetOnDrop(Arc<AtomicBool>);
@@ -100,6 +112,27 @@ mod tests {
         assert_eq!(contain(async { 7 }).await, Ok(7));
         let text: Result<(), _> = contain(async { panic!("lost {}", 3) }).await;
         assert_eq!(text, Err("lost 3".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn work_is_carried_through_although_nobody_waits_for_it() {
+        let crew = Crew::default();
+        assert_eq!(crew.carry_through("seven", async { 7 }).await, Ok(7));
+        assert_eq!(
+            crew.carry_through("lost", async { panic!("lost") }).await,
+            Err::<(), _>("lost".to_owned())
+        );
+        let (go, wait) = oneshot::channel::<()>();
+        let (done, ended) = oneshot::channel();
+        let waiting = crew.carry_through("a change", async move {
+            wait.await.ok();
+            done.send(8).ok();
+        });
+        assert!(tokio::time::timeout(std::time::Duration::ZERO, waiting).await.is_err());
+        go.send(()).expect("the work goes on");
+        assert_eq!(ended.await, Ok(8));
+        crew.stop().await;
+        assert!(crew.carry_through("late", async {}).await.is_err());
     }
 
     #[tokio::test]

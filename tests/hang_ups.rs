@@ -1,0 +1,35 @@
+//! An admin client that hangs up before its answer leaves nothing half done: what the store says is what
+//! is in force.
+
+mod support;
+
+use serde_json::json;
+use support::{Ask, Caller, Gateway, eventually};
+
+const ROUNDS: u64 = 40;
+
+/// Sends a request and leaves, whatever has become of it by then.
+fn send_and_leave(caller: &Caller, ask: Ask) {
+    let mut connection = caller.connect();
+    connection.write(&caller.bytes(ask)).expect("it is sent");
+}
+
+fn database(gateway: &Gateway) -> rusqlite::Connection {
+    rusqlite::Connection::open(gateway.home().data_dir().join("switchyard.db")).expect("it opens")
+}
+
+#[test]
+fn a_setting_that_was_stored_is_in_force() {
+    let gateway = Gateway::start();
+    let admin = gateway.admin();
+    for round in 1..=ROUNDS {
+        let ask = Ask::new("PUT", "/api/settings/runtime").json(&json!({ "notifyCooldownSec": round }));
+        send_and_leave(&admin, ask);
+        eventually("the store and the memory agree", || {
+            let sql = "SELECT value FROM settings WHERE name = 'notify_cooldown_sec'";
+            let stored: Option<String> = database(&gateway).query_row(sql, [], |row| row.get(0)).ok();
+            let shown = admin.get("/api/settings/runtime").expect(200)["notifyCooldownSec"].to_string();
+            (shown == stored.unwrap_or_else(|| "300".to_owned())).then_some(())
+        });
+    }
+}

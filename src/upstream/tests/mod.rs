@@ -7,6 +7,7 @@ mod endings;
 mod exchange;
 mod fetch;
 mod models;
+mod silence;
 mod visits;
 mod visits_keys;
 mod visits_sub2api;

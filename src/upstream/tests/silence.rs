@@ -1,0 +1,98 @@
+//! Sites that accept a call and never answer, or a byte at a time: every management call gives up at its
+//! full limit, by a clock that is turned by hand.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::time::{Instant, sleep};
+
+use super::{Upstream, client, read_request};
+use crate::routing::{Platform, Secret};
+use crate::upstream::platforms::{
+    DISCOVERY_LIMITS, DiscoveryKind, MANAGEMENT_LIMITS, NewSiteKey, VisitError, VisitKind, Visitor, detect,
+    list_models,
+};
+
+/// Reads the call and says nothing more.
+async fn silent() -> Upstream {
+    Upstream::start(|mut stream, _| async move {
+        read_request(&mut stream).await;
+        std::future::pending::<()>().await;
+    })
+    .await
+}
+
+/// Answers with a byte a second, for an hour.
+async fn dripping() -> Upstream {
+    Upstream::start(|mut stream, _| async move {
+        read_request(&mut stream).await;
+        let head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 3600\r\n\r\n";
+        let mut alive = stream.write_all(head).await.is_ok();
+        while alive {
+            sleep(Duration::from_secs(1)).await;
+            alive = stream.write_all(b" ").await.is_ok();
+        }
+    })
+    .await
+}
+
+fn visitor(upstream: &Upstream, platform: Platform) -> Visitor {
+    Visitor {
+        platform,
+        base: upstream.base.clone(),
+        session: Some(Secret::from("pat")),
+        keys: Vec::new(),
+        user_id: Some(7),
+        username: None,
+        custom_headers: Vec::new(),
+        limits: MANAGEMENT_LIMITS,
+        memory: Arc::default(),
+    }
+}
+
+/// Waits for the failure of a call and checks that it took its limit, no less and hardly more.
+async fn gives_up<T: std::fmt::Debug>(what: &str, call: impl Future<Output = Result<T, VisitError>>) {
+    let began = Instant::now();
+    let error = call.await.expect_err(what);
+    assert_eq!(error.kind, VisitKind::Timeout, "{what}: {error}");
+    let (took, limit) = (began.elapsed(), MANAGEMENT_LIMITS.timeout);
+    assert!(took >= limit && took < limit + Duration::from_secs(1), "{what} took {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_management_call_gives_up_after_fifteen_seconds() {
+    assert_eq!(MANAGEMENT_LIMITS.timeout, Duration::from_secs(15));
+    let (client, key, secret) = (client(), NewSiteKey::default(), Secret::from("rt"));
+    for upstream in [silent().await, dripping().await] {
+        for platform in [Platform::NewApi, Platform::OneHub, Platform::Veloera, Platform::Sub2Api] {
+            let visitor = visitor(&upstream, platform);
+            gives_up("login", visitor.login(&client, "ada", "secret")).await;
+            gives_up("user", visitor.user(&client)).await;
+            gives_up("balance", visitor.balance(&client)).await;
+            gives_up("keys", visitor.keys(&client)).await;
+            gives_up("create_key", visitor.create_key(&client, &key)).await;
+            gives_up("delete_key", visitor.delete_key(&client, "sk-1")).await;
+            gives_up("groups", visitor.groups(&client)).await;
+            gives_up("announcements", visitor.announcements(&client)).await;
+            gives_up("models_of_session", visitor.models_of_session(&client)).await;
+        }
+        gives_up("check_in", visitor(&upstream, Platform::NewApi).check_in(&client)).await;
+        gives_up("refresh", visitor(&upstream, Platform::Sub2Api).refresh(&client, &secret)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_list_has_twelve_seconds_and_detection_eight() {
+    let client = client();
+    for upstream in [silent().await, dripping().await] {
+        let began = Instant::now();
+        let listed = list_models(&client, &upstream.base, Platform::Gemini, "k", &[], DISCOVERY_LIMITS).await;
+        assert_eq!(listed.expect_err("no list").kind, DiscoveryKind::Timeout);
+        assert_eq!(began.elapsed().as_secs(), 12, "both of its questions together");
+        let began = Instant::now();
+        assert_eq!(detect(&client, &upstream.base).await, None);
+        assert_eq!(began.elapsed().as_secs(), 8);
+    }
+}

@@ -184,6 +184,13 @@ fn keys(program: Program, ada: &mut Ada, asked: &Asked) -> Option<Reply> {
             ada.add_key(body["name"].as_str()?, body["group"].as_str().unwrap_or_default());
             Some(done(""))
         }
+        ("POST", "batch/keys") if program == Program::NewApi => {
+            let body: Value = serde_json::from_slice(&asked.body).ok()?;
+            let wanted =
+                |key: &&StubKey| body["ids"].as_array().is_some_and(|ids| ids.contains(&json!(key.id)));
+            let keys = ada.keys.iter().filter(wanted).map(|key| (key.id.to_string(), json!(key.key)));
+            Some(ok(&json!({"keys": keys.collect::<Map<_, _>>()})))
+        }
         ("POST", rest) if matches!(program, Program::NewApi | Program::AnyRouter) => {
             let id: i64 = rest.strip_suffix("/key")?.parse().ok()?;
             let key = ada.keys.iter().find(|key| key.id == id)?;

@@ -107,14 +107,6 @@ fn a_stream_is_one_whatever_its_upstream_calls_it() {
 }
 
 #[test]
-fn a_byte_order_mark_is_no_part_of_a_stream() {
-    let (gateway, upstream) = through();
-    let whole = wire::chat_events(MODEL).concat();
-    upstream.answer(CHAT, Reply::events(&[format!("\u{feff}{whole}")]));
-    assert_eq!(gateway.client().chat_streamed(MODEL).text(), whole);
-}
-
-#[test]
 fn a_stream_may_end_without_a_reason() {
     let (gateway, upstream) = through();
     let events = [wire::chat_content(MODEL, "x"), "data: [DONE]\n\n".to_owned()];

@@ -43,8 +43,6 @@ const MAX_JUDGED: usize = 2 << 20;
 /// A complete answer that must be converted, or gathered from a stream, can be this long.
 const MAX_CONVERTED: usize = 64 << 20;
 
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
 /// Holds the answer until it is known to be good, then makes it the client's.
 pub(super) async fn commit(
     app: &Arc<App>,
@@ -111,10 +109,6 @@ impl Held<'_> {
             let mut joined = BytesMut::from(held);
             joined.extend_from_slice(&more);
             held = joined.freeze();
-        }
-        // A byte order mark is no part of the first event; parsers of clients take it for one.
-        if held.starts_with(BYTE_ORDER_MARK) {
-            held = held.slice(BYTE_ORDER_MARK.len()..);
         }
         // What failed behind its first output is told to the client, even where both came at once:
         // what it sees hangs on the order of the events, not on how the network cut them.
@@ -363,6 +357,6 @@ fn is_json(content_type: &HeaderValue) -> bool {
 
 /// Some upstreams stream under another content type (proxy.md 10.4).
 fn looks_like_events(first: &[u8]) -> bool {
-    let text = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(first).trim_ascii_start();
+    let text = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start();
     [b"data:".as_slice(), b"event:", b":"].iter().any(|prefix| text.starts_with(prefix))
 }

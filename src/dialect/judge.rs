@@ -94,7 +94,7 @@ pub fn object(dialect: Dialect, body: &[u8]) -> Result<Option<Usage>, Fault> {
 fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, bool), Fault> {
     let text = std::str::from_utf8(body).map_err(|_| Fault::NotJson)?;
     let mut has_answer = false;
-    let mut holds_answer = matches!(dialect, Dialect::Embeddings | Dialect::Images);
+    let mut holds_answer = false;
     let mut error = None;
     let mut failed = false;
     let mut usage = None;
@@ -140,7 +140,8 @@ fn is_answer_of(dialect: Dialect, key: &str) -> bool {
         Dialect::Messages => key == "content",
         Dialect::Responses => matches!(key, "output" | "output_text"),
         Dialect::Gemini => matches!(key, "candidates" | "promptFeedback" | "prompt_feedback" | "response"),
-        Dialect::Embeddings | Dialect::Images => true,
+        Dialect::Embeddings => matches!(key, "data" | "embedding" | "embeddings"),
+        Dialect::Images => matches!(key, "data" | "images"),
     }
 }
 
@@ -283,7 +284,13 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_fails_on_every_surface() {
-        for (dialect, own) in [(Chat, "choices"), (Messages, "content"), (Responses, "output")] {
+        for (dialect, own) in [
+            (Chat, "choices"),
+            (Messages, "content"),
+            (Responses, "output"),
+            (Embeddings, "data"),
+            (Images, "data"),
+        ] {
             for (body, wanted) in [
                 ("{}", "Upstream returned a JSON object that is no answer"),
                 (r#"{"id":"x","model":"m"}"#, "Upstream returned a JSON object that is no answer"),

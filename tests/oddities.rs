@@ -107,6 +107,23 @@ fn a_stream_is_one_whatever_its_upstream_calls_it() {
 }
 
 #[test]
+fn a_completion_in_the_wrong_form_is_brought_into_the_right_one() {
+    const COMPLETIONS: &str = "/v1/completions";
+    let (gateway, upstream) = through();
+    let ask = |streamed: bool| {
+        let body = json!({"model": MODEL, "prompt": "x", "stream": streamed});
+        gateway.client().send(Ask::post(COMPLETIONS).json(&body))
+    };
+    let piece = |text: &str, reason: Option<&str>| json!({"id": "cmpl-1", "choices": [{"text": text, "index": 0, "logprobs": null, "finish_reason": reason}]});
+    let whole = piece("Hello", Some("stop"));
+    upstream.answer(COMPLETIONS, Reply::json(200, &whole));
+    assert_eq!(ask(true).text(), format!("{}{}", wire::data(&whole), wire::DONE));
+    let events = [piece("Hel", None), piece("lo", Some("stop"))].map(|piece| wire::data(&piece));
+    upstream.answer(COMPLETIONS, Reply::events([events.concat().as_str(), wire::DONE]));
+    assert_eq!(ask(false).expect(200), whole);
+}
+
+#[test]
 fn a_stream_may_end_without_a_reason() {
     let (gateway, upstream) = through();
     let events = [wire::chat_content(MODEL, "x"), "data: [DONE]\n\n".to_owned()];

@@ -8,6 +8,7 @@
 //! | [`errors`] | an upstream's error body | what it says, fit for a client; and our own error bodies and events |
 //! | [`convert`] | a request, an answer or a stream of one dialect | the same in another |
 //! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
+//! | `completions` | an answer of the legacy form | the same as a stream, and back |
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
@@ -21,6 +22,7 @@
 
 pub mod canonical;
 pub mod chat;
+mod completions;
 pub mod convert;
 pub mod edit;
 pub mod effort;

@@ -24,7 +24,7 @@ use super::sse::Scanner;
 use super::tree::Node;
 use super::upstream_error::UpstreamError;
 use super::usage::Usage;
-use super::{Dialect, chat, gemini, messages, responses};
+use super::{Dialect, chat, completions, gemini, messages, responses};
 
 pub use proofs::CallProof;
 pub use stream::StreamConverter;
@@ -120,6 +120,11 @@ pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Resul
             each_event(body, |name, data| gathered.read(name, data));
             gathered.finish(asked).map(in_one_dialect)
         }
+        (Dialect::Completions, Dialect::Completions) => {
+            let mut gathered = completions::Gathered::default();
+            each_event(body, |_, data| gathered.read(data));
+            gathered.finish().map(in_one_dialect)
+        }
         (Dialect::Chat, _) => gathered_choices(to, body, asked),
         _ => write(to, read_to_end(Reader::new(from), body)?, asked),
     }
@@ -178,6 +183,10 @@ pub fn told_text(to: Dialect, text: &str, asked: &Asked) -> Answer {
 
 /// A complete answer told as a stream. Within a dialect nothing is lost that only this dialect has.
 pub fn told(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Answer, UpstreamError> {
+    if from == Dialect::Completions {
+        let usage = super::usage::of_reply(from, body.as_bytes());
+        return Ok(Answer { body: Bytes::from(completions::told(body)), usage, proofs: Vec::new() });
+    }
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
     let mut reply = read_reply(from, &node)?;
     let mut out = String::new();

@@ -1,0 +1,118 @@
+//! Legacy completions: an answer that changes its form, for clients that are not answered in the one they
+//! asked for (proxy.md 10.4). The dialect is passed through and never converted.
+
+use std::collections::BTreeMap;
+
+use super::edit::edit;
+use super::literal::{Json, Text, compact};
+use super::tree::Node;
+use super::upstream_error::{UpstreamError, is_error};
+use super::writer::Writer;
+
+/// A complete answer as a stream: its chunks have the same form, so that one is enough.
+pub fn told(answer: &str) -> String {
+    format!("data: {}\n\ndata: [DONE]\n\n", compact(answer))
+}
+
+/// A stream as a complete answer.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// The first chunk.
+    begun: Option<String>,
+    usage: Option<String>,
+    choices: BTreeMap<u64, Choice>,
+    ended: bool,
+    failure: Option<UpstreamError>,
+}
+
+#[derive(Debug, Default)]
+struct Choice {
+    text: Text<'static>,
+    reason: Option<String>,
+}
+
+impl Gathered {
+    /// Reads the data of one SSE event.
+    pub fn read(&mut self, data: &str) {
+        if data.trim() == "[DONE]" {
+            self.ended = true;
+            return;
+        }
+        let Ok(chunk) = Node::parse(data) else { return };
+        let error = chunk.get("error").and_then(|error| serde_json::from_str(error.raw()).ok());
+        if let Some(error) = error.filter(is_error) {
+            let said = || UpstreamError::new("Upstream reported an error in the stream");
+            self.failure = Some(UpstreamError::of_json(&error).unwrap_or_else(said));
+        }
+        if let Some(usage) = chunk.get("usage") {
+            self.usage = Some(usage.raw().to_owned());
+        }
+        for choice in chunk.items_at("choices") {
+            let own = self.choices.entry(choice.u64_at("index").unwrap_or(0)).or_default();
+            own.text.push(&choice.text_at("text").unwrap_or_default());
+            if let Some(reason) = choice.get("finish_reason") {
+                own.reason = Some(reason.raw().to_owned());
+                self.ended = true;
+            }
+        }
+        self.begun.get_or_insert_with(|| data.to_owned());
+    }
+
+    /// The answer; an error when the stream failed or never ended.
+    pub fn finish(self) -> Result<String, UpstreamError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        let begun = self.begun.filter(|_| self.ended);
+        let begun = begun.ok_or_else(|| UpstreamError::new("Upstream closed the stream before its end"))?;
+        let mut choices = Writer::new();
+        choices.list(|list| {
+            for (index, choice) in &self.choices {
+                list.object(|o| {
+                    o.field("text", &choice.text);
+                    o.field("index", *index);
+                    o.field("logprobs", ());
+                    o.field("finish_reason", Json::checked(choice.reason.as_deref().unwrap_or("\"stop\"")));
+                });
+            }
+        });
+        let mut members = vec![("choices", choices.as_str())];
+        members.extend(self.usage.as_deref().map(|usage| ("usage", usage)));
+        Ok(edit(&begun, &members, &[]).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(chunks: &[&str]) -> Result<String, UpstreamError> {
+        let mut gathered = Gathered::default();
+        chunks.iter().for_each(|chunk| gathered.read(chunk));
+        gathered.finish()
+    }
+
+    #[test]
+    fn pieces_make_an_answer_and_an_answer_a_stream() {
+        let answer = gather(&[
+            r#"{"id":"cmpl-1","choices":[{"text":"He","index":0,"finish_reason":null}],"usage":null}"#,
+            r#"{"id":"cmpl-1","choices":[{"text":"y","index":1,"finish_reason":"length"}]}"#,
+            r#"{"id":"cmpl-1","choices":[{"text":"llo","index":0,"finish_reason":"stop"}]}"#,
+            r#"{"id":"cmpl-1","choices":[],"usage":{"total_tokens":3}}"#,
+            "[DONE]",
+        ]);
+        let wanted = concat!(
+            r#"{"id":"cmpl-1","choices":[{"text":"Hello","index":0,"logprobs":null,"finish_reason":"stop"},"#,
+            r#"{"text":"y","index":1,"logprobs":null,"finish_reason":"length"}],"usage":{"total_tokens":3}}"#
+        );
+        assert_eq!(answer.as_deref(), Ok(wanted));
+        assert_eq!(told("{ \"id\": 1 }"), "data: {\"id\":1}\n\ndata: [DONE]\n\n");
+    }
+
+    #[test]
+    fn a_failed_or_broken_stream_is_no_answer() {
+        let piece = r#"{"choices":[{"text":"x","index":0}]}"#;
+        assert!(gather(&[piece]).is_err() && gather(&["[DONE]"]).is_err());
+        assert_eq!(gather(&[piece, r#"{"error":{"message":"boom"}}"#]).unwrap_err().message, "boom");
+    }
+}

@@ -55,6 +55,38 @@ fn a_gemini_upstream_gets_the_body_as_it_came() {
 }
 
 #[test]
+fn what_a_gemini_upstream_refuses_or_breaks_is_told_in_its_words() {
+    let upstream = Upstream::start(&[MODEL]);
+    let models = json!({"models": [{"name": format!("models/{MODEL}"),
+        "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let ask = || gateway.client().send(Ask::post(&format!("{STREAM}?alt=sse")).json(&body()));
+
+    // As in Google's API reference, GenerateContentResponse.PromptFeedback: there are no candidates.
+    let refused = json!({"promptFeedback": {"blockReason": "SAFETY"}});
+    upstream.answer(STREAM, Reply::events([wire::data(&refused)]));
+    assert_eq!(ask().text(), wire::data(&refused));
+
+    // An upstream that does not heed `alt=sse`.
+    upstream.answer(STREAM, Reply::json(200, &json!([answer("North.")])));
+    assert_eq!(ask().text(), wire::data(&answer("North.")));
+    let array = gateway.client().send(Ask::post(STREAM).json(&body()));
+    assert_eq!(array.expect(200), json!([answer("North.")]));
+
+    let error = json!({"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
+    let mut begun = answer("North");
+    begun["candidates"][0].as_object_mut().expect("an object").remove("finishReason");
+    upstream.answer(STREAM, Reply::events([wire::data(&begun), wire::data(&error)]));
+    let told = ask().text();
+    let last = told.strip_prefix(&wire::data(&begun)).and_then(|last| last.strip_prefix("data: "));
+    let last: Value = serde_json::from_str(last.expect("an error behind it")).expect("JSON");
+    let (code, status) = (&last["error"]["code"], &last["error"]["status"]);
+    assert_eq!((code, status), (&json!(503), &json!("UNAVAILABLE")), "{last}");
+}
+
+#[test]
 fn any_other_upstream_answers_in_geminis_words() {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::start();

@@ -130,6 +130,16 @@ pub(super) fn stream_event_of(
             let event = failed_response(error, sequence, begun);
             format!("event: response.failed\ndata: {event}\n\n")
         }
+        Dialect::Gemini => {
+            let code = error.code.as_deref().and_then(|code| code.parse().ok());
+            let code = code.filter(|code| (400..600).contains(code)).unwrap_or(500);
+            let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+            let status = error.kind.as_deref().filter(is_name).unwrap_or(gemini_status(code));
+            let event = json!({"error": {
+                "code": code, "message": error.message, "status": status, "type": kind,
+            }});
+            format!("data: {event}\n\n")
+        }
         _ => {
             let event = json!({"error": {
                 "message": error.message, "type": kind, "param": error.param, "code": error.code,
@@ -236,6 +246,9 @@ mod tests {
         assert_eq!(chat, json!({"error":{"message":"gone","type":"stream_error","param":null,"code":"c"}}));
         let messages = data(&text(Dialect::Messages), "event: error\n");
         assert_eq!(messages, json!({"type":"error","error":{"type":"api_error","message":"gone"}}));
+        let gemini = data(&text(Dialect::Gemini), "data: ");
+        let wanted = json!({"code":500,"message":"gone","status":"INTERNAL","type":"stream_error"});
+        assert_eq!(gemini["error"], wanted);
         let failed = data(&text(Dialect::Responses), "event: response.failed\n");
         assert_eq!(failed["sequence_number"], 7);
         assert_eq!(failed["response"]["id"], "resp_1");

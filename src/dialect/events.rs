@@ -256,6 +256,10 @@ fn read_gemini(event: &Value) -> Reading {
     if is_error(&event["error"]) {
         return Reading::failure(event);
     }
+    if !event["promptFeedback"]["blockReason"].is_null() {
+        // The whole answer: the question was refused.
+        return Reading::end(false, true);
+    }
     let candidates = list(&event["candidates"]);
     let output = candidates.iter().any(|candidate| is_content(&candidate["content"]["parts"]));
     if candidates.iter().any(|candidate| is_content(&candidate["finishReason"])) {

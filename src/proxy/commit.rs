@@ -20,7 +20,7 @@ use crate::dialect::canonical::Asked;
 use crate::dialect::convert::{self, Answer, StreamConverter};
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
-use crate::dialect::{Dialect, responses};
+use crate::dialect::{Dialect, gemini, responses};
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
 
@@ -67,7 +67,7 @@ pub(super) async fn commit(
         // Boxed, so that it weighs on no call without a stream.
         (true, true) => Box::pin(answer.stream(attempt)).await,
         (false, false) if own => answer.whole(attempt).await,
-        (true, false) if !format.is_convertible() => answer.whole(attempt).await,
+        (true, false) if !changes_form(format) => answer.whole(attempt).await,
         // An answer of another form than was asked for, or of another dialect: rare and large.
         _ => Box::pin(answer.converted(streams, attempt)).await,
     }
@@ -224,12 +224,19 @@ impl Held<'_> {
         let (from, to) = (self.accepted.format, self.call.face.dialect);
         let rules = &self.app.settings.load().judge;
         if streams {
-            if !from.is_convertible() {
+            if !changes_form(from) {
                 return Err(Fault::NotJson);
             }
             let answer = convert::gathered(from, to, held, &self.asked()).map_err(Fault::Error)?;
             judge::reply(to, &answer.body, rules)?;
             return Ok(answer);
+        }
+        if let Some(events) = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten() {
+            // A stream without events, from an upstream that does not heed how it was asked.
+            let answer =
+                convert::gathered(from, to, events.as_bytes(), &self.asked()).map_err(Fault::Error)?;
+            let is_stream = self.call.envelope.stream && self.own;
+            return Ok(if is_stream { Answer { body: Bytes::from(events), ..answer } } else { answer });
         }
         if let Some(text) = self.plain_text(held) {
             judge::text(text, rules)?;
@@ -249,7 +256,8 @@ impl Held<'_> {
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let text = std::str::from_utf8(held).ok().filter(|_| kind.eq_ignore_ascii_case("text/plain"))?;
         let is_text = !text.trim_start().starts_with(['{', '[', '<']) && !text.trim().is_empty();
-        (self.call.envelope.stream && is_text).then_some(text)
+        let is_told = self.call.envelope.stream && self.call.face.dialect.is_convertible();
+        (is_told && is_text).then_some(text)
     }
 
     /// An answer under the name the client asked for: compactions are not everywhere told from answers.
@@ -307,6 +315,11 @@ impl Held<'_> {
         }
         Ok((buffer.freeze(), false))
     }
+}
+
+/// Whether an answer of the dialect can be told as a stream, and a stream gathered.
+fn changes_form(dialect: Dialect) -> bool {
+    dialect.is_convertible() || dialect == Dialect::Completions
 }
 
 fn judged(fault: Fault) -> Failure {

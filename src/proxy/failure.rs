@@ -261,7 +261,7 @@ impl Failure {
         let mut response = match (self.kind, self.body) {
             // The client's own mistake reaches it as the upstream put it.
             (Kind::Status, Some(body))
-                if (400..500).contains(&self.status)
+                if ((400..500).contains(&self.status) || face.dialect == Dialect::Gemini)
                     && !matches!(self.status, 401..=403)
                     && is_error_of(face.dialect, &body) =>
             {

@@ -26,6 +26,9 @@ mod stream_read;
 mod stream_write;
 mod tools_read;
 
+use super::literal::compact;
+use super::tree::Node;
+
 #[cfg(test)]
 mod tests;
 
@@ -36,3 +39,10 @@ pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
+
+/// The elements of a streamed answer that came as one array, as events; `None` for anything else.
+pub fn events_of(body: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(body).ok()?;
+    let array = Node::parse(text).ok().filter(|node| node.is_array() && !node.items().is_empty())?;
+    Some(array.items().iter().map(|chunk| format!("data: {}\n\n", compact(chunk.raw()))).collect())
+}

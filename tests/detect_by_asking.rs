@@ -39,6 +39,15 @@ fn a_renamed_site_is_recognised_by_its_status() {
 }
 
 #[test]
+fn a_status_that_is_refused_is_no_evidence() {
+    let gateway = Gateway::start();
+    let site = Upstream::start(&[]);
+    let body = json!({"success": true, "data": {"system_name": "Relay"}});
+    site.answer("/api/status", Reply::json(401, &body));
+    assert_eq!(detect(&gateway, &site.url()).get("platform"), None);
+}
+
+#[test]
 fn a_title_of_a_fork_ends_the_search() {
     let gateway = Gateway::start();
     for (title, platform) in [

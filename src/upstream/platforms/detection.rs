@@ -124,9 +124,9 @@ async fn page(client: &Client, root: &BaseUrl) -> Option<Bytes> {
     kind.contains("html").then(|| answer.into_body())
 }
 
-/// The `data` of a status that says `success`.
+/// The `data` of a status that says `success`, and means it.
 async fn status(client: &Client, base: &BaseUrl) -> Option<Value> {
-    let answer = get(client, base, "/api/status").await?;
+    let answer = get(client, base, "/api/status").await.filter(|answer| answer.status().is_success())?;
     let mut status: Value = serde_json::from_slice(answer.body()).ok()?;
     (status.get("success") == Some(&Value::Bool(true)))
         .then(|| status.get_mut("data").map(Value::take).unwrap_or_default())

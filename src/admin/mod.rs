@@ -5,6 +5,7 @@
 //! | `auth` | who may come in; the change of the admin token |
 //! | `runtime_settings`, `runtime_input` | what an operator changes while the service runs, and the reading of it |
 //! | `sites`, `site_batch`, `site_models`, `site_input` | sites: their routes, batch, models, the reading of their fields |
+//! | `site_probes`, `site_subscriptions` | models of a site tried now, and told as it happens; its accounts' plans in one line |
 //! | `site_url`, `presets`, `detect` | addresses, vendors' addresses, what an address tells |
 //! | `accounts`, `account_create`, `account_create_session`, `account_update`, `account_login`, `account_rebind`, `account_models` | accounts by what is done with them |
 //! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and proving a credential |

@@ -167,3 +167,28 @@ fn ids_of_others_stay_and_a_large_file_is_refused_before_it_is_read() {
     let expected = base64::engine::general_purpose::STANDARD.encode(&content);
     assert!(sent["file_data"] == format!("data:application/pdf;base64,{expected}"), "the bytes differ");
 }
+
+#[test]
+fn bare_base64_reaches_an_upstream_of_its_dialect_as_a_data_url() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&[MODEL]);
+    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    let address = |data: &str| format!("data:application/pdf;base64,{data}");
+    let chat = |data: &str| {
+        json!({"model": MODEL, "messages": [{"role": "user", "content": [
+            {"type": "file", "file": {"filename": "a.pdf", "file_data": data}}]}]})
+    };
+    let responses = |data: &str| {
+        json!({"model": MODEL, "input": [{"role": "user", "content": [
+            {"type": "input_file", "filename": "a.pdf", "file_data": data}]}]})
+    };
+    for data in ["JVBERi0=", &address("JVBERi0=")] {
+        for (path, given, wanted) in [
+            (CHAT, chat(data), chat(&address("JVBERi0="))),
+            (RESPONSES, responses(data), responses(&address("JVBERi0="))),
+        ] {
+            gateway.client().post(path, &given).expect(200);
+            assert_eq!(upstream.last(path).json(), wanted);
+        }
+    }
+}

@@ -13,6 +13,7 @@
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
 //! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
+//! | [`data_urls`] | a body with files in bare base64 | the same with data URLs |
 //! | [`stored_files`] | a body that names files of ours | the same with the files in it |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the ground the others stand on |
@@ -24,6 +25,7 @@ pub mod canonical;
 pub mod chat;
 mod completions;
 pub mod convert;
+pub mod data_urls;
 pub mod edit;
 pub mod effort;
 pub mod envelope;

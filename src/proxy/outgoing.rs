@@ -8,6 +8,7 @@ use hyper::header::HeaderValue;
 use memchr::memmem;
 
 use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
+use crate::dialect::data_urls::with_data_urls;
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::splice_model;
 use crate::dialect::payload_rules::{self, PayloadRules};
@@ -239,6 +240,12 @@ fn native(call: &Call, platform: Platform, model: &str, orders: Orders<'_>) -> R
             }
         }
         _ => {}
+    }
+    if matches!(format, Dialect::Chat | Dialect::Responses)
+        && memmem::find(&call.body, b"\"file_data\"").is_some()
+    {
+        let node = Node::parse(body.as_deref().unwrap_or_else(|| text(call))).ok();
+        body = node.and_then(|node| with_data_urls(&node)).or(body);
     }
     let edited =
         platform_edit(platform, format, || Cow::Borrowed(body.as_deref().unwrap_or_else(|| text(call))));

@@ -1,0 +1,93 @@
+//! Files that stand in a body as bare base64, made the data URLs that chat and responses want
+//! (proxy.md 15).
+//!
+//! A conversion reads both. A body that goes through as it came keeps every other byte.
+
+use super::tree::Node;
+
+/// How what an upstream takes as `file_data` begins, and what is an address.
+const WHOLE: [&str; 2] = ["data:", "http"];
+
+/// The body with data URLs; `None` when there is no bare base64 in it.
+pub fn with_data_urls(body: &Node<'_>) -> Option<String> {
+    let mut bare = Vec::new();
+    for said in ["messages", "input"].iter().filter_map(|key| body.get(key)) {
+        collect(said, &mut bare);
+    }
+    let start = body.raw().as_ptr() as usize;
+    let mut out = String::with_capacity(body.raw().len() + 32 * bare.len());
+    let mut copied = 0;
+    for (data, mime) in &bare {
+        // Behind the opening quote; all are slices of one text.
+        let at = data.raw().as_ptr() as usize - start + 1;
+        out.push_str(body.raw().get(copied..at)?);
+        out.push_str(&format!("data:{mime};base64,"));
+        copied = at;
+    }
+    out.push_str(body.raw().get(copied..)?);
+    (!bare.is_empty()).then_some(out)
+}
+
+/// Finds them, in the order in which they stand.
+fn collect<'n, 'a>(node: &'n Node<'a>, bare: &mut Vec<(&'n Node<'a>, &'static str)>) {
+    for item in node.items() {
+        collect(item, bare);
+    }
+    let name = node.get("filename").and_then(Node::str).unwrap_or_default();
+    for (key, value) in node.members() {
+        let is_bare = |data: &str| {
+            let begins = |word: &str| data.get(..word.len()).is_some_and(|it| it.eq_ignore_ascii_case(word));
+            !data.is_empty() && !WHOLE.into_iter().any(begins)
+        };
+        match key.as_ref() {
+            "file_data" if value.text().is_some_and(|data| is_bare(data.literal())) => {
+                bare.push((value, mime_of(&name)));
+            }
+            _ => collect(value, bare),
+        }
+    }
+}
+
+/// By the end of a name; most files without one are PDF.
+fn mime_of(name: &str) -> &'static str {
+    match name.to_ascii_lowercase().rsplit_once('.').map_or("", |(_, ending)| ending) {
+        "txt" => "text/plain",
+        "md" | "markdown" => "text/markdown",
+        "json" => "application/json",
+        "csv" => "text/csv",
+        "html" | "htm" => "text/html",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        _ => "application/pdf",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_base64_becomes_a_data_url_and_all_else_stays() {
+        for (body, wanted) in [
+            (
+                r#"{"messages":[ {"content":[{"type":"file","file":{"file_data":"JVBE", "filename":"a.pdf"}},{"file":{"filename":"b.TXT","file_data":"QQ=="}}]}],"n":1.0}"#,
+                Some(
+                    r#"{"messages":[ {"content":[{"type":"file","file":{"file_data":"data:application/pdf;base64,JVBE", "filename":"a.pdf"}},{"file":{"filename":"b.TXT","file_data":"data:text/plain;base64,QQ=="}}]}],"n":1.0}"#,
+                ),
+            ),
+            (
+                r#"{"input":[{"type":"input_file","file_data":"JVBE"}]}"#,
+                Some(r#"{"input":[{"type":"input_file","file_data":"data:application/pdf;base64,JVBE"}]}"#),
+            ),
+            (
+                r#"{"input":[{"file_data":"data:application/pdf;base64,JVBE"},{"file_data":""},{"file_data":5}]}"#,
+                None,
+            ),
+            (r#"{"input":"file_data","tools":[{"file_data":"x"}]}"#, None),
+        ] {
+            assert_eq!(with_data_urls(&Node::parse(body).unwrap()).as_deref(), wanted, "{body}");
+        }
+    }
+}

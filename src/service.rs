@@ -181,7 +181,10 @@ impl Service {
         {
             return refused(Surface::Other, too_many_of_peer(wait));
         }
-        let (route, params) = match self.router.find(&head.method, head.uri.path()) {
+        let path = head.uri.path();
+        // Clients add /v1 to an address that has it already (proxy.md 3).
+        let path = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
+        let (route, params) = match self.router.find(&head.method, path) {
             Found::Route(route, params) => (route, params),
             Found::OtherMethods(allow) => {
                 let message = format!("Method not allowed, use {allow}");

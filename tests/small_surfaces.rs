@@ -44,6 +44,16 @@ fn clients_that_put_the_vendors_name_before_the_path_are_served() {
 }
 
 #[test]
+fn a_version_that_is_said_twice_is_understood() {
+    let (gateway, _upstream) = through("new-api");
+    let message = json!({"model": MODEL, "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]});
+    assert_eq!(gateway.client().post("/v1/v1/messages", &message).expect(200)["type"], "message");
+    assert_eq!(gateway.client().get("/v1/v1/models").expect(200)["object"], "list");
+    gateway.client().get("/v1/v1/v1/models").expect(404);
+    gateway.anyone().post("/v1/v1/messages", &message).expect(401);
+}
+
+#[test]
 fn where_nobody_counts_an_estimate_says_so_and_no_channel_cools() {
     let (gateway, upstream) = through("new-api");
     for refusal in [Reply::error(404, "Not found"), Reply::error(500, "boom"), Reply::error(403, "no")] {

@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::timeout;
 
 use super::error::{Error, OpenError, Result};
 use super::seal::{self, Sealer};
@@ -15,6 +17,10 @@ use super::sqlite::{self, Location, Readers};
 use super::telemetry::{Recorder, Telemetry};
 use super::writer::{Command, Queue, Writer};
 use super::{StoreOptions, migrate};
+
+/// A question that waits longer than this for its answer calls another reader: each has a connection with
+/// caches of its own, which the many short questions of a start do not pay for.
+const PATIENCE: Duration = Duration::from_millis(3);
 
 /// An open database.
 pub enum Database {
@@ -112,7 +118,17 @@ impl Database {
 impl Sqlite {
     async fn query(&self, sql: Cow<'static, str>, args: Vec<Value>) -> Result<Vec<Row>> {
         match &self.readers {
-            Some(readers) => readers.ask(sql, args)?.await.map_err(|_| Error::Closed)?,
+            Some(readers) => {
+                let mut answer = readers.ask(sql, args)?;
+                let answer = match timeout(PATIENCE, &mut answer).await {
+                    Ok(answer) => answer,
+                    Err(_) => {
+                        readers.help()?;
+                        answer.await
+                    }
+                };
+                answer.map_err(|_| Error::Closed)?
+            }
             None => self.command(|reply| Command::Query { sql, args, reply }).await,
         }
     }

@@ -1,6 +1,6 @@
 //! SQLite: one file, one process. All changes go through the connection of the writer thread
-//! (`writer.rs`); questions go to four read-only connections on threads of their own, opened when
-//! first needed and closed again when idle, so that a quiet gateway holds one connection.
+//! (`writer.rs`); questions go to up to four read-only connections on threads of their own, opened when
+//! questions wait and closed again when idle, so that a quiet gateway holds one connection.
 //!
 //! A lock file beside the database keeps a second process away: two writers with their own
 //! snapshots in memory would serve stale routes without noticing.
@@ -26,9 +26,9 @@ use crate::config::Synchronous;
 const READERS: usize = 4;
 const READER_IDLE: Duration = Duration::from_secs(30);
 const MAX_WAITING_READS: usize = 1024;
-// What a page cache holds counts as memory of the process for good: the writer touches few pages at a
-// time, the readers scan, and the kernel's own cache is behind both.
-const WRITER_CACHE_KIB: i64 = 4 * 1024;
+// What a page cache holds counts as memory of the process for good: the writer appends and touches few pages
+// besides, the readers scan, and the kernel's own cache is behind both.
+const WRITER_CACHE_KIB: i64 = 1024;
 const READER_CACHE_KIB: i64 = 1024;
 
 /// Where the database lives.
@@ -303,7 +303,7 @@ impl Readers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands the question to a thread; a new one when all are at work and fewer than four exist.
+    /// Hands the question to a thread; to the first one when there is none.
     pub(super) fn ask(
         self: &Arc<Self>,
         sql: std::borrow::Cow<'static, str>,
@@ -318,23 +318,35 @@ impl Readers {
             return Err(Error::Busy);
         }
         state.waiting.push_back(Question { sql, args, reply });
-        if state.idle >= state.waiting.len() {
+        if state.threads == 0 {
+            self.hire(state)?;
+        } else {
             drop(state);
             self.wake.notify_one();
-        } else if state.threads < READERS {
-            state.threads += 1;
-            drop(state);
-            let readers = Arc::clone(self);
-            let spawned = thread::Builder::new()
-                .name("store-reader".into())
-                .stack_size(512 * 1024)
-                .spawn(move || readers.serve());
-            if let Err(error) = spawned {
-                self.state().threads -= 1;
-                return Err(Error::Database(format!("cannot start a reader thread: {error}")));
-            }
         }
         Ok(answer)
+    }
+
+    /// One thread more, when questions wait although all are at work and fewer than four exist.
+    pub(super) fn help(self: &Arc<Self>) -> Result<()> {
+        let state = self.state();
+        if state.waiting.len() > state.idle && state.threads < READERS && !state.closed {
+            self.hire(state)?;
+        }
+        Ok(())
+    }
+
+    fn hire(self: &Arc<Self>, mut state: MutexGuard<'_, ReadState>) -> Result<()> {
+        state.threads += 1;
+        drop(state);
+        let readers = Arc::clone(self);
+        let thread = thread::Builder::new().name("store-reader".into()).stack_size(512 * 1024);
+        let spawned = thread.spawn(move || readers.serve());
+        if let Err(error) = spawned {
+            self.state().threads -= 1;
+            return Err(Error::Database(format!("cannot start a reader thread: {error}")));
+        }
+        Ok(())
     }
 
     /// Lets the threads end once they have answered what waits.

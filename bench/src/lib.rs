@@ -20,6 +20,7 @@
 //! | `gateway` | Switchyard with authentication, routing and logging on, one channel |
 //! | `managed` | the same with a managed key that has limits, a limit of the site, and bound conversations |
 //! | `converted` | the same before a site that speaks messages, asked by clients that speak chat |
+//! | `keeping` | the same with a thousand accounts whose balances it reads; only in a cell of its own |
 //!
 //! What no client can see is measured by `inside`, which has the gateway's library in itself: what finding a
 //! channel costs in a large table, and what converting a large request does.

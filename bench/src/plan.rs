@@ -45,11 +45,13 @@ pub enum Work {
     Open,
     /// From the start of the process to its first answer.
     ColdStart,
+    /// Requests of 1 KB, while a fresh process with many accounts reads their balances; once in a run.
+    Keeping,
     /// What cannot be seen from outside, once in a run.
     Inside,
 }
 
-pub const CELLS: [Cell; 12] = [
+pub const CELLS: [Cell; 13] = [
     requests("1k-c1", 1 << 10, 1, AND_DIRECT),
     requests("1k-c16", 1 << 10, 16, AND_MANAGED),
     requests("1k-c64", 1 << 10, 64, AND_MANAGED),
@@ -61,6 +63,7 @@ pub const CELLS: [Cell; 12] = [
     Cell { id: "paced-c16", work: Work::Paced, connections: 16, kinds: AND_DIRECT },
     Cell { id: "open-c256", work: Work::Open, connections: 256, kinds: &[Kind::Gateway, Kind::Converted] },
     Cell { id: "cold-start", work: Work::ColdStart, connections: 1, kinds: PLAIN },
+    Cell { id: "keeping-c4", work: Work::Keeping, connections: 4, kinds: &[Kind::Gateway] },
     Cell { id: "inside", work: Work::Inside, connections: 0, kinds: &[Kind::Gateway] },
 ];
 
@@ -166,6 +169,12 @@ pub async fn measure_round(
                 }
                 continue;
             }
+            if cell.work == Work::Keeping {
+                if round == 0 {
+                    keep_accounts(yard, cell, target, window, results).await?;
+                }
+                continue;
+            }
             if cell.work == Work::Open {
                 let each = open_streams(yard, cell, kind).await?;
                 results.put(cell.id, Measure::PerStream, kind, round, each);
@@ -208,6 +217,36 @@ async fn open_streams(yard: &Yard, cell: &Cell, kind: Kind) -> io::Result<f64> {
     }
 }
 
+/// How often the plain gateway and the one with many accounts take turns.
+const TURNS: usize = 6;
+/// From the last account's creation until what follows it in the background is over.
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// What clients notice of a pass over a thousand accounts, and what it takes of memory.
+async fn keep_accounts(
+    yard: &Yard,
+    cell: &Cell,
+    plain: &Target,
+    window: Duration,
+    results: &mut Results,
+) -> io::Result<()> {
+    let keeping = yard.start(Kind::Keeping).await?;
+    tokio::time::sleep(SETTLE).await;
+    for turn in 0..TURNS {
+        for target in [plain, &keeping] {
+            let outcome = run(load(cell, target, window)).await;
+            let p99 = quantile(&outcome.totals, 0.99).unwrap_or_default() * 1e6;
+            let rate = outcome.rate();
+            eprintln!("turn {} {:10} {:10} {rate:.0}/s, p99 {p99:.0} us", turn + 1, cell.id, target.kind);
+            results.put_outcome(cell, target.kind, turn, &outcome);
+        }
+    }
+    let resident = keeping.memory().map_or(0, |memory| memory.resident);
+    eprintln!("       {:10} {:10} {:.1} MB", cell.id, keeping.kind, resident as f64 / 1e6);
+    results.put(cell.id, Measure::AfterLoad, Kind::Keeping, 0, resident as f64);
+    Ok(())
+}
+
 /// Runs `inside`, which prints a figure in seconds per line.
 fn look_inside(yard: &Yard, cell: &Cell, results: &mut Results) -> io::Result<()> {
     let printed = yard.run("inside")?;
@@ -241,6 +280,7 @@ fn load(cell: &Cell, target: &Target, window: Duration) -> Load {
     };
     match cell.work {
         Work::Requests(size) => Load { request: chat(MODEL, false, size), ..plain },
+        Work::Keeping => plain,
         Work::Burst => Load { request: chat(MODEL, true, 1 << 10), expected: target.stream, ..plain },
         Work::Flushed => {
             Load { request: chat(FLUSHED_MODEL, true, 1 << 10), expected: target.stream, ..plain }

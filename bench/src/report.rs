@@ -85,7 +85,7 @@ const fn beside(kind: Kind, title: &'static str, cell: &'static str, measure: Me
     Beside { kind, figure: figure(title, cell, measure) }
 }
 
-const BESIDE: [Beside; 14] = [
+const BESIDE: [Beside; 17] = [
     beside(Kind::Managed, MANAGED_16, "1k-c16", Measure::Rate),
     beside(
         Kind::Managed,
@@ -106,6 +106,9 @@ const BESIDE: [Beside; 14] = [
     beside(Kind::Converted, "converted streams, flushed: CPU per stream", "flushed-c16", Measure::Cpu),
     beside(Kind::Gateway, "memory per open stream", "open-c256", Measure::PerStream),
     beside(Kind::Converted, CONVERTED_OPEN, "open-c256", Measure::PerStream),
+    beside(Kind::Keeping, KEEPING_P99, "keeping-c4", Measure::P99),
+    beside(Kind::Keeping, "while 1,000 balances are read: p50 at 4 connections", "keeping-c4", Measure::P50),
+    beside(Kind::Keeping, KEEPING_MEMORY, "keeping-c4", Measure::AfterLoad),
     beside(Kind::Gateway, LOOKUP, "inside", Measure::LookupP50),
     beside(Kind::Gateway, "the same, p99", "inside", Measure::LookupP99),
     beside(Kind::Gateway, REBUILD, "inside", Measure::Rebuild),
@@ -117,6 +120,8 @@ const MANAGED_64: &str = "managed key, limits, affinity: requests/s at 64 connec
 const CONVERTED_BURST: &str = "converted streams/s, burst";
 const CONVERTED_FLUSHED: &str = "converted streams/s, flushed";
 const CONVERTED_OPEN: &str = "memory per open converted stream";
+const KEEPING_P99: &str = "while 1,000 balances are read: p99 at 4 connections";
+const KEEPING_MEMORY: &str = "while 1,000 balances are read: resident";
 const LOOKUP: &str = "look-up and selection among 10,000 routes with 50,000 channels, p50";
 const REBUILD: &str = "snapshot of 10,000 routes with 50,000 channels";
 const CONVERT: &str = "a request of 1 MB from chat to messages";
@@ -141,7 +146,7 @@ enum Limit {
 /// The stricter reading of "MB".
 const MB: f64 = 1e6;
 
-const PROMISES: [Promise; 24] = [
+const PROMISES: [Promise; 26] = [
     promise("requests/s at 16 connections", "1k-c16", Measure::Rate, Limit::AtLeast(0.85, Kind::BareLazy)),
     promise("requests/s at 64 connections", "1k-c64", Measure::Rate, Limit::AtLeast(0.85, Kind::BareLazy)),
     promise("CPU per request at 1 connection", "1k-c1", Measure::Cpu, Limit::AtMost(1.25, Kind::BareLazy)),
@@ -188,6 +193,8 @@ const PROMISES: [Promise; 24] = [
         Limit::AtLeast(0.5, Kind::Gateway),
     ),
     of_variant(Kind::Converted, CONVERTED_OPEN, "open-c256", Measure::PerStream, Limit::Within(64e3)),
+    of_variant(Kind::Keeping, KEEPING_P99, "keeping-c4", Measure::P99, Limit::AtMost(1.1, Kind::Gateway)),
+    of_variant(Kind::Keeping, KEEPING_MEMORY, "keeping-c4", Measure::AfterLoad, Limit::Within(40.0 * MB)),
     promise(LOOKUP, "inside", Measure::LookupP50, Limit::Within(50e-6)),
     promise(REBUILD, "inside", Measure::Rebuild, Limit::Within(1.0)),
     promise(CONVERT, "inside", Measure::Convert, Limit::Within(10e-3)),

@@ -19,6 +19,8 @@ const ADMIN_TOKEN: &str = "bench-admin-token";
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// From the account's creation to its models being offered.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
+const SITES: usize = 100;
+const ACCOUNTS_PER_SITE: usize = 10;
 
 /// What stands between the load and the stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,9 +36,12 @@ pub enum Kind {
     Managed,
     /// The gateway before a site that speaks messages only, asked by clients that speak chat.
     Converted,
+    /// The gateway with a thousand accounts on a hundred sites, whose balances it reads again and again.
+    Keeping,
 }
 
 impl Kind {
+    /// Those that stand ready during a whole run.
     pub const ALL: [Self; 7] = [
         Self::Gateway,
         Self::BareLazy,
@@ -49,7 +54,7 @@ impl Kind {
 
     /// A way to run the gateway, measured beside the plain one.
     pub fn is_variant(self) -> bool {
-        matches!(self, Self::Managed | Self::Converted)
+        matches!(self, Self::Managed | Self::Converted | Self::Keeping)
     }
 
     pub fn is_gateway(self) -> bool {
@@ -64,6 +69,7 @@ impl Kind {
             Self::Nginx => "nginx",
             Self::Direct => "direct",
             Self::Managed => "managed",
+            Self::Keeping => "keeping",
             Self::Converted => "converted",
         }
     }
@@ -181,7 +187,7 @@ impl Yard {
                     .map(str::to_owned)
                     .to_vec();
             }
-            Kind::Gateway | Kind::Managed | Kind::Converted => {
+            Kind::Gateway | Kind::Managed | Kind::Converted | Kind::Keeping => {
                 program.path =
                     self.gateway.clone().ok_or_else(|| io::Error::other("the gateway was not built"))?;
                 program.arguments.clear();
@@ -195,6 +201,10 @@ impl Yard {
                     ("REQUEST_RATE_LIMIT_MAX", "1000000000".into()),
                     ("AUTHENTICATED_RATE_LIMIT_MAX", "1000000000".into()),
                 ];
+                if kind == Kind::Keeping {
+                    let always = [("BALANCE_REFRESH_CRON", "* * * * * *"), ("SCHEDULE_JITTER_MAX_MS", "0")];
+                    program.environment.extend(always.map(|(name, value)| (name, value.to_owned())));
+                }
             }
         }
         Ok(program)
@@ -224,7 +234,7 @@ impl Yard {
             let offered =
                 list["data"].as_array().is_some_and(|models| models.iter().any(|model| model["id"] == MODEL));
             if status == 200 && offered {
-                return Ok(());
+                break;
             }
             if Instant::now() > deadline {
                 let body = String::from_utf8_lossy(&body);
@@ -232,6 +242,24 @@ impl Yard {
             }
             sleep(Duration::from_millis(50)).await;
         }
+        if kind == Kind::Keeping { self.add_many_accounts(port) } else { Ok(()) }
+    }
+
+    /// Each site has an address of its own, behind all of which is the stub.
+    fn add_many_accounts(&self, port: u16) -> io::Result<()> {
+        for number in 0..SITES {
+            let url = format!("http://127.0.0.1:{}/sites/{number}", self.stub_port);
+            let site = json!({ "name": format!("site {number}"), "url": url, "platform": "new-api" });
+            let site = admin(port, "/api/sites", &site)?;
+            for user in 1..=ACCOUNTS_PER_SITE {
+                let account = json!({
+                    "siteId": site["id"], "accessToken": UPSTREAM_KEY, "platformUserId": user,
+                    "credentialMode": "session", "skipModelFetch": true, "checkinEnabled": false,
+                });
+                admin(port, "/api/accounts", &account)?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -29,7 +29,7 @@ const MAX_WAITING_READS: usize = 1024;
 // What a page cache holds counts as memory of the process for good: the writer appends and touches few pages
 // besides, the readers scan, and the kernel's own cache is behind both.
 const WRITER_CACHE_KIB: i64 = 1024;
-const READER_CACHE_KIB: i64 = 1024;
+const READER_CACHE_KIB: i64 = 256;
 
 /// Where the database lives.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,8 +20,8 @@ usage: bench/run [options]
   --seconds S       length of a measurement (default 2.5; BENCH_SECONDS)
   --quick           2 rounds of 1 second
   --targets A,B     of gateway, bare-lazy, bare-raw, nginx, direct, managed, converted (default all)
-  --only A,B        of 1k, 100k, 1m, burst, flushed, paced, open, cold-start, inside, or one cell, say 1k-c64
-                    (1k has c1, c16, c64 and c256 connections, open 256, all others 16)
+  --only A,B        of 1k, 100k, 1m, burst, flushed, paced, open, cold-start, keeping, inside, or one cell, say 1k-c64
+                    (1k has c1, c16, c64 and c256 connections, open 256, keeping 4, all others 16)
   --gateway FILE    measure this binary instead of building one
   --out FILE        where the page goes (default bench/RESULTS.md for a whole run, else only printed)";
 

@@ -8,6 +8,7 @@
 //! | … with `"model":"flushed"` too | the same, each chunk in a write of its own |
 //! | … with `"model":"paced"` too | the same, one chunk every 10 ms |
 //! | `POST /v1/messages` | the same streams in the messages dialect; only streams |
+//! | `GET /sites/…/api/user/self` | what an account has left, after 20 ms |
 //!
 //! One thread: what a request costs here is the same for every target, and the other core is theirs.
 
@@ -33,6 +34,12 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Time between two chunks of a paced stream.
 const PACE: Duration = Duration::from_millis(10);
+/// How long a site takes to say what an account has left: a quick one.
+const THOUGHT: Duration = Duration::from_millis(20);
+/// What it says then, as new-api does.
+const ACCOUNT: Bytes = Bytes::from_static(
+    br#"{"success":true,"message":"","data":{"id":1,"username":"bench","group":"default","quota":500000,"used_quota":1000,"request_count":7}}"#,
+);
 /// `model` and `stream` stand within this much of the bodies that the load sends.
 const HEAD_OF_BODY: usize = 128;
 /// Bodies that the gateway writes anew have them where they like.
@@ -60,6 +67,10 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Answer>, Infallib
             Ok(asked) => stream(&asked, &MESSAGES_STREAM),
             Err(_) => error(StatusCode::BAD_REQUEST, "the body broke off"),
         },
+        (&Method::GET, path) if path.starts_with("/sites/") && path.ends_with("/api/user/self") => {
+            sleep(THOUGHT).await;
+            json(StatusCode::OK, ACCOUNT)
+        }
         _ => error(StatusCode::NOT_FOUND, "there is no such path"),
     })
 }

@@ -20,7 +20,7 @@ use super::{StoreOptions, migrate};
 
 /// A question that waits longer than this for its answer calls another reader: each has a connection with
 /// caches of its own, which the many short questions of a start do not pay for.
-const PATIENCE: Duration = Duration::from_millis(3);
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// An open database.
 pub enum Database {

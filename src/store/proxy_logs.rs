@@ -50,15 +50,23 @@ impl UsageSource {
     }
 }
 
-pub(super) const INSERT: &str = "INSERT INTO proxy_logs (request_id, route_id, channel_id, account_id, site_id, \
+const INTO: &str = "INSERT INTO proxy_logs (request_id, route_id, channel_id, account_id, site_id, \
      downstream_api_key_id, model_requested, model_actual, status, http_status, is_stream, \
      first_byte_latency_ms, latency_ms, prompt_tokens, completion_tokens, total_tokens, usage_source, \
      estimated_cost, billing_details, client_family, client_app_id, client_app_name, \
      client_confidence, session_id, downstream_path, upstream_path, error_message, retry_count, \
-     created_at, decision_reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, \
-     ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+     created_at, decision_reason)";
+const VALUES: &str =
+    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+/// Rows that one statement inserts where so many wait: running it costs about as much as a row.
+pub(super) const TOGETHER: usize = 10;
 
-/// How many arguments [`INSERT`] takes before the decision.
+/// The statement that inserts so many rows.
+pub(super) fn insert(rows: usize) -> String {
+    format!("{INTO} VALUES {}", vec![VALUES; rows].join(", "))
+}
+
+/// How many arguments [`insert`] takes of a row before its decision.
 pub(super) const ARGS: usize = 29;
 
 /// One attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.
@@ -159,7 +167,7 @@ impl ProxyLogRow {
         self.total_tokens.unwrap_or(0).max(parts)
     }
 
-    /// The arguments of [`INSERT`] but for the last, which has to be put into words: the decision.
+    /// The arguments of [`insert`] but for the last, which has to be put into words: the decision.
     pub(super) fn args(&self) -> [Arg<'_>; ARGS] {
         [
             self.request_id.as_ref().map(RequestId::as_str).into(),

@@ -151,25 +151,38 @@ pub(super) fn write(
     statements: &[Statement],
 ) -> Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let mut insert = transaction.prepare_cached(proxy_logs::INSERT)?;
-    // What an attempt leaves behind differs from the one before in a few places only: the rest stays bound.
-    let mut before: Option<(&ProxyLogRow, [Arg<'_>; proxy_logs::ARGS])> = None;
-    for row in rows {
-        let args = row.args();
-        for (index, arg) in args.into_iter().enumerate() {
-            if before.as_ref().is_none_or(|(_, bound)| bound[index] != arg) {
-                insert.raw_bind_parameter(index + 1, arg)?;
-            }
-        }
-        if before.as_ref().is_none_or(|(bound, _)| bound.decision != row.decision) {
-            insert.raw_bind_parameter(args.len() + 1, row.decision.map(|why| why.to_string()))?;
-        }
-        insert.raw_execute()?;
-        before = Some((row, args));
-    }
-    drop(insert);
+    let (together, alone) = rows.split_at(rows.len() - rows.len() % proxy_logs::TOGETHER);
+    insert(&transaction, together, proxy_logs::TOGETHER)?;
+    insert(&transaction, alone, 1)?;
     run(&transaction, statements)?;
     transaction.commit()?;
+    Ok(())
+}
+
+/// Inserts log rows, so many with each statement.
+fn insert(connection: &Connection, rows: &[ProxyLogRow], at_once: usize) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut insert = connection.prepare_cached(&proxy_logs::insert(at_once))?;
+    // What an attempt leaves behind differs from others in a few places only: the rest stays bound.
+    let mut bound: Vec<Option<(&ProxyLogRow, [Arg<'_>; proxy_logs::ARGS])>> = vec![None; at_once];
+    for rows in rows.chunks(at_once) {
+        for ((row, bound), place) in rows.iter().zip(&mut bound).zip((0..).step_by(proxy_logs::ARGS + 1)) {
+            let args = row.args();
+            for (index, arg) in args.into_iter().enumerate() {
+                if bound.as_ref().is_none_or(|(_, before)| before[index] != arg) {
+                    insert.raw_bind_parameter(place + index + 1, arg)?;
+                }
+            }
+            if bound.as_ref().is_none_or(|(before, _)| before.decision != row.decision) {
+                let words = row.decision.map(|why| why.to_string());
+                insert.raw_bind_parameter(place + proxy_logs::ARGS + 1, words)?;
+            }
+            *bound = Some((row, args));
+        }
+        insert.raw_execute()?;
+    }
     Ok(())
 }
 

@@ -48,11 +48,15 @@ async fn rows_of_one_group_keep_what_is_theirs_and_share_nothing_else() {
         ..row(2, LogStatus::Failed)
     };
     let again = ProxyLogRow { created_at: 3, is_stream: Some(false), ..plain.clone() };
-    for row in [plain, other, again] {
-        store.telemetry().log(row);
+    // More than are inserted together, in turns that are not theirs.
+    let rounds = 9;
+    for round in 0..rounds {
+        for row in [&plain, &other, &again] {
+            store.telemetry().log(ProxyLogRow { created_at: row.created_at + round * 3, ..row.clone() });
+        }
     }
     store.flush().await;
-    let (mut items, _) = proxy_logs::list(&store, &LogFilter::default(), 10, 0).await.unwrap();
+    let (mut items, _) = proxy_logs::list(&store, &LogFilter::default(), 100, 0).await.unwrap();
     items.reverse();
     let seen: Vec<_> = items
         .iter()
@@ -66,7 +70,7 @@ async fn rows_of_one_group_keep_what_is_theirs_and_share_nothing_else() {
         ("failed", (None, Some("gpt-5")), Some("gpt-5"), Some(true), Some(1)),
         ("success", (Some("gpt-5"), None), None, Some(false), None),
     ];
-    assert_eq!(seen, wanted);
+    assert_eq!(seen, wanted.repeat(rounds as usize));
 }
 
 #[tokio::test]

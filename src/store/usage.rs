@@ -4,7 +4,7 @@
 //! Every row counts one call, and whatever is not a success has failed. Rows without a site, which
 //! never reached an upstream, are left out.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -39,13 +39,13 @@ pub(super) struct Usage {
     hour: Millis,
     day: String,
     /// By start of hour and site, then by model; with the day, which is summed up from its hours.
-    tallies: HashMap<(Millis, i64), (String, HashMap<String, Tally>)>,
+    tallies: BTreeMap<(Millis, i64), (String, BTreeMap<String, Tally>)>,
 }
 
 impl Usage {
     pub(super) fn new(zone: TimeZone) -> Self {
         let zone_name = zone.iana_name().unwrap_or("UTC").to_owned();
-        Self { zone, zone_name, quarter: Millis::MIN, hour: 0, day: String::new(), tallies: HashMap::new() }
+        Self { zone, zone_name, quarter: Millis::MIN, hour: 0, day: String::new(), tallies: BTreeMap::new() }
     }
 
     pub(super) fn count(&mut self, row: &ProxyLogRow) {
@@ -76,7 +76,7 @@ impl Usage {
             None => model,
         };
         let (_, models) =
-            self.tallies.entry((self.hour, site)).or_insert_with(|| (self.day.clone(), HashMap::new()));
+            self.tallies.entry((self.hour, site)).or_insert_with(|| (self.day.clone(), BTreeMap::new()));
         if !models.contains_key(model) {
             models.insert(model.to_owned(), Tally::default());
         }
@@ -98,21 +98,16 @@ impl Usage {
 
     /// The arguments of one upsert per hour bucket and per day bucket, in the order of their keys.
     pub(super) fn take(&mut self) -> (Vec<Vec<Value>>, Vec<Vec<Value>>) {
-        let mut hours = Vec::with_capacity(self.tallies.len());
-        let mut days: HashMap<(String, i64, String), Tally> = HashMap::new();
-        let tallies = self.tallies.drain().flat_map(|((hour, site), (day, models))| {
-            models.into_iter().map(move |(model, tally)| (hour, site, model, day.clone(), tally))
-        });
-        let mut tallies: Vec<_> = tallies.collect();
-        tallies.sort_unstable_by(|one, other| (one.0, one.1, &one.2).cmp(&(other.0, other.1, &other.2)));
-        for (hour, site, model, day, tally) in tallies {
-            let mut args = vec![hour.into(), site.into(), model.as_str().into()];
-            args.extend(tally.sums());
-            hours.push(args);
-            days.entry((day, site, model)).or_default().add(&tally);
+        let mut hours = Vec::new();
+        let mut days: BTreeMap<(String, i64, String), Tally> = BTreeMap::new();
+        for ((hour, site), (day, models)) in std::mem::take(&mut self.tallies) {
+            for (model, tally) in models {
+                let mut args = vec![hour.into(), site.into(), model.as_str().into()];
+                args.extend(tally.sums());
+                hours.push(args);
+                days.entry((day.clone(), site, model)).or_default().add(&tally);
+            }
         }
-        let mut days: Vec<_> = days.into_iter().collect();
-        days.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         let days = days.into_iter().map(|((day, site, model), tally)| {
             let mut args = vec![day.into(), site.into(), model.into(), self.zone_name.as_str().into()];
             args.extend(tally.sums());

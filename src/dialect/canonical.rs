@@ -161,6 +161,18 @@ pub struct File<'a> {
     pub name: Option<Text<'a>>,
 }
 
+impl<'a> File<'a> {
+    /// Its name, or one after its kind: OpenAI refuses data without a name, which Anthropic's clients
+    /// (Claude Code reading a PDF) do not give.
+    pub fn name_or_kind(&self) -> Text<'a> {
+        let kind = || match &self.source {
+            Source::Inline { mime, .. } if mime.is("application/pdf") => Text::plain("document.pdf"),
+            _ => Text::plain("document"),
+        };
+        self.name.clone().unwrap_or_else(kind)
+    }
+}
+
 /// What the model thought, and the proof that it did.
 ///
 /// `text` is what may be shown (a summary on responses, all of it on messages), and may be empty:

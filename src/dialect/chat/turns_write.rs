@@ -268,16 +268,11 @@ fn write_part(list: &mut Writer, part: &Part<'_>) {
     }
 }
 
-/// Data must come with a name.
 fn write_file(o: &mut Writer, file: &File<'_>) {
     if let Source::Id(id) = &file.source {
         return o.field("file_id", id);
     }
-    let unnamed = || match &file.source {
-        Source::Inline { mime, .. } if mime.is("application/pdf") => Text::plain("document.pdf"),
-        _ => Text::plain("document"),
-    };
-    o.field("filename", file.name.clone().unwrap_or_else(unnamed));
+    o.field("filename", file.name_or_kind());
     write_address(o, "file_data", &file.source);
 }
 

@@ -153,10 +153,13 @@ pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), 
             Some(name) => put_text(list, said, &Text::join([name, text], "\\n")),
             None => put_text(list, said, text),
         },
-        Part::File(File { source, name }) if !said => list.object(|o| {
+        Part::File(file) if !said => list.object(|o| {
             o.field("type", "input_file");
-            o.field_if("filename", name.as_ref());
-            put_source(o, source, "file_data", "file_url");
+            match &file.source {
+                Source::Inline { .. } => o.field("filename", file.name_or_kind()),
+                _ => o.field_if("filename", file.name.as_ref()),
+            }
+            put_source(o, &file.source, "file_data", "file_url");
         }),
         Part::Audio { data, format } if !said => list.object(|o| {
             o.field("type", "input_audio");

@@ -311,7 +311,10 @@ fn files_of_the_other_dialects_are_written_as_this_one_has_them() {
     for (part, wanted) in [
         (file(plain(), None), json!({"type":"input_text","text":"body"})),
         (file(plain(), Some("a.txt")), json!({"type":"input_text","text":"a.txt\nbody"})),
-        (file(pdf, None), json!({"type":"input_file","file_data":"data:application/pdf;base64,JVBE"})),
+        (
+            file(pdf, None),
+            json!({"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,JVBE"}),
+        ),
     ] {
         let parts = vec![part, Part::Text(Text::EMPTY)];
         let request = Request { turns: vec![Turn::new(Role::User, parts)], ..Request::default() };

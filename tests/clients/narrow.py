@@ -14,6 +14,16 @@ PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages
 # What aimock's fixtures call the model of the matrix.
 MODEL = "matrix"
 LAST = {}
+# What shall befall the next answer of a dialect, as soon as its first words are said: "fails" or "breaks".
+FAULTS = {}
+FIRST_WORDS = "Grüße".encode()
+FAILURES = {
+    "chat": b'data: {"error":{"message":"The model fell ill","type":"server_error","code":"server_error"}}\n\n',
+    "responses": b'event: response.failed\ndata: {"type":"response.failed","sequence_number":99,"response":{"id":"resp_ill",'
+    b'"object":"response","status":"failed","output":[],'
+    b'"error":{"code":"server_error","message":"The model fell ill"}}}\n\n',
+    "messages": b'event: error\ndata: {"type":"error","error":{"type":"api_error","message":"The model fell ill"}}\n\n',
+}
 
 
 def model_of(dialect):
@@ -55,10 +65,23 @@ def upstream(aimock, dialect):
             self.send_header("content-type", answer.headers["content-type"])
             self.send_header("transfer-encoding", "chunked")
             self.end_headers()
-            while piece := answer.read1(65536):
-                self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
-                self.wfile.flush()
+            fault = FAULTS.pop(dialect, None)
+            for line in answer:
+                # It answers by the name it was asked by: Claude Code forgets the thoughts of another model.
+                self.piece(line.replace(b'"model":"%s"' % MODEL.encode(), b'"model":"%s"' % model_of(dialect).encode()))
+                if fault and FIRST_WORDS in line:
+                    self.piece(b"\n")
+                    if fault == "breaks":
+                        # Without the last chunk.
+                        self.close_connection = True
+                        return
+                    self.piece(FAILURES[dialect])
+                    break
             self.wfile.write(b"0\r\n\r\n")
+
+        def piece(self, data):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+            self.wfile.flush()
 
         def answer(self, status, body):
             self.send_response(status)

@@ -20,6 +20,8 @@ mod tests;
 
 /// The messages API takes no smaller budget.
 pub const MIN_BUDGET: u64 = 1024;
+/// Members in which OpenAI's clients say it, and which some send to gemini too (proxy.md 14.8).
+pub const OPENAI_WORDS: [&str; 3] = ["reasoning_effort", "reasoning", "reasoning_budget"];
 
 impl Effort {
     /// Reads the word of `reasoning_effort`, `reasoning.effort`, `output_config.effort`; `None` for

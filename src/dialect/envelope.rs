@@ -10,6 +10,7 @@
 
 use super::{
     Dialect,
+    effort::OPENAI_WORDS,
     json::{self, Marks, Member, SyntaxError},
 };
 use bytes::Bytes;
@@ -44,6 +45,8 @@ pub struct Envelope {
     pub has_include: bool,
     /// It names a service tier.
     pub has_tier: bool,
+    /// It says in OpenAI's words how much is to be thought, in a dialect that has others (gemini).
+    pub has_openai_words: bool,
     place: ModelPlace,
 }
 
@@ -102,6 +105,7 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         has_previous: found.has_previous,
         has_include: found.has_include,
         has_tier: found.has_tier,
+        has_openai_words: found.has_openai_words,
     })
 }
 
@@ -136,6 +140,7 @@ pub fn of_form(body: &[u8], model: FormModel, stream: bool) -> Result<Envelope, 
         has_previous: false,
         has_include: false,
         has_tier: false,
+        has_openai_words: false,
     })
 }
 
@@ -177,6 +182,7 @@ struct Found<'a> {
     has_previous: bool,
     has_include: bool,
     has_tier: bool,
+    has_openai_words: bool,
     messages: Option<&'a str>,
     input: bool,
     stream: bool,
@@ -202,6 +208,7 @@ impl<'a> Found<'a> {
             "previous_response_id" => self.has_previous = true,
             "include" => self.has_include = true,
             "service_tier" => self.has_tier = true,
+            key if dialect == Dialect::Gemini && OPENAI_WORDS.contains(&key) => self.has_openai_words = true,
             "user" if dialect != Dialect::Messages => self.user = hint(value),
             "metadata" if dialect == Dialect::Messages => {
                 self.user = json::member(value, "user_id").and_then(hint);
@@ -314,6 +321,17 @@ mod tests {
         let body = r#"{"model":"m","messages":[1],"metadata":{"user_id":"user_1"},"user":"no"}"#;
         let envelope = skim(Dialect::Messages, body.as_bytes()).unwrap();
         assert_eq!(envelope.user.as_deref(), Some("user_1"));
+    }
+
+    #[test]
+    fn openais_words_for_thinking_are_noted_where_they_are_foreign() {
+        for (dialect, body, noted) in [
+            (Dialect::Gemini, r#"{"contents":[],"reasoning_\u0065ffort":"low"}"#, true),
+            (Dialect::Gemini, r#"{"contents":[{"reasoning":1}]}"#, false),
+            (Dialect::Responses, r#"{"model":"m","reasoning":{}}"#, false),
+        ] {
+            assert_eq!(skim(dialect, body.as_bytes()).unwrap().has_openai_words, noted, "{body}");
+        }
     }
 
     #[test]

@@ -66,11 +66,17 @@ pub struct Marks {
     pub files: bool,
     /// The kind of an item that a client made of a call.
     pub outputs: bool,
+    /// The member that holds a file.
+    pub file_data: bool,
+    /// The member that names a file by its address.
+    pub file_urls: bool,
 }
 
 const OWN_MARKS: [&str; 5] = ["sy1:", "metapi:", "msg_sy", "rs_sy", "fc_sy"];
 const FILE_MARKS: [&str; 2] = ["file-sy-", "file-metapi-"];
 const OUTPUT_MARKS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
+const FILE_DATA: &[u8] = b"file_data\"";
+const FILE_URL: &[u8] = b"file_url\"";
 
 /// The value of the first member called `key`, when `text` is an object that has one.
 pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
@@ -277,6 +283,8 @@ impl<'a> Scan<'a> {
         self.marks.own |= has(&OWN_MARKS);
         self.marks.files |= has(&FILE_MARKS);
         self.marks.outputs |= has(&OUTPUT_MARKS);
+        self.marks.file_data |= rest.starts_with(FILE_DATA);
+        self.marks.file_urls |= rest.starts_with(FILE_URL);
     }
 
     fn escape(&mut self) -> Result<(), SyntaxError> {
@@ -433,7 +441,15 @@ mod tests {
             (r#"{"a":"sy","b":"metapi","c":"s","d":"file-x"}"#, false, false),
         ] {
             let marks = members(text, |_| {}).unwrap().marks;
-            assert_eq!(marks, Marks { own, files, outputs: false }, "{text}");
+            assert_eq!(marks, Marks { own, files, ..Marks::default() }, "{text}");
+        }
+        for (text, file_data, file_urls) in [
+            (r#"{"input":[{"file_data":"x"}]}"#, true, false),
+            (r#"{"input":[{"file_url":"x"}]}"#, false, true),
+            (r#"{"a":"file_data2","b":"the \"file_url\""}"#, false, false),
+        ] {
+            let marks = members(text, |_| {}).unwrap().marks;
+            assert_eq!(marks, Marks { file_data, file_urls, ..Marks::default() }, "{text}");
         }
         for (kind, outputs) in
             [("function_call_output", true), ("custom_tool_call_output", true), ("custom_tool_call", false)]

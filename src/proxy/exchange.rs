@@ -195,7 +195,7 @@ impl Sending<'_> {
         if formats.len() > 1 && continues_elsewhere(self.call) {
             formats::prefer(&mut formats, Dialect::Responses);
         }
-        formats::keep_address(&mut formats, site.platform, client, &self.call.body);
+        formats::keep_address(&mut formats, site.platform, client, self.call.envelope.marks);
         self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now);
         if self.app.settings.load().single_format {
             formats.truncate(1);

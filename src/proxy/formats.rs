@@ -14,6 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use memchr::memmem;
 
 use crate::dialect::Dialect;
+use crate::dialect::json::Marks;
 use crate::routing::Platform;
 use crate::time::Millis;
 
@@ -145,13 +146,9 @@ pub(super) fn prefer(formats: &mut Formats, dialect: Dialect) {
 
 /// A document that a request of responses names by its address is fetched by an upstream of that
 /// dialect, and by hardly any other (proxy.md 7.2.2): none of the others is tried.
-pub(super) fn keep_address(formats: &mut Formats, platform: Platform, client: Dialect, body: &[u8]) {
+pub(super) fn keep_address(formats: &mut Formats, platform: Platform, client: Dialect, marks: Marks) {
     let fetches_itself = matches!(platform, Platform::Claude | Platform::AnyRouter);
-    if client == Dialect::Responses
-        && formats.len() > 1
-        && !fetches_itself
-        && memmem::find(body, b"\"file_url\"").is_some()
-    {
+    if client == Dialect::Responses && marks.file_urls && !fetches_itself && formats.len() > 1 {
         formats.keep(|_, dialect| dialect == Dialect::Responses);
     }
 }

@@ -2,6 +2,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::dialect::Dialect::{Chat, Completions, Gemini, Messages, Responses};
+use crate::dialect::json;
 use crate::upstream::ErrorKind;
 
 #[test]
@@ -120,7 +121,8 @@ fn a_document_by_its_address_stays_with_responses() {
         (Platform::Claude, Responses, with, &[Messages]),
     ] {
         let mut formats = order(platform, client, "m");
-        keep_address(&mut formats, platform, client, body.as_bytes());
+        let marks = json::members(body, |_| ()).unwrap().marks;
+        keep_address(&mut formats, platform, client, marks);
         assert_eq!(*formats, *wanted, "{platform:?} {client:?} {body}");
     }
 }

@@ -220,7 +220,7 @@ fn native(call: &Call, platform: Platform, model: &str, orders: Orders<'_>) -> R
                 );
             }
         }
-        Dialect::Gemini if memmem::find(&call.body, b"\"reasoning").is_some() => {
+        Dialect::Gemini if call.envelope.has_openai_words => {
             let node = Node::parse(text(call)).ok();
             body = node.and_then(|node| gemini::with_own_thinking(&node, model));
         }
@@ -241,9 +241,7 @@ fn native(call: &Call, platform: Platform, model: &str, orders: Orders<'_>) -> R
         }
         _ => {}
     }
-    if matches!(format, Dialect::Chat | Dialect::Responses)
-        && memmem::find(&call.body, b"\"file_data\"").is_some()
-    {
+    if matches!(format, Dialect::Chat | Dialect::Responses) && call.envelope.marks.file_data {
         let node = Node::parse(body.as_deref().unwrap_or_else(|| text(call))).ok();
         body = node.and_then(|node| with_data_urls(&node)).or(body);
     }

@@ -4,22 +4,26 @@
 //! and has its own for that (proxy.md 14.8). Every other byte is kept.
 
 use super::request_write::{thinks, write_thinking};
-use super::{member, request_read};
+use super::{member, request_read::openai_reasoning};
 use crate::dialect::canonical::{Effort, Reasoning};
 use crate::dialect::edit::edit;
-use crate::dialect::effort::{GeminiThinking, gemini_thinking};
+use crate::dialect::effort::{GeminiThinking, OPENAI_WORDS, gemini_thinking};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
+/// What holds the words for thinking, in small letters and without its underscore.
+const CONFIG: &str = "generationconfig";
+
 /// The body with Google's words for how much `model` is to think; `None` when it has no others.
 pub fn with_own_thinking(body: &Node<'_>, model: &str) -> Option<String> {
-    let words = request_read::OPENAI_WORDS;
-    words.iter().find(|word| body.member(word).is_some())?;
-    let wanted = request_read::openai_reasoning(body);
+    OPENAI_WORDS.iter().find(|word| body.member(word).is_some())?;
+    let wanted = openai_reasoning(body);
     let config = body.members().iter().find(|(key, _)| key.replace('_', "").eq_ignore_ascii_case(CONFIG));
     let says_itself = config.is_some_and(|(_, config)| member::get(config, "thinkingConfig").is_some());
     let thinking = wanted.filter(|_| !says_itself).and_then(|wanted| thinking_of(&wanted, model));
-    let Some(thinking) = thinking else { return Some(edit(body.raw(), &[], &words).into_owned()) };
+    let Some(thinking) = thinking else {
+        return Some(edit(body.raw(), &[], &OPENAI_WORDS).into_owned());
+    };
     let mut json = Writer::new();
     json.object(|o| {
         let given = config.map_or(&[][..], |(_, config)| config.members());
@@ -27,10 +31,8 @@ pub fn with_own_thinking(body: &Node<'_>, model: &str) -> Option<String> {
         write_thinking(o, Some(thinking.0), thinking.1);
     });
     let key = config.map_or("generationConfig", |(key, _)| key.as_ref());
-    Some(edit(body.raw(), &[(key, json.as_str())], &words).into_owned())
+    Some(edit(body.raw(), &[(key, json.as_str())], &OPENAI_WORDS).into_owned())
 }
-
-const CONFIG: &str = "generationconfig";
 
 /// What to ask of the model, and whether that is not to think.
 fn thinking_of(wanted: &Reasoning<'_>, model: &str) -> Option<(GeminiThinking, bool)> {

@@ -139,9 +139,7 @@ fn reasoning<'a>(config: &Node<'a>) -> Option<Reasoning<'a>> {
     })
 }
 
-/// Members of OpenAI's dialects that clients send along (proxy.md 14.8).
-pub(super) const OPENAI_WORDS: [&str; 3] = ["reasoning_effort", "reasoning", "reasoning_budget"];
-
+/// What [`OPENAI_WORDS`](crate::dialect::effort::OPENAI_WORDS) say.
 pub(super) fn openai_reasoning<'a>(body: &Node<'a>) -> Option<Reasoning<'a>> {
     let word = body.get("reasoning_effort").or_else(|| body.path(&["reasoning", "effort"]));
     let effort = word.and_then(Node::str).and_then(|word| Effort::parse(&word));

@@ -16,7 +16,7 @@
 //! | [`data_urls`] | a body with files in bare base64 | the same with data URLs |
 //! | [`stored_files`] | a body that names files of ours | the same with the files in it |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
-//! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], [`usage`] | | the ground the others stand on |
+//! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `members`, [`usage`] | | the ground the others stand on |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
 //! channel is tried next, and what a failure costs it, is decided elsewhere.
@@ -35,6 +35,7 @@ pub mod gemini;
 pub mod json;
 pub mod judge;
 pub mod literal;
+mod members;
 pub mod messages;
 pub mod names;
 pub mod observe;

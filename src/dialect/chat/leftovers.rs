@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::dialect::literal::{Json, Text};
+use crate::dialect::literal::Json;
+use crate::dialect::members::{Members, lengthen};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -37,14 +38,18 @@ pub struct Leftovers {
 #[derive(Debug, Default)]
 pub(super) struct OfChoice {
     members: Members,
-    message: Members,
+    message: Vec<(String, Said)>,
     /// `content`, `refusal`: each a list that comes in pieces.
     logprobs: Members,
     reason: Option<String>,
 }
 
-/// Names and JSON values, in the order in which they came.
-type Members = Vec<(String, String)>;
+/// A member of a message: an object grows by members, a list by elements, and all else is replaced.
+#[derive(Debug)]
+enum Said {
+    Json(String),
+    Object(Members),
+}
 
 impl Leftovers {
     /// Reads the data of one SSE event.
@@ -54,7 +59,7 @@ impl Leftovers {
             self.usage = Some(usage.raw().to_owned());
         }
         for (key, value) in others(&chunk, &OF_CHUNK) {
-            set(&mut self.members, key, value.raw().to_owned());
+            self.members.set(key, value.raw());
         }
         for choice in chunk.items_at("choices") {
             let own = self.choices.entry(choice.u64_at("index").unwrap_or(0)).or_default();
@@ -77,7 +82,7 @@ impl Leftovers {
     }
 
     pub(super) fn put(&self, o: &mut Writer) {
-        put(o, &self.members);
+        self.members.put(o);
     }
 }
 
@@ -88,29 +93,29 @@ impl OfChoice {
         }
         for (key, list) in choice.get("logprobs").map_or(&[][..], Node::members) {
             if list.is_array() {
-                lengthen(&mut self.logprobs, key, list);
+                self.logprobs.lengthen(key, list);
             }
         }
         for (key, value) in others(choice, &OF_CHOICE) {
-            set(&mut self.members, key, value.raw().to_owned());
+            self.members.set(key, value.raw());
         }
         let Some(delta) = choice.get("delta").or(choice.get("message")) else { return };
         for (key, value) in others(delta, &OF_DELTA) {
-            match () {
-                () if value.is_array() => lengthen(&mut self.message, key, value),
-                () if value.is_object() => merge(&mut self.message, key, value),
-                () => set(&mut self.message, key, value.raw().to_owned()),
-            }
+            self.said(key).take(value);
         }
     }
 
-    pub(super) fn logprobs(&self) -> Option<Json<'static>> {
-        if self.logprobs.is_empty() {
-            return None;
-        }
-        let mut json = Writer::new();
-        json.object(|o| put(o, &self.logprobs));
-        Some(Json::checked(json.as_str()).into_owned())
+    /// What has been said under that name.
+    fn said(&mut self, key: &str) -> &mut Said {
+        let at = self.message.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
+            self.message.push((key.to_owned(), Said::Json(String::new())));
+            self.message.len() - 1
+        });
+        &mut self.message[at].1
+    }
+
+    pub(super) fn logprobs(&self) -> Option<&Members> {
+        Some(&self.logprobs).filter(|logprobs| !logprobs.is_empty())
     }
 
     /// As the upstream put it: this dialect's clients may know the word.
@@ -119,57 +124,39 @@ impl OfChoice {
     }
 
     pub(super) fn put_in_message(&self, o: &mut Writer) {
-        put(o, &self.message);
+        for (key, said) in &self.message {
+            match said {
+                Said::Json(value) => o.field(key, Json::checked(value)),
+                Said::Object(members) => o.object_at(key, |o| members.put(o)),
+            }
+        }
     }
 
     pub(super) fn put(&self, o: &mut Writer) {
-        put(o, &self.members);
+        self.members.put(o);
+    }
+}
+
+impl Said {
+    fn take(&mut self, value: &Node<'_>) {
+        if value.is_object() {
+            if !matches!(self, Self::Object(_)) {
+                *self = Self::Object(Members::default());
+            }
+        } else if !(value.is_array() && matches!(self, Self::Json(_))) {
+            *self = Self::Json(String::new());
+        }
+        match self {
+            Self::Object(members) => members.merge(value, &IN_PIECES),
+            Self::Json(known) if value.is_array() => lengthen(known, value),
+            Self::Json(known) => value.raw().clone_into(known),
+        }
     }
 }
 
 fn others<'n, 'a>(node: &'n Node<'a>, known: &'n [&str]) -> impl Iterator<Item = (&'n str, &'n Node<'a>)> {
     let members = node.members().iter().map(|(key, value)| (key.as_ref(), value));
     members.filter(move |(key, value)| !known.contains(key) && !value.is_null())
-}
-
-fn set(members: &mut Members, key: &str, value: String) {
-    match members.iter_mut().find(|(known, _)| known == key) {
-        Some((_, known)) => *known = value,
-        None => members.push((key.to_owned(), value)),
-    }
-}
-
-/// Adds the elements of a list to those that have come.
-fn lengthen(members: &mut Members, key: &str, list: &Node<'_>) {
-    let known = members.iter().find(|(known, _)| known == key).and_then(|(_, value)| Node::parse(value).ok());
-    let before = known.iter().flat_map(|known| known.items().iter().map(Node::raw));
-    let all: Vec<_> = before.chain(list.items().iter().map(Node::raw)).collect();
-    set(members, key, format!("[{}]", all.join(",")));
-}
-
-/// Adds the members of an object to those that have come.
-fn merge(members: &mut Members, key: &str, object: &Node<'_>) {
-    let mut merged: Members = Vec::new();
-    let known = members.iter().find(|(known, _)| known == key).and_then(|(_, value)| Node::parse(value).ok());
-    for (name, value) in known.iter().flat_map(Node::members).chain(object.members()) {
-        let before =
-            merged.iter().find(|(known, _)| known == name).and_then(|(_, own)| Node::parse(own).ok());
-        let pieces = before.as_ref().and_then(Node::text).zip(value.text());
-        let whole = match pieces {
-            Some((before, more)) if IN_PIECES.contains(&name.as_ref()) => {
-                format!("\"{}\"", Text::join([&before, &more], "").literal())
-            }
-            _ => value.raw().to_owned(),
-        };
-        set(&mut merged, name, whole);
-    }
-    let mut json = Writer::new();
-    json.object(|o| put(o, &merged));
-    set(members, key, json.into_string());
-}
-
-fn put(o: &mut Writer, members: &Members) {
-    members.iter().for_each(|(key, value)| o.field(key, Json::checked(value)));
 }
 
 #[cfg(test)]
@@ -184,6 +171,9 @@ mod tests {
         for chunk in [
             r#"{"id":"c","system_fingerprint":"fp","choices":[{"index":1,"delta":{"audio":{"id":"a","data":"AA"}}}]}"#,
             r#"{"system_fingerprint":null,"choices":[{"index":1,"delta":{"audio":{"data":"BB","expires_at":5}},"logprobs":{"content":[{"token":"x"}],"refusal":null}}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"annotations":[ ],"note":{"a":1}}}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"note":[ ]}}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"note":["b", "c"]}}]}"#,
             r#"{"choices":[{"index":1,"delta":{"annotations":[1]},"logprobs":{"content":[{"token":"y"}]}}]}"#,
             r#"{"choices":[{"index":1,"delta":{"annotations":[2]},"finish_reason":"odd"}],"usage":null}"#,
             r#"{"choices":[],"usage":{"prompt_tokens":1,"cost":0.50}}"#,
@@ -195,7 +185,7 @@ mod tests {
         let written = write_reply_with(&reply, &Asked::default(), &left);
         let written = String::from_utf8_lossy(&written);
         for wanted in [
-            r#""audio":{"id":"a","data":"AABB","expires_at":5},"annotations":[1,2]}"#,
+            r#""audio":{"id":"a","data":"AABB","expires_at":5},"annotations":[1,2],"note":["b","c"]}"#,
             r#""logprobs":{"content":[{"token":"x"},{"token":"y"}]},"finish_reason":"odd""#,
             r#""usage":{"prompt_tokens":1,"cost":0.50},"system_fingerprint":"fp"}"#,
         ] {

@@ -55,7 +55,7 @@ fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: O
         left.iter().for_each(|left| left.put_in_message(o));
     });
     match left.and_then(OfChoice::logprobs) {
-        Some(logprobs) => o.field("logprobs", logprobs),
+        Some(logprobs) => o.object_at("logprobs", |o| logprobs.put(o)),
         None => o.field("logprobs", ()),
     }
     match left.and_then(OfChoice::reason) {

@@ -130,12 +130,15 @@ pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Resul
     }
 }
 
+/// The most answers that OpenAI gives to one request. Each is a walk of its own through the stream.
+const MAX_CHOICES: usize = 128;
+
 /// Chat alone has several answers in one stream.
 fn gathered_choices(to: Dialect, body: &[u8], asked: &Asked) -> Result<Answer, UpstreamError> {
     let mut left = chat::Leftovers::default();
     each_event(body, |_, data| left.read(data));
     let mut reply: Option<Reply<'static>> = None;
-    for choice in left.choices() {
+    for choice in left.choices().take(MAX_CHOICES) {
         let reader = Reader::Chat(Box::new(chat::StreamReader::of_choice(choice)));
         let read = read_to_end(reader, body)?;
         match &mut reply {

@@ -5,6 +5,7 @@ use super::reply::{message_id, read_error};
 use crate::dialect::canonical::Asked;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::members::Members;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
@@ -15,9 +16,9 @@ pub struct Gathered {
     /// As `message_start` has it.
     message: Option<String>,
     blocks: Vec<Block>,
-    /// Members of the message that later events set, with their JSON.
-    late: Vec<(String, String)>,
-    usage: Vec<(String, String)>,
+    /// Members of the message that later events set.
+    late: Members,
+    usage: Members,
     ended: bool,
     failure: Option<UpstreamError>,
 }
@@ -69,7 +70,7 @@ impl Gathered {
                 self.count(&event);
                 for (key, value) in event.get("delta").map_or(&[][..], Node::members) {
                     self.ended |= key == "stop_reason" && !value.is_null();
-                    set(&mut self.late, key, value);
+                    self.late.set(key, value.raw());
                 }
             }
             "message_stop" => self.ended = true,
@@ -88,24 +89,20 @@ impl Gathered {
         let message = self.message.unwrap_or_else(|| begun(asked));
         let mut content = Writer::new();
         content.list(|list| self.blocks.iter().for_each(|block| block.put(list)));
-        let mut usage = Writer::new();
-        usage.object(|o| {
-            self.usage.iter().for_each(|(key, value)| o.field(key, Json::checked(value)));
-        });
+        let usage = self.usage.object();
         let mut members = vec![("content", content.as_str())];
         if !self.usage.is_empty() {
-            members.push(("usage", usage.as_str()));
+            members.push(("usage", &usage));
         }
-        members.extend(self.late.iter().map(|(key, value)| (key.as_str(), value.as_str())));
+        members.extend(self.late.iter());
         Ok(edit(&message, &members, &[]).into_owned())
     }
 
     /// Later counts replace earlier ones, member by member.
     fn count(&mut self, holder: &Node<'_>) {
         for (key, value) in holder.get("usage").map_or(&[][..], Node::members) {
-            let is_known = self.usage.iter().any(|(known, _)| known == key);
-            if !(is_known && value.is_null()) {
-                set(&mut self.usage, key, value);
+            if !value.is_null() || self.usage.get(key).is_none() {
+                self.usage.set(key, value.raw());
             }
         }
     }
@@ -115,7 +112,8 @@ impl Gathered {
         let kind = delta.str_at("type");
         let last = self.blocks.last().map_or(0, |block| block.index);
         let index = event.u64_at("index").unwrap_or(last);
-        if !self.blocks.iter().any(|block| block.index == index) {
+        let known = self.blocks.iter().rposition(|block| block.index == index);
+        if known.is_none() {
             // Its start got lost: its deltas tell what it is.
             let start = match kind.as_ref() {
                 "text_delta" => r#"{"type":"text","text":""}"#,
@@ -124,7 +122,8 @@ impl Gathered {
             };
             self.blocks.push(Block::new(index, start));
         }
-        let Some(block) = self.blocks.iter_mut().rev().find(|block| block.index == index) else { return };
+        let at = known.unwrap_or(self.blocks.len() - 1);
+        let Some(block) = self.blocks.get_mut(at) else { return };
         let mut push = |key: &str, member: fn(&mut Block) -> &mut Text<'static>| {
             if let Some(text) = delta.text_at(key) {
                 member(block).push(&text);
@@ -202,13 +201,6 @@ fn begun(asked: &Asked) -> String {
         });
     });
     json.into_string()
-}
-
-fn set(members: &mut Vec<(String, String)>, key: &str, value: &Node<'_>) {
-    match members.iter_mut().find(|(known, _)| known == key) {
-        Some((_, known)) => *known = value.raw().to_owned(),
-        None => members.push((key.to_owned(), value.raw().to_owned())),
-    }
 }
 
 #[cfg(test)]

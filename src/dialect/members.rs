@@ -1,0 +1,83 @@
+//! Members that are collected from the events of a stream, for the object they belong to in the end.
+
+use super::literal::Json;
+use super::tree::Node;
+use super::writer::Writer;
+
+/// Names and JSON values, in the order in which they came; each name once.
+#[derive(Debug, Default)]
+pub(super) struct Members(Vec<(String, String)>);
+
+impl Members {
+    /// The value of that name.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.iter().find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
+    /// A value replaces the one before it.
+    pub(super) fn set(&mut self, key: &str, value: &str) {
+        value.clone_into(self.entry(key));
+    }
+
+    /// Adds the elements of a list to those that have come.
+    pub(super) fn lengthen(&mut self, key: &str, list: &Node<'_>) {
+        lengthen(self.entry(key), list);
+    }
+
+    /// Adds the members of an object to those that have come; text of these names comes in pieces.
+    pub(super) fn merge(&mut self, object: &Node<'_>, in_pieces: &[&str]) {
+        for (key, value) in object.members() {
+            let known = self.entry(key);
+            match value.text() {
+                Some(more) if known.starts_with('"') && in_pieces.contains(&key.as_ref()) => {
+                    known.pop();
+                    known.extend([more.literal(), "\""]);
+                }
+                _ => value.raw().clone_into(known),
+            }
+        }
+    }
+
+    /// The value of that name, or room for one.
+    fn entry(&mut self, key: &str) -> &mut String {
+        let at = self.0.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
+            self.0.push((key.to_owned(), String::new()));
+            self.0.len() - 1
+        });
+        &mut self.0[at].1
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Writes them into an object.
+    pub(super) fn put(&self, o: &mut Writer) {
+        self.iter().for_each(|(key, value)| o.field(key, Json::checked(value)));
+    }
+
+    /// An object of nothing else.
+    pub(super) fn object(&self) -> String {
+        let mut json = Writer::new();
+        json.object(|o| self.put(o));
+        json.into_string()
+    }
+}
+
+/// Adds the elements of a list to one that was made so; anything else gives way to it. What has come is
+/// not read again: a list may come in a hundred thousand pieces.
+pub(super) fn lengthen(known: &mut String, list: &Node<'_>) {
+    if !known.starts_with('[') {
+        "[]".clone_into(known);
+    }
+    known.pop();
+    for item in list.items() {
+        let comma = if known.len() > 1 { "," } else { "" };
+        known.extend([comma, item.raw()]);
+    }
+    known.push(']');
+}

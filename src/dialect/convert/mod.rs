@@ -113,7 +113,7 @@ pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Resul
         (Dialect::Responses, Dialect::Responses) => {
             let mut gathered = responses::Gathered::default();
             each_event(body, |name, data| gathered.read(name, data));
-            gathered.finish().map(|(response, _)| in_one_dialect(response))
+            gathered.finish().map(in_one_dialect)
         }
         (Dialect::Messages, Dialect::Messages) => {
             let mut gathered = messages::Gathered::default();

@@ -318,7 +318,7 @@ fn put_delta(index: u64, kind: &str, member: &str, text: impl Put, out: &mut Str
 }
 
 /// An event, named as its `type`.
-fn put_event(out: &mut String, name: &str, members: impl FnOnce(&mut Writer)) {
+pub(super) fn put_event(out: &mut String, name: &str, members: impl FnOnce(&mut Writer)) {
     let mut json = Writer::with_capacity(128);
     json.object(|o| {
         o.field("type", name);

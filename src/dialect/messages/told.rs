@@ -2,6 +2,7 @@
 //! (proxy-conversion.md 7.1). Blocks that no other dialect has come through as they are.
 
 use super::reply::message_id;
+use super::stream_write::put_event;
 use crate::dialect::canonical::Asked;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
@@ -107,15 +108,6 @@ fn tell_block(block: &Node<'_>, index: u64, out: &mut String) {
         _ => {}
     }
     put_event(out, "content_block_stop", |o| o.field("index", index));
-}
-
-fn put_event(out: &mut String, kind: &str, inside: impl FnOnce(&mut Writer)) {
-    let mut json = Writer::new();
-    json.object(|o| {
-        o.field("type", kind);
-        inside(o);
-    });
-    ["event: ", kind, "\ndata: ", json.as_str(), "\n\n"].iter().for_each(|piece| out.push_str(piece));
 }
 
 #[cfg(test)]

@@ -11,7 +11,6 @@ use super::turn::TurnOutput;
 use crate::dialect::edit::edit;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
-use crate::dialect::usage::Usage;
 
 /// Reads a stream to its terminal event.
 #[derive(Debug, Default)]
@@ -51,15 +50,14 @@ impl Gathered {
         }
     }
 
-    /// The response, and what it consumed; an error when the stream failed or never finished.
-    pub fn finish(self) -> Result<(String, Option<Usage>), UpstreamError> {
+    /// The response; an error when the stream failed or never finished.
+    pub fn finish(self) -> Result<String, UpstreamError> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
         let response =
             self.response.ok_or_else(|| UpstreamError::new("Upstream closed the stream before its end"))?;
         let node = Node::parse(&response).map_err(|_| reply_read::unnamed())?;
-        let usage = reply_read::usage(&node);
         let begun = self.begun.as_deref().and_then(|begun| Node::parse(begun).ok());
         let mut filled: Vec<(&str, &str)> = Vec::new();
         for (key, value) in begun.iter().flat_map(|begun| begun.members()) {
@@ -73,9 +71,7 @@ impl Gathered {
         if node.items_at("output").is_empty() && !items.is_empty() {
             filled.push(("output", &output));
         }
-        let response =
-            if filled.is_empty() { response.clone() } else { edit(&response, &filled, &[]).into_owned() };
-        Ok((response, usage))
+        Ok(if filled.is_empty() { response.clone() } else { edit(&response, &filled, &[]).into_owned() })
     }
 
     fn fail(&mut self, event: &Node<'_>) {
@@ -91,7 +87,7 @@ impl Gathered {
 mod tests {
     use super::*;
 
-    fn gather(events: &[&str]) -> Result<(String, Option<Usage>), UpstreamError> {
+    fn gather(events: &[&str]) -> Result<String, UpstreamError> {
         let mut gathered = Gathered::default();
         events.iter().for_each(|data| gathered.read(b"", data));
         gathered.finish()
@@ -102,16 +98,15 @@ mod tests {
     #[test]
     fn the_terminal_response_is_the_answer() {
         let end = r#"{"type":"response.completed","response":{"id":"resp_1","new":[1, 2],"output":[{"type":"x"}],"usage":{"input_tokens":3,"output_tokens":2,"total_tokens":5}}}"#;
-        let (response, usage) = gather(&[ITEM, end]).unwrap();
+        let response = gather(&[ITEM, end]).unwrap();
         assert!(end.contains(&response) && response.contains("[1, 2]"), "{response}");
-        assert_eq!(usage.unwrap().total, Some(5));
     }
 
     #[test]
     fn an_output_that_was_left_out_is_filled() {
         for output in ["", r#","output":[]"#] {
             let end = format!(r#"{{"type":"response.incomplete","response":{{"id":"resp_1"{output}}}}}"#);
-            let (response, _) = gather(&[ITEM, &end]).unwrap();
+            let response = gather(&[ITEM, &end]).unwrap();
             assert!(response.contains(r#""output":[{"type":"web_search_call","id":"ws_1"}]"#), "{response}");
         }
     }

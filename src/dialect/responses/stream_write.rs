@@ -340,8 +340,8 @@ fn put_summary_part(o: &mut Writer, text: &Text<'_>) {
     });
 }
 
-/// Appends an event.
-fn emit(sequence: &mut u64, out: &mut String, kind: &str, fill: impl FnOnce(&mut Writer)) {
+/// Appends an event; its kind is given without `response.`.
+pub(super) fn emit(sequence: &mut u64, out: &mut String, kind: &str, fill: impl FnOnce(&mut Writer)) {
     let mut json = Writer::with_capacity(256);
     json.object(|o| {
         o.joined("type", &["response.", kind]);

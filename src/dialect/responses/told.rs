@@ -2,6 +2,7 @@
 //! (proxy-conversion.md 7.1, 8). The response, its items and their ids stay as the upstream wrote them.
 
 use super::answer::lacking;
+use super::stream_write::emit;
 use crate::dialect::canonical::Asked;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
@@ -23,15 +24,15 @@ pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
         [("status", "\"in_progress\""), ("output", "[]"), ("usage", "null"), ("incomplete_details", "null")];
     let begun = edit(&whole, &begun, &["completed_at", "output_text"]);
     let mut events = Events { out, sequence: 0 };
-    for kind in ["response.created", "response.in_progress"] {
+    for kind in ["created", "in_progress"] {
         events.put(kind, |o| o.field("response", Json::checked(&begun)));
     }
     for (index, item) in answer.items_at("output").iter().enumerate() {
         Item { index: index as u64, id: item.text_at("id").unwrap_or_default() }.tell(item, &mut events);
     }
     let end = match answer.str_at("status").as_ref() {
-        "incomplete" => "response.incomplete",
-        _ => "response.completed",
+        "incomplete" => "incomplete",
+        _ => "completed",
     };
     events.put(end, |o| o.field("response", Json::checked(&whole)));
 }
@@ -43,15 +44,7 @@ struct Events<'o> {
 
 impl Events<'_> {
     fn put(&mut self, kind: &str, inside: impl FnOnce(&mut Writer)) {
-        let mut json = Writer::new();
-        json.object(|o| {
-            o.field("type", kind);
-            o.field("sequence_number", self.sequence);
-            inside(o);
-        });
-        self.sequence += 1;
-        let pieces = ["event: ", kind, "\ndata: ", json.as_str(), "\n\n"];
-        pieces.iter().for_each(|piece| self.out.push_str(piece));
+        emit(&mut self.sequence, self.out, kind, inside);
     }
 }
 
@@ -75,7 +68,7 @@ impl Item<'_> {
             _ => &[],
         };
         let begun = edit(&body, begun, &[]);
-        events.put("response.output_item.added", |o| {
+        events.put("output_item.added", |o| {
             o.field("output_index", self.index);
             o.field("item", Json::checked(&begun));
         });
@@ -97,7 +90,7 @@ impl Item<'_> {
             "custom_tool_call" => self.tell_input("custom_tool_call_input", "input", item, events),
             _ => {}
         }
-        events.put("response.output_item.done", |o| {
+        events.put("output_item.done", |o| {
             o.field("output_index", self.index);
             o.field("item", Json::checked(&body));
         });
@@ -120,7 +113,7 @@ impl Item<'_> {
         let empty = [(key, "\"\""), ("annotations", "[]"), ("logprobs", "[]")];
         let known = empty.iter().filter(|(name, _)| part.get(name).is_some()).copied().collect::<Vec<_>>();
         let begun = edit(&body, &known, &[]);
-        events.put("response.content_part.added", |o| {
+        events.put("content_part.added", |o| {
             at(o);
             o.field("part", Json::checked(&begun));
         });
@@ -132,25 +125,25 @@ impl Item<'_> {
         };
         let text = part.text_at(key).unwrap_or_default();
         if !text.is_empty() {
-            events.put(&format!("response.{word}.delta"), |o| {
+            events.put(&format!("{word}.delta"), |o| {
                 at(o);
                 o.field("delta", &text);
                 logprobs(o);
             });
         }
         for (number, annotation) in part.items_at("annotations").iter().enumerate() {
-            events.put("response.output_text.annotation.added", |o| {
+            events.put("output_text.annotation.added", |o| {
                 at(o);
                 o.field("annotation_index", number as u64);
                 o.field("annotation", Json::checked(&compact(annotation.raw())));
             });
         }
-        events.put(&format!("response.{word}.done"), |o| {
+        events.put(&format!("{word}.done"), |o| {
             at(o);
             o.field(key, &text);
             logprobs(o);
         });
-        events.put("response.content_part.done", |o| {
+        events.put("content_part.done", |o| {
             at(o);
             o.field("part", Json::checked(&body));
         });
@@ -171,24 +164,24 @@ impl Item<'_> {
         // The thinking itself has no events for its parts.
         let has_parts = word == "reasoning_summary";
         if has_parts {
-            events.put("response.reasoning_summary_part.added", |o| {
+            events.put("reasoning_summary_part.added", |o| {
                 at(o);
                 o.field("part", Json::checked(&edit(&body, &[("text", "\"\"")], &[])));
             });
         }
         let text = part.text_at("text").unwrap_or_default();
         if !text.is_empty() {
-            events.put(&format!("response.{word}_text.delta"), |o| {
+            events.put(&format!("{word}_text.delta"), |o| {
                 at(o);
                 o.field("delta", &text);
             });
         }
-        events.put(&format!("response.{word}_text.done"), |o| {
+        events.put(&format!("{word}_text.done"), |o| {
             at(o);
             o.field("text", &text);
         });
         if has_parts {
-            events.put("response.reasoning_summary_part.done", |o| {
+            events.put("reasoning_summary_part.done", |o| {
                 at(o);
                 o.field("part", Json::checked(&body));
             });
@@ -198,12 +191,12 @@ impl Item<'_> {
     fn tell_input(&self, word: &str, key: &str, item: &Node<'_>, events: &mut Events<'_>) {
         let input = item.text_at(key).unwrap_or_default();
         if !input.is_empty() {
-            events.put(&format!("response.{word}.delta"), |o| {
+            events.put(&format!("{word}.delta"), |o| {
                 self.place(o);
                 o.field("delta", &input);
             });
         }
-        events.put(&format!("response.{word}.done"), |o| {
+        events.put(&format!("{word}.done"), |o| {
             self.place(o);
             if key == "arguments" {
                 o.field("name", item.json_at("name"));
@@ -242,7 +235,7 @@ mod tests {
             gathered.read(b"", data);
             kinds.push(name.strip_prefix("response.").unwrap().to_owned());
         }
-        let told = gathered.finish().unwrap().0;
+        let told = gathered.finish().unwrap();
         let (own, made_up) = told.split_once(",\"created_at\":0,").unwrap();
         assert_eq!(own, ANSWER.strip_suffix('}').unwrap());
         assert!(made_up.contains(r#""instructions":null"#) && made_up.contains(r#""tools":[]"#), "{made_up}");

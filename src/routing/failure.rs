@@ -12,6 +12,8 @@ use crate::time::Millis;
 
 /// No hint of a provider and no cap of an operator keeps a channel back for longer.
 pub const LONGEST_REST_MS: Millis = 30 * 24 * 60 * 60 * 1000;
+/// A failure further ahead than this was noted before the clock was set back.
+pub(super) const SET_BACK: Millis = 60_000;
 
 /// How long a failed channel rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +91,7 @@ fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {
 /// (routing.md 9.2)? The pause grows by Fibonacci from 15 s up to the operator's cap.
 pub fn is_recent(consecutive_fail: u64, last_fail: Option<Millis>, now: Millis, max_ms: Millis) -> bool {
     let Some(last_fail) = last_fail.filter(|_| consecutive_fail > 0) else { return false };
-    // A failure ahead of now was noted before the clock was set back.
-    (-60_000..avoidance_ms(consecutive_fail).min(max_ms)).contains(&(now - last_fail))
+    (-SET_BACK..avoidance_ms(consecutive_fail).min(max_ms)).contains(&(now - last_fail))
 }
 
 /// 15, 15, 30, 45, 75, 120 … seconds for the first, second, … failure in a row.

@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::failure::SET_BACK;
 use super::health::{SiteHealth, saved};
 use super::pricing::PriceList;
 use super::rotation::Rotations;
@@ -77,9 +78,6 @@ pub struct ChannelDelta {
     pub cooldown_until: Option<Millis>,
     pub provider_cooldown_until: Option<Millis>,
 }
-
-/// A failure further ahead than this was noted before the clock was set back.
-const SET_BACK: Millis = 60_000;
 
 /// Numbers selections of all channels, for those that fall into the same millisecond.
 static SELECTIONS: AtomicU64 = AtomicU64::new(0);

@@ -123,7 +123,10 @@ impl Sqlite {
                 let answer = match timeout(PATIENCE, &mut answer).await {
                     Ok(answer) => answer,
                     Err(_) => {
-                        readers.help()?;
+                        // Those that are at work answer all the same.
+                        if let Err(error) = readers.help() {
+                            log::warn!("questions wait for the database: {error}");
+                        }
                         answer.await
                     }
                 };

@@ -73,7 +73,7 @@ const UNKNOWN: [&str; 8] = [
 ];
 const OF_CONTENT_TYPE: [&str; 4] = ["content-type", "content type", "media type", "application/json"];
 /// Words about reasoning that an upstream cannot decrypt (proxy-conversion.md 2.2).
-const OF_ENCRYPTION: [&str; 3] = ["invalid_encrypted_content", "encrypted content", "encrypted_content"];
+const OF_ENCRYPTION: [&str; 2] = ["encrypted content", "encrypted_content"];
 /// What a client's part of the headers comes down to; `anthropic-*` joins it on messages.
 const OF_SESSION: [&str; 6] =
     ["session_id", "session-id", "conversation_id", "conversation-id", "originator", "openai-beta"];

@@ -3,8 +3,9 @@
 //! Rules: a value is trimmed; unset or blank means the default; a number outside its range is
 //! clamped, and what is no number means the default, each with a warning. Where guessing would open a
 //! door or look in the wrong place (addresses, networks, the database), a value that cannot be read is an
-//! error. All errors are collected, so that one start shows every mistake. A `.env` file in the working directory is read first and
-//! never overrides the real environment. Names and defaults are the README's table.
+//! error. All errors are collected, so that one start shows every mistake. A `.env` file in the working
+//! directory is read first and never overrides the real environment. Names and defaults are the README's
+//! table.
 
 pub mod rule;
 pub mod runtime;

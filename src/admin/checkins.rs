@@ -16,6 +16,10 @@ use crate::jobs::checkin::{self, By};
 use crate::store::checkins::{self, CheckinRow};
 use crate::time::iso;
 
+/// What the schedule's fields are called among the settings.
+const FIELDS: [(&str, &str); 3] =
+    [("mode", "checkinScheduleMode"), ("cron", "checkinCron"), ("intervalHours", "checkinIntervalHours")];
+
 /// `POST /api/checkin/trigger`
 pub async fn trigger_all(app: Arc<App>, _request: Request) -> Result<Response> {
     Ok(queued(&checkin::all::start_all(&app)))
@@ -26,10 +30,6 @@ pub async fn trigger(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     Ok(http::json(StatusCode::OK, &checkin::check_in(&app, id, By::Operator).await))
 }
-
-/// What the schedule's fields are called among the settings.
-const FIELDS: [(&str, &str); 3] =
-    [("mode", "checkinScheduleMode"), ("cron", "checkinCron"), ("intervalHours", "checkinIntervalHours")];
 
 /// `GET /api/checkin/logs`
 pub async fn logs(app: Arc<App>, request: Request) -> Result<Response> {

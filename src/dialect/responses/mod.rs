@@ -9,9 +9,11 @@
 //!
 //! What belongs to this dialect without being a conversion stands beside it: [`validate`] refuses
 //! outputs without a call, [`without_own_ids`] takes our traces out of a body that passes through,
-//! [`with_gathered_instructions`] moves instructions to where Codex wants them, [`echo`] collects what an answer repeats, [`Gathered`] the answer a stream ends with; [`merge_turn`] and
-//! [`TurnOutput`] make whole requests of a socket's frames, [`warm_up`] and [`cancelled_turn`] are what it
-//! hears when no upstream speaks.
+//! [`without_reasoning`] takes out what an upstream cannot decrypt, [`with_gathered_instructions`] moves
+//! instructions to where Codex wants them, [`echo`] collects what an answer repeats. [`Gathered`] is the
+//! answer that a stream ends with, [`tell`] a stream of an answer. [`merge_turn`] and [`TurnOutput`] make
+//! whole requests of a socket's frames, [`warm_up`] and [`cancelled_turn`] are what it hears when no
+//! upstream speaks.
 
 mod answer;
 mod compaction;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::edit::edit;
 use super::literal::{Json, Text, compact};
+use super::members::Members;
 use super::tree::Node;
 use super::upstream_error::{UpstreamError, is_error};
 use super::writer::Writer;
@@ -28,6 +29,8 @@ pub struct Gathered {
 #[derive(Debug, Default)]
 struct Choice {
     text: Text<'static>,
+    /// `tokens`, `token_logprobs` and what else there is: each a list that comes in pieces.
+    logprobs: Members,
     reason: Option<String>,
 }
 
@@ -50,6 +53,9 @@ impl Gathered {
         for choice in chunk.items_at("choices") {
             let own = self.choices.entry(choice.u64_at("index").unwrap_or(0)).or_default();
             own.text.push(&choice.text_at("text").unwrap_or_default());
+            for (key, list) in choice.get("logprobs").map_or(&[][..], Node::members) {
+                own.logprobs.lengthen(key, list);
+            }
             if let Some(reason) = choice.get("finish_reason") {
                 own.reason = Some(reason.raw().to_owned());
                 self.ended = true;
@@ -71,7 +77,10 @@ impl Gathered {
                 list.object(|o| {
                     o.field("text", &choice.text);
                     o.field("index", *index);
-                    o.field("logprobs", ());
+                    match choice.logprobs.is_empty() {
+                        true => o.field("logprobs", ()),
+                        false => o.object_at("logprobs", |o| choice.logprobs.put(o)),
+                    }
                     o.field("finish_reason", Json::checked(choice.reason.as_deref().unwrap_or("\"stop\"")));
                 });
             }
@@ -96,14 +105,16 @@ mod tests {
     fn pieces_make_an_answer_and_an_answer_a_stream() {
         let answer = gather(&[
             r#"{"id":"cmpl-1","choices":[{"text":"He","index":0,"finish_reason":null}],"usage":null}"#,
-            r#"{"id":"cmpl-1","choices":[{"text":"y","index":1,"finish_reason":"length"}]}"#,
+            r#"{"id":"cmpl-1","choices":[{"text":"y","index":1,"logprobs":{"tokens":["y"],"text_offset":[0]},"finish_reason":null}]}"#,
+            r#"{"id":"cmpl-1","choices":[{"text":"!","index":1,"logprobs":{"tokens":["!"],"text_offset":[1]},"finish_reason":"length"}]}"#,
             r#"{"id":"cmpl-1","choices":[{"text":"llo","index":0,"finish_reason":"stop"}]}"#,
             r#"{"id":"cmpl-1","choices":[],"usage":{"total_tokens":3}}"#,
             "[DONE]",
         ]);
         let wanted = concat!(
             r#"{"id":"cmpl-1","choices":[{"text":"Hello","index":0,"logprobs":null,"finish_reason":"stop"},"#,
-            r#"{"text":"y","index":1,"logprobs":null,"finish_reason":"length"}],"usage":{"total_tokens":3}}"#
+            r#"{"text":"y!","index":1,"logprobs":{"tokens":["y","!"],"text_offset":[0,1]},"finish_reason":"length"}],"#,
+            r#""usage":{"total_tokens":3}}"#
         );
         assert_eq!(answer.as_deref(), Ok(wanted));
         assert_eq!(told("{ \"id\": 1 }"), "data: {\"id\":1}\n\ndata: [DONE]\n\n");

@@ -106,13 +106,9 @@ impl Call {
         caller: Caller,
         of_path: Option<PathModel>,
     ) -> Result<Box<Self>, EnvelopeError> {
-        let body = match operation {
-            Operation::EditImage => images::with_names(&head.headers, &body).unwrap_or(body),
-            _ => body,
-        };
-        let mut envelope = match operation {
-            Operation::EditImage => images::envelope(&head.headers, &body)?,
-            _ => envelope::skim(face.dialect, &body)?,
+        let (mut envelope, body) = match operation {
+            Operation::EditImage => images::read(&head.headers, body)?,
+            _ => (envelope::skim(face.dialect, &body)?, body),
         };
         if let Some(PathModel { model, stream }) = of_path {
             envelope.model = model;

@@ -41,11 +41,10 @@ pub(super) fn form_type(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(CONTENT_TYPE).filter(is_form)
 }
 
-/// A form in which every picture has a name, without which upstreams take a part for a text; `None` where
-/// none lacks one.
-pub(super) fn with_names(headers: &HeaderMap, body: &Bytes) -> Option<Bytes> {
+/// The body of a form in which every picture has a name, without which upstreams take a part for a text;
+/// `None` where none lacks one.
+fn with_names(form: &Form, body: &Bytes) -> Option<Bytes> {
     const DISPOSITION: &str = "content-disposition:";
-    let form = Form::read(form_type(headers)?.to_str().ok()?, body).ok()?;
     let mut out = Vec::new();
     let mut copied = 0;
     for field in form.fields.iter().filter(|field| lacks_a_name(field)) {
@@ -78,11 +77,18 @@ fn lacks_a_name(field: &Field) -> bool {
     }
 }
 
-/// What routing must know of a request for an edit.
-pub(super) fn envelope(headers: &HeaderMap, body: &Bytes) -> Result<Envelope, EnvelopeError> {
-    let Some(content_type) = form_type(headers) else { return envelope::skim(Dialect::Images, body) };
+/// What routing must know of a request for an edit, and its body as upstreams read it.
+pub(super) fn read(headers: &HeaderMap, mut body: Bytes) -> Result<(Envelope, Bytes), EnvelopeError> {
+    let Some(content_type) = form_type(headers) else {
+        return Ok((envelope::skim(Dialect::Images, &body)?, body));
+    };
+    let content_type = content_type.to_str().unwrap_or_default();
     let no_form = |why: &str| EnvelopeError { field: None, message: format!("The body is no form: {why}") };
-    let form = Form::read(content_type.to_str().unwrap_or_default(), body).map_err(|why| no_form(why.0))?;
+    let mut form = Form::read(content_type, &body).map_err(|why| no_form(why.0))?;
+    if let Some(named) = with_names(&form, &body) {
+        form = Form::read(content_type, &named).map_err(|why| no_form(why.0))?;
+        body = named;
+    }
     if form.fields.is_empty() {
         return Err(no_form("it has no fields"));
     }
@@ -95,5 +101,5 @@ pub(super) fn envelope(headers: &HeaderMap, body: &Bytes) -> Result<Envelope, En
         |field| FormModel::At(field.content.clone()),
     );
     let is_true = |field: &Field| body[field.content.clone()].trim_ascii().eq_ignore_ascii_case(b"true");
-    envelope::of_form(body, model, form.field("stream").is_some_and(is_true))
+    Ok((envelope::of_form(&body, model, form.field("stream").is_some_and(is_true))?, body))
 }

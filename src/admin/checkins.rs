@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::errors::{AdminError, Result};
+use super::errors::Result;
 use super::input::Fields;
 use super::tasks::queued;
 use super::{paging, require_id, runtime_settings};
@@ -78,10 +78,7 @@ pub async fn schedule(app: Arc<App>, mut request: Request) -> Result<Response> {
     settings.entry("checkinScheduleMode").or_insert_with(|| "cron".into());
     let changed = runtime_settings::change(&app, &Fields::from(settings), request.client_ip).await;
     changed.map_err(|refusal| {
-        let names = FIELDS.iter().fold(refusal.message().to_owned(), |text, (field, setting)| {
-            text.replace(&format!("Invalid {setting}."), &format!("Invalid {field}."))
-        });
-        AdminError::new(refusal.status(), names)
+        FIELDS.iter().fold(refusal, |refusal, (field, setting)| refusal.naming(setting, field))
     })?;
     let settings = app.settings.load();
     let (mode, values) = (settings.values.text("checkin_schedule_mode"), &settings.values);

@@ -81,6 +81,14 @@ impl AdminError {
         self
     }
 
+    /// The same refusal, when it is of a field that whoever sent it knows by another name.
+    pub fn naming(mut self, field: &str, theirs: &str) -> Self {
+        if let Some(problem) = self.message.strip_prefix(&format!("Invalid {field}.")) {
+            self.message = format!("Invalid {theirs}.{problem}");
+        }
+        self
+    }
+
     pub fn status(&self) -> StatusCode {
         self.status
     }
@@ -168,6 +176,16 @@ mod tests {
         assert_eq!((status, retry), (400, None));
         let expected = serde_json::json!({"success": false, "message": "no", "error": "no", "requiresVerification": true});
         assert_eq!(body, expected);
+    }
+
+    #[test]
+    fn a_field_is_called_what_its_sender_calls_it_and_nothing_else_changes() {
+        let refused =
+            |field: &str| AdminError::from(Invalid::field(field, "text")).naming("cronText", "cron");
+        assert_eq!(refused("cronText").message(), "Invalid cron. Expected text.");
+        assert_eq!(refused("cron").message(), "Invalid cron. Expected text.");
+        let (_, retry, body) = parts(AdminError::too_many_requests(42).naming("cronText", "cron"));
+        assert_eq!((retry.as_deref(), &body["retryAfter"]), (Some("42"), &serde_json::json!(42)));
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub struct App {
     pub route_edits: Mutex<()>,
     /// The same for account tokens: held from reading an account's rows to committing their change.
     pub token_edits: Mutex<()>,
-    /// The same for settings, of which some are changed in part.
+    /// The same for settings, of which some are changed in part. Who needs both takes `route_edits` first.
     pub settings_edits: Mutex<()>,
     pub guards: Guards,
     pub rates: RateLimiter,

@@ -115,7 +115,7 @@ impl Notifier {
         };
         let merged = match signature {
             Some(signature) => {
-                let cooldown = self.cooldown();
+                let cooldown = self.inner.cooldown();
                 let passed = lock(&self.inner.lately).notices.pass(signature, cooldown, monotonic_ms());
                 let Some(merged) = passed else { return };
                 merged
@@ -130,7 +130,7 @@ impl Notifier {
     /// allocated, only when there is something to tell.
     pub fn alert(&self, subject: impl Hash, make: impl FnOnce() -> NewEvent) {
         let signature = signature(subject);
-        let (cooldown, now) = (self.cooldown(), monotonic_ms());
+        let (cooldown, now) = (self.inner.cooldown(), monotonic_ms());
         let (event_due, notice_due) = {
             let mut lately = lock(&self.inner.lately);
             let event = lately.events.pass(signature, cooldown, now);
@@ -191,10 +191,6 @@ impl Notifier {
             notices.chain(lately.events.held_back().map(|mark| (List::Events, mark))).collect()
         };
         self.inner.keep(held_back).await;
-    }
-
-    fn cooldown(&self) -> Duration {
-        self.inner.cooldown()
     }
 
     fn enqueue(&self, told: Option<Told>, outgoing: Option<Outgoing>) {

@@ -162,6 +162,16 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
     if is_settled {
         return;
     }
+    let calls = request.turns.iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
+        Part::Call(call) => Some(call.id.decode().into_owned()),
+        _ => None,
+    });
+    let mut taken: HashSet<String> = calls.collect();
+    // What a client named itself stays its own.
+    let mut free = |stem: &str, from: usize| {
+        let id = (from..).map(|number| format!("{stem}_{number}")).find(|id| taken.insert(id.clone()));
+        Text::of(&id.unwrap_or_default())
+    };
     let mut calls: Vec<Called<'_>> = Vec::new();
     for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
         match part {
@@ -169,9 +179,9 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
                 let sent = call.id.clone();
                 let before = calls.iter().filter(|earlier| earlier.sent == sent).count();
                 if sent.is_empty() {
-                    call.id = Text::of(&format!("call_{}", calls.len()));
+                    call.id = free("call", calls.len());
                 } else if before > 0 && to == Dialect::Messages {
-                    call.id = Text::of(&format!("{}_{}", sent.decode(), before + 1));
+                    call.id = free(&sent.decode(), before + 1);
                 }
                 calls.push(Called { sent, id: call.id.clone(), answered: false });
             }
@@ -286,12 +296,14 @@ mod tests {
             }
             request.turns
         };
-        for (id, to, wanted) in [
-            ("", Dialect::Chat, ["call_0", "call_0", "call_1", "call_1"]),
-            ("f", Dialect::Messages, ["f", "f", "f_2", "f_2"]),
-            ("f", Dialect::Chat, ["f"; 4]),
+        for (ids, to, wanted) in [
+            (&["", ""][..], Dialect::Chat, &["call_0", "call_1"][..]),
+            (&["", "call_0"], Dialect::Chat, &["call_1", "call_0"]),
+            (&["f", "f"], Dialect::Messages, &["f", "f_2"]),
+            (&["f", "f_2", "f"], Dialect::Messages, &["f", "f_2", "f_3"]),
+            (&["f", "f"], Dialect::Chat, &["f", "f"]),
         ] {
-            let turns = [round(id), round(id)].concat();
+            let turns = ids.iter().flat_map(|id| round(id)).collect();
             let mut request = Request { turns, ..Request::default() };
             fit(&mut request, to, Vendor::Other);
             let ids = request.turns.iter().flat_map(|turn| &turn.parts).map(|part| match part {
@@ -299,6 +311,7 @@ mod tests {
                 Part::Result(result) => result.call_id.literal(),
                 _ => "",
             });
+            let wanted: Vec<_> = wanted.iter().flat_map(|id| [*id; 2]).collect();
             assert_eq!(ids.collect::<Vec<_>>(), wanted, "{to:?}");
         }
     }

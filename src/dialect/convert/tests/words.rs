@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::request;
-use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
-use crate::dialect::canonical::{Unfit, Vendor};
+use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
+use crate::dialect::canonical::{Target, Unfit, Vendor};
 
-fn sent(from: crate::dialect::Dialect, to: crate::dialect::Dialect, body: Value) -> Value {
+fn sent(from: Dialect, to: Dialect, body: Value) -> Value {
     request(from, to, Vendor::Other, &body).unwrap()
 }
 
@@ -66,7 +66,7 @@ fn thinking_that_is_only_switched_off_is_said_to_those_who_know_the_word() {
     let off =
         json!({"max_tokens":9,"thinking":{"type":"disabled"},"messages":[{"role":"user","content":"x"}]});
     for (model, wanted) in [("gpt-5.2", json!({"effort":"none"})), ("o4-mini", Value::Null)] {
-        let target = crate::dialect::canonical::Target { model, stream: false, vendor: Vendor::OpenAi };
+        let target = Target { model, stream: false, vendor: Vendor::OpenAi };
         let written = super::super::request(Messages, Responses, &off.to_string(), &target).unwrap();
         let written: Value = serde_json::from_slice(&written.body).unwrap();
         assert_eq!(written["reasoning"], wanted, "{model}");

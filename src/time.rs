@@ -4,6 +4,8 @@
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use serde_json::Value;
+
 /// Milliseconds since the Unix epoch, UTC.
 pub type Millis = i64;
 
@@ -62,6 +64,14 @@ pub fn local_hour_start(ms: Millis, zone: &jiff::tz::TimeZone) -> Millis {
 pub fn local_day(ms: Millis, zone: &jiff::tz::TimeZone) -> jiff::civil::Date {
     let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     stamp.to_zoned(zone.clone()).date()
+}
+
+/// Milliseconds from a JSON value: a text as [`parse`] reads it, or a number.
+pub fn from_json(value: &Value) -> Option<Millis> {
+    match value {
+        Value::String(text) => parse(text),
+        value => from_number(value.as_f64()?),
+    }
 }
 
 /// Milliseconds from a JSON number of milliseconds or seconds, by its size (data.md H).

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{money, number};
-use crate::time::{self, Millis, iso};
+use crate::time::{self, iso};
 
 /// Sums up the `extraConfig` texts of the accounts of one site; `null` when none keeps subscriptions.
 pub fn summary<'a>(extras: impl IntoIterator<Item = &'a str>) -> Value {
@@ -29,8 +29,9 @@ pub fn summary<'a>(extras: impl IntoIterator<Item = &'a str>) -> Value {
         .filter_map(|plan| field(plan, "monthlyLimitUsd", "monthly_limit_usd")?.as_f64())
         .collect();
     let limit = (!limits.is_empty()).then(|| limits.iter().sum::<f64>());
-    let next = plans.iter().filter_map(|plan| moment(field(plan, "expiresAt", "expires_at")?)).min();
-    let updated = kept.iter().filter_map(|kept| moment(field(kept, "updatedAt", "updated_at")?)).max();
+    let next = plans.iter().filter_map(|plan| time::from_json(field(plan, "expiresAt", "expires_at")?)).min();
+    let updated =
+        kept.iter().filter_map(|kept| time::from_json(field(kept, "updatedAt", "updated_at")?)).max();
     let usd = |amount: f64| number(money(amount));
     json!({
         "activeCount": kept.iter().filter_map(count).sum::<i64>(),
@@ -51,13 +52,6 @@ fn kept(extra: &str) -> Option<Value> {
 /// Imported rows may be written either way.
 fn field<'a>(value: &'a Value, name: &str, other: &str) -> Option<&'a Value> {
     value.get(name).or_else(|| value.get(other)).filter(|value| !value.is_null())
-}
-
-fn moment(value: &Value) -> Option<Millis> {
-    match value {
-        Value::String(text) => time::parse(text),
-        value => time::from_number(value.as_f64()?),
-    }
 }
 
 #[cfg(test)]

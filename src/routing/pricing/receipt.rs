@@ -117,7 +117,7 @@ fn line(entry: &Value) -> Option<Receipt> {
         cache_creation,
         prompt_includes_cache: (details["claude"] == Value::Bool(true)).then_some(false),
         usd: charged.filter(|usd| *usd > 0.0).unwrap_or(quota / UNITS_PER_USD),
-        created: field(entry, &["created_at", "createdAt"]).and_then(moment),
+        created: field(entry, &["created_at", "createdAt"]).and_then(time::from_json),
         took: amount(entry, &["request_time", "requestTime", "duration_ms", "durationMs"])
             // new-api counts seconds.
             .or_else(|| amount(entry, &["use_time", "useTime"]).map(|seconds| seconds * 1000.0)),
@@ -168,13 +168,6 @@ fn amount(entry: &Value, names: &[&str]) -> Option<f64> {
     let value = field(entry, names)?;
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
     (number.is_finite() && number >= 0.0).then_some(number)
-}
-
-fn moment(value: &Value) -> Option<Millis> {
-    match value {
-        Value::String(text) => time::parse(text),
-        value => time::from_number(value.as_f64()?),
-    }
 }
 
 // === impl Receipt ===

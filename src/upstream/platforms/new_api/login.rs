@@ -6,7 +6,7 @@ use hyper::http::header::SET_COOKIE;
 use serde_json::{Value, json};
 
 use crate::routing::Secret;
-use crate::time::{self, Millis};
+use crate::time;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::LoggedIn;
 use crate::upstream::platforms::error::{VisitError, VisitKind};
@@ -57,7 +57,7 @@ pub(in crate::upstream::platforms) async fn login(
         username: text(user.get("username")).filter(|name| !name.is_empty()),
         user_id: user.get("id").and_then(Value::as_i64).filter(|id| *id > 0),
         refresh_token: text(data.get("refresh_token")).map(Secret::from),
-        expires_at: data.get("access_expires_at").and_then(moment),
+        expires_at: data.get("access_expires_at").and_then(time::from_json),
     })
 }
 
@@ -94,13 +94,6 @@ fn cookie_line(headers: &HeaderMap) -> Option<String> {
 fn is_session_cookie(name: &str) -> bool {
     !SHIELD_COOKIES.contains(&name)
         && (name.starts_with("jwt") || ["session", "token", "auth"].iter().any(|word| name.contains(word)))
-}
-
-fn moment(value: &Value) -> Option<Millis> {
-    match value {
-        Value::String(text) => time::parse(text),
-        value => time::from_number(value.as_f64()?),
-    }
 }
 
 #[cfg(test)]

@@ -55,12 +55,13 @@ impl Gathered {
         let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };
         match kind.as_ref() {
             "message_start" => {
-                let Some(message) = event.get("message").filter(|_| self.message.is_none()) else { return };
+                let message = event.get("message").filter(|message| message.is_object());
+                let Some(message) = message.filter(|_| self.message.is_none()) else { return };
                 self.message = Some(message.raw().to_owned());
                 self.count(message);
             }
             "content_block_start" => {
-                if let Some(block) = event.get("content_block") {
+                if let Some(block) = event.get("content_block").filter(|block| block.is_object()) {
                     let index = event.u64_at("index").unwrap_or(self.blocks.len() as u64);
                     self.blocks.push(Block::new(index, block.raw()));
                 }
@@ -223,8 +224,11 @@ mod tests {
         let answer = gather(&[start, text, STOP]).unwrap();
         let wanted = r#"{"id":"msg_1","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":9}}"#;
         assert_eq!(answer, wanted);
-        let answer = gather(&[text, r#"{"type":"message_stop"}"#]).unwrap();
-        assert!(answer.starts_with(r#"{"id":"msg_r","type":"message""#), "{answer}");
+        for start in [None, Some(r#"{"type":"message_start","message":""}"#)] {
+            let events: Vec<_> = start.into_iter().chain([text, r#"{"type":"message_stop"}"#]).collect();
+            let answer = gather(&events).unwrap();
+            assert!(answer.starts_with(r#"{"id":"msg_r","type":"message""#), "{answer}");
+        }
     }
 
     #[test]

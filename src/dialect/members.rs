@@ -4,6 +4,10 @@ use super::literal::Json;
 use super::tree::Node;
 use super::writer::Writer;
 
+/// No object of a dialect has as many members: what an upstream invents beyond is left out, since every
+/// name is sought among those before it.
+const MOST: usize = 256;
+
 /// Names and JSON values, in the order in which they came; each name once.
 #[derive(Debug, Default)]
 pub(super) struct Members(Vec<(String, String)>);
@@ -16,18 +20,22 @@ impl Members {
 
     /// A value replaces the one before it.
     pub(super) fn set(&mut self, key: &str, value: &str) {
-        value.clone_into(self.entry(key));
+        if let Some(known) = self.entry(key) {
+            value.clone_into(known);
+        }
     }
 
     /// Adds the elements of a list to those that have come.
     pub(super) fn lengthen(&mut self, key: &str, list: &Node<'_>) {
-        lengthen(self.entry(key), list);
+        if let Some(known) = self.entry(key) {
+            lengthen(known, list);
+        }
     }
 
     /// Adds the members of an object to those that have come; text of these names comes in pieces.
     pub(super) fn merge(&mut self, object: &Node<'_>, in_pieces: &[&str]) {
         for (key, value) in object.members() {
-            let known = self.entry(key);
+            let Some(known) = self.entry(key) else { return };
             match value.text() {
                 Some(more) if known.starts_with('"') && in_pieces.contains(&key.as_ref()) => {
                     known.pop();
@@ -38,13 +46,14 @@ impl Members {
         }
     }
 
-    /// The value of that name, or room for one.
-    fn entry(&mut self, key: &str) -> &mut String {
-        let at = self.0.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
+    /// The value of that name, or room for one; `None` when there is no more.
+    fn entry(&mut self, key: &str) -> Option<&mut String> {
+        let known = self.0.iter().position(|(known, _)| known == key);
+        let at = known.unwrap_or(self.0.len());
+        if at == self.0.len() && at < MOST {
             self.0.push((key.to_owned(), String::new()));
-            self.0.len() - 1
-        });
-        &mut self.0[at].1
+        }
+        self.0.get_mut(at).map(|(_, value)| value)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -80,4 +89,20 @@ pub(super) fn lengthen(known: &mut String, list: &Node<'_>) {
         known.extend([comma, item.raw()]);
     }
     known.push(']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_without_end_are_left_out() {
+        let mut members = Members::default();
+        for number in 0..2 * MOST {
+            members.set(&number.to_string(), "1");
+        }
+        members.set("0", "2");
+        assert_eq!(members.iter().count(), MOST);
+        assert_eq!((members.get("0"), members.get(&MOST.to_string())), (Some("2"), None));
+    }
 }

@@ -1,11 +1,12 @@
 //! Taking notices without waiting, and sending them in the background. What was sent is remembered over a
 //! restart: a process that is started anew every minute must not tell the same every minute.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use ring::digest::{Context, SHA256};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -108,9 +109,11 @@ impl Notifier {
     pub fn send(&self, notice: Notice) {
         let signature = match &notice.repeats {
             Repeats::ByText => {
-                Some(signature((notice.level.as_str(), notice.title.trim(), notice.message.trim())))
+                let (level, title, message) =
+                    (notice.level.as_str(), notice.title.trim(), notice.message.trim());
+                Some(signature(format_args!("text:{level}\n{title}\n{message}")))
             }
-            Repeats::About(subject) => Some(signature(subject)),
+            Repeats::About(subject) => Some(signature(format_args!("about:{subject}"))),
             Repeats::Sent => None,
         };
         let merged = match signature {
@@ -128,7 +131,7 @@ impl Notifier {
     /// Stores an event and sends it as a notice, both in the background, unless one about the same `subject` was told
     /// within the cool-down. For places where it may happen with every request: `make` runs, and anything is
     /// allocated, only when there is something to tell.
-    pub fn alert(&self, subject: impl Hash, make: impl FnOnce() -> NewEvent) {
+    pub fn alert(&self, subject: fmt::Arguments<'_>, make: impl FnOnce() -> NewEvent) {
         let signature = signature(subject);
         let (cooldown, now) = (self.inner.cooldown(), monotonic_ms());
         let (event_due, notice_due) = {
@@ -337,13 +340,34 @@ impl Report {
     }
 }
 
-/// The same in every process of one build: another build may tell once more what was told before.
-fn signature(subject: impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    subject.hash(&mut hasher);
-    hasher.finish()
+/// What a notice is known by over restarts and updates: the first eight bytes of its subject's SHA-256.
+fn signature(subject: fmt::Arguments<'_>) -> u64 {
+    struct Digest(Context);
+    impl Write for Digest {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            self.0.update(text.as_bytes());
+            Ok(())
+        }
+    }
+    let mut digest = Digest(Context::new(&SHA256));
+    // Only what is written can fail to be written: texts and numbers do not.
+    let _ = digest.write_fmt(subject);
+    let hash = digest.0.finish();
+    hash.as_ref().iter().take(8).fold(0, |signature, byte| signature << 8 | u64::from(*byte))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::signature;
+
+    /// Stored with what was sent: another build that came to other numbers would tell everything once more.
+    #[test]
+    fn signatures_are_the_same_in_every_build() {
+        assert_eq!(signature(format_args!("about:{}", "token-expired:7")), 0x9447_c6e6_3aae_e50c);
+        assert_ne!(signature(format_args!("a{}", 1)), signature(format_args!("a{}", 2)));
+    }
 }

@@ -1,9 +1,10 @@
 //! What of failing requests the operator is told (routing.md 10.1, data-ops.md E).
 //!
-//! One alert for requests that nobody could serve (routing.md 10.1): the first of a route is told, those that follow
-//! within the cool-down are counted, also when all channels cool down meanwhile and none is left to try. A credential that its site refuses
-//! is told once as well. It is not struck off for it: an account whose only credential is a key would never be asked
-//! again, and some hubs refuse now and then; a visit to the site decides that (`jobs::account_health`).
+//! One alert for requests that nobody could serve: the first of a route is told, those that follow within the
+//! cool-down are counted, also when all channels cool down meanwhile and none is left to try. A credential that
+//! its site refuses is told once as well. It is not struck off for it: an account whose only credential is a key
+//! would never be asked again, and some hubs refuse now and then; a visit to the site decides that
+//! (`jobs::account_health`).
 
 use crate::app::App;
 use crate::routing::Channel;
@@ -29,7 +30,7 @@ pub(super) fn unserved(app: &App, call: &Call, last: Option<&Failure>) {
     // Models without a route share one subject: their names are the clients' to choose.
     let snapshot = app.snapshot.load();
     let route = snapshot.lookup(&call.envelope.model, call.caller.policy()).map(|found| found.route.id);
-    app.notifier.alert(("unserved", route), || {
+    app.notifier.alert(format_args!("unserved:{}", route.unwrap_or(0)), || {
         let model = shortened(&call.model, MAX_MODEL);
         let (title, message) = match last {
             Some(failure) => {
@@ -62,7 +63,8 @@ pub(super) fn refused(app: &App, channel: &Channel, failure: &Failure) {
         return;
     }
     let account = &channel.account;
-    app.notifier.alert(("refused", account.id, channel.token_id), || {
+    let token_id = channel.token_id.unwrap_or(0);
+    app.notifier.alert(format_args!("refused:{}:{token_id}", account.id), || {
         let name = account.username.clone().unwrap_or_else(|| format!("Account {}", account.id));
         let token =
             channel.token_name.as_ref().map_or_else(String::new, |name| format!(" (token \"{name}\")"));

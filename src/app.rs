@@ -17,10 +17,10 @@ use crate::admin::accounts::ListCache;
 use crate::admin::decisions::KeptDecisions;
 use crate::admin::marketplace::MarketplaceCache;
 use crate::admin::stats_cache::StatsCache;
+use crate::background::Background;
 use crate::config::{Config, DatabaseKind};
 use crate::jobs::announcements::Announcements;
 use crate::jobs::checkin::Checkins;
-use crate::jobs::crew::Crew;
 use crate::jobs::health;
 use crate::jobs::model_refresh::ModelRefresh;
 use crate::jobs::prices::Prices;
@@ -64,7 +64,7 @@ pub struct App {
     /// The way to the operator.
     pub notifier: Notifier,
     pub tasks: Tasks,
-    pub crew: Arc<Crew>,
+    pub background: Arc<Background>,
     pub model_refresh: ModelRefresh,
     pub prices: Prices,
     /// Sessions that are being renewed.
@@ -146,7 +146,7 @@ impl App {
         let keys = store::keys::load_table(&store, &KeyTable::default()).await.map_err(unreadable)?;
         let leases = SiteLeases::new(config.proxy.site_leases);
         leases.set_limits(snapshot.site_limits());
-        let crew = Arc::new(Crew::default());
+        let background = Arc::new(Background::default());
         let client = Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }));
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let notifier = Notifier::new(client.clone(), settings.clone(), store.clone(), &config);
@@ -160,9 +160,9 @@ impl App {
             health_saver: health::Saver::default(),
             client,
             site_memory: Arc::default(),
-            tasks: Tasks::new(crew.clone(), task_events(store.clone(), notifier.clone())),
+            tasks: Tasks::new(background.clone(), task_events(store.clone(), notifier.clone())),
             notifier,
-            crew,
+            background,
             store,
             model_refresh: ModelRefresh::default(),
             prices: Prices::default(),
@@ -248,7 +248,7 @@ impl App {
     /// Ends background work and closes the store, everything handed to it committed.
     pub async fn stop(&self) {
         self.renewals.land().await;
-        self.crew.stop().await;
+        self.background.stop().await;
         self.notifier.stop().await;
         if let Err(error) = quotas::give_back_all(self).await {
             log::warn!("reserved requests of downstream keys stay counted: {error}");

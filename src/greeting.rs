@@ -49,7 +49,7 @@ pub fn started(app: &Arc<App>) {
     }
     if !built_in.is_empty() {
         let app_of_event = app.clone();
-        app.crew.spawn("the event of built-in tokens", async move {
+        app.background.spawn("the event of built-in tokens", async move {
             if let Err(error) = warn_of_built_in_tokens(&app_of_event, &built_in.join(" and ")).await {
                 log::warn!("the event of built-in tokens could not be stored: {error}");
             }

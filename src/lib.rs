@@ -25,12 +25,14 @@
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says
-//! time, cron, bell, logging, metrics, request_id
+//! background   work that outlives who asked for it: owned, stopped with the process, panics contained
+//! time, cron, bell, logging, metrics, request_id, sync
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod app;
+pub mod background;
 pub mod bell;
 pub mod cli;
 pub mod config;
@@ -51,5 +53,6 @@ pub mod routing;
 pub mod service;
 pub mod settings;
 pub mod store;
+pub mod sync;
 pub mod time;
 pub mod upstream;

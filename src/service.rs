@@ -18,13 +18,13 @@ use hyper::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 
 use crate::app::App;
+use crate::background;
 use crate::http::body::BodyLimits;
 use crate::http::cors::Cors;
 use crate::http::request::Parts;
 use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
 use crate::http::{self, Query, Request, Response, ResponseBody, address, strict};
-use crate::jobs::crew;
 use crate::limits::{Identity, RetryAfterSeconds};
 use crate::metrics::Surface;
 use crate::proxy::reply::Face;
@@ -125,8 +125,8 @@ impl Service {
                 Routed::To { path, answer, is_change } => {
                     let answered = match is_change {
                         // Boxed, because it is rare and would make every future larger.
-                        true => Box::pin(self.app.crew.carry_through("an admin change", answer)).await,
-                        false => crew::contain(answer).await,
+                        true => Box::pin(self.app.background.carry_through("an admin change", answer)).await,
+                        false => background::contain(answer).await,
                     };
                     answered.unwrap_or_else(|panic| {
                         log::error!("{method} {path} [{}] panicked: {panic}", id.as_str());

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -30,6 +30,7 @@ use crate::routing::Snapshot;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
 use crate::store::sites::{self, SiteRow};
 use crate::store::{availability, checkins, spend};
+use crate::sync::lock;
 use crate::time::{iso, local_day, local_day_start, now_ms};
 
 const FRESH: Duration = Duration::from_secs(15);
@@ -142,7 +143,7 @@ fn reload_behind(app: &Arc<App>) {
         return;
     }
     let for_reload = app.clone();
-    let spawned = app.crew.spawn("the reload of the account list", async move {
+    let spawned = app.background.spawn("the reload of the account list", async move {
         let _done = Reloading(&for_reload.accounts_list.reloading);
         if let Err(error) = load(&for_reload).await {
             log::warn!("the account list could not be reloaded: {}", error.message());
@@ -213,14 +214,14 @@ async fn load(app: &App) -> Result<Bytes> {
 impl ListCache {
     /// The kept list and its age, when nothing was published since and it may still be served.
     fn get(&self, published: &Arc<Snapshot>) -> Option<(Bytes, Duration)> {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = lock(&self.made);
         let made = made.as_ref().filter(|made| Arc::ptr_eq(&made.beside, published))?;
         let age = made.at.elapsed();
         (age < STALE).then(|| (made.body.clone(), age))
     }
 
     fn keep(&self, made: Made) {
-        *self.made.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+        *lock(&self.made) = Some(made);
     }
 }
 

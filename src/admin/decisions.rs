@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use hyper::StatusCode;
 use serde::Serialize;
@@ -22,6 +22,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::prices;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
 use crate::routing::{Ask, Match, Policy, Route, RouteMode, Snapshot};
+use crate::sync::lock;
 use crate::time::{self, Millis, now_ms};
 
 /// Items of one request that are looked at.
@@ -307,7 +308,7 @@ impl KeptDecisions {
     }
 
     fn kept(&self) -> MutexGuard<'_, HashMap<i64, Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.kept)
     }
 }
 

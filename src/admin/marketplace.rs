@@ -5,7 +5,7 @@
 //! list is kept for some seconds: it is made of several tables, and consoles ask often.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::StatusCode;
@@ -23,6 +23,7 @@ use crate::jobs::tasks::Status;
 use crate::routing::pricing::bill::per_million;
 use crate::routing::pricing::{Billing, CallPrice, Catalog, ModelPrice};
 use crate::store::model_rates::{self, Rate};
+use crate::sync::lock;
 use crate::time::now_ms;
 
 /// How long a list is kept, without prices and with them.
@@ -282,19 +283,19 @@ fn pricing(price: &ModelPrice, group: f64) -> GroupPricing {
 
 impl MarketplaceCache {
     pub(super) fn get(&self, with_prices: bool) -> Option<Arc<Vec<Model>>> {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = lock(&self.made);
         let made = made[usize::from(with_prices)].as_ref()?;
         (made.at.elapsed() < KEPT[usize::from(with_prices)]).then(|| made.models.clone())
     }
 
     fn keep(&self, with_prices: bool, models: Arc<Vec<Model>>) {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = lock(&self.made);
         made[usize::from(with_prices)] = Some(Made { at: Instant::now(), models });
     }
 
     /// Nothing gathered holds any more.
     pub fn clear(&self) {
-        *self.made.lock().unwrap_or_else(PoisonError::into_inner) = [None, None];
+        *lock(&self.made) = [None, None];
     }
 }
 

@@ -49,7 +49,7 @@ pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
     let wish = wish(&of_query(&request)?)?;
     let (events, heard) = mpsc::channel(BEHIND);
     let work = app.clone();
-    app.crew.spawn("the probe of a site", async move {
+    app.background.spawn("the probe of a site", async move {
         let told = events.clone();
         tokio::select! {
             () = tell(&work, id, &wish, &events) => {}

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -19,6 +19,7 @@ use super::errors::{AdminError, Result};
 use crate::app::App;
 use crate::http::Query;
 use crate::jobs::flight::SingleFlight;
+use crate::sync::lock;
 
 /// How many answers are kept; the one longest unused goes first.
 const MAX_KEPT: usize = 64;
@@ -46,33 +47,33 @@ pub struct Ask {
 impl StatsCache {
     /// Nothing kept holds any more.
     pub fn clear(&self) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.entries).clear();
     }
 
     fn entry(&self, key: &str) -> Arc<Entry> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.entries);
         if !entries.contains_key(key) && entries.len() >= MAX_KEPT {
             let oldest = entries.iter().min_by_key(|(_, entry)| entry.used()).map(|(key, _)| key.clone());
             entries.remove(&oldest.unwrap_or_default());
         }
         let entry = entries.entry(key.to_owned()).or_default();
-        *entry.used.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *lock(&entry.used) = Some(Instant::now());
         entry.clone()
     }
 }
 
 impl Entry {
     fn used(&self) -> Option<Instant> {
-        *self.used.lock().unwrap_or_else(PoisonError::into_inner)
+        *lock(&self.used)
     }
 
     fn kept(&self) -> Option<(Arc<Value>, Duration)> {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = lock(&self.made);
         made.as_ref().map(|(value, at)| (value.clone(), at.elapsed()))
     }
 
     fn keep(&self, value: Arc<Value>) {
-        *self.made.lock().unwrap_or_else(PoisonError::into_inner) = Some((value, Instant::now()));
+        *lock(&self.made) = Some((value, Instant::now()));
     }
 }
 
@@ -93,7 +94,7 @@ where
         return Ok((value.clone(), "hit"));
     }
     let loading = load(app.clone());
-    let (keeper, crew) = (entry.clone(), app.crew.clone());
+    let (keeper, background) = (entry.clone(), app.background.clone());
     let run = async move {
         let made = async move {
             let value = loading.await.map(Arc::new);
@@ -108,10 +109,10 @@ where
                 }
             }
         };
-        entry.flight.run(&crew, "statistics", || made).await.ok().flatten()
+        entry.flight.run(&background, "statistics", || made).await.ok().flatten()
     };
     if let Some((value, _)) = kept {
-        app.crew.spawn("statistics behind a stale answer", async move { drop(run.await) });
+        app.background.spawn("statistics behind a stale answer", async move { drop(run.await) });
         return Ok((value, "stale"));
     }
     let made = run.await.ok_or_else(|| AdminError::internal("making statistics", "no result"))?;

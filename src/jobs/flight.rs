@@ -13,9 +13,10 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
-use super::crew::{Crew, lock};
+use crate::background::Background;
+use crate::sync::lock;
 
-/// One run at a time on a [`Crew`]; concurrent askers share it. A run goes on when its askers leave.
+/// One run at a time on a [`Background`]; concurrent askers share it. A run goes on when its askers leave.
 pub struct SingleFlight<T> {
     current: Arc<Mutex<Option<watch::Receiver<Option<T>>>>>,
 }
@@ -34,14 +35,14 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
     /// The result of the run under way, or of a new one made by `work`.
     pub async fn run<F>(
         &self,
-        crew: &Crew,
+        background: &Background,
         name: &'static str,
         work: impl FnOnce() -> F,
     ) -> Result<T, Interrupted>
     where
         F: Future<Output = T> + Send + 'static,
     {
-        arrival(self.join_or_start(crew, name, work)).await
+        arrival(self.join_or_start(background, name, work)).await
     }
 
     /// The result of the run under way; `None` when there is none or it ends without a result.
@@ -52,7 +53,7 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
 
     fn join_or_start<F>(
         &self,
-        crew: &Crew,
+        background: &Background,
         name: &'static str,
         work: impl FnOnce() -> F,
     ) -> watch::Receiver<Option<T>>
@@ -68,8 +69,8 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         *current = Some(result.clone());
         let slot = self.current.clone();
         let work = work();
-        // When the crew refuses, `publish` drops with the work and the waiters hear of it.
-        crew.spawn(name, async move {
+        // When the process is stopping, `publish` drops with the work and the waiters hear of it.
+        background.spawn(name, async move {
             let value = work.await;
             *lock(&slot) = None;
             publish.send_replace(Some(value));
@@ -99,7 +100,7 @@ impl<T: Clone + Send + Sync + 'static> KeyedFlight<T> {
     pub async fn run<F>(
         &self,
         key: i64,
-        crew: &Crew,
+        background: &Background,
         name: &'static str,
         work: impl FnOnce() -> F,
     ) -> Result<T, Interrupted>
@@ -107,7 +108,7 @@ impl<T: Clone + Send + Sync + 'static> KeyedFlight<T> {
         F: Future<Output = T> + Send + 'static,
     {
         let flight = lock(&self.flights).entry(key).or_default().clone();
-        let result = flight.run(crew, name, work).await;
+        let result = flight.run(background, name, work).await;
         let mut flights = lock(&self.flights);
         // The table and we: nobody else waits for this key.
         if Arc::strong_count(&flight) <= 2 {
@@ -158,11 +159,11 @@ mod tests {
 
     #[tokio::test]
     async fn concurrent_askers_share_one_flight() {
-        let crew = Crew::default();
+        let background = Background::default();
         let flight = SingleFlight::default();
         let runs = Arc::new(AtomicUsize::new(0));
         let ask = || {
-            flight.run(&crew, "counting", || {
+            flight.run(&background, "counting", || {
                 let runs = runs.clone();
                 async move { runs.fetch_add(1, SeqCst) }
             })
@@ -175,11 +176,11 @@ mod tests {
 
     #[tokio::test]
     async fn each_key_has_a_flight_of_its_own_and_leaves_nothing_behind() {
-        let crew = Crew::default();
+        let background = Background::default();
         let flights = KeyedFlight::default();
         let runs = Arc::new(AtomicUsize::new(0));
         let ask = |key| {
-            flights.run(key, &crew, "counting", || {
+            flights.run(key, &background, "counting", || {
                 let runs = runs.clone();
                 async move { runs.fetch_add(1, SeqCst) }
             })
@@ -193,12 +194,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_flight_that_panics_or_is_refused_says_so() {
-        let crew = Crew::default();
+        let background = Background::default();
         let flight: SingleFlight<()> = SingleFlight::default();
-        assert_eq!(flight.run(&crew, "broken", || async { panic!("no") }).await, Err(Interrupted));
-        assert_eq!(flight.run(&crew, "sound", || async {}).await, Ok(()));
-        crew.stop().await;
-        assert_eq!(flight.run(&crew, "late", || async {}).await, Err(Interrupted));
+        assert_eq!(flight.run(&background, "broken", || async { panic!("no") }).await, Err(Interrupted));
+        assert_eq!(flight.run(&background, "sound", || async {}).await, Ok(()));
+        background.stop().await;
+        assert_eq!(flight.run(&background, "late", || async {}).await, Err(Interrupted));
     }
 
     #[tokio::test]

@@ -3,7 +3,6 @@
 //! ```text
 //! schedule        repeats each job; a job never overlaps itself
 //! tasks           long operations an operator started and looks up by id
-//! crew            owns every detached piece of work; stops it with the service
 //! flight          lets everybody who asks for the same costly thing share one run of it
 //!
 //! model_refresh   which models the accounts can reach          outcome   what its askers are told
@@ -30,7 +29,6 @@ pub mod announcements;
 pub mod balance;
 pub mod checkin;
 pub mod coverage;
-pub mod crew;
 pub mod discovery;
 pub mod flight;
 pub mod health;

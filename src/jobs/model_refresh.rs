@@ -16,7 +16,6 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::crew::lock;
 use super::discovery::{Found, discover};
 use super::flight::{Coalesced, Interrupted, SingleFlight};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
@@ -34,6 +33,7 @@ use crate::store::availability;
 use crate::store::sites::{self, SiteStatus};
 use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
+use crate::sync::lock;
 use crate::time::now_ms;
 
 /// Accounts asked at once.
@@ -69,7 +69,7 @@ pub async fn refresh_account(app: &Arc<App>, id: i64) -> RefreshOutcome {
 /// Refreshes every active account. Who calls this during a run gets the result of that run.
 pub async fn refresh_all(app: &Arc<App>) -> Result<Vec<RefreshOutcome>, Interrupted> {
     let run = || refresh_each(app.clone());
-    app.model_refresh.all.run(&app.crew, "a model refresh", run).await
+    app.model_refresh.all.run(&app.background, "a model refresh", run).await
 }
 
 /// Refreshes every active account, then makes the routes follow.
@@ -89,7 +89,7 @@ pub async fn refresh_for_unknown_model(app: &Arc<App>) {
     let work = async {
         if take_turn(&mut lock(&state.unknown_model_at), Instant::now()) {
             let run = || search(app.clone());
-            state.unknown_model.run(&app.crew, "a search for an unknown model", run).await.ok();
+            state.unknown_model.run(&app.background, "a search for an unknown model", run).await.ok();
         } else {
             state.unknown_model.join().await;
         }

@@ -19,7 +19,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::crew::lock;
 use super::schedule::Pass;
 use super::visit::visitor_of;
 use crate::app::App;
@@ -27,6 +26,7 @@ use crate::routing::pricing::Catalog;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, Secret};
+use crate::sync::lock;
 use crate::upstream::platforms::{PRICE_LIMITS, PriceError, fetch_prices};
 
 /// How often to look for lists that are due.
@@ -87,7 +87,7 @@ pub async fn refresh_now(app: &Arc<App>, accounts: &[i64]) {
 /// Reads the account's list in the background.
 pub fn refresh_soon(app: &Arc<App>, account: i64) {
     let reading = app.clone();
-    app.crew.spawn("a look at a price list", async move { refresh(&reading, account).await });
+    app.background.spawn("a look at a price list", async move { refresh(&reading, account).await });
 }
 
 async fn refresh(app: &App, id: i64) {

@@ -20,7 +20,6 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
-use super::crew::lock;
 use super::flight::{Interrupted, KeyedFlight};
 use super::schedule::Pass;
 use super::visit::visitor_of;
@@ -29,6 +28,7 @@ use crate::routing::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, Secret};
+use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 use crate::upstream::platforms::{VisitKind, abilities};
 
@@ -202,7 +202,7 @@ async fn fly(app: &Arc<App>, id: i64, why: Why) -> Result<(), Refusal> {
             attempt(&app, id, why).await
         }
     };
-    let landed = app.renewals.flights.run(id, &app.crew, "the renewal of a session", work).await;
+    let landed = app.renewals.flights.run(id, &app.background, "the renewal of a session", work).await;
     landed.unwrap_or_else(|Interrupted| Err("the renewal was interrupted".to_owned()))
 }
 

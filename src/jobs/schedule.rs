@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::crew::contain;
+use crate::background::contain;
 use crate::cron::Cron;
 use crate::time::{Millis, now_ms};
 

@@ -22,7 +22,8 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::crew::{Crew, contain, lock};
+use crate::background::{Background, contain};
+use crate::sync::lock;
 use crate::time::{self, Millis};
 
 /// How long an ended task can be read.
@@ -41,7 +42,7 @@ pub struct Tasks {
 }
 
 struct Inner {
-    crew: Arc<Crew>,
+    background: Arc<Background>,
     /// Newest last.
     tasks: Mutex<VecDeque<Entry>>,
     slots: Semaphore,
@@ -145,14 +146,14 @@ pub struct Progress {
 }
 
 impl Tasks {
-    /// An empty registry whose work runs on `crew`. `listener` hears of each start and end.
-    pub fn new<F>(crew: Arc<Crew>, listener: impl Fn(Notice) -> F + Send + Sync + 'static) -> Self
+    /// An empty registry whose work runs in `background`. `listener` hears of each start and end.
+    pub fn new<F>(background: Arc<Background>, listener: impl Fn(Notice) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
         Self {
             inner: Arc::new(Inner {
-                crew,
+                background,
                 tasks: Mutex::default(),
                 slots: Semaphore::new(PARALLEL),
                 listener: Box::new(move |notice| Box::pin(listener(notice))),
@@ -186,7 +187,7 @@ impl Tasks {
             run.inner.tell(Notice::of_end(kind, &title, &outcome)).await;
             run.finish(outcome);
         };
-        if !self.inner.crew.spawn("a background task", supervised) {
+        if !self.inner.background.spawn("a background task", supervised) {
             progress.finish(Err("the service is stopping".to_owned()));
         }
         started

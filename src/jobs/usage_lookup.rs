@@ -63,7 +63,7 @@ pub fn ask(app: &Arc<App>, question: Question) {
         return;
     };
     let looking = app.clone();
-    app.crew.spawn("a usage lookup", async move {
+    app.background.spawn("a usage lookup", async move {
         look_up(&looking, &question).await;
         drop(place);
     });

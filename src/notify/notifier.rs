@@ -2,7 +2,7 @@
 //! restart: a process that is started anew every minute must not tell the same every minute.
 
 use std::fmt::{self, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -20,6 +20,7 @@ use crate::settings::Settings;
 use crate::store::events::{self, NewEvent};
 use crate::store::throttle::{self, SentRow};
 use crate::store::{self, Store};
+use crate::sync::lock;
 use crate::time::{monotonic_ms, now_ms};
 use crate::upstream::Client;
 
@@ -354,10 +355,6 @@ fn signature(subject: fmt::Arguments<'_>) -> u64 {
     let _ = digest.write_fmt(subject);
     let hash = digest.0.finish();
     hash.as_ref().iter().take(8).fold(0, |signature, byte| signature << 8 | u64::from(*byte))
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,9 +6,10 @@
 //! upstream is then told that there is none.
 
 use std::collections::HashMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use crate::sync::lock;
 use crate::time::Millis;
 
 const KEPT_MS: Millis = 24 * 60 * 60 * 1000;
@@ -31,7 +32,7 @@ impl CallProofs {
         if call.len() + proof.len() > MAX_LENGTH {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.kept);
         if kept.len() >= MAX_KEPT {
             kept.retain(|_, (_, until)| *until > now);
         }
@@ -45,7 +46,7 @@ impl CallProofs {
 
     /// Forgets every proof.
     pub fn clear(&self) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.kept).clear();
         self.count.store(0, Ordering::Relaxed);
     }
 
@@ -54,7 +55,7 @@ impl CallProofs {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.kept);
         let (proof, until) = kept.get(&(key, call.to_owned()))?;
         (*until > now).then(|| proof.clone())
     }

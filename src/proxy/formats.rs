@@ -8,14 +8,15 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use memchr::memmem;
 
 use crate::dialect::Dialect;
 use crate::dialect::json::Marks;
 use crate::routing::Platform;
+use crate::sync::lock;
 use crate::time::Millis;
 
 use super::call::Operation;
@@ -320,7 +321,7 @@ impl Memory {
         if formats.len() < 2 || self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = lock(&self.entries);
         let Some(entry) = entries.get(&key(site, client, model)) else { return };
         let is_blocked =
             |dialect: &Dialect| entry.blocked.iter().any(|(own, until)| own == dialect && *until > now);
@@ -368,12 +369,12 @@ impl Memory {
 
     /// Forgets everything; the operator's "clear cache".
     pub fn clear(&self) {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.entries).clear();
         self.count.store(0, Ordering::Relaxed);
     }
 
     fn change(&self, site: i64, client: Dialect, model: &str, now: Millis, change: impl FnOnce(&mut Entry)) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = lock(&self.entries);
         let key = key(site, client, model);
         if entries.len() >= MAX_ENTRIES && !entries.contains_key(&key) {
             let oldest = entries.iter().min_by_key(|(_, entry)| entry.touched).map(|(key, _)| key.clone());

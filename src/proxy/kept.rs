@@ -10,7 +10,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -22,6 +22,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, edit::edit, envelope, json};
 use crate::http::body::Cut;
 use crate::http::{Response, ResponseBody};
+use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
 use super::call::{Call, Operation};
@@ -93,7 +94,7 @@ impl Turns {
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

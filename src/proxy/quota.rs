@@ -2,7 +2,7 @@
 //!
 //! Most calls spend a request that is reserved already: one atomic step. The one that finds the
 //! block spent reserves the next, and those behind it wait for that; a block that runs low is topped
-//! up in the background. A reservation runs on the crew, because a client that hangs up must not
+//! up in the background. A reservation is background work, because a client that hangs up must not
 //! stop it between the commit and the block.
 
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn reserve(
 ) -> oneshot::Receiver<store::Result<bool>> {
     let (done, reserved) = oneshot::channel();
     let (store, live) = (app.store.clone(), live.clone());
-    app.crew.spawn("the reservation of requests", async move {
+    app.background.spawn("the reservation of requests", async move {
         let result = quota::reserve(&store, &live, max).await;
         drop(turn);
         // Nobody listens to a top-up, and nobody needs to: a failure shows again when one waits.

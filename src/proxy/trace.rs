@@ -26,6 +26,7 @@ use crate::routing::{BaseUrl, Channel, Why};
 use crate::settings::TraceRules;
 use crate::store::Telemetry;
 use crate::store::debug_traces::{DebugAttempt, DebugTrace};
+use crate::sync::lock;
 use crate::time::now_ms;
 use crate::upstream::{RequestBody, UpstreamBody};
 
@@ -241,7 +242,7 @@ impl Trace {
 
 impl Recording {
     fn draft(&self) -> MutexGuard<'_, Draft> {
-        self.draft.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.draft)
     }
 }
 

@@ -13,8 +13,9 @@
 use std::array;
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
+use crate::sync::lock;
 use crate::time::Millis;
 
 const SHARDS: usize = 64;
@@ -90,10 +91,6 @@ impl Default for Affinity {
     fn default() -> Self {
         Self { keys: RandomState::new(), shards: array::from_fn(|_| Mutex::default()) }
     }
-}
-
-fn lock<T>(shard: &Mutex<T>) -> MutexGuard<'_, T> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

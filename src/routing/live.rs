@@ -12,12 +12,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::failure::SET_BACK;
 use super::health::{SiteHealth, saved};
 use super::pricing::PriceList;
 use super::rotation::Rotations;
+use crate::sync::lock;
 use crate::time::Millis;
 
 /// Counters and cooldown of one channel.
@@ -380,7 +381,7 @@ impl EndpointLive {
     }
 
     fn reason(&self) -> MutexGuard<'_, Option<String>> {
-        self.last_failure_reason.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.last_failure_reason)
     }
 }
 
@@ -401,40 +402,40 @@ pub struct LiveTable {
 impl LiveTable {
     /// The channel's live value; the first call for an id starts it from what the store has.
     pub fn channel(&self, id: i64, stored: impl FnOnce() -> ChannelTotals) -> Arc<ChannelLive> {
-        let mut channels = locked(&self.channels);
+        let mut channels = lock(&self.channels);
         channels.entry(id).or_insert_with(|| Arc::new(ChannelLive::new(id, stored()))).clone()
     }
 
     /// The endpoint's live value; the first call for an id starts it from what the store has.
     pub fn endpoint(&self, id: i64, stored: impl FnOnce() -> EndpointState) -> Arc<EndpointLive> {
-        let mut endpoints = locked(&self.endpoints);
+        let mut endpoints = lock(&self.endpoints);
         endpoints.entry(id).or_insert_with(|| Arc::new(EndpointLive::new(Some(id), stored()))).clone()
     }
 
     /// The account's price list; empty until its site was asked.
     pub fn prices(&self, account: i64) -> Arc<PriceList> {
-        locked(&self.prices).entry(account).or_default().clone()
+        lock(&self.prices).entry(account).or_default().clone()
     }
 
     /// Forgets the prices of accounts that are gone.
     pub fn retain_prices(&self, accounts: &HashSet<i64>) {
-        locked(&self.prices).retain(|account, _| accounts.contains(account));
+        lock(&self.prices).retain(|account, _| accounts.contains(account));
     }
 
     /// The site's health, shared by every form a site has (an account's own way out makes another).
     pub fn site(&self, id: i64) -> Arc<SiteHealth> {
-        locked(&self.sites).entry(id).or_default().clone()
+        lock(&self.sites).entry(id).or_default().clone()
     }
 
     /// The health of all sites as text for the store.
     pub fn saved_health(&self, now: Millis) -> String {
-        let sites: Vec<_> = locked(&self.sites).iter().map(|(id, site)| (*id, site.clone())).collect();
+        let sites: Vec<_> = lock(&self.sites).iter().map(|(id, site)| (*id, site.clone())).collect();
         saved::write(&sites, now)
     }
 
     /// The moment of the last attempt whose outcome is known, on any site.
     pub fn last_health_event(&self) -> Millis {
-        locked(&self.sites).values().map(|site| site.last_event()).max().unwrap_or(0)
+        lock(&self.sites).values().map(|site| site.last_event()).max().unwrap_or(0)
     }
 
     /// Takes over what [`Self::saved_health`] gave.
@@ -444,14 +445,10 @@ impl LiveTable {
 
     /// Forgets what has no row any more, so that memory does not grow and a reused id starts afresh.
     pub fn retain(&self, channels: &HashSet<i64>, endpoints: &HashSet<i64>, sites: &HashSet<i64>) {
-        locked(&self.sites).retain(|id, _| sites.contains(id));
-        locked(&self.channels).retain(|id, _| channels.contains(id));
-        locked(&self.endpoints).retain(|id, _| endpoints.contains(id));
+        lock(&self.sites).retain(|id, _| sites.contains(id));
+        lock(&self.channels).retain(|id, _| channels.contains(id));
+        lock(&self.endpoints).retain(|id, _| endpoints.contains(id));
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn stamp(value: &AtomicI64) -> Option<Millis> {

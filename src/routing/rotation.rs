@@ -6,10 +6,11 @@
 //! is forgotten, and then that route begins its turns anew.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 use super::pattern::norm;
 use super::why::Why;
+use crate::sync::lock;
 use crate::time::Millis;
 
 /// One request in so many goes to the observation pool, when somebody there is due.
@@ -102,7 +103,7 @@ impl Rotations {
     }
 
     fn keys(&self) -> MutexGuard<'_, HashMap<String, Turns>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.keys)
     }
 }
 

@@ -7,13 +7,13 @@ use serde_json::json;
 
 use super::{By, Item, check_in};
 use crate::app::App;
-use crate::jobs::crew::lock;
 use crate::jobs::flight::Interrupted;
 use crate::jobs::spread::{Width, spread};
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
 /// Sites asked at once; at each, one account.
@@ -68,7 +68,7 @@ async fn run(app: &Arc<App>, which: Which, progress: Option<Progress>) -> Result
         Which::All => &app.checkins.all,
         Which::Due => &app.checkins.due,
     };
-    let ended = flight.run(&app.crew, "a run of check-ins", work).await;
+    let ended = flight.run(&app.background, "a run of check-ins", work).await;
     ended.map_err(|Interrupted| "the check-ins were interrupted".to_owned())
 }
 

@@ -21,7 +21,6 @@ use tokio::sync::Mutex as AsyncMutex;
 use self::verdict::{Class, MANUAL, is_challenge};
 use super::account_health::{health, note_failure, success_statements};
 use super::balance::{self, Known};
-use super::crew::lock;
 use super::flight::SingleFlight;
 use super::income;
 use super::session::Session;
@@ -33,6 +32,7 @@ use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
 use crate::store::checkins::NewCheckin;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
+use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 use crate::upstream::platforms::{CheckIn, VisitError, VisitKind};
 

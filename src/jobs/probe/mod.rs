@@ -22,7 +22,6 @@ use tokio::task::JoinSet;
 
 use self::ask::{Probed, probe};
 use self::verdict::{Verdict, is_conversational};
-use super::crew::lock;
 use super::prices::usable;
 use super::rebuild::rebuild;
 use super::tasks::{Done, Outcome, Progress, Spec, Started};
@@ -34,6 +33,7 @@ use crate::store::availability::{self, Checked};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
+use crate::sync::lock;
 use crate::time::now_ms;
 
 /// Who is being probed; the app holds one.

@@ -11,10 +11,10 @@ use std::time::Duration;
 use super::ask::probe;
 use super::verdict::{Verdict, is_conversational};
 use crate::app::App;
-use crate::jobs::crew::lock;
 use crate::jobs::schedule::Pass;
 use crate::routing::{AccountStatus, Channel, Snapshot};
 use crate::store::routes;
+use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
 /// How often channels are looked for.

@@ -11,7 +11,7 @@ fn spec(title: &str, dedupe_key: Option<&str>) -> Spec {
 /// A registry and the notices it gave.
 fn tasks() -> (Tasks, mpsc::UnboundedReceiver<Notice>) {
     let (tell, notices) = mpsc::unbounded_channel();
-    let tasks = Tasks::new(Arc::new(Crew::default()), move |notice| {
+    let tasks = Tasks::new(Arc::new(Background::default()), move |notice| {
         tell.send(notice).ok();
         std::future::ready(())
     });

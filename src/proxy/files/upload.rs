@@ -254,7 +254,7 @@ impl Drop for Incoming {
             return;
         }
         let (store, id) = (self.app.store.clone(), std::mem::take(&mut self.id));
-        self.app.crew.spawn("the removal of an unfinished upload", async move {
+        self.app.background.spawn("the removal of an unfinished upload", async move {
             if let Err(error) = files::discard(&store, &id).await {
                 log::warn!("the chunks of the unfinished upload {id} stay until the next sweep: {error}");
             }

@@ -21,12 +21,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep, timeout};
 
 use crate::app::App;
+use crate::background;
 use crate::dialect::Dialect;
 use crate::dialect::responses::{cancelled_turn, warm_up};
 use crate::dialect::tree::Node;
 use crate::http::ResponseBody;
 use crate::http::websocket::{self, Farewell, Gone, Received, Receiver, Sender, Stopping, WebSocket};
-use crate::jobs::crew;
 use crate::jobs::tasks::uuid;
 use crate::metrics::Surface;
 use crate::request_id::RequestId;
@@ -87,7 +87,7 @@ enum Turn {
 /// Serves one socket to its end.
 pub(super) async fn serve(app: Arc<App>, opener: Opener, socket: WebSocket) {
     let _open = app.metrics.sockets.enter();
-    if let Err(panic) = crew::contain(life(&app, &opener, socket)).await {
+    if let Err(panic) = background::contain(life(&app, &opener, socket)).await {
         log::error!("a WebSocket of {:?} panicked: {panic}", opener.identity);
     }
 }

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockW
 
 use super::{Blow, Health, Recent};
 use crate::routing::pattern::norm;
+use crate::sync::lock;
 use crate::time::Millis;
 
 /// One model more, and the half without an event for the longest time goes.
@@ -184,6 +185,6 @@ impl Record {
     }
 
     fn health(&self) -> MutexGuard<'_, Health> {
-        self.health.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.health)
     }
 }

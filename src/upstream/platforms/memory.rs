@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::routing::BaseUrl;
+use crate::sync::lock;
 
 /// How long a site's unit counts.
 const UNIT_LIFE: Duration = Duration::from_secs(3600);
@@ -80,11 +81,6 @@ fn session_name(base: &BaseUrl, session: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (site_name(base), session).hash(&mut hasher);
     hasher.finish()
-}
-
-/// The tables hold plain values: a panic elsewhere leaves nothing half done.
-fn lock<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,41 +1,43 @@
 //! The owner of background work: what is spawned here is stopped here, and a panic in it is a log line.
 //!
 //! Work that somebody started and that must outlive its asker (a task of an operator, a model
-//! refresh that a request no longer waits for) is spawned on the process's one [`Crew`]. When the
-//! service stops, the crew drops whatever has not ended: everything run here commits in
-//! transactions, so dropping it at an await loses at most the step it was in.
+//! refresh that a request no longer waits for) is spawned on the process's one [`Background`]. When the
+//! service stops, whatever has not ended is dropped: everything run here commits in transactions, so
+//! dropping it at an await loses at most the step it was in.
 
 use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::task::Poll;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::sync::lock;
+
 /// Every detached piece of background work of the process.
-pub struct Crew {
+pub struct Background {
     /// `None` once stopped: work that comes later is refused.
-    members: Mutex<Option<JoinSet<()>>>,
+    running: Mutex<Option<JoinSet<()>>>,
 }
 
-impl Default for Crew {
-    /// An empty crew. Needs no runtime until the first [`Crew::spawn`].
+impl Default for Background {
+    /// Nothing yet. Needs no runtime until the first [`Background::spawn`].
     fn default() -> Self {
-        Self { members: Mutex::new(Some(JoinSet::new())) }
+        Self { running: Mutex::new(Some(JoinSet::new())) }
     }
 }
 
-impl Crew {
-    /// Runs `work` in the background until it ends or the crew stops. False when the crew has
-    /// stopped already; `work` is then dropped unrun.
+impl Background {
+    /// Runs `work` in the background until it ends or the process stops. False when it is
+    /// stopping already; `work` is then dropped unrun.
     pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) -> bool {
-        let mut members = lock(&self.members);
-        let Some(members) = members.as_mut() else { return false };
-        while members.try_join_next().is_some() {}
-        members.spawn(async move {
+        let mut running = lock(&self.running);
+        let Some(running) = running.as_mut() else { return false };
+        while running.try_join_next().is_some() {}
+        running.spawn(async move {
             if let Err(panic) = contain(work).await {
                 log::error!("{name} panicked: {panic}");
             }
@@ -44,7 +46,7 @@ impl Crew {
     }
 
     /// Runs `work` to its end, also when whoever waits for it goes away. The error is the message of its
-    /// panic, or that the crew stopped.
+    /// panic, or that the service is stopping.
     pub async fn carry_through<T: Send + 'static>(
         &self,
         name: &'static str,
@@ -58,9 +60,9 @@ impl Crew {
 
     /// Drops all work that has not ended and refuses new work. Gives after the last piece is gone.
     pub async fn stop(&self) {
-        let members = lock(&self.members).take();
-        if let Some(mut members) = members {
-            members.shutdown().await;
+        let running = lock(&self.running).take();
+        if let Some(mut running) = running {
+            running.shutdown().await;
         }
     }
 }
@@ -87,11 +89,6 @@ fn panic_message(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "a panic without a message".to_owned())
 }
 
-/// The data behind a lock that no panic can leave half changed.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -116,39 +113,39 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_carried_through_although_nobody_waits_for_it() {
-        let crew = Crew::default();
-        assert_eq!(crew.carry_through("seven", async { 7 }).await, Ok(7));
+        let background = Background::default();
+        assert_eq!(background.carry_through("seven", async { 7 }).await, Ok(7));
         assert_eq!(
-            crew.carry_through("lost", async { panic!("lost") }).await,
+            background.carry_through("lost", async { panic!("lost") }).await,
             Err::<(), _>("lost".to_owned())
         );
         let (go, wait) = oneshot::channel::<()>();
         let (done, ended) = oneshot::channel();
-        let waiting = crew.carry_through("a change", async move {
+        let waiting = background.carry_through("a change", async move {
             wait.await.ok();
             done.send(8).ok();
         });
         assert!(tokio::time::timeout(std::time::Duration::ZERO, waiting).await.is_err());
         go.send(()).expect("the work goes on");
         assert_eq!(ended.await, Ok(8));
-        crew.stop().await;
-        assert!(crew.carry_through("late", async {}).await.is_err());
+        background.stop().await;
+        assert!(background.carry_through("late", async {}).await.is_err());
     }
 
     #[tokio::test]
     async fn stopping_drops_what_still_runs_and_refuses_more() {
-        let crew = Crew::default();
+        let background = Background::default();
         let dropped = Arc::new(AtomicBool::new(false));
         let guard = SetOnDrop(dropped.clone());
         let (running, started) = oneshot::channel();
-        assert!(crew.spawn("endless", async move {
+        assert!(background.spawn("endless", async move {
             let _guard = guard;
             running.send(()).ok();
             std::future::pending::<()>().await;
         }));
         started.await.expect("the work starts");
-        crew.stop().await;
+        background.stop().await;
         assert!(dropped.load(Ordering::SeqCst));
-        assert!(!crew.spawn("late", async {}));
+        assert!(!background.spawn("late", async {}));
     }
 }

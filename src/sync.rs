@@ -1,0 +1,12 @@
+//! Locks that outlive a panic.
+//!
+//! A handler's panic is one answer of 500 and the process goes on, so a lock that was held then must not
+//! refuse everybody after it. What is behind these locks is changed in steps that cannot panic half-way:
+//! plain values and collections.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks, whatever happened to whoever held the lock before.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

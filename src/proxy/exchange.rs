@@ -32,7 +32,7 @@ use super::commit;
 use super::failure::Failure;
 use super::formats::{self, Formats};
 use super::headers;
-use super::outgoing::{self, Orders, Outgoing};
+use super::outgoing::{self, Destination, Outgoing};
 use super::recovery::{self, Recovery};
 use super::trace::Trace;
 
@@ -308,16 +308,19 @@ impl Sending<'_> {
     fn prepare(&self, operation: Operation, format: Dialect) -> Result<Outgoing, Unfit> {
         let settings = self.app.settings.load();
         let account = &self.channel.account;
-        let orders = Orders {
-            rules: settings.payload_rules.as_ref(),
-            tiers: &self.app.config.proxy.tier_rules,
+        let destination = Destination {
+            platform: account.site.platform,
+            format,
+            model: self.model,
             account_type: match (account.oauth, account.session_scoped) {
                 (true, _) => "oauth",
                 (false, true) => "session",
                 (false, false) => "apikey",
             },
+            rules: settings.payload_rules.as_ref(),
+            tiers: &self.app.config.proxy.tier_rules,
         };
-        outgoing::prepare(self.call, operation, account.site.platform, format, self.model, orders)
+        outgoing::prepare(self.call, operation, destination)
     }
 
     fn patience(&self) -> Patience {

@@ -67,13 +67,20 @@ impl Outgoing {
     }
 }
 
-/// What the operator has to say about bodies for a channel.
+/// Whom a body is written for.
 #[derive(Clone, Copy)]
-pub(super) struct Orders<'a> {
-    pub(super) rules: Option<&'a PayloadRules>,
-    pub(super) tiers: &'a TierRules,
+pub(super) struct Destination<'a> {
+    pub(super) platform: Platform,
+    /// The dialect it is asked in.
+    pub(super) format: Dialect,
+    /// The model's name there.
+    pub(super) model: &'a str,
     /// How its account signs in: `apikey`, `session` or `oauth`.
     pub(super) account_type: &'static str,
+    /// What the operator wants changed in bodies, if anything.
+    pub(super) rules: Option<&'a PayloadRules>,
+    /// Which service tiers the operator lets pass.
+    pub(super) tiers: &'a TierRules,
 }
 
 /// A body of our own writing that asks for thinking in the other form, when the upstream's model does
@@ -83,95 +90,95 @@ pub(super) fn rephrased(body: &Bytes) -> Option<[Bytes; 3]> {
     Some([messages::in_other_thinking_form(&body)?, Bytes::new(), Bytes::new()])
 }
 
-/// The body of a call for a platform in a dialect, as the operator's rules want it. The operation is the
-/// call's, or what stands in for it.
-pub(super) fn prepare(
-    call: &Call,
-    operation: Operation,
-    platform: Platform,
-    format: Dialect,
-    model: &str,
-    orders: Orders<'_>,
-) -> Result<Outgoing, Unfit> {
-    let mut outgoing = write(call, operation, platform, format, model, orders)?;
-    let target = payload_rules::Target { platform: platform.id(), model, requested: &call.envelope.model };
-    let Some(rules) = orders.rules.filter(|rules| {
-        format.is_convertible() && operation != Operation::CountTokens && rules.concern(target)
+/// The body of a call for its destination, as the operator's rules want it. The operation is the call's,
+/// or what stands in for it.
+pub(super) fn prepare(call: &Call, operation: Operation, to: Destination<'_>) -> Result<Outgoing, Unfit> {
+    let mut outgoing = match operation {
+        Operation::Answer if to.format == call.face.dialect => native(call, to)?,
+        Operation::Answer => converted(call, to)?,
+        Operation::CountTokens => count(call, to),
+        Operation::Compact => compaction(call, to),
+        Operation::EditImage => image_edit(call, to),
+    };
+    let target = payload_rules::Target {
+        platform: to.platform.id(),
+        model: to.model,
+        requested: &call.envelope.model,
+    };
+    let Some(rules) = to.rules.filter(|rules| {
+        to.format.is_convertible() && operation != Operation::CountTokens && rules.concern(target)
     }) else {
         return Ok(outgoing);
     };
     let body = outgoing.pieces.concat();
     if let Some(ruled) = rules.apply(&String::from_utf8_lossy(&body), target) {
         // What codex refuses to read, no rule can give it.
-        let fit = (platform == Platform::Codex)
-            .then(|| platform_edit(platform, format, || Cow::Borrowed(ruled.as_str())))
+        let fit = (to.platform == Platform::Codex)
+            .then(|| platform_edit(to, || Cow::Borrowed(ruled.as_str())))
             .flatten();
         outgoing.pieces = whole(fit.unwrap_or(ruled));
     }
     Ok(outgoing)
 }
 
-/// Writes the body of a call for a platform in a dialect.
-fn write(
-    call: &Call,
-    operation: Operation,
-    platform: Platform,
-    format: Dialect,
-    model: &str,
-    orders: Orders<'_>,
-) -> Result<Outgoing, Unfit> {
-    match operation {
-        Operation::Answer => {}
-        // Its path names the model, and it has nothing that a count has no use for.
-        Operation::CountTokens if format == Dialect::Gemini => {
-            return Ok(Outgoing::of([call.body.clone(), Bytes::new(), Bytes::new()], false));
-        }
-        Operation::CountTokens => {
-            let body = edit(text(call), &[("model", &quoted(model))], &NOT_COUNTED).into_owned();
-            return Ok(Outgoing { betas: Some(betas(text(call))), ..Outgoing::of(whole(body), false) });
-        }
-        Operation::Compact => {
-            let store = matches!(platform, Platform::Codex | Platform::Sub2Api).then_some("store");
-            let removed: Vec<&str> = NOT_COMPACTED.into_iter().chain(store).collect();
-            let body = edit(text(call), &[("model", &quoted(model))], &removed).into_owned();
-            return Ok(Outgoing::of(whole(body), false));
-        }
-        Operation::EditImage => {
-            let pieces = splice_model(&call.body, &call.envelope, model);
-            let content_type = images::form_type(&call.headers).cloned();
-            return Ok(Outgoing { content_type, ..Outgoing::of(pieces, call.envelope.stream) });
-        }
+/// The question how many tokens the call's request has.
+fn count(call: &Call, to: Destination<'_>) -> Outgoing {
+    // Gemini's path names the model, and its body has nothing that a count has no use for.
+    if to.format == Dialect::Gemini {
+        return Outgoing::of([call.body.clone(), Bytes::new(), Bytes::new()], false);
     }
-    let stream = call.envelope.stream || always_streams(platform, format);
-    if format == call.face.dialect {
-        if always_streams(platform, format) && call.envelope.has_previous && continues(text(call)) {
-            // These keep nothing that it could refer to (proxy.md 5.3).
-            return Err(Unfit::Unsupported { field: PREVIOUS.to_owned() });
-        }
-        let pieces = match native(call, platform, model, orders)? {
-            // The path names the model.
-            None if format == Dialect::Gemini => [call.body.clone(), Bytes::new(), Bytes::new()],
-            None => splice_model(&call.body, &call.envelope, model),
-            Some(body) if format == Dialect::Gemini => whole(body),
-            Some(body) => whole(edit(&body, &[("model", &quoted(model))], &[]).into_owned()),
-        };
-        return Ok(Outgoing::of(pieces, stream));
+    let body = edit(text(call), &[("model", &quoted(to.model))], &NOT_COUNTED).into_owned();
+    Outgoing { betas: Some(betas(text(call))), ..Outgoing::of(whole(body), false) }
+}
+
+fn compaction(call: &Call, to: Destination<'_>) -> Outgoing {
+    let store = matches!(to.platform, Platform::Codex | Platform::Sub2Api).then_some("store");
+    let removed: Vec<&str> = NOT_COMPACTED.into_iter().chain(store).collect();
+    let body = edit(text(call), &[("model", &quoted(to.model))], &removed).into_owned();
+    Outgoing::of(whole(body), false)
+}
+
+/// A form, which is handed on as one.
+fn image_edit(call: &Call, to: Destination<'_>) -> Outgoing {
+    let pieces = splice_model(&call.body, &call.envelope, to.model);
+    let content_type = images::form_type(&call.headers).cloned();
+    Outgoing { content_type, ..Outgoing::of(pieces, call.envelope.stream) }
+}
+
+/// A body that stays in the client's dialect.
+fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
+    let always_streams = always_streams(to);
+    if always_streams && call.envelope.has_previous && continues(text(call)) {
+        // These keep nothing that it could refer to (proxy.md 5.3).
+        return Err(Unfit::Unsupported { field: PREVIOUS.to_owned() });
     }
-    let body = text(call);
-    let target = Target { model, stream, vendor: vendor(platform) };
+    let pieces = match native_edit(call, to)? {
+        // The path names the model.
+        None if to.format == Dialect::Gemini => [call.body.clone(), Bytes::new(), Bytes::new()],
+        None => splice_model(&call.body, &call.envelope, to.model),
+        Some(body) if to.format == Dialect::Gemini => whole(body),
+        Some(body) => whole(edit(&body, &[("model", &quoted(to.model))], &[]).into_owned()),
+    };
+    Ok(Outgoing::of(pieces, call.envelope.stream || always_streams))
+}
+
+/// A body in another dialect than the client's.
+fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
+    let stream = call.envelope.stream || always_streams(to);
+    let target = Target { model: to.model, stream, vendor: vendor(to.platform) };
     // Only gemini wants proofs of calls back, and only clients of chat and its own bring them.
     let proof_of = |id: &str| match target.vendor {
         Vendor::Gemini => call.proofs.find(call.key_id, id, now_ms()),
         _ => None,
     };
-    let converted = convert::request_with(call.face.dialect, format, body, &target, proof_of)?;
+    let converted = convert::request_with(call.face.dialect, to.format, text(call), &target, proof_of)?;
     call.trace.leaves_out(&converted.unknown);
     let mut written = converted.body;
-    if format == Dialect::Responses && call.envelope.has_tier {
-        let tiered = tiered(call, platform, model, orders, &String::from_utf8_lossy(&written))?;
+    if to.format == Dialect::Responses && call.envelope.has_tier {
+        let tiered = tiered(call, to, &String::from_utf8_lossy(&written))?;
         written = tiered.map_or(written, Bytes::from);
     }
-    let pieces = match platform_edit(platform, format, || String::from_utf8_lossy(&written)) {
+    let pieces = match platform_edit(to, || String::from_utf8_lossy(&written)) {
         None => [written, Bytes::new(), Bytes::new()],
         Some(body) => whole(body),
     };
@@ -201,15 +208,14 @@ fn text(call: &Call) -> &str {
 }
 
 /// The client's body where it cannot go as it came; `None` where it can, which is nearly always.
-fn native(call: &Call, platform: Platform, model: &str, orders: Orders<'_>) -> Result<Option<String>, Unfit> {
-    let format = call.face.dialect;
+fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Unfit> {
     // What an earlier answer of ours left in the conversation, which only we can read.
     let restored = |clean: fn(&Node<'_>) -> Option<Bytes>| {
         let body = Node::parse(text(call)).ok().and_then(|body| clean(&body))?;
         String::from_utf8(body.into()).ok()
     };
     let mut body = None;
-    match format {
+    match to.format {
         Dialect::Messages => {
             if call.envelope.marks.own {
                 body = restored(messages::without_foreign_thinking);
@@ -222,7 +228,7 @@ fn native(call: &Call, platform: Platform, model: &str, orders: Orders<'_>) -> R
         }
         Dialect::Gemini if call.envelope.has_openai_words => {
             let node = Node::parse(text(call)).ok();
-            body = node.and_then(|node| gemini::with_own_thinking(&node, model));
+            body = node.and_then(|node| gemini::with_own_thinking(&node, to.model));
         }
         Dialect::Chat if call.envelope.marks.own => body = restored(chat::without_proofs),
         Dialect::Responses => {
@@ -236,37 +242,30 @@ fn native(call: &Call, platform: Platform, model: &str, orders: Orders<'_>) -> R
             }
             if call.envelope.has_tier {
                 let whole = body.as_deref().unwrap_or_else(|| text(call));
-                body = tiered(call, platform, model, orders, whole)?.or(body);
+                body = tiered(call, to, whole)?.or(body);
             }
         }
         _ => {}
     }
-    if matches!(format, Dialect::Chat | Dialect::Responses) && call.envelope.marks.file_data {
+    if matches!(to.format, Dialect::Chat | Dialect::Responses) && call.envelope.marks.file_data {
         let node = Node::parse(body.as_deref().unwrap_or_else(|| text(call))).ok();
         body = node.and_then(|node| with_data_urls(&node)).or(body);
     }
-    let edited =
-        platform_edit(platform, format, || Cow::Borrowed(body.as_deref().unwrap_or_else(|| text(call))));
+    let edited = platform_edit(to, || Cow::Borrowed(body.as_deref().unwrap_or_else(|| text(call))));
     Ok(edited.or(body))
 }
 
 /// The body with a service tier that its upstream may be asked for; `None` where it is as it was
 /// (proxy.md 12.4).
-fn tiered(
-    call: &Call,
-    platform: Platform,
-    model: &str,
-    orders: Orders<'_>,
-    body: &str,
-) -> Result<Option<String>, Unfit> {
+fn tiered(call: &Call, to: Destination<'_>, body: &str) -> Result<Option<String>, Unfit> {
     const TIER: &str = "service_tier";
     let target = service_tier::Target {
-        platform: platform.id(),
-        is_vendor: matches!(platform, Platform::OpenAi | Platform::Codex),
-        models: [model, &call.envelope.model],
-        account_type: orders.account_type,
+        platform: to.platform.id(),
+        is_vendor: matches!(to.platform, Platform::OpenAi | Platform::Codex),
+        models: [to.model, &call.envelope.model],
+        account_type: to.account_type,
     };
-    match orders.tiers.judge(body, target) {
+    match to.tiers.judge(body, target) {
         Verdict::Kept => Ok(None),
         Verdict::Renamed(tier) => Ok(Some(edit(body, &[(TIER, &quoted(tier))], &[]).into_owned())),
         Verdict::LeftOut => Ok(Some(edit(body, &[], &[TIER]).into_owned())),
@@ -276,12 +275,8 @@ fn tiered(
 
 /// What a platform wants changed in a body of its dialect. The body is only asked for where there is
 /// something to change: reading it as text costs a walk through all of it.
-fn platform_edit<'b>(
-    platform: Platform,
-    format: Dialect,
-    body: impl FnOnce() -> Cow<'b, str>,
-) -> Option<String> {
-    match (platform, format) {
+fn platform_edit<'b>(to: Destination<'_>, body: impl FnOnce() -> Cow<'b, str>) -> Option<String> {
+    match (to.platform, to.format) {
         (Platform::Gemini, Dialect::Chat) => Some(edit(&body(), &[], &FOREIGN_TO_GEMINI).into_owned()),
         (Platform::Codex, Dialect::Responses) => {
             let body = gathered_instructions(body());
@@ -309,8 +304,8 @@ fn gathered_instructions(body: Cow<'_, str>) -> Cow<'_, str> {
 }
 
 /// These answer responses requests with a stream or not at all (proxy.md 10.4).
-fn always_streams(platform: Platform, format: Dialect) -> bool {
-    format == Dialect::Responses && matches!(platform, Platform::Codex | Platform::Sub2Api)
+fn always_streams(to: Destination<'_>) -> bool {
+    to.format == Dialect::Responses && matches!(to.platform, Platform::Codex | Platform::Sub2Api)
 }
 
 fn vendor(platform: Platform) -> Vendor {

@@ -22,7 +22,7 @@ pub struct Capabilities {
 }
 
 /// What the list needs beside the rows.
-pub struct Surroundings<'a> {
+pub struct ListContext<'a> {
     pub sites: &'a HashMap<i64, &'a SiteRow>,
     /// Accounts that have a model available.
     pub with_models: &'a HashSet<i64>,
@@ -81,19 +81,19 @@ pub fn row(account: &AccountRow) -> Map<String, Value> {
 }
 
 /// The row with what only the list shows.
-pub fn listed(account: &AccountRow, around: &Surroundings<'_>) -> Value {
+pub fn listed(account: &AccountRow, context: &ListContext<'_>) -> Value {
     let mut object = row(account);
-    let site = around.sites.get(&account.site_id).copied();
-    let has_models = around.with_models.contains(&account.id);
+    let site = context.sites.get(&account.site_id).copied();
+    let has_models = context.with_models.contains(&account.id);
     let site_active = site.is_none_or(|site| site.status == SiteStatus::Active);
-    let spend = around.spend.get(&account.id).copied().unwrap_or_default();
+    let spend = context.spend.get(&account.id).copied().unwrap_or_default();
     object
         .insert("site".to_owned(), site.map_or(Value::Null, |site| Value::Object(super::sites::view(site))));
     object.insert("credentialMode".to_owned(), shown_mode(account).as_str().into());
     let platform = site.and_then(|site| Platform::parse(&site.platform));
     object.insert("capabilities".to_owned(), capabilities(account).at(platform).to_json());
     object.insert("todaySpend".to_owned(), number(money(spend)));
-    let reward = around.rewards.get(&account.id).copied().unwrap_or_default();
+    let reward = context.rewards.get(&account.id).copied().unwrap_or_default();
     object.insert("todayReward".to_owned(), number(money(reward)));
     object.insert("runtimeHealth".to_owned(), runtime_health(account, site_active, has_models));
     Value::Object(object)

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::account_balance;
-use super::account_view::{self, Surroundings};
+use super::account_view::{self, ListContext};
 use super::batch::BatchResult;
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
@@ -196,10 +196,10 @@ async fn load(app: &App) -> Result<Bytes> {
     let extra: HashMap<i64, Option<&str>> = rows.iter().map(|row| (row.id, row.extra.as_deref())).collect();
     let rewards = income::rewards(&checkins, |id| income::seen(extra.get(&id).copied().flatten(), &day));
     let by_id: HashMap<i64, _> = sites.iter().map(|site| (site.id, site)).collect();
-    let around = Surroundings { sites: &by_id, with_models: &with_models, spend: &spend, rewards: &rewards };
+    let context = ListContext { sites: &by_id, with_models: &with_models, spend: &spend, rewards: &rewards };
     let list = List {
         generated_at: iso(now),
-        accounts: Each(&rows, |account: &AccountRow| account_view::listed(account, &around)),
+        accounts: Each(&rows, |account: &AccountRow| account_view::listed(account, &context)),
         sites: Each(&sites, |site: &SiteRow| Value::Object(site_routes::view(site))),
     };
     let body =

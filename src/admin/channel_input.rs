@@ -41,7 +41,7 @@ pub enum Refusal {
 }
 
 /// A route to which channels are added or whose channels are changed, with what is known about them.
-pub struct Desk<'a> {
+pub struct ChannelEditor<'a> {
     book: &'a RouteBook,
     route: &'a RouteRow,
     /// Available models of tokens.
@@ -116,9 +116,9 @@ pub fn objects(fields: &Fields, name: &str) -> Option<impl Iterator<Item = Field
     Some(objects?.into_iter().map(Fields::from))
 }
 
-// === impl Desk ===
+// === impl ChannelEditor ===
 
-impl<'a> Desk<'a> {
+impl<'a> ChannelEditor<'a> {
     pub async fn of(app: &App, book: &'a RouteBook, route: &'a RouteRow) -> store::Result<Self> {
         Ok(Self::with(book, route, availability::list_tokens(&app.store).await?))
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::json;
 
-use super::channel_input::{ChannelInput, Desk, Refusal, objects, priorities};
+use super::channel_input::{ChannelEditor, ChannelInput, Refusal, objects, priorities};
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::require_id;
@@ -35,8 +35,8 @@ pub async fn add(app: Arc<App>, mut request: Request) -> Result<Response> {
     let input = ChannelInput::read(&fields)?;
     let _turn = app.route_edits.lock().await;
     let book = RouteBook::read(&app).await?;
-    let mut desk = Desk::of(&app, &book, owner(&book, id)?).await?;
-    let channel = desk.admit(account_id, input).map_err(refused)?;
+    let mut editor = ChannelEditor::of(&app, &book, owner(&book, id)?).await?;
+    let channel = editor.admit(account_id, input).map_err(refused)?;
     let ids = route_edits::add_channels(&app.store, id, &[channel]).await?;
     app.publish().await?;
     let book = RouteBook::read(&app).await?;
@@ -56,10 +56,10 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
     }
     let _turn = app.route_edits.lock().await;
     let book = RouteBook::read(&app).await?;
-    let mut desk = Desk::of(&app, &book, owner(&book, id)?).await?;
+    let mut editor = ChannelEditor::of(&app, &book, owner(&book, id)?).await?;
     let (mut channels, mut skipped, mut errors) = (Vec::new(), 0, Vec::new());
     for (index, (account_id, input)) in inputs.into_iter().enumerate() {
-        match desk.admit(account_id, input) {
+        match editor.admit(account_id, input) {
             Ok(channel) => channels.push(channel),
             Err(Refusal::Duplicate) => skipped += 1,
             Err(refusal) => errors.push(format!("channels[{index}]: {}", refusal.into_message())),
@@ -99,8 +99,8 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let _turn = app.route_edits.lock().await;
     let book = RouteBook::read(&app).await?;
     let channel = book.channel(id).ok_or_else(|| AdminError::not_found("Channel"))?;
-    let mut desk = Desk::of(&app, &book, find(&book, channel.route_id)?).await?;
-    let patch = desk.change(channel, input).map_err(refused)?;
+    let mut editor = ChannelEditor::of(&app, &book, find(&book, channel.route_id)?).await?;
+    let patch = editor.change(channel, input).map_err(refused)?;
     route_edits::update_channels(&app.store, vec![(id, patch)]).await?;
     app.publish().await?;
     let book = RouteBook::read(&app).await?;

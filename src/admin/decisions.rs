@@ -39,7 +39,7 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     if model.is_empty() {
         return Err(Invalid::field("model", "non-empty string").into());
     }
-    let decision = Desk::new(&app).by_model(model);
+    let decision = Explainer::new(&app).by_model(model);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decision": decision })))
 }
 
@@ -47,17 +47,20 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
 pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let models = items(&fields, "models", "non-empty array of strings", name)?;
-    refresh_prices(&app, &fields, |desk| desk.accounts(models.iter().map(|model| desk.find(model)))).await;
+    refresh_prices(&app, &fields, |explainer| {
+        explainer.accounts(models.iter().map(|model| explainer.find(model)))
+    })
+    .await;
     let keep = flag(&fields, "persistSnapshots");
     let mut decisions = BTreeMap::new();
     for (number, model) in models.into_iter().enumerate() {
         pause(number).await;
-        let desk = Desk::new(&app);
-        let decision = Arc::new(desk.by_model(&model));
+        let explainer = Explainer::new(&app);
+        let decision = Arc::new(explainer.by_model(&model));
         if keep {
             let exact = |route: &&Arc<Route>| route.is_exact() && route.pattern.as_str() == model;
-            for route in desk.snapshot.routes().iter().filter(exact) {
-                app.decisions.keep(route, decision.clone(), desk.now);
+            for route in explainer.snapshot.routes().iter().filter(exact) {
+                app.decisions.keep(route, decision.clone(), explainer.now);
             }
         }
         decisions.insert(model, Shared(decision));
@@ -71,16 +74,16 @@ pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
     let items = items(&fields, "items", "non-empty array of {routeId, model}", |item| {
         Some((id(item.get("routeId")?)?, name(item.get("model")?)?))
     })?;
-    refresh_prices(&app, &fields, |desk| {
-        desk.accounts(items.iter().map(|(id, model)| desk.snapshot.lookup_on(*id, model)))
+    refresh_prices(&app, &fields, |explainer| {
+        explainer.accounts(items.iter().map(|(id, model)| explainer.snapshot.lookup_on(*id, model)))
     })
     .await;
     let keep = flag(&fields, "persistSnapshots");
     let mut decisions: BTreeMap<i64, BTreeMap<String, Shared>> = BTreeMap::new();
     for (number, (route_id, model)) in items.into_iter().enumerate() {
         pause(number).await;
-        let desk = Desk::new(&app);
-        let decision = desk.on_route(route_id, &model, keep);
+        let explainer = Explainer::new(&app);
+        let decision = explainer.on_route(route_id, &model, keep);
         decisions.entry(route_id).or_default().insert(model, decision);
     }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
@@ -90,13 +93,15 @@ pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
 pub async fn route_wide(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let ids = items(&fields, "routeIds", "non-empty array of positive integers", id)?;
-    refresh_prices(&app, &fields, |desk| desk.accounts(ids.iter().map(|id| desk.snapshot.whole_route(*id))))
-        .await;
+    refresh_prices(&app, &fields, |explainer| {
+        explainer.accounts(ids.iter().map(|id| explainer.snapshot.whole_route(*id)))
+    })
+    .await;
     let keep = flag(&fields, "persistSnapshots");
     let mut decisions = BTreeMap::new();
     for (number, route_id) in ids.into_iter().enumerate() {
         pause(number).await;
-        decisions.insert(route_id, Desk::new(&app).whole_route(route_id, keep));
+        decisions.insert(route_id, Explainer::new(&app).whole_route(route_id, keep));
     }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
 }
@@ -120,12 +125,12 @@ async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
     progress.log(format!("Explaining {} exact model(s)", exact.len()));
     for (number, route) in exact.iter().enumerate() {
         pause(number).await;
-        Desk::new(app).on_route(route.id, route.pattern.as_str(), true);
+        Explainer::new(app).on_route(route.id, route.pattern.as_str(), true);
     }
     progress.log(format!("Explaining {} wildcard route(s)", patterns.len()));
     for (number, route) in patterns.iter().enumerate() {
         pause(number).await;
-        Desk::new(app).whole_route(route.id, true);
+        Explainer::new(app).whole_route(route.id, true);
     }
     let message =
         format!("{} exact model(s) and {} wildcard route(s) explained", exact.len(), patterns.len());
@@ -134,9 +139,9 @@ async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
 }
 
 /// On request reads the price lists of the accounts concerned first, each once.
-async fn refresh_prices(app: &Arc<App>, fields: &Fields, concerned: impl FnOnce(&Desk<'_>) -> Vec<i64>) {
+async fn refresh_prices(app: &Arc<App>, fields: &Fields, concerned: impl FnOnce(&Explainer<'_>) -> Vec<i64>) {
     if flag(fields, "refreshPricingCatalog") {
-        let accounts = concerned(&Desk::new(app));
+        let accounts = concerned(&Explainer::new(app));
         prices::refresh_now(app, &accounts).await;
     }
 }
@@ -149,16 +154,16 @@ async fn pause(number: usize) {
 }
 
 /// Who explains, at one moment, for a key without restrictions.
-struct Desk<'a> {
+struct Explainer<'a> {
     app: &'a App,
     snapshot: Arc<Snapshot>,
     policy: Policy,
     now: Millis,
 }
 
-// === impl Desk ===
+// === impl Explainer ===
 
-impl<'a> Desk<'a> {
+impl<'a> Explainer<'a> {
     fn new(app: &'a App) -> Self {
         Self { app, snapshot: app.snapshot.load_full(), policy: Policy::default(), now: now_ms() }
     }

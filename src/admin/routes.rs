@@ -18,7 +18,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::jobs::{model_refresh, rebuild};
 use crate::limits::bucket;
-use crate::store::route_edits::{self, Along};
+use crate::store::route_edits::{self, Dependents};
 use crate::store::routes;
 
 /// One run at a time, whatever asked for it.
@@ -58,8 +58,8 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
         Some(_) => None,
         None => Some(fill(&app, &book, None, &draft.model_pattern).await?),
     };
-    let along = Along { refill, followers: followers(&book, &draft, None) };
-    let id = route_edits::create(&app.store, &draft, along).await?;
+    let dependents = Dependents { refill, followers: followers(&book, &draft, None) };
+    let id = route_edits::create(&app.store, &draft, dependents).await?;
     app.publish().await?;
     shown(&app, id).await
 }
@@ -73,17 +73,17 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let book = RouteBook::read(&app).await?;
     let row = book.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     let draft = input.change(row)?;
-    let mut along = Along::default();
+    let mut dependents = Dependents::default();
     if fields.has("sourceRouteIds") {
         check_sources(&book, &draft)?;
     }
     if fields.has("sourceRouteIds") || fields.has("routingStrategy") {
-        along.followers = followers(&book, &draft, Some(row));
+        dependents.followers = followers(&book, &draft, Some(row));
     }
     if draft.sources.is_none() && draft.model_pattern != row.model_pattern.trim() {
-        along.refill = Some(fill(&app, &book, Some(id), &draft.model_pattern).await?);
+        dependents.refill = Some(fill(&app, &book, Some(id), &draft.model_pattern).await?);
     }
-    route_edits::update(&app.store, id, &draft, along).await?;
+    route_edits::update(&app.store, id, &draft, dependents).await?;
     app.publish().await?;
     shown(&app, id).await
 }

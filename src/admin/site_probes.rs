@@ -26,7 +26,7 @@ use super::require_id;
 use crate::app::App;
 use crate::http::body::Cut;
 use crate::http::{self, Request, Response, ResponseBody};
-use crate::jobs::probe::after_refresh::{self, PostProbe, Step, Wish};
+use crate::jobs::probe::after_refresh::{self, PostProbe, ProbeScope, Step};
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::availability;
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -37,22 +37,22 @@ const BEHIND: usize = 32;
 /// `POST /api/sites/{id}/probe-now`
 pub async fn now(app: Arc<App>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let wish = wish(&Fields::from(request.json_object().await?))?;
+    let scope = scope(&Fields::from(request.json_object().await?))?;
     let subject = Subject::of(&app, id).await?;
-    let probed = subject.probe(&app, &wish, |_| {}).await?;
+    let probed = subject.probe(&app, &scope, |_| {}).await?;
     Ok(http::json(StatusCode::OK, &shown(&probed)))
 }
 
 /// `GET /api/sites/{id}/probe-stream`: the same, told as it happens. Who stops listening stops the probe.
 pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let wish = wish(&of_query(&request)?)?;
+    let scope = scope(&of_query(&request)?)?;
     let (events, heard) = mpsc::channel(BEHIND);
     let work = app.clone();
     app.background.spawn("the probe of a site", async move {
         let told = events.clone();
         tokio::select! {
-            () = tell(&work, id, &wish, &events) => {}
+            () = tell(&work, id, &scope, &events) => {}
             () = told.closed() => {}
         }
     });
@@ -63,7 +63,7 @@ pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(response)
 }
 
-async fn tell(app: &Arc<App>, id: i64, wish: &Wish, events: &mpsc::Sender<Bytes>) {
+async fn tell(app: &Arc<App>, id: i64, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
     let subject = match Subject::of(app, id).await {
         Ok(subject) => subject,
         Err(refusal) => return send(events, "error", &json!({ "message": refusal.message() })).await,
@@ -72,7 +72,7 @@ async fn tell(app: &Arc<App>, id: i64, wish: &Wish, events: &mpsc::Sender<Bytes>
     let probing = async {
         // The sender goes with the probe: that ends the telling.
         let steps = steps;
-        subject.probe(app, wish, |step| drop(steps.send(event_of(wish, &step)))).await
+        subject.probe(app, scope, |step| drop(steps.send(event_of(scope, &step)))).await
     };
     let telling = async {
         while let Some((name, data)) = seen.recv().await {
@@ -86,10 +86,10 @@ async fn tell(app: &Arc<App>, id: i64, wish: &Wish, events: &mpsc::Sender<Bytes>
     }
 }
 
-fn event_of(wish: &Wish, step: &Step<'_>) -> (&'static str, Value) {
+fn event_of(scope: &ProbeScope, step: &Step<'_>) -> (&'static str, Value) {
     match step {
         Step::Begins { known, chosen } => {
-            ("start", json!({ "scope": wish.scope(), "modelsCount": known, "modelsToProbe": chosen }))
+            ("start", json!({ "scope": scope.as_str(), "modelsCount": known, "modelsToProbe": chosen }))
         }
         Step::Tried(detail) => ("model", json!(detail)),
         Step::SwitchedOff(model) => ("action", json!({ "modelName": model, "action": "disabled" })),
@@ -107,8 +107,8 @@ fn shown(probed: &PostProbe) -> Value {
     shown
 }
 
-fn wish(fields: &Fields) -> Result<Wish> {
-    Ok(Wish {
+fn scope(fields: &Fields) -> Result<ProbeScope> {
+    Ok(ProbeScope {
         all: match fields.text("scope")? {
             None | Some("single") => false,
             Some("all") => true,
@@ -159,9 +159,14 @@ impl Subject {
     }
 
     /// Tries the models; routes follow what was switched off.
-    async fn probe(&self, app: &Arc<App>, wish: &Wish, seen: impl FnMut(Step<'_>)) -> Result<PostProbe> {
+    async fn probe(
+        &self,
+        app: &Arc<App>,
+        scope: &ProbeScope,
+        seen: impl FnMut(Step<'_>),
+    ) -> Result<PostProbe> {
         let Self { site, account, models } = self;
-        let probed = after_refresh::run_seen(app, site, account, models, wish, seen).await?;
+        let probed = after_refresh::run_seen(app, site, account, models, scope, seen).await?;
         if probed.unsupported > 0 {
             rebuild_best_effort(app).await;
         }

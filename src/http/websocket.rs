@@ -101,7 +101,7 @@ pub enum Received {
 
 /// How a socket ends (RFC 6455 §7.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Farewell {
+pub enum CloseReason {
     /// The client closed it, or is gone.
     Theirs,
     Done,
@@ -295,29 +295,29 @@ fn gone(error: Error) -> Gone {
 
 impl Receiver {
     /// What comes next, or how the socket ends.
-    pub async fn next(&mut self) -> Result<Received, Farewell> {
+    pub async fn next(&mut self) -> Result<Received, CloseReason> {
         match self.0.next().await {
             Some(Ok(Message::Text(text))) => Ok(Received::Text(Bytes::from(text))),
             Some(Ok(Message::Binary(_))) => Ok(Received::Binary),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Received::Alive),
-            Some(Ok(Message::Close(_))) | None => Err(Farewell::Theirs),
+            Some(Ok(Message::Close(_))) | None => Err(CloseReason::Theirs),
             Some(Err(error)) => {
                 log::debug!("a WebSocket cannot be read: {error}");
                 Err(match error {
-                    Error::Capacity(_) => Farewell::TooBig,
-                    Error::Utf8(_) => Farewell::NotUtf8,
-                    Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Farewell::Theirs,
-                    Error::Protocol(_) | Error::AttackAttempt => Farewell::ProtocolError,
-                    _ => Farewell::Theirs,
+                    Error::Capacity(_) => CloseReason::TooBig,
+                    Error::Utf8(_) => CloseReason::NotUtf8,
+                    Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => CloseReason::Theirs,
+                    Error::Protocol(_) | Error::AttackAttempt => CloseReason::ProtocolError,
+                    _ => CloseReason::Theirs,
                 })
             }
         }
     }
 }
 
-// === impl Farewell ===
+// === impl CloseReason ===
 
-impl Farewell {
+impl CloseReason {
     fn frame(self) -> Option<CloseFrame> {
         let (code, reason) = match self {
             Self::Theirs => return None,
@@ -336,10 +336,10 @@ impl Farewell {
 /// Closes a socket: says so when the client has not, and gives it a moment to see it. What it still sends
 /// is read and thrown away, because a connection that is closed over unread bytes is reset, and the close
 /// frame lost with it.
-pub async fn close(sender: Sender, receiver: Receiver, farewell: Farewell) {
+pub async fn close(sender: Sender, receiver: Receiver, reason: CloseReason) {
     let mut sink = sender.0;
     let closing = async {
-        let said = match farewell.frame() {
+        let said = match reason.frame() {
             Some(frame) => sink.send(Message::Close(Some(frame))).await,
             None => sink.flush().await,
         };

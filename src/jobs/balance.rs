@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use super::account_health::{advised, note_failure, success_statements};
 use super::income::{self, SNAPSHOT};
 use super::session::Session;
-use super::spread::{Width, spread};
+use super::spread::{Concurrency, spread};
 use crate::app::App;
 use crate::routing::Platform;
 use crate::store;
@@ -29,7 +29,7 @@ use crate::upstream::platforms::{
 };
 
 /// Accounts read at once.
-const WIDTH: Width = Width { total: 8, per_site: 2 };
+const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 2 };
 /// The member of `extraConfig` that holds the subscriptions.
 const SUBSCRIPTIONS: &str = "sub2apiSubscription";
 
@@ -113,7 +113,7 @@ pub async fn refresh_all(app: &Arc<App>) -> store::Result<(usize, usize)> {
     let rows = accounts::list(&app.store).await?;
     let active = rows.iter().filter(|row| row.status == AccountStatus::Active && row.is_session());
     let items = active.map(|row| (row.site_id, row.id)).collect();
-    let read = spread(items, WIDTH, |id| {
+    let read = spread(items, CONCURRENCY, |id| {
         let app = app.clone();
         async move { refresh(&app, id).await.is_ok() }
     });

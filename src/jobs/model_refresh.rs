@@ -20,7 +20,7 @@ use super::discovery::{Found, discover};
 use super::flight::{Coalesced, Interrupted, SingleFlight};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use super::prices;
-use super::probe::after_refresh::{self, Wish};
+use super::probe::after_refresh::{self, ProbeScope};
 pub use super::rebuild::rebuild;
 use super::rebuild::serves_by;
 use super::token_sync::{self, Synced};
@@ -167,8 +167,8 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
                 discovered_by_credential: by_credential,
                 discovered_api_token,
             };
-            let post_probe_result = match Wish::of(&row) {
-                Some(wish) => Some(after_refresh::run(app, &row, &account, &names, &wish).await?),
+            let post_probe_result = match ProbeScope::of(&row) {
+                Some(scope) => Some(after_refresh::run(app, &row, &account, &names, &scope).await?),
                 None => None,
             };
             Ok(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) })

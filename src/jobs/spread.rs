@@ -8,14 +8,14 @@ use tokio::task::JoinSet;
 
 /// How much runs at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Width {
+pub struct Concurrency {
     pub total: usize,
     pub per_site: usize,
 }
 
 /// Does `work` for every item, of each site in the order given. Gives the results in the order of their
 /// ends; a piece that panics gives none. Dropping the future drops what runs.
-pub async fn spread<T, R, F>(items: Vec<(i64, T)>, width: Width, work: impl Fn(T) -> F) -> Vec<R>
+pub async fn spread<T, R, F>(items: Vec<(i64, T)>, at_once: Concurrency, work: impl Fn(T) -> F) -> Vec<R>
 where
     R: Send + 'static,
     F: Future<Output = R> + Send + 'static,
@@ -29,11 +29,11 @@ where
     let mut results = Vec::with_capacity(waiting.len());
     loop {
         for slot in waiting.iter_mut().skip(first) {
-            if running.len() >= width.total {
+            if running.len() >= at_once.total {
                 break;
             }
             let at_site = |site: &i64| busy.get(site).copied().unwrap_or(0);
-            if let Some((site, item)) = slot.take_if(|(site, _)| at_site(site) < width.per_site) {
+            if let Some((site, item)) = slot.take_if(|(site, _)| at_site(site) < at_once.per_site) {
                 *busy.entry(site).or_default() += 1;
                 sites.insert(running.spawn(work(item)).id(), site);
             }
@@ -68,17 +68,17 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_thousand_accounts_on_a_hundred_sites_keep_to_the_width() {
-        const WIDTH: Width = Width { total: 8, per_site: 2 };
+        const CONCURRENCY: Concurrency = Concurrency { total: 8, per_site: 2 };
         let now = Arc::new(AtomicUsize::new(0));
         let most = Arc::new(AtomicUsize::new(0));
         let at_site: Arc<Vec<AtomicUsize>> = Arc::new((0..100).map(|_| AtomicUsize::new(0)).collect());
         let items = (0..1000).map(|account| (account / 10, account)).collect();
-        let done = spread(items, WIDTH, |account: i64| {
+        let done = spread(items, CONCURRENCY, |account: i64| {
             let (now, most, at_site) = (now.clone(), most.clone(), at_site.clone());
             async move {
                 let site = &at_site[usize::try_from(account / 10).expect("small")];
                 most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
-                assert!(site.fetch_add(1, SeqCst) < WIDTH.per_site);
+                assert!(site.fetch_add(1, SeqCst) < CONCURRENCY.per_site);
                 sleep(Duration::from_secs(1)).await;
                 site.fetch_sub(1, SeqCst);
                 now.fetch_sub(1, SeqCst);
@@ -88,7 +88,7 @@ mod tests {
         let mut done = done.await;
         done.sort_unstable();
         assert_eq!(done, (0..1000).collect::<Vec<_>>());
-        assert_eq!(most.load(SeqCst), WIDTH.total);
+        assert_eq!(most.load(SeqCst), CONCURRENCY.total);
     }
 
     #[tokio::test(start_paused = true)]
@@ -103,7 +103,7 @@ mod tests {
                 order.lock().expect("no panic").push(account);
             }
         };
-        spread(items, Width { total: 2, per_site: 1 }, work).await;
+        spread(items, Concurrency { total: 2, per_site: 1 }, work).await;
         assert_eq!(*order.lock().expect("no panic"), [3, 4, 5, 1, 2]);
         assert_eq!(began.elapsed(), Duration::from_secs(101));
     }
@@ -114,7 +114,7 @@ mod tests {
             assert_ne!(account, 2, "two");
             account
         };
-        let done = spread(vec![(1, 1), (1, 2), (1, 3)], Width { total: 1, per_site: 1 }, work).await;
+        let done = spread(vec![(1, 1), (1, 2), (1, 3)], Concurrency { total: 1, per_site: 1 }, work).await;
         assert_eq!(done, [1, 3]);
     }
 }

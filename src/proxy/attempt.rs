@@ -14,7 +14,7 @@ use crate::jobs::usage_lookup;
 use crate::keys::Key;
 use crate::limits::Lease;
 use crate::metrics::Held;
-use crate::routing::{Blow, Channel, Conversation, Credential, Secret, Why, failure};
+use crate::routing::{Channel, Conversation, Credential, FailureWeight, Secret, Why, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, now_ms};
 
@@ -242,8 +242,8 @@ impl Attempt {
     fn cool(&self, failure: &Failure) {
         let settings = self.app.settings.load();
         let now = now_ms();
-        let blow = Blow::of(failure.status, &failure.words());
-        self.channel.account.site.health.fail(&self.model, blow, now);
+        let weight = FailureWeight::of(failure.status, &failure.words());
+        self.channel.account.site.health.fail(&self.model, weight, now);
         self.app.health_saver.nudge();
         let until = failure::cooldown_until(now, settings.cooldown, failure.recovers_at);
         if self.channel.live.record_failure(now, until) {

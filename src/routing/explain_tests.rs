@@ -3,7 +3,8 @@
 use super::*;
 use crate::routing::fixture::*;
 use crate::routing::{
-    Account, Blow, ChannelLive, ChannelTotals, Policy, Rotations, Route, Selection, Site, Weights, select,
+    Account, ChannelLive, ChannelTotals, FailureWeight, Policy, Rotations, Route, Selection, Site, Weights,
+    select,
 };
 
 const NOW: i64 = 1_777_622_400_000;
@@ -53,7 +54,7 @@ fn the_worked_example_is_explained_with_its_printed_shares() {
         assert!(matches!(explanation.assessments[4].place, Place::NotEligible));
         assert_eq!(explanation.assessments[4].obstacles, [Obstacle::Disabled]);
     });
-    health.fail("other", Blow { penalty: 2.5, transient: false }, NOW);
+    health.fail("other", FailureWeight { penalty: 2.5, transient: false }, NOW);
     explained(route, Ask::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation)[..3], [16.50, 39.80, 43.70]);
         let Place::Weighed { health, score } = explanation.assessments[0].place else { panic!() };
@@ -70,7 +71,7 @@ fn those_that_stand_back_are_named() {
     let policy = Policy::default();
     let opened = |channels: Vec<Channel>| {
         for _ in 0..3 {
-            channels[0].account.site.health.fail("m", Blow { penalty: 2.5, transient: true }, NOW);
+            channels[0].account.site.health.fail("m", FailureWeight { penalty: 2.5, transient: true }, NOW);
         }
         channels
     };

@@ -53,7 +53,7 @@ pub struct Health {
 
 /// What a failure weighs, and whether it counts towards the breaker.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Blow {
+pub struct FailureWeight {
     pub penalty: f64,
     pub transient: bool,
 }
@@ -65,9 +65,9 @@ pub struct Recent {
     pub failures: f64,
 }
 
-// === impl Blow ===
+// === impl FailureWeight ===
 
-impl Blow {
+impl FailureWeight {
     /// Of a failure with this status (0 without one) and these words of the upstream.
     pub fn of(status: u16, words: &str) -> Self {
         let text = ErrorText::new(words);
@@ -107,12 +107,12 @@ impl Health {
         self.last_success = Some(now);
     }
 
-    pub fn fail(&mut self, blow: Blow, now: Millis) {
+    pub fn fail(&mut self, weight: FailureWeight, now: Millis) {
         self.age(now);
-        self.penalty += blow.penalty;
+        self.penalty += weight.penalty;
         self.failures += 1.0;
         self.last_failure = Some(now);
-        if !blow.transient {
+        if !weight.transient {
             self.streak = 0;
             return;
         }

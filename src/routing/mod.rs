@@ -58,7 +58,7 @@ mod why;
 
 pub use affinity::{Affinity, Conversation};
 pub use eligibility::Ask;
-pub use health::{Blow, SiteHealth};
+pub use health::{FailureWeight, SiteHealth};
 pub use live::{ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme};
 pub use pattern::ModelPattern;

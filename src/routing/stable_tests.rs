@@ -4,8 +4,8 @@ use super::*;
 use crate::routing::fixture::*;
 use crate::routing::rotation::Rotations;
 use crate::routing::{
-    Account, Ask, Blow, Channel, ChannelLive, ChannelTotals, Conditions, Policy, Route, Selection, Strategy,
-    Why, select,
+    Account, Ask, Channel, ChannelLive, ChannelTotals, Conditions, FailureWeight, Policy, Route, Selection,
+    Strategy, Why, select,
 };
 use crate::time::Millis;
 
@@ -23,7 +23,7 @@ fn stable(channels: Vec<Channel>) -> Route {
 /// Outcomes of late that open no breaker.
 fn lately(channel: &Channel, successes: usize, failures: usize) {
     let health = &channel.account.site.health;
-    let refused = Blow { penalty: 0.0, transient: false };
+    let refused = FailureWeight { penalty: 0.0, transient: false };
     (0..failures).for_each(|_| health.fail("m", refused, NOW));
     (0..successes).for_each(|_| health.succeed("m", 100, NOW));
 }
@@ -137,7 +137,7 @@ fn health_and_load_lower_a_score_and_weights_do_not_matter() {
     let heavy = Account { balance: 1e9, unit_cost: Some(1e-6), ..account(1, site(1)) };
     let channels =
         vec![used(Channel { weight: 1_000, ..channel_of(1, heavy) }, 100, 0), used(channel(2), 100, 0)];
-    channels[0].account.site.health.fail("other", Blow { penalty: 1.0, transient: false }, NOW);
+    channels[0].account.site.health.fail("other", FailureWeight { penalty: 1.0, transient: false }, NOW);
     let route = stable(channels);
     assert_eq!(ids(&requests(&route, &Rotations::default(), 2, NOW)), [2, 2]);
     let policy = Policy::default();

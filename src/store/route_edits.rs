@@ -23,7 +23,7 @@ pub struct RouteDraft {
 
 /// What changes along with a route.
 #[derive(Debug, Default)]
-pub struct Along {
+pub struct Dependents {
     /// The automatic channels make way for these; None leaves the channels alone.
     pub refill: Option<Vec<NewChannel>>,
     /// The routes that take over the strategy.
@@ -41,7 +41,7 @@ pub struct ChannelPatch {
 }
 
 /// Adds a route and gives its id.
-pub async fn create(store: &Store, draft: &RouteDraft, along: Along) -> Result<i64> {
+pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -> Result<i64> {
     let now = now_ms();
     let mut batch = vec![Statement::new(
         "INSERT INTO token_routes (model_pattern, display_name, display_icon, route_mode, model_mapping, \
@@ -59,12 +59,12 @@ pub async fn create(store: &Store, draft: &RouteDraft, along: Along) -> Result<i
             true.into(),
         ],
     )];
-    along_with(&mut batch, &Value::IdOf(0), draft, along);
+    update_dependents(&mut batch, &Value::IdOf(0), draft, dependents);
     Ok(store.batch(batch).await?[0].last_id)
 }
 
 /// Rewrites a route. [`super::Error::NotFound`] when there is none of this id.
-pub async fn update(store: &Store, id: i64, draft: &RouteDraft, along: Along) -> Result<()> {
+pub async fn update(store: &Store, id: i64, draft: &RouteDraft, dependents: Dependents) -> Result<()> {
     let mut changes = Changes::default();
     changes.set("model_pattern", draft.model_pattern.as_str());
     changes.set("display_name", draft.display_name.clone());
@@ -74,7 +74,7 @@ pub async fn update(store: &Store, id: i64, draft: &RouteDraft, along: Along) ->
     changes.set("enabled", draft.enabled);
     changes.set("updated_at", now_ms());
     let mut batch = vec![changes.update("token_routes", id)];
-    along_with(&mut batch, &Value::Int(id), draft, along);
+    update_dependents(&mut batch, &Value::Int(id), draft, dependents);
     store.batch(batch).await.map(drop)
 }
 
@@ -136,7 +136,7 @@ pub async fn delete_channel(store: &Store, id: i64) -> Result<()> {
 }
 
 /// What changes with the route, after its own statement.
-fn along_with(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDraft, along: Along) {
+fn update_dependents(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDraft, dependents: Dependents) {
     let now = now_ms();
     if let Some(sources) = &draft.sources {
         let clear = "DELETE FROM route_group_sources WHERE group_route_id = ?";
@@ -147,14 +147,14 @@ fn along_with(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDraft, alo
             Statement::new(link, vec![route.clone(), (*source).into(), position.into()])
         }));
     }
-    if let Some(channels) = &along.refill {
+    if let Some(channels) = &dependents.refill {
         let clear = "DELETE FROM route_channels WHERE route_id = ? AND manual_override = ?";
         batch.push(Statement::new(clear, vec![route.clone(), false.into()]));
         for channel in channels {
             insert_channel(batch, route.clone(), channel, now);
         }
     }
-    batch.extend(along.followers.iter().map(|id| {
+    batch.extend(dependents.followers.iter().map(|id| {
         let follow = "UPDATE token_routes SET routing_strategy = ?, updated_at = ? WHERE id = ?";
         Statement::new(follow, vec![draft.routing_strategy.into(), now.into(), (*id).into()])
     }));

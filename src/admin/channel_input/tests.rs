@@ -115,7 +115,7 @@ fn admitted(
     body: Value,
 ) -> Result<NewChannel, Refusal> {
     let route = book.route(1).expect("the route");
-    Desk::with(book, route, models).admit(account, ChannelInput::read(&fields(body))?)
+    ChannelEditor::with(book, route, models).admit(account, ChannelInput::read(&fields(body))?)
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_changed_token_must_not_make_a_channel_of_another() {
     let route = book.route(1).expect("the route");
     let change = |body| {
         let second = book.channel(2).expect("the channel");
-        Desk::with(&book, route, Vec::new()).change(second, ChannelInput::read(&fields(body))?)
+        ChannelEditor::with(&book, route, Vec::new()).change(second, ChannelInput::read(&fields(body))?)
     };
     assert_eq!(change(json!({"tokenId": 11})), Err(Refusal::Duplicate));
     assert_eq!(change(json!({"tokenId": null})), Err(Refusal::Duplicate), "the default one is taken");

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{By, Item, check_in};
 use crate::app::App;
 use crate::jobs::flight::Interrupted;
-use crate::jobs::spread::{Width, spread};
+use crate::jobs::spread::{Concurrency, spread};
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
@@ -17,7 +17,7 @@ use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 
 /// Sites asked at once; at each, one account.
-const WIDTH: Width = Width { total: 16, per_site: 1 };
+const CONCURRENCY: Concurrency = Concurrency { total: 16, per_site: 1 };
 const HOUR_MS: Millis = 3_600_000;
 
 /// Checks all accounts in as a task, or gives the one that runs.
@@ -84,7 +84,7 @@ async fn run_each(app: Arc<App>, which: Which, progress: Option<Progress>) -> Ar
     if let Some(progress) = &progress {
         progress.log(format!("{total} account(s) to check in"));
     }
-    let items = spread(chosen, WIDTH, |(account, site): (AccountRow, String)| {
+    let items = spread(chosen, CONCURRENCY, |(account, site): (AccountRow, String)| {
         let (app, progress) = (app.clone(), progress.clone());
         async move {
             let result = check_in(&app, account.id, By::Schedule).await;

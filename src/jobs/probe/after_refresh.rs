@@ -22,7 +22,7 @@ use crate::time::now_ms;
 
 /// Which models to ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct ProbeScope {
     /// All of them, else one.
     pub all: bool,
     /// The one, in any case; where it is unknown, the first of the list.
@@ -61,11 +61,11 @@ pub enum Step<'p> {
     SwitchedOff(&'p str),
 }
 
-// === impl Wish ===
+// === impl ProbeScope ===
 
-impl Wish {
+impl ProbeScope {
     /// `all` or `single`.
-    pub fn scope(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         if self.all { "all" } else { "single" }
     }
 
@@ -94,9 +94,9 @@ pub async fn run(
     site: &SiteRow,
     account: &AccountRow,
     models: &[String],
-    wish: &Wish,
+    scope: &ProbeScope,
 ) -> store::Result<PostProbe> {
-    run_seen(app, site, account, models, wish, |_| {}).await
+    run_seen(app, site, account, models, scope, |_| {}).await
 }
 
 /// The same, with somebody watching.
@@ -105,7 +105,7 @@ pub async fn run_seen(
     site: &SiteRow,
     account: &AccountRow,
     models: &[String],
-    wish: &Wish,
+    scope: &ProbeScope,
     mut seen: impl FnMut(Step<'_>),
 ) -> store::Result<PostProbe> {
     let settings = app.settings.load_full();
@@ -113,16 +113,16 @@ pub async fn run_seen(
     let tokens = tokens::of_account(&app.store, account.id).await?;
     let tokens: Vec<TokenRow> = tokens.into_iter().filter(TokenRow::is_usable).collect();
     let credential = credential(account, &tokens);
-    let chosen = wish.chosen(models);
+    let chosen = scope.chosen(models);
     seen(Step::Begins { known: models.len(), chosen: &chosen });
     let mut details = Vec::new();
     for model in chosen {
         let Some(credential) = &credential else { break };
         let probed = probe(app, &reached, credential, model, app.config.jobs.probe_timeout).await;
-        let is_slow = wish.threshold_ms > 0 && probed.latency_ms.is_some_and(|ms| ms > wish.threshold_ms);
+        let is_slow = scope.threshold_ms > 0 && probed.latency_ms.is_some_and(|ms| ms > scope.threshold_ms);
         let (status, reason) = match probed.verdict {
             Verdict::Supported if is_slow => {
-                (Verdict::Unsupported, Some(format!("slower than {} ms", wish.threshold_ms)))
+                (Verdict::Unsupported, Some(format!("slower than {} ms", scope.threshold_ms)))
             }
             verdict => (verdict, None),
         };
@@ -139,7 +139,7 @@ pub async fn run_seen(
         switch_off(app, site, account, &refused).await?;
         refused.iter().for_each(|detail| seen(Step::SwitchedOff(&detail.model_name)));
     }
-    Ok(PostProbe { scope: wish.scope(), probed: details.len(), unsupported: refused.len(), details })
+    Ok(PostProbe { scope: scope.as_str(), probed: details.len(), unsupported: refused.len(), details })
 }
 
 async fn switch_off(
@@ -168,13 +168,13 @@ mod tests {
     fn one_model_is_chosen_by_name_in_any_case_else_the_first() {
         let models = ["m-a", "M-B", "text-embedding-3"].map(str::to_owned);
         let chosen = |all, model: &str| {
-            let wish = Wish { all, model: model.to_owned(), threshold_ms: 0 };
-            wish.chosen(&models).into_iter().cloned().collect::<Vec<_>>()
+            let scope = ProbeScope { all, model: model.to_owned(), threshold_ms: 0 };
+            scope.chosen(&models).into_iter().cloned().collect::<Vec<_>>()
         };
         assert_eq!(chosen(false, "m-b"), ["M-B"]);
         assert_eq!(chosen(false, "unknown"), ["m-a"]);
         assert_eq!(chosen(false, ""), ["m-a"]);
         assert_eq!(chosen(true, "m-b"), ["m-a", "M-B"]);
-        assert!(Wish { all: false, model: String::new(), threshold_ms: 0 }.chosen(&[]).is_empty());
+        assert!(ProbeScope { all: false, model: String::new(), threshold_ms: 0 }.chosen(&[]).is_empty());
     }
 }

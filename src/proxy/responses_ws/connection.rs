@@ -26,7 +26,7 @@ use crate::dialect::Dialect;
 use crate::dialect::responses::{cancelled_turn, warm_up};
 use crate::dialect::tree::Node;
 use crate::http::ResponseBody;
-use crate::http::websocket::{self, Farewell, Gone, Received, Receiver, Sender, Stopping, WebSocket};
+use crate::http::websocket::{self, CloseReason, Gone, Received, Receiver, Sender, Stopping, WebSocket};
 use crate::jobs::tasks::uuid;
 use crate::metrics::Surface;
 use crate::request_id::RequestId;
@@ -100,40 +100,40 @@ async fn life(app: &Arc<App>, opener: &Opener, socket: WebSocket) {
     let history = History::new(app.config.request_body_limit);
     let (inbox, sender_in_turn) = (&inbox, &mut sender);
     let mut lead = Lead { app, opener, sender: sender_in_turn, inbox, frames, cancels, heartbeat, history };
-    let farewell = select! {
-        farewell = listen(&mut receiver, inbox) => farewell,
-        farewell = lead.turns(&mut stopping) => farewell,
+    let reason = select! {
+        reason = listen(&mut receiver, inbox) => reason,
+        reason = lead.turns(&mut stopping) => reason,
     };
     drop(lead);
-    if let Some(word) = last_word(farewell) {
+    if let Some(word) = last_word(reason) {
         let _ = timeout(LAST_WORD, sender.texts([word])).await;
     }
-    websocket::close(sender, receiver, farewell).await;
+    websocket::close(sender, receiver, reason).await;
 }
 
 /// Reads until the client has nothing more to say that we would hear.
-async fn listen(receiver: &mut Receiver, inbox: &Inbox) -> Farewell {
+async fn listen(receiver: &mut Receiver, inbox: &Inbox) -> CloseReason {
     loop {
         match timeout(SILENCE, receiver.next()).await {
             Ok(Ok(Received::Text(frame))) => {
                 if !inbox.put(frame) {
-                    return Farewell::Policy("too much is waiting for the turn under way");
+                    return CloseReason::Policy("too much is waiting for the turn under way");
                 }
             }
             Ok(Ok(Received::Alive)) => {}
-            Ok(Ok(Received::Binary)) => return Farewell::NoBinary,
-            Ok(Err(farewell)) => return farewell,
-            Err(_) => return Farewell::Theirs,
+            Ok(Ok(Received::Binary)) => return CloseReason::NoBinary,
+            Ok(Err(reason)) => return reason,
+            Err(_) => return CloseReason::Theirs,
         }
     }
 }
 
 /// What a client is told before a socket is closed on it, where a close code says too little.
-fn last_word(farewell: Farewell) -> Option<String> {
-    match farewell {
-        Farewell::NoBinary => Some(Refusal::new(400, "Frames must be text, not binary").frame()),
-        Farewell::TooBig => Some(Refusal::new(413, "The frame is too big").frame()),
-        Farewell::Done => {
+fn last_word(reason: CloseReason) -> Option<String> {
+    match reason {
+        CloseReason::NoBinary => Some(Refusal::new(400, "Frames must be text, not binary").frame()),
+        CloseReason::TooBig => Some(Refusal::new(413, "The frame is too big").frame()),
+        CloseReason::Done => {
             let minutes = LIFETIME.as_secs() / 60;
             let message = format!(
                 "Responses websocket connection limit reached ({minutes} minutes). Create a new websocket connection to continue."
@@ -178,25 +178,25 @@ impl Inbox {
 
 impl Lead<'_> {
     /// One turn after the other, until the socket's time is over.
-    async fn turns(&mut self, stopping: &mut Stopping) -> Farewell {
+    async fn turns(&mut self, stopping: &mut Stopping) -> CloseReason {
         let mut over = pin!(sleep(LIFETIME));
         loop {
             let frame = select! {
                 biased;
-                () = stopping.told() => return Farewell::GoingAway,
-                () = over.as_mut() => return Farewell::Done,
+                () = stopping.told() => return CloseReason::GoingAway,
+                () = over.as_mut() => return CloseReason::Done,
                 frame = self.frames.recv() => frame,
                 _ = self.heartbeat.tick() => {
                     if self.sender.ping().await.is_err() {
-                        return Farewell::Theirs;
+                        return CloseReason::Theirs;
                     }
                     continue;
                 }
             };
-            let Some(frame) = frame else { return Farewell::Theirs };
+            let Some(frame) = frame else { return CloseReason::Theirs };
             self.inbox.taken(&frame);
             if self.turn(frame).await.is_err() {
-                return Farewell::Theirs;
+                return CloseReason::Theirs;
             }
         }
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use super::{Blow, Health, Recent};
+use super::{FailureWeight, Health, Recent};
 use crate::routing::pattern::norm;
 use crate::sync::lock;
 use crate::time::Millis;
@@ -41,8 +41,8 @@ impl SiteHealth {
     }
 
     /// An attempt for `model` failed by the channel's fault.
-    pub fn fail(&self, model: &str, blow: Blow, now: Millis) {
-        self.change(model, |health| health.fail(blow, now));
+    pub fn fail(&self, model: &str, weight: FailureWeight, now: Millis) {
+        self.change(model, |health| health.fail(weight, now));
     }
 
     /// What is left of the share of a channel that serves `model` here.

@@ -6,7 +6,7 @@ use super::*;
 
 const NOW: Millis = 1_777_622_400_000;
 /// An answer of 502 that says so.
-const BAD_GATEWAY: Blow = Blow { penalty: 2.5, transient: true };
+const BAD_GATEWAY: FailureWeight = FailureWeight { penalty: 2.5, transient: true };
 
 fn close(one: f64, other: f64) -> bool {
     (one - other).abs() < 5e-5
@@ -15,7 +15,7 @@ fn close(one: f64, other: f64) -> bool {
 fn after(failures: usize) -> Health {
     let mut health = Health::default();
     for _ in 0..failures {
-        health.fail(Blow::of(502, "Bad Gateway"), NOW);
+        health.fail(FailureWeight::of(502, "Bad Gateway"), NOW);
     }
     health
 }
@@ -44,7 +44,11 @@ fn a_failure_weighs_by_the_first_class_that_fits() {
         (302, "", 1.2, false),
         (0, "the TLS handshake failed", 1.2, false),
     ] {
-        assert_eq!(Blow::of(status, words), Blow { penalty, transient }, "{status} {words}");
+        assert_eq!(
+            FailureWeight::of(status, words),
+            FailureWeight { penalty, transient },
+            "{status} {words}"
+        );
     }
 }
 
@@ -117,10 +121,10 @@ fn three_transient_failures_in_a_row_open_the_breaker_each_time_for_longer() {
 
 #[test]
 fn only_transient_failures_within_five_minutes_are_in_a_row() {
-    let opened = |gap: Millis, between: Option<Blow>| {
+    let opened = |gap: Millis, between: Option<FailureWeight>| {
         let mut health = after(2);
-        if let Some(blow) = between {
-            health.fail(blow, NOW);
+        if let Some(weight) = between {
+            health.fail(weight, NOW);
         }
         health.fail(BAD_GATEWAY, NOW + gap);
         health.is_open(NOW + gap)
@@ -133,12 +137,12 @@ fn only_transient_failures_within_five_minutes_are_in_a_row() {
         (502, "unknown provider for model x"),
         (400, "invalid timeout parameter"),
     ] {
-        assert!(!opened(0, Some(Blow::of(status, words))), "{status} {words}");
+        assert!(!opened(0, Some(FailureWeight::of(status, words))), "{status} {words}");
     }
     for (status, words) in [(502, "unknown provider for model x"), (400, "invalid timeout parameter")] {
         let mut health = Health::default();
         for _ in 0..20 {
-            health.fail(Blow::of(status, words), NOW);
+            health.fail(FailureWeight::of(status, words), NOW);
         }
         assert!(!health.is_open(NOW), "{status} {words}");
     }
@@ -149,12 +153,12 @@ fn a_share_is_never_lost_altogether() {
     assert_eq!(after(2).multiplier(NOW), 1.0 / 6.0);
     let mut health = Health::default();
     for _ in 0..1_000 {
-        health.fail(Blow::of(401, ""), NOW);
+        health.fail(FailureWeight::of(401, ""), NOW);
     }
     assert_eq!(health.multiplier(NOW), 0.08);
     let site = SiteHealth::default();
     for _ in 0..100 {
-        site.fail("m", Blow::of(401, ""), NOW);
+        site.fail("m", FailureWeight::of(401, ""), NOW);
     }
     assert!(close(site.multiplier("m", NOW), 0.0064));
     assert_eq!(site.multiplier("other", NOW), 0.08);

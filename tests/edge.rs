@@ -397,6 +397,22 @@ fn a_body_over_the_limit_is_too_large_however_it_is_framed() {
 }
 
 #[test]
+fn a_client_that_sends_a_body_over_the_limit_to_its_end_reads_the_answer() {
+    let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
+    // Far more than the sockets between them hold: a closed connection would break the pipe.
+    let body = "x".repeat(24 << 20);
+    let head = "host: x\r\ncontent-type: application/json\r\n";
+    let counted = raw_chat(&format!("{head}content-length: {}\r\n", body.len()), &body);
+    let chunks = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let chunked = raw_chat(&format!("{head}transfer-encoding: chunked\r\n"), &chunks);
+    for ask in [counted, chunked] {
+        let mut connection = gateway.anyone().connect();
+        connection.write(&ask).expect("all of it is taken");
+        assert_eq!(connection.read_answer(false).expect("an answer").status, 413);
+    }
+}
+
+#[test]
 fn a_body_just_under_the_limit_passes() {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);

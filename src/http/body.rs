@@ -9,10 +9,15 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Incoming;
-use hyper::header::CONTENT_LENGTH;
+use hyper::header::{CONTENT_LENGTH, EXPECT};
 
 /// The most that is set aside on the word of a Content-Length; beyond it the buffer grows as bytes come.
 const FIRST_ALLOCATION: usize = 256 * 1024;
+
+/// The most of a refused body that is read for the client's sake, and for how long.
+const DISCARDED: usize = 128 * 1024 * 1024;
+const DISCARD_TIME: Duration = Duration::from_secs(5);
+const DISCARD_SILENCE: Duration = Duration::from_secs(1);
 
 /// Why a request body could not be read.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,11 +78,9 @@ pub async fn collect(
     headers: &HeaderMap,
     limits: BodyLimits,
 ) -> Result<Bytes, BodyError> {
-    let claimed = headers
-        .get(CONTENT_LENGTH)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.parse::<usize>().ok());
+    let claimed = claimed(headers);
     if claimed.is_some_and(|length| length > limits.bytes) {
+        discard(body, headers).await;
         return Err(BodyError::TooLarge { limit: limits.bytes });
     }
     let Some(first) = next_data(body, limits.idle).await? else { return Ok(Bytes::new()) };
@@ -93,6 +96,8 @@ pub async fn collect(
     while let Some(data) = next_data(body, limits.idle).await? {
         let length = buffer.len() + data.len();
         if length > limits.bytes {
+            drop(buffer);
+            discard(body, headers).await;
             return Err(BodyError::TooLarge { limit: limits.bytes });
         }
         if length > buffer.capacity() {
@@ -103,6 +108,31 @@ pub async fn collect(
         buffer.extend_from_slice(&data);
     }
     Ok(buffer.freeze())
+}
+
+/// Reads what a client still sends of a body that is refused, within bounds: many look for the answer only when all is
+/// sent, and a connection closed before that is a broken pipe to them.
+pub(super) async fn discard(body: &mut Incoming, headers: &HeaderMap) {
+    // Who waits for `100 Continue` has not sent it, and what is too long to be waited for is not begun.
+    let is_endless = claimed(headers).is_some_and(|length| length > DISCARDED);
+    if is_endless || headers.contains_key(EXPECT) {
+        return;
+    }
+    let all = async {
+        let mut left = DISCARDED;
+        while let Ok(Some(data)) = next_data(body, DISCARD_SILENCE).await {
+            left = left.saturating_sub(data.len());
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    // Out of time is out of bounds: the answer goes out, and the connection closes.
+    drop(tokio::time::timeout(DISCARD_TIME, all).await);
+}
+
+fn claimed(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// What to set aside when `read` bytes are there: the claim, but no more than a stranger's word is worth.

@@ -51,6 +51,12 @@ impl Request {
         body::next_data(&mut self.body, idle).await
     }
 
+    /// Reads over what is left of a body that is refused, within bounds, so that its client gets to reading the answer.
+    pub async fn discard(&mut self) {
+        let Parts { body, headers, .. } = &mut *self.0;
+        body::discard(body, headers).await;
+    }
+
     /// The body as a JSON object; an absent body is `{}` (admin-core.md 1.1).
     ///
     /// # Errors

@@ -27,27 +27,14 @@ const MAX_FILENAME: usize = 255;
 const FORM: u64 = 64 * 1024;
 /// An upload that takes longer is given up, long before its chunks would be taken for left behind.
 const MAX_DURATION: Duration = Duration::from_secs(6 * 3600);
-/// How much of a refused upload is still read, so that its client gets to reading the answer.
-const MAX_DRAINED: usize = 1 << 20;
-const DRAIN_TIME: Duration = Duration::from_secs(2);
 
 pub(in crate::proxy) async fn upload(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
     match receive(&app, &mut request, &owner(&caller)).await {
         Ok(file) => http::json(StatusCode::OK, &view(&app, &file)),
         Err(refusal) => {
-            // Whether it worked does not matter: the answer is sent all the same.
-            let _ = tokio::time::timeout(DRAIN_TIME, drain(&mut request)).await;
+            request.discard().await;
             refusal.answer(face(&request))
         }
-    }
-}
-
-async fn drain(request: &mut Request) {
-    let mut drained = 0;
-    while drained < MAX_DRAINED
-        && let Ok(Some(piece)) = request.piece().await
-    {
-        drained += piece.len();
     }
 }
 

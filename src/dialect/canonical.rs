@@ -12,6 +12,7 @@
 //! makes that dialect unusable for the request ([`Unfit`]), when the answer would have another shape.
 
 use super::Dialect;
+use super::citation::Citation;
 use super::literal::{Json, Text};
 use super::signature::Signature;
 use super::upstream_error::UpstreamError;
@@ -365,7 +366,16 @@ pub struct Reply<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Candidate<'a> {
     pub parts: Vec<Part<'a>>,
+    /// Where the texts among the parts come from, each with the place of its part.
+    pub citations: Vec<(usize, Citation<'a>)>,
     pub stop: Stop<'a>,
+}
+
+impl<'a> Candidate<'a> {
+    /// The citations of the part in that place.
+    pub fn citations_of(&self, place: usize) -> impl Iterator<Item = &Citation<'a>> {
+        self.citations.iter().filter(move |(part, _)| *part == place).map(|(_, citation)| citation)
+    }
 }
 
 /// Why the model stopped (proxy-conversion.md 7.2).
@@ -417,6 +427,11 @@ pub enum Event<'a> {
     Delta {
         key: u32,
         text: Text<'a>,
+    },
+    /// Where the text of the part, or what of it has come, is taken from.
+    Cite {
+        key: u32,
+        citation: Citation<'a>,
     },
     /// The proof of a part of thinking, or of a call.
     Signature {

@@ -68,6 +68,23 @@ impl<'a> Text<'a> {
         self.decode() == plain
     }
 
+    /// How many characters it has, an escape counted as what it stands for. A surrogate pair is one, and
+    /// counts with its first half, wherever the text is cut.
+    pub fn letters(&self) -> u64 {
+        let mut letters = 0;
+        let mut rest = self.0.as_ref();
+        while let Some(at) = rest.find('\\') {
+            letters += rest[..at].chars().count() as u64;
+            let unit = rest.get(at + 2..at + 6).filter(|_| rest[at + 1..].starts_with('u'));
+            let second_half = unit.is_some_and(|unit| {
+                u32::from_str_radix(unit, 16).is_ok_and(|unit| (0xdc00..0xe000).contains(&unit))
+            });
+            letters += u64::from(!second_half);
+            rest = &rest[at + if unit.is_some() { 6 } else { 2 }..];
+        }
+        letters + rest.chars().count() as u64
+    }
+
     pub fn push(&mut self, more: &Text<'_>) {
         if !more.is_empty() {
             self.0.to_mut().push_str(&more.0);
@@ -194,6 +211,8 @@ mod tests {
             ("half \\ud83d", "half \u{fffd}\u{fffd}\u{fffd}"),
         ] {
             assert_eq!(Text::inside(literal).decode(), plain);
+            let letters = plain.trim_end_matches('\u{fffd}').chars().count() as u64;
+            assert_eq!(Text::inside(literal).letters(), letters + u64::from(plain.contains('\u{fffd}')));
         }
         assert_eq!(Text::of("a\"b\n").literal(), "a\\\"b\\n");
     }

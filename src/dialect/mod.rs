@@ -10,6 +10,7 @@
 //! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
 //! | `completions` | an answer of the legacy form | the same as a stream, and back |
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
+//! | [`citation`] | | where what was said comes from |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
 //! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
@@ -23,6 +24,7 @@
 
 pub mod canonical;
 pub mod chat;
+pub mod citation;
 mod completions;
 pub mod convert;
 pub mod data_urls;

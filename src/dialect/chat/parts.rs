@@ -8,6 +8,7 @@
 use super::calls::Piece;
 use super::inline::Voice;
 use crate::dialect::canonical::{CallKind, Event, PartKind};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 
@@ -24,6 +25,10 @@ pub(super) struct Parts {
     /// What was said while calls were open.
     late: Vec<(Voice, String)>,
     called: bool,
+    /// So many characters of text have been said,
+    said: u64,
+    /// and so many of them before the open part.
+    before: u64,
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +74,18 @@ impl Parts {
             return;
         }
         let key = self.voice(voice, each);
-        each(Event::Delta { key, text: Text::inside(literal) });
+        let text = Text::inside(literal);
+        if voice == Voice::Text {
+            self.said += text.letters();
+        }
+        each(Event::Delta { key, text });
+    }
+
+    /// Where the content comes from. What is known of a text that is over comes too late for it.
+    pub(super) fn cite(&mut self, citation: Citation<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        if let Some((key, Voice::Text)) = self.open {
+            each(Event::Cite { key, citation: citation.counted_from(self.before) });
+        }
     }
 
     /// The proofs of the thinking before.
@@ -198,6 +214,7 @@ impl Parts {
         self.close_voice(each);
         let key = self.take_key();
         self.open = Some((key, voice));
+        self.before = self.said;
         let part = match voice {
             Voice::Thought => PartKind::Thinking,
             Voice::Text => PartKind::Text,

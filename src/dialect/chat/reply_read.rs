@@ -3,6 +3,7 @@
 use super::inline::{Inline, Voice};
 use super::{calls, content, stop, thinking, usage};
 use crate::dialect::canonical::{Candidate, Part, Reply, Thinking};
+use crate::dialect::citation::{self, Citation};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -47,7 +48,26 @@ fn candidate<'a>(choice: &Node<'a>) -> Result<Candidate<'a>, UpstreamError> {
     let calls = calls::of_message(message).filter(|call| !call.name.is_empty());
     parts.extend(calls.map(|call| Part::Call(call.into_call())));
     let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
-    Ok(Candidate { parts, stop: stop::read(&reason, called) })
+    let citations = citations(message, &parts);
+    Ok(Candidate { parts, citations, stop: stop::read(&reason, called) })
+}
+
+/// They count the characters of the whole content, thinking at its beginning included.
+fn citations<'a>(message: &Node<'a>, parts: &[Part<'_>]) -> Vec<(usize, Citation<'a>)> {
+    let annotations = message.items_at("annotations");
+    if annotations.is_empty() {
+        return Vec::new();
+    }
+    let texts = parts.iter().enumerate().filter_map(|(place, part)| match part {
+        Part::Text(text) => Some((place, text.letters())),
+        _ => None,
+    });
+    let texts: Vec<_> = texts.collect();
+    let said: u64 = texts.iter().map(|(_, letters)| letters).sum();
+    let content = message.text_at("content").map_or(said, |content| content.letters());
+    let annotations = annotations.iter().filter_map(Citation::of_annotation);
+    // What was taken out of the content stood before the rest.
+    citation::spread(annotations.map(|it| it.counted_from(content.saturating_sub(said))), &texts)
 }
 
 /// Takes the thinking out of a text that begins with it.

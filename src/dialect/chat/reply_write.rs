@@ -6,6 +6,7 @@ use super::leftovers::{Leftovers, OfChoice};
 use super::turns_write::{put_call, put_gemini_proof};
 use super::{stop, thinking, usage};
 use crate::dialect::canonical::{Asked, Call, Candidate, Part, Reply};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::writer::Writer;
@@ -52,7 +53,10 @@ fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: O
     o.field("index", index as u64);
     o.object_at("message", |o| {
         write_message(o, &candidate.parts);
-        left.iter().for_each(|left| left.put_in_message(o));
+        match left {
+            Some(left) => left.put_in_message(o),
+            None => put_citations(o, &all_citations(candidate)),
+        }
     });
     match left.and_then(OfChoice::logprobs) {
         Some(logprobs) => o.object_at("logprobs", |o| logprobs.put(o)),
@@ -63,6 +67,37 @@ fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: O
         None => o.field("finish_reason", stop::word(&candidate.stop)),
     }
     left.iter().for_each(|left| left.put(o));
+}
+
+/// They count the characters of the whole content.
+fn all_citations<'c>(candidate: &'c Candidate<'_>) -> Vec<Citation<'c>> {
+    let mut from = 0;
+    let mut all = Vec::new();
+    if candidate.citations.is_empty() {
+        return all;
+    }
+    for (place, part) in candidate.parts.iter().enumerate() {
+        if let Part::Text(text) = part {
+            let letters = text.letters();
+            all.extend(candidate.citations_of(place).map(|citation| citation.within(from, letters)));
+            from += letters;
+        }
+    }
+    all
+}
+
+pub(super) fn put_citations(o: &mut Writer, citations: &[Citation<'_>]) {
+    if citations.is_empty() {
+        return;
+    }
+    o.array("annotations", |a| {
+        for citation in citations {
+            a.object(|o| {
+                o.field("type", "url_citation");
+                o.object_at("url_citation", |o| citation.put_annotation(o));
+            });
+        }
+    });
 }
 
 fn write_message(o: &mut Writer, parts: &[Part<'_>]) {

@@ -12,6 +12,7 @@ use super::parts::Parts;
 use super::snapshots::Snapshots;
 use super::{content, stop, thinking, usage};
 use crate::dialect::canonical::{Event, Part, Stop};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{self, UpstreamError};
@@ -149,6 +150,10 @@ impl StreamReader {
                 }
             }
             None => {}
+        }
+        for citation in delta.items_at("annotations").iter().filter_map(Citation::of_annotation) {
+            self.release(each);
+            self.parts.cite(citation, each);
         }
         if let Some(text) = delta.text_at("refusal") {
             self.parts.say(Voice::Refusal, text.literal(), each);

@@ -4,11 +4,12 @@
 //! {role} {reasoning_content}… {reasoning_signature} {content}… {tool_calls}… {finish_reason} usage? [DONE]
 //! ```
 
-use super::reply_write::{call_id, id};
+use super::reply_write::{call_id, id, put_citations};
 use super::turns_write::put_gemini_proof;
 use super::{stop, thinking, usage};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
+use crate::dialect::citation::Citation;
 use crate::dialect::errors;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
@@ -32,6 +33,10 @@ pub struct StreamWriter {
     proofs: Vec<(Text<'static>, Signature<'static>)>,
     /// So many of them the client has been given.
     told: usize,
+    /// The characters of the content so far.
+    said: u64,
+    /// Where the content comes from: SDKs take that once, and so it is told when all has been said.
+    citations: Vec<Citation<'static>>,
     over: bool,
 }
 
@@ -44,7 +49,8 @@ struct Open {
 
 #[derive(Debug)]
 enum Kind {
-    Text,
+    /// Where it begins in the content, and where it comes from.
+    Text(u64, Vec<Citation<'static>>),
     Refusal,
     /// What was thought is kept: the proof is handed out together with it.
     Thinking(Text<'static>, Option<Signature<'static>>),
@@ -69,6 +75,8 @@ impl StreamWriter {
             calls: 0,
             proofs: Vec::new(),
             told: 0,
+            said: 0,
+            citations: Vec::new(),
             over: false,
         }
     }
@@ -90,6 +98,12 @@ impl StreamWriter {
             }
             Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, out),
             Event::Delta { .. } => {}
+            Event::Cite { key, citation } => {
+                let part = self.open.iter_mut().find(|part| part.key == *key);
+                if let Some(Open { kind: Kind::Text(_, citations), .. }) = part {
+                    citations.push(citation.clone().into_owned());
+                }
+            }
             Event::Signature { key, signature } => self.prove(*key, signature, out),
             Event::PartStop { key } => self.stop_part(*key, out),
             Event::Usage(usage) => self.usage.get_or_insert_default().merge(*usage),
@@ -126,7 +140,7 @@ impl StreamWriter {
     fn start_part(&mut self, key: u32, part: &PartKind<'_>, out: &mut String) {
         let kind = match part {
             PartKind::Thinking => Kind::Thinking(Text::EMPTY, None),
-            PartKind::Text => Kind::Text,
+            PartKind::Text => Kind::Text(self.said, Vec::new()),
             PartKind::Refusal => Kind::Refusal,
             PartKind::Call { kind, .. } => Kind::Call { number: self.calls, kind: *kind, has_input: false },
         };
@@ -151,7 +165,10 @@ impl StreamWriter {
     fn more(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
         let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
         let member = match &mut part.kind {
-            Kind::Text => "content",
+            Kind::Text(..) => {
+                self.said += text.letters();
+                "content"
+            }
             Kind::Refusal => "refusal",
             Kind::Thinking(thought, _) => {
                 thought.push(text);
@@ -181,6 +198,11 @@ impl StreamWriter {
     fn stop_part(&mut self, key: u32, out: &mut String) {
         let Some(at) = self.open.iter().position(|part| part.key == key) else { return };
         match self.open.remove(at).kind {
+            Kind::Text(from, citations) => {
+                let letters = self.said - from;
+                let placed = citations.iter().map(|citation| citation.within(from, letters).into_owned());
+                self.citations.extend(placed);
+            }
             Kind::Thinking(thought, Some(proof)) => self.proofs.push((thought, proof)),
             Kind::Call { number, kind: CallKind::Function, has_input: false } => {
                 // Clients parse what they have got, and nothing is no JSON.
@@ -196,6 +218,10 @@ impl StreamWriter {
             self.stop_part(key, out);
         }
         self.tell_proofs(out);
+        if !self.citations.is_empty() {
+            let citations = std::mem::take(&mut self.citations);
+            self.delta(out, |o| put_citations(o, &citations));
+        }
         self.over = true;
         let stop = self.stop.take().unwrap_or_default();
         let reason = stop::word(&stop);

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::dialect::canonical::{Candidate, Event, Part, PartKind, Stop};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 
 /// Ends a complete answer at the first sequence.
@@ -21,6 +22,11 @@ pub(super) fn candidate(candidate: &mut Candidate<'_>, stops: &[String]) {
     });
     let Some((at, said, stop)) = found else { return };
     candidate.parts.truncate(at);
+    let end = said.letters();
+    let is_said = |(part, citation): &(usize, Citation<'_>)| {
+        *part < at || (*part == at && citation.span.is_none_or(|span| span.end <= end))
+    };
+    candidate.citations.retain(is_said);
     if !said.is_empty() {
         candidate.parts.push(Part::Text(said));
     }
@@ -111,6 +117,7 @@ fn beginning(text: &str, stops: &[String]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::citation::Span;
 
     fn told(pieces: &[&str], stops: &[&str]) -> (String, Option<String>) {
         let stops: Vec<String> = stops.iter().map(|stop| (*stop).to_owned()).collect();
@@ -153,9 +160,16 @@ mod tests {
     #[test]
     fn a_complete_answer_ends_there_too() {
         let text = |plain: &str| Part::Text(Text::of(plain));
-        let mut answer = Candidate { parts: vec![text("a"), text("b STOP c"), text("d")], stop: Stop::End };
+        let cited = |part, start, end| {
+            let span = Some(Span { start, end });
+            (part, Citation { url: Text::plain("https://a.b"), title: None, quoted: None, span })
+        };
+        let citations = vec![cited(0, 0, 1), cited(1, 0, 2), cited(1, 2, 6), cited(2, 0, 1)];
+        let parts = vec![text("a"), text("b STOP c"), text("d")];
+        let mut answer = Candidate { parts, citations, stop: Stop::End };
         candidate(&mut answer, &["STOP".to_owned()]);
         assert_eq!(answer.parts, [text("a"), text("b ")]);
+        assert_eq!(answer.citations, [cited(0, 0, 1), cited(1, 0, 2)]);
         assert_eq!(answer.stop, Stop::Sequence(Some(Text::of("STOP"))));
     }
 }

@@ -2,6 +2,7 @@
 //! (proxy-conversion.md 7.1).
 
 use crate::dialect::canonical::{Call, Candidate, Event, Part, PartKind, Reply, Stop, Thinking};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
@@ -11,6 +12,7 @@ use crate::dialect::upstream_error::UpstreamError;
 pub(super) struct Gathered {
     reply: Reply<'static>,
     parts: Vec<(u32, Part<'static>)>,
+    citations: Vec<(usize, Citation<'static>)>,
     stop: Option<Stop<'static>>,
     failure: Option<UpstreamError>,
 }
@@ -39,6 +41,10 @@ impl Gathered {
                 Some(Part::Call(call)) => call.signature = Some(signature.into_owned()),
                 _ => {}
             },
+            Event::Cite { key, citation } => {
+                let place = self.parts.iter().rposition(|(own, _)| *own == key);
+                self.citations.extend(place.map(|place| (place, citation.into_owned())));
+            }
             Event::PartStop { .. } | Event::End => {}
             Event::Usage(usage) => match &mut self.reply.usage {
                 Some(so_far) => so_far.merge(usage),
@@ -67,7 +73,7 @@ impl Gathered {
         };
         let mut reply = self.reply;
         let parts = self.parts.into_iter().map(|(_, part)| part).collect();
-        reply.candidates = vec![Candidate { parts, stop }];
+        reply.candidates = vec![Candidate { parts, citations: self.citations, stop }];
         Ok(reply)
     }
 }
@@ -97,7 +103,7 @@ pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
     let none = Candidate::default();
     let candidate = reply.candidates.first().unwrap_or(&none);
     let mut key = 0;
-    for part in &candidate.parts {
+    for (place, part) in candidate.parts.iter().enumerate() {
         let (kind, text, signature): (_, _, Option<&Signature<'_>>) = match part {
             Part::Text(text) => (PartKind::Text, text, None),
             Part::Refusal(text) => (PartKind::Refusal, text, None),
@@ -111,6 +117,9 @@ pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
         each(Event::PartStart { key, part: kind });
         if !text.is_empty() {
             each(Event::Delta { key, text: text.borrowed() });
+        }
+        for citation in candidate.citations_of(place) {
+            each(Event::Cite { key, citation: citation.clone() });
         }
         if let Some(signature) = signature {
             each(Event::Signature { key, signature: signature.clone() });
@@ -139,12 +148,15 @@ mod tests {
             input: Text::of("{\"a\":5}"),
             signature: None,
         };
+        let (url, quoted) = (Text::of("https://a.b"), Some(Text::of("five")));
+        let citation = Citation { url, title: None, quoted, span: None };
         let reply = Reply {
             id: Text::of("msg_01"),
             model: Text::of("m"),
             created: Some(7),
             candidates: vec![Candidate {
                 parts: vec![Part::Thinking(thinking), Part::Text(Text::of("5")), Part::Call(call)],
+                citations: vec![(1, citation)],
                 stop: Stop::ToolCall,
             }],
             usage: Some(Usage { prompt: Some(1), ..Usage::default() }),

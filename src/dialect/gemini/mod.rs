@@ -7,6 +7,7 @@
 //! | `native` | what must change in a body that is not converted |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `stream_write` | a streamed answer, as `alt=sse` asks for it |
+//! | `grounding` | where an answer comes from |
 //! | `parts_read`, `member`, `stop` | what all of them consist of |
 //!
 //! The model, and whether the answer is streamed, stand in the path of a request and not in its
@@ -14,6 +15,7 @@
 //! for anyone else; safety settings are dropped.
 
 mod contents_write;
+mod grounding;
 mod member;
 mod native;
 mod parts_read;

@@ -1,7 +1,7 @@
 //! A complete answer, read (proxy-conversion.md 7, column gemini).
 
 use super::parts_read::{self, Read};
-use super::{member, stop};
+use super::{grounding, member, stop};
 use crate::dialect::canonical::{Candidate, Part, Reply, Stop};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -18,7 +18,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     let candidates: Result<Vec<_>, _> = candidates.map(|node| candidate(node, &id)).collect();
     let mut candidates = candidates?;
     if candidates.is_empty() && stop::is_blocked(body) {
-        candidates.push(Candidate { parts: Vec::new(), stop: Stop::Filtered });
+        candidates.push(Candidate { stop: Stop::Filtered, ..Candidate::default() });
     }
     if candidates.is_empty() {
         return Err(UpstreamError::new("Upstream's answer has no candidates"));
@@ -35,19 +35,31 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
 fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Result<Candidate<'a>, UpstreamError> {
     let nodes = candidate.path(&["content", "parts"]).map_or(&[][..], Node::items);
     let mut parts: Vec<Part<'a>> = Vec::new();
-    for part in nodes {
+    let mut texts = Vec::new();
+    for (index, part) in (0..).zip(nodes) {
         if let Some(Read::Part(mut part)) = parts_read::read(part) {
             if let Part::Call(call) = &mut part
                 && call.id.is_empty()
             {
                 call.id = call_id(id, parts.len());
             }
+            if matches!(part, Part::Text(_)) {
+                texts.push((index, parts.len()));
+            }
             parts.push(part);
         }
     }
+    let citations = member::get(candidate, "groundingMetadata").map(|metadata| {
+        grounding::read(metadata, |index| {
+            // Thoughts before the text are not counted by everyone.
+            let own = texts.iter().find(|(own, _)| *own == index).or(texts.first());
+            own.and_then(|(_, place)| Some((*place, parts.get(*place)?.as_text()?.decode().into_owned())))
+        })
+    });
     let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
     let reason = member::get(candidate, "finishReason").and_then(Node::str).unwrap_or_default();
-    Ok(Candidate { parts, stop: stop::read(&reason, called)? })
+    let stop = stop::read(&reason, called)?;
+    Ok(Candidate { parts, citations: citations.unwrap_or_default(), stop })
 }
 
 /// An id for a call that came without one. It names the answer, so that calls of later turns are not

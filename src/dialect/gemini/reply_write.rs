@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::contents_write::{put_call, put_thought};
+use super::grounding::{self, Cited};
 use super::stop;
 use crate::dialect::canonical::{Asked, Candidate, Image, Part, Reply, Source};
 use crate::dialect::literal::Text;
@@ -32,12 +33,25 @@ pub(super) fn id<'t>(id: &'t Text<'_>, asked: &Asked) -> Text<'t> {
 }
 
 fn write_candidate(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
+    let mut cited = Vec::new();
     o.object_at("content", |o| {
         o.field("role", "model");
         let mut calls = 0;
-        o.array("parts", |a| candidate.parts.iter().for_each(|part| write_part(a, part, &mut calls)));
+        o.array("parts", |a| {
+            let mut written = 0;
+            for (place, part) in candidate.parts.iter().enumerate() {
+                let before = a.len();
+                write_part(a, part, &mut calls);
+                if let Part::Text(text) = part {
+                    let citations = candidate.citations_of(place).collect();
+                    cited.push(Cited { part: Some(written), text, citations });
+                }
+                written += u64::from(a.len() > before);
+            }
+        });
     });
     o.field("finishReason", stop::word(&candidate.stop));
+    grounding::put(o, &cited);
     o.field("index", index as u64);
 }
 

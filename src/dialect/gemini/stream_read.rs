@@ -4,7 +4,7 @@
 //! `finishReason`, and some models write that in every chunk: the end of the body is the end.
 
 use super::parts_read::{self, Read};
-use super::{member, reply_read, stop};
+use super::{grounding, member, reply_read, stop};
 use crate::dialect::canonical::{Event, Part, PartKind, Stop};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -21,6 +21,10 @@ pub struct StreamReader {
     /// The open part, and whether it is thinking.
     open: Option<(u32, bool)>,
     calls: usize,
+    /// All that was said, how many characters of it before the open part, and where it comes from.
+    said: Text<'static>,
+    before: u64,
+    grounding: Option<String>,
     stop: Option<Stop<'static>>,
 }
 
@@ -62,6 +66,7 @@ impl StreamReader {
             return;
         }
         if let Some(stop) = self.stop.take() {
+            self.cite(each);
             self.close_part(each);
             each(Event::Finish(stop));
             each(Event::End);
@@ -88,6 +93,9 @@ impl StreamReader {
                 self.read_part(part, each);
             }
         }
+        if let Some(metadata) = member::get(candidate, "groundingMetadata") {
+            self.grounding = Some(metadata.raw().to_owned());
+        }
         let Some(reason) = member::get(candidate, "finishReason").and_then(Node::str) else { return };
         match stop::read(&reason, self.calls > 0) {
             Ok(stop) => self.stop = Some(stop),
@@ -99,6 +107,7 @@ impl StreamReader {
         match part {
             Part::Text(text) => {
                 let key = self.open_part(false, each);
+                self.said.push(&text);
                 each(Event::Delta { key, text });
             }
             Part::Thinking(thinking) => {
@@ -139,8 +148,22 @@ impl StreamReader {
         self.close_part(each);
         let key = self.take_key();
         self.open = Some((key, is_thought));
+        self.before = self.said.letters();
         each(Event::PartStart { key, part: if is_thought { PartKind::Thinking } else { PartKind::Text } });
         key
+    }
+
+    /// Tells where the last text comes from; those before it are over.
+    fn cite(&self, each: &mut dyn FnMut(Event<'_>)) {
+        let Some((key, false)) = self.open else { return };
+        let metadata = self.grounding.as_deref().and_then(|metadata| Node::parse(metadata).ok());
+        let Some(metadata) = metadata else { return };
+        let said = self.said.decode();
+        for (_, citation) in grounding::read(&metadata, |_| Some((0, said.clone().into_owned()))) {
+            if citation.span.is_none_or(|span| span.end > self.before) {
+                each(Event::Cite { key, citation: citation.counted_from(self.before) });
+            }
+        }
     }
 
     fn close_part(&mut self, each: &mut dyn FnMut(Event<'_>)) {

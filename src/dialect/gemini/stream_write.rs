@@ -4,9 +4,11 @@
 //! whole. The last event says why the model stopped and what it consumed.
 
 use super::contents_write::{put_call, put_thought};
+use super::grounding::{self, Cited};
 use super::reply_write::{call_id, id, own_proof};
 use super::stop;
 use crate::dialect::canonical::{Asked, Event, PartKind, Stop};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
@@ -21,6 +23,9 @@ pub struct StreamWriter {
     stop: Option<Stop<'static>>,
     open: Vec<Open>,
     calls: u64,
+    /// All that was said, and where it comes from.
+    said: Text<'static>,
+    citations: Vec<Citation<'static>>,
     /// A whole call that the next event takes along.
     ready: String,
     over: bool,
@@ -37,9 +42,15 @@ struct Open {
 
 #[derive(Debug)]
 enum Kind {
-    Text,
+    /// Where it begins in all that was said, and where it comes from.
+    Text(u64, Vec<Citation<'static>>),
     Thinking,
-    Call { id: Text<'static>, name: Text<'static>, input: Text<'static>, proof: Option<Text<'static>> },
+    Call {
+        id: Text<'static>,
+        name: Text<'static>,
+        input: Text<'static>,
+        proof: Option<Text<'static>>,
+    },
 }
 
 impl StreamWriter {
@@ -59,7 +70,7 @@ impl StreamWriter {
             }
             Event::PartStart { key, part } => {
                 let kind = match part {
-                    PartKind::Text | PartKind::Refusal => Kind::Text,
+                    PartKind::Text | PartKind::Refusal => Kind::Text(self.said.letters(), Vec::new()),
                     PartKind::Thinking => Kind::Thinking,
                     PartKind::Call { id, name, .. } => {
                         let id = call_id(id, self.calls).into_owned();
@@ -72,6 +83,12 @@ impl StreamWriter {
             }
             Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, asked, out),
             Event::Delta { .. } => {}
+            Event::Cite { key, citation } => {
+                let part = self.open.iter_mut().find(|part| part.key == *key);
+                if let Some(Open { kind: Kind::Text(_, citations), .. }) = part {
+                    citations.push(citation.clone().into_owned());
+                }
+            }
             Event::Signature { key, signature } => {
                 let Some(own) = own_proof(signature) else { return };
                 match self.open.iter_mut().find(|part| part.key == *key).map(|part| &mut part.kind) {
@@ -97,7 +114,10 @@ impl StreamWriter {
     fn more(&mut self, key: u32, text: &Text<'_>, asked: &Asked, out: &mut String) {
         let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
         let part = match &mut part.kind {
-            Kind::Text => object(|o| o.field("text", text)),
+            Kind::Text(..) => {
+                self.said.push(text);
+                object(|o| o.field("text", text))
+            }
             Kind::Thinking => object(|o| put_thought(o, text, None)),
             Kind::Call { input, .. } => return input.push(text),
         };
@@ -110,12 +130,20 @@ impl StreamWriter {
             part.stopped = true;
         }
         while self.open.first().is_some_and(|part| part.stopped) {
-            if let Kind::Call { id, name, input, proof } = self.open.remove(0).kind {
-                self.flush(asked, out);
-                self.ready = object(|o| {
-                    put_call(o, &id, &name, &input);
-                    o.field_if("thoughtSignature", proof);
-                });
+            match self.open.remove(0).kind {
+                Kind::Call { id, name, input, proof } => {
+                    self.flush(asked, out);
+                    self.ready = object(|o| {
+                        put_call(o, &id, &name, &input);
+                        o.field_if("thoughtSignature", proof);
+                    });
+                }
+                Kind::Text(from, citations) => {
+                    let letters = self.said.letters().saturating_sub(from);
+                    let placed = citations.iter().map(|it| it.within(from, letters).into_owned());
+                    self.citations.extend(placed);
+                }
+                Kind::Thinking => {}
             }
         }
     }
@@ -153,6 +181,10 @@ impl StreamWriter {
                         o.array("parts", |a| a.item(Json::checked(part)));
                     });
                     o.field_if("finishReason", stop.map(stop::word));
+                    if stop.is_some() {
+                        let citations = self.citations.iter().collect();
+                        grounding::put(o, &[Cited { part: None, text: &self.said, citations }]);
+                    }
                     o.field("index", 0u64);
                 });
             });

@@ -2,12 +2,13 @@
 //!
 //! A conversation may have begun on another provider. Its proofs stand in the client's thinking
 //! blocks as tags of ours (proxy-conversion.md 2.2), which no messages upstream can read: those of
-//! others are taken out, and Anthropic's own become native again. Every other byte is kept
-//! (proxy-conversion.md 4.4).
+//! others are taken out, and Anthropic's own become native again. So are citations of what another
+//! provider found. Every other byte is kept (proxy-conversion.md 4.4).
 
 use bytes::Bytes;
 
 use super::blocks_write::put_thinking;
+use super::citations;
 use crate::dialect::canonical::Thinking;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Provider, Signature};
@@ -46,9 +47,10 @@ pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
     Some(Bytes::from(cut.out))
 }
 
-/// The native blocks, as JSON, for a block that carries a tag; `None` for every other block.
+/// The native blocks, as JSON, for a block that carries a tag of ours; `None` for every other block.
 fn own_blocks(block: &Node<'_>) -> Option<String> {
     let proof = match block.str_at("type").as_ref() {
+        "text" => return citations::without_own(block),
         "thinking" => block.text_at("signature"),
         "redacted_thinking" => block.text_at("data"),
         _ => None,

@@ -4,8 +4,10 @@ use bytes::Bytes;
 
 use super::blocks::{read_call, read_thinking};
 use super::blocks_write::put_call;
+use super::citations;
 use super::stop::{self, Counts};
 use crate::dialect::canonical::{Asked, Call, CallKind, Candidate, Part, Reply, Thinking};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
@@ -23,26 +25,31 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     if !body.is_object() {
         return Err(UpstreamError::new("Upstream's answer is not a message"));
     }
-    let mut parts = Vec::new();
+    let (mut parts, mut cited) = (Vec::new(), Vec::new());
     if let Some(text) = body.text_at("content") {
         parts.push(Part::Text(text));
     }
     for block in body.items_at("content") {
         match block.str_at("type").as_ref() {
-            "text" => parts.extend(block.text_at("text").map(Part::Text)),
+            "text" => {
+                let citations = block.items_at("citations").iter().filter_map(citations::read);
+                cited.extend(citations.map(|citation| (parts.len(), citation)));
+                parts.push(Part::Text(block.text_at("text").unwrap_or_default()));
+            }
             "thinking" | "redacted_thinking" => read_thinking(block, &mut parts),
-            "tool_use" => parts.push(Part::Call(read_call(block))),
+            "tool_use" => {
+                parts.extend(Some(read_call(block)).filter(|call| !call.name.is_empty()).map(Part::Call));
+            }
             // What a server did is no part of the answer elsewhere.
             _ => {}
         }
     }
-    parts.retain(|part| !matches!(part, Part::Call(call) if call.name.is_empty()));
     let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
     Ok(Reply {
         id: body.text_at("id").unwrap_or_default(),
         model: body.text_at("model").unwrap_or_default(),
         created: None,
-        candidates: vec![Candidate { parts, stop: stop::read(body, called) }],
+        candidates: vec![Candidate { parts, citations: cited, stop: stop::read(body, called) }],
         usage: body.get("usage").and_then(stop::read_usage).map(stop::with_cache),
     })
 }
@@ -72,7 +79,10 @@ pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
         o.field("model", &reply.model);
         let mut calls = 0;
         o.array("content", |list| {
-            candidate.parts.iter().for_each(|part| put_part(list, part, &mut calls));
+            for (place, part) in candidate.parts.iter().enumerate() {
+                let citations: Vec<_> = candidate.citations_of(place).collect();
+                put_part(list, part, &citations, &mut calls);
+            }
         });
         stop::put(o, &candidate.stop, calls > 0);
         put_usage(o, &reply.usage.unwrap_or_default());
@@ -80,11 +90,16 @@ pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
     json.into_bytes()
 }
 
-fn put_part(list: &mut Writer, part: &Part<'_>, calls: &mut usize) {
+fn put_part(list: &mut Writer, part: &Part<'_>, cited: &[&Citation<'_>], calls: &mut usize) {
     match part {
         Part::Text(text) | Part::Refusal(text) if !text.is_empty() => list.object(|o| {
             o.field("type", "text");
             o.field("text", text);
+            if !cited.is_empty() {
+                o.array("citations", |list| {
+                    cited.iter().for_each(|citation| list.object(|o| citations::put(o, citation, text)));
+                });
+            }
         }),
         Part::Thinking(thinking) => put_thinking(list, thinking),
         Part::Call(call) if !call.name.is_empty() => {

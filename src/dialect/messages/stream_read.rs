@@ -5,6 +5,7 @@
 //! deltas of kinds we do not know, are passed over.
 
 use super::blocks::read_call;
+use super::citations;
 use super::reply::read_error;
 use super::stop;
 use crate::dialect::canonical::{Event, PartKind, Stop};
@@ -138,7 +139,13 @@ impl StreamReader {
         self.close_before(index, each);
         let Some(block) = block else { return };
         match block.str_at("type").as_ref() {
-            "text" => self.open(index, Kind::Text, PartKind::Text, block.text_at("text"), each),
+            "text" => {
+                self.open(index, Kind::Text, PartKind::Text, block.text_at("text"), each);
+                let key = self.next_key - 1;
+                for citation in block.items_at("citations").iter().filter_map(citations::read) {
+                    each(Event::Cite { key, citation });
+                }
+            }
             "thinking" => {
                 let proof = block.text_at("signature").unwrap_or_default().into_owned();
                 let text = block.text_at("thinking");
@@ -191,6 +198,7 @@ impl StreamReader {
             "thinking_delta" => ("thinking", delta.text_at("thinking")),
             "signature_delta" => ("signature", delta.text_at("signature")),
             "input_json_delta" => ("input", delta.text_at("partial_json")),
+            "citations_delta" => return self.read_citation(index, delta, each),
             _ => return,
         };
         let Some(text) = text.filter(|text| !text.is_empty()) else { return };
@@ -216,6 +224,14 @@ impl StreamReader {
             }
             (Kind::Text, "text") | (Kind::Thinking(_), "thinking") => each(Event::Delta { key: *key, text }),
             _ => {}
+        }
+    }
+
+    fn read_citation(&mut self, index: u64, delta: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let block = self.blocks.iter().rev().find(|block| block.index == index);
+        let Some(Block { key: Some(key), kind: Kind::Text, .. }) = block else { return };
+        if let Some(citation) = delta.get("citation").and_then(citations::read) {
+            each(Event::Cite { key: *key, citation });
         }
     }
 

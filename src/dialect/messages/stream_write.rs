@@ -10,9 +10,11 @@
 
 use std::collections::VecDeque;
 
+use super::citations;
 use super::reply::{Proof, call_id, message_id, put_redacted};
 use super::stop::{self, Counts};
 use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
@@ -56,7 +58,8 @@ struct Part {
 
 #[derive(Debug)]
 enum Kind {
-    Text,
+    /// What has been said, and where it comes from.
+    Text(Text<'static>, Vec<Citation<'static>>),
     Thinking,
     Call {
         id: Text<'static>,
@@ -96,6 +99,11 @@ impl StreamWriter {
                 self.advance(out);
             }
             Event::Delta { key, text } => self.take(*key, text, out),
+            Event::Cite { key, citation } => {
+                if let Some(Part { kind: Kind::Text(_, citations), .. }) = self.part(*key) {
+                    citations.push(citation.clone().into_owned());
+                }
+            }
             Event::Signature { key, signature } => {
                 if let Some(part) = self.part(*key) {
                     part.signature = Some(signature.clone().into_owned());
@@ -143,7 +151,7 @@ impl StreamWriter {
 
     fn add(&mut self, key: u32, part: &PartKind<'_>) {
         let kind = match part {
-            PartKind::Text | PartKind::Refusal => Kind::Text,
+            PartKind::Text | PartKind::Refusal => Kind::Text(Text::EMPTY, Vec::new()),
             PartKind::Thinking => Kind::Thinking,
             PartKind::Call { name, .. } if name.is_empty() => return,
             PartKind::Call { id, name, kind } => {
@@ -235,7 +243,7 @@ impl Part {
         }
         self.open = true;
         put_block_start(*next_index, out, |o| match &self.kind {
-            Kind::Text => {
+            Kind::Text(..) => {
                 o.field("type", "text");
                 o.field("text", "");
             }
@@ -260,8 +268,11 @@ impl Part {
     fn put_delta(&mut self, text: &Text<'_>, next_index: &mut u64, out: &mut String) {
         self.open(next_index, out);
         let index = *next_index - 1;
-        match self.kind {
-            Kind::Text => put_delta(index, "text_delta", "text", text, out),
+        match &mut self.kind {
+            Kind::Text(said, _) => {
+                said.push(text);
+                put_delta(index, "text_delta", "text", text, out);
+            }
             Kind::Thinking => put_delta(index, "thinking_delta", "thinking", text, out),
             Kind::Call { custom: false, .. } => {
                 put_delta(index, "input_json_delta", "partial_json", text, out);
@@ -273,7 +284,7 @@ impl Part {
         }
     }
 
-    /// Closes its block, the proof of thinking last in it.
+    /// Closes its block, the proof of thinking and the sources of a text last in it.
     fn finish(&mut self, next_index: &mut u64, out: &mut String) {
         let signature = self.signature.take();
         let proof = match self.kind {
@@ -286,8 +297,14 @@ impl Part {
             put_delta(*next_index - 1, "signature_delta", "signature", proof, out);
         }
         if self.open {
-            if matches!(self.kind, Kind::Call { custom: true, .. }) {
-                put_delta(*next_index - 1, "input_json_delta", "partial_json", "\"}", out);
+            match &self.kind {
+                Kind::Call { custom: true, .. } => {
+                    put_delta(*next_index - 1, "input_json_delta", "partial_json", "\"}", out);
+                }
+                Kind::Text(said, citations) => {
+                    citations.iter().for_each(|citation| put_citation(*next_index - 1, citation, said, out));
+                }
+                _ => {}
             }
             put_event(out, "content_block_stop", |o| o.field("index", *next_index - 1));
         }
@@ -313,6 +330,16 @@ fn put_delta(index: u64, kind: &str, member: &str, text: impl Put, out: &mut Str
         o.object_at("delta", |o| {
             o.field("type", kind);
             o.field(member, text);
+        });
+    });
+}
+
+fn put_citation(index: u64, citation: &Citation<'_>, said: &Text<'_>, out: &mut String) {
+    put_event(out, "content_block_delta", |o| {
+        o.field("index", index);
+        o.object_at("delta", |o| {
+            o.field("type", "citations_delta");
+            o.object_at("citation", |o| citations::put(o, citation, said));
         });
     });
 }

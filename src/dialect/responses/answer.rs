@@ -4,6 +4,7 @@
 //! repeated, the rest has the dialect's default.
 
 use crate::dialect::canonical::{Asked, CallKind, Stop};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -185,6 +186,7 @@ pub(super) enum Item<'t> {
 pub(super) struct Said<'t> {
     pub refused: bool,
     pub text: Text<'t>,
+    pub citations: Vec<Citation<'t>>,
 }
 
 impl Item<'_> {
@@ -229,7 +231,11 @@ impl Item<'_> {
     }
 }
 
-impl Said<'_> {
+impl<'t> Said<'t> {
+    pub(super) fn new(refused: bool, text: Text<'t>) -> Self {
+        Self { refused, text, citations: Vec::new() }
+    }
+
     pub(super) fn put(&self, o: &mut Writer) {
         if self.refused {
             o.field("type", "refusal");
@@ -237,9 +243,18 @@ impl Said<'_> {
         } else {
             o.field("type", "output_text");
             o.field("text", &self.text);
-            o.array("annotations", |_| {});
+            o.array("annotations", |a| {
+                self.citations.iter().for_each(|citation| a.object(|o| self.put_citation(o, citation)));
+            });
             o.array("logprobs", |_| {});
         }
+    }
+
+    /// The members of an annotation; without a span of its own it is one of all the text.
+    pub(super) fn put_citation(&self, o: &mut Writer, citation: &Citation<'_>) {
+        let letters = if citation.span.is_some() { 0 } else { self.text.letters() };
+        o.field("type", "url_citation");
+        citation.within(0, letters).put_annotation(o);
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{content, items, reasoning};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, Stop};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
@@ -20,9 +21,12 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
         return Err(UpstreamError::new("Upstream's answer has no output"));
     }
     let mut parts = Vec::new();
+    let mut citations = Vec::new();
     for (index, item) in output.map_or(&[][..], Node::items).iter().enumerate() {
         match item.str_at("type").as_ref() {
-            "message" => parts.extend(item.get("content").map(said).unwrap_or_default()),
+            "message" => {
+                item.get("content").into_iter().for_each(|content| say(content, &mut parts, &mut citations));
+            }
             "reasoning" => parts.extend(reasoning::read(item).into_iter().map(Part::Thinking)),
             "function_call" => parts.extend(call(index, item, CallKind::Function)),
             "custom_tool_call" => parts.extend(call(index, item, CallKind::Custom)),
@@ -40,7 +44,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
         id: body.text_at("id").unwrap_or_default(),
         model: body.text_at("model").unwrap_or_default(),
         created: body.u64_at("created_at"),
-        candidates: vec![Candidate { parts, stop: stop(body, called) }],
+        candidates: vec![Candidate { parts, citations, stop: stop(body, called) }],
         usage: usage(body),
     })
 }
@@ -62,11 +66,17 @@ pub(super) fn unnamed() -> UpstreamError {
     UpstreamError::new("Upstream reported that the response failed")
 }
 
-/// What a message says; parts of other kinds are left out.
-fn said<'a>(content: &Node<'a>) -> Vec<Part<'a>> {
+/// Adds what a message says, and where it comes from; parts of other kinds are left out.
+fn say<'a>(content: &Node<'a>, parts: &mut Vec<Part<'a>>, citations: &mut Vec<(usize, Citation<'a>)>) {
     let blocks = if content.is_array() { content.items() } else { std::slice::from_ref(content) };
-    let read = blocks.iter().filter_map(|block| content::read_block(block, String::new).ok());
-    read.filter(|part| matches!(part, Part::Text(_) | Part::Refusal(_))).collect()
+    for block in blocks {
+        let Ok(part @ (Part::Text(_) | Part::Refusal(_))) = content::read_block(block, String::new) else {
+            continue;
+        };
+        let cited = block.items_at("annotations").iter().filter_map(Citation::of_annotation);
+        citations.extend(cited.map(|citation| (parts.len(), citation)));
+        parts.push(part);
+    }
 }
 
 fn call<'a>(index: usize, item: &Node<'a>, kind: CallKind) -> Option<Part<'a>> {

@@ -13,7 +13,7 @@ use crate::dialect::writer::Writer;
 pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
     let none = Candidate::default();
     let candidate = reply.candidates.first().unwrap_or(&none);
-    let items = items(&candidate.parts);
+    let items = items(candidate);
     let status = Status::of(&candidate.stop);
     let head = Head::new(&reply.id, &reply.model, reply.created, asked);
     let output = |list: &mut Writer| {
@@ -32,12 +32,13 @@ pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
 }
 
 /// What was said in one breath is one message.
-fn items<'t>(parts: &'t [Part<'_>]) -> Vec<Item<'t>> {
+fn items<'t>(candidate: &'t Candidate<'_>) -> Vec<Item<'t>> {
     let mut items: Vec<Item<'t>> = Vec::new();
-    for part in parts {
+    for (place, part) in candidate.parts.iter().enumerate() {
         match part {
             Part::Text(text) | Part::Refusal(text) if !text.is_empty() => {
-                let said = Said { refused: matches!(part, Part::Refusal(_)), text: text.borrowed() };
+                let mut said = Said::new(matches!(part, Part::Refusal(_)), text.borrowed());
+                said.citations.extend(candidate.citations_of(place).cloned());
                 match items.last_mut() {
                     Some(Item::Message(parts)) => parts.push(said),
                     _ => items.push(Item::Message(vec![said])),

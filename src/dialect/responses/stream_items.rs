@@ -1,5 +1,7 @@
 //! The items of a streamed answer, and how an event finds the one it speaks of.
 
+use std::collections::BTreeMap;
+
 use crate::dialect::canonical::CallKind;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -20,6 +22,8 @@ pub(super) struct Item {
     pub at: u64,
     /// The parts of which something was told.
     pub told: Vec<u64>,
+    /// How many annotations of the parts were told.
+    pub cited: BTreeMap<u64, usize>,
     /// Reasoning is told by its summary or in its own words, whichever comes first.
     pub raw: Option<bool>,
     /// Input of a call whose name is not known yet.
@@ -68,6 +72,7 @@ pub(super) fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_
         key: None,
         at: 0,
         told: Vec::new(),
+        cited: BTreeMap::new(),
         raw: None,
         held: Text::EMPTY,
     });

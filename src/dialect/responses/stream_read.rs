@@ -14,6 +14,7 @@ use super::reply_read::{self, input};
 use super::stream_items::{self, Item, Kind};
 use super::{items, reasoning};
 use crate::dialect::canonical::{CallKind, Event, PartKind};
+use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
@@ -50,6 +51,7 @@ impl StreamReader {
             "created" | "in_progress" | "queued" => self.start(&event, each),
             "output_item.added" => self.added(&event, each),
             "output_text.delta" => self.say(&event, false, text("delta"), each),
+            "output_text.annotation.added" => self.cited(&event, each),
             "refusal.delta" => self.say(&event, true, text("delta"), each),
             "output_text.done" => self.say_rest(&event, false, text("text"), each),
             "refusal.done" => self.say_rest(&event, true, text("refusal"), each),
@@ -202,17 +204,46 @@ impl StreamReader {
         if !self.items[at].told.contains(&part) {
             self.say_part(at, part, refused, text, each);
         }
+    }
+
+    fn part_done(&mut self, event: &Node<'_>, each: Each<'_>) {
+        let Some(part) = event.get("part") else { return };
+        if part.str_at("type") == "reasoning_text" {
+            return self.think_rest(event, true, part.text_at("text").unwrap_or_default(), each);
+        }
+        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
+        self.part_whole(at, event.u64_at("content_index").unwrap_or(0), part, each);
+    }
+
+    /// What was not told yet of a part that is complete.
+    fn part_whole(&mut self, at: usize, part: u64, block: &Node<'_>, each: Each<'_>) {
+        let refusal = block.text_at("refusal");
+        let refused = refusal.is_some();
+        let text = refusal.or_else(|| block.text_at("text")).unwrap_or_default();
+        self.say_rest_of(at, part, refused, text, each);
+        let told = self.items[at].cited.get(&part).copied().unwrap_or(0);
+        for annotation in block.items_at("annotations").iter().skip(told) {
+            self.cite(at, part, annotation, each);
+        }
         if self.items[at].at == part {
             self.shut(at, each);
         }
     }
 
-    fn part_done(&mut self, event: &Node<'_>, each: Each<'_>) {
-        let Some(part) = event.get("part") else { return };
-        match part.str_at("type").as_ref() {
-            "refusal" => self.say_rest(event, true, part.text_at("refusal").unwrap_or_default(), each),
-            "reasoning_text" => self.think_rest(event, true, part.text_at("text").unwrap_or_default(), each),
-            _ => self.say_rest(event, false, part.text_at("text").unwrap_or_default(), each),
+    fn cited(&mut self, event: &Node<'_>, each: Each<'_>) {
+        let Some(annotation) = event.get("annotation") else { return };
+        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
+        self.cite(at, event.u64_at("content_index").unwrap_or(0), annotation, each);
+    }
+
+    /// Where the open part comes from. What a part is told to come from before it says anything, it
+    /// says again when it is complete.
+    fn cite(&mut self, at: usize, part: u64, annotation: &Node<'_>, each: Each<'_>) {
+        let item = &mut self.items[at];
+        let Some(key) = item.key.filter(|_| item.at == part) else { return };
+        *item.cited.entry(part).or_default() += 1;
+        if let Some(citation) = Citation::of_annotation(annotation) {
+            each(Event::Cite { key, citation });
         }
     }
 
@@ -303,10 +334,7 @@ impl StreamReader {
                     self.say_rest_of(at, 0, false, text, each);
                 }
                 for (part, block) in content.map_or(&[][..], Node::items).iter().enumerate() {
-                    let refusal = block.text_at("refusal");
-                    let refused = refusal.is_some();
-                    let text = refusal.or_else(|| block.text_at("text")).unwrap_or_default();
-                    self.say_rest_of(at, part as u64, refused, text, each);
+                    self.part_whole(at, part as u64, block, each);
                 }
             }
             Kind::Reasoning => self.thought(at, item, each),

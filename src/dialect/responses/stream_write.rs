@@ -39,6 +39,16 @@ struct Open {
     signature: Option<Signature<'static>>,
 }
 
+impl Open {
+    /// The open part of a message, if that is its key.
+    fn said(&mut self, key: u32) -> Option<&mut Said<'static>> {
+        match &mut self.item {
+            Item::Message(parts) if self.key == Some(key) => parts.last_mut(),
+            _ => None,
+        }
+    }
+}
+
 impl StreamWriter {
     pub fn new(_: &Asked) -> Self {
         Self::default()
@@ -59,6 +69,11 @@ impl StreamWriter {
             }
             Event::Delta { key, text } if !text.is_empty() => self.delta(*key, text, out),
             Event::Delta { .. } => {}
+            Event::Cite { key, citation } => {
+                if let Some(said) = self.open.iter_mut().find_map(|open| open.said(*key)) {
+                    said.citations.push(citation.clone().into_owned());
+                }
+            }
             Event::Signature { key, signature } => {
                 if let Some(open) = self.open.iter_mut().find(|open| open.key == Some(*key)) {
                     open.signature = Some(signature.clone().into_owned());
@@ -140,12 +155,12 @@ impl StreamWriter {
         let Some(open) = self.open.get_mut(at) else { return };
         let Item::Message(parts) = &mut open.item else { return };
         open.key = Some(key);
-        parts.push(Said { refused, text: Text::EMPTY });
+        parts.push(Said::new(refused, Text::EMPTY));
         let content_index = parts.len() as u64 - 1;
         emit(&mut self.sequence, out, "content_part.added", |o| {
             open_fields(o, &open.id, open.index);
             o.field("content_index", content_index);
-            o.object_at("part", |o| Said { refused, text: Text::EMPTY }.put(o));
+            o.object_at("part", |o| Said::new(refused, Text::EMPTY).put(o));
         });
     }
 
@@ -226,6 +241,14 @@ impl StreamWriter {
         }
         let Some(said) = parts.last() else { return };
         let content_index = parts.len() as u64 - 1;
+        for (number, citation) in said.citations.iter().enumerate() {
+            emit(&mut self.sequence, out, "output_text.annotation.added", |o| {
+                open_fields(o, &open.id, open.index);
+                o.field("content_index", content_index);
+                o.field("annotation_index", number as u64);
+                o.object_at("annotation", |o| said.put_citation(o, citation));
+            });
+        }
         let (kind, member) =
             if said.refused { ("refusal.done", "refusal") } else { ("output_text.done", "text") };
         emit(&mut self.sequence, out, kind, |o| {

@@ -179,7 +179,7 @@ fn several_pieces_of_thinking_share_one_tag() {
     let redacted = Signature::AnthropicRedacted(Text::plain("R"));
     let parts = vec![thought("a", Some(signed)), thought("", Some(redacted)), thought("b", None)];
     let reply = Reply {
-        candidates: vec![Candidate { parts: parts.clone(), stop: Stop::Filtered }],
+        candidates: vec![Candidate { parts: parts.clone(), stop: Stop::Filtered, ..Candidate::default() }],
         ..Reply::default()
     };
     let written = written(&reply);

@@ -87,7 +87,8 @@ fn the_reason_to_stop_is_understood() {
         (Stop::ContextFull, "MAX_TOKENS"),
         (Stop::Filtered, "SAFETY"),
     ] {
-        let reply = Reply { candidates: vec![Candidate { stop, parts: Vec::new() }], ..Reply::default() };
+        let reply =
+            Reply { candidates: vec![Candidate { stop, ..Candidate::default() }], ..Reply::default() };
         let written: Value = serde_json::from_slice(&write_reply(&reply, &asked())).unwrap();
         assert_eq!(written["candidates"][0]["finishReason"], word);
         assert_eq!(written["responseId"], "r1");
@@ -128,7 +129,7 @@ fn proofs_of_others_are_not_shown() {
         }),
         Part::Refusal(Text::plain("no")),
     ];
-    let reply = Reply { candidates: vec![Candidate { parts, stop: Stop::End }], ..Reply::default() };
+    let reply = Reply { candidates: vec![Candidate { parts, ..Candidate::default() }], ..Reply::default() };
     let written: Value = serde_json::from_slice(&write_reply(&reply, &asked())).unwrap();
     let wanted = json!([{"text":"t","thought":true},{"text":"no"}]);
     assert_eq!(written["candidates"][0]["content"]["parts"], wanted);

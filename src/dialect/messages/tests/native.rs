@@ -193,3 +193,23 @@ fn only_a_refusal_of_the_form_is_one() {
         assert_eq!(refuses_thinking_form(status, &UpstreamError::new(message)), wanted, "{message}");
     }
 }
+
+#[test]
+fn citations_of_what_another_provider_found_are_taken_out() {
+    let own = r#"{"type":"web_search_result_location","url":"u","title":"t","cited_text":"","encrypted_index":"sy1:none"}"#;
+    let anthropics = r#"{"type":"web_search_result_location","url":"u","encrypted_index":"EI=" }"#;
+    for (block, wanted) in [
+        (
+            format!(r#"{{"type":"text","text":"Hi","citations":[{own}, {anthropics},{own}]}}"#),
+            format!(r#"{{"type":"text","text":"Hi","citations":[{anthropics}]}}"#),
+        ),
+        (
+            format!(r#"{{"citations":[{own}],"type":"text","text":"Hi"}}"#),
+            r#"{"type":"text","text":"Hi"}"#.to_owned(),
+        ),
+    ] {
+        let body = |block: &str| format!(r#"{{"messages":[{{"role":"assistant","content":[{block} ]}}]}}"#);
+        let native = without_foreign_thinking(&Node::parse(&body(&block)).unwrap()).unwrap();
+        assert_eq!(std::str::from_utf8(&native).unwrap(), body(&wanted));
+    }
+}

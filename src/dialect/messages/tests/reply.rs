@@ -20,7 +20,7 @@ fn written(reply: &Reply<'_>) -> Value {
 }
 
 fn of_parts(parts: Vec<Part<'static>>) -> Reply<'static> {
-    Reply { candidates: vec![Candidate { parts, stop: Stop::End }], ..Reply::default() }
+    Reply { candidates: vec![Candidate { parts, ..Candidate::default() }], ..Reply::default() }
 }
 
 fn call(id: &str, name: &str, kind: CallKind, input: &str) -> Part<'static> {

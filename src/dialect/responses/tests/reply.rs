@@ -10,7 +10,8 @@ use crate::dialect::tree::Node;
 use crate::dialect::usage::Usage;
 
 fn of_parts(parts: Vec<Part<'static>>, stop: Stop<'static>) -> Value {
-    let reply = Reply { candidates: vec![Candidate { parts, stop }], ..Reply::default() };
+    let reply =
+        Reply { candidates: vec![Candidate { parts, stop, ..Candidate::default() }], ..Reply::default() };
     serde_json::from_slice(&write_reply(&reply, &asked())).unwrap()
 }
 

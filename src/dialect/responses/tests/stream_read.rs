@@ -231,7 +231,10 @@ fn a_failure_is_told_as_one() {
 
 #[test]
 fn a_stream_without_its_last_event_has_no_end() {
-    let told = told(&[delta(0, "a"), json!({"type":"response.output_text.done","text":"a"})]);
+    let told = told(&[
+        delta(0, "a"),
+        json!({"type":"response.content_part.done","part":{"type":"output_text","text":"a"}}),
+    ]);
     assert_eq!(kinds(&told), ["PartStart", "Delta", "PartStop"]);
     let mut reader = StreamReader::default();
     reader.read(b"", "[DONE]", &mut |event| panic!("{event:?}"));

@@ -1,0 +1,60 @@
+//! Where a text block comes from: `citations`, of the block as a whole (proxy-conversion.md 7.1).
+
+use crate::dialect::citation::Citation;
+use crate::dialect::edit::edit;
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// Stands for the place in Anthropic's own results. It begins as our tags do, so that it is found again.
+pub(super) const NO_PROOF: &str = "sy1:none";
+
+/// Reads a citation. Places in documents are numbers of documents of the request, which only this
+/// dialect counts.
+pub(super) fn read<'a>(citation: &Node<'a>) -> Option<Citation<'a>> {
+    let url = match citation.str_at("type").as_ref() {
+        "web_search_result_location" => citation.text_at("url"),
+        // What the client found itself; its source may be any name.
+        "search_result_location" => citation.text_at("source").filter(|source| is_address(source)),
+        _ => None,
+    };
+    Some(Citation {
+        url: url.filter(|url| !url.is_blank())?,
+        title: citation.text_at("title").filter(|title| !title.is_blank()),
+        quoted: citation.text_at("cited_text").filter(|quoted| !quoted.is_empty()),
+        span: None,
+    })
+}
+
+fn is_address(source: &Text<'_>) -> bool {
+    let source = source.decode();
+    ["http://", "https://"].iter().any(|scheme| source.starts_with(scheme))
+}
+
+/// The members of a citation of `text`. Who gives no words of the page marks words of the answer.
+pub(super) fn put(o: &mut Writer, citation: &Citation<'_>, text: &Text<'_>) {
+    o.field("type", "web_search_result_location");
+    o.field("url", &citation.url);
+    o.field("title", citation.title.as_ref().map(Text::borrowed));
+    match (&citation.quoted, citation.span) {
+        (Some(quoted), _) => o.field("cited_text", quoted),
+        (None, Some(span)) => o.field("cited_text", span.of(text)),
+        (None, None) => o.field("cited_text", text),
+    }
+    o.field("encrypted_index", NO_PROOF);
+}
+
+/// A block without the citations that only we could have written, which Anthropic would refuse; `None`
+/// when it has none.
+pub(super) fn without_own(block: &Node<'_>) -> Option<String> {
+    let citations = block.items_at("citations");
+    let is_own = |citation: &&Node<'_>| citation.str_at("encrypted_index") == NO_PROOF;
+    citations.iter().find(is_own)?;
+    let kept: Vec<_> = citations.iter().filter(|it| !is_own(it)).map(Node::raw).collect();
+    let list = format!("[{}]", kept.join(","));
+    let edited = match kept.is_empty() {
+        true => edit(block.raw(), &[], &["citations"]),
+        false => edit(block.raw(), &[("citations", &list)], &[]),
+    };
+    Some(edited.into_owned())
+}

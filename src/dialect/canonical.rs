@@ -14,6 +14,7 @@
 use super::Dialect;
 use super::citation::Citation;
 use super::literal::{Json, Text};
+use super::search::{Found, Search};
 use super::signature::Signature;
 use super::upstream_error::UpstreamError;
 use super::usage::Usage;
@@ -116,6 +117,8 @@ pub enum Part<'a> {
     Refusal(Text<'a>),
     Call(Call<'a>),
     Result(ToolResult<'a>),
+    /// Only in answers.
+    Search(Search<'a>),
     /// Something only its own dialect understands (`computer_call`, `item_reference`, …), by its type.
     Foreign(Text<'a>),
 }
@@ -433,6 +436,11 @@ pub enum Event<'a> {
         key: u32,
         citation: Citation<'a>,
     },
+    /// How the search ended whose query the part says.
+    Found {
+        key: u32,
+        found: Found<'a>,
+    },
     /// The proof of a part of thinking, or of a call.
     Signature {
         key: u32,
@@ -459,6 +467,9 @@ pub enum PartKind<'a> {
         id: Text<'a>,
         name: Text<'a>,
         kind: CallKind,
+    },
+    Search {
+        id: Text<'a>,
     },
 }
 

@@ -72,7 +72,7 @@ pub struct Marks {
     pub file_urls: bool,
 }
 
-const OWN_MARKS: [&str; 5] = ["sy1:", "metapi:", "msg_sy", "rs_sy", "fc_sy"];
+const OWN_MARKS: [&str; 7] = ["sy1:", "metapi:", "msg_sy", "rs_sy", "fc_sy", "ws_sy", "srvtoolu_sy"];
 const FILE_MARKS: [&str; 2] = ["file-sy-", "file-metapi-"];
 const OUTPUT_MARKS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
 const FILE_DATA: &[u8] = b"file_data\"";
@@ -253,7 +253,7 @@ impl<'a> Scan<'a> {
     fn string(&mut self) -> Result<bool, SyntaxError> {
         self.at += 1;
         // Few strings begin like a mark: one look tells most of them.
-        if let Some(b"sy1" | b"met" | b"msg" | b"rs_" | b"fc_" | b"fil" | b"fun" | b"cus") =
+        if let Some(b"sy1" | b"met" | b"msg" | b"rs_" | b"fc_" | b"ws_" | b"srv" | b"fil" | b"fun" | b"cus") =
             self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<3>)
         {
             self.note_marks();
@@ -436,6 +436,9 @@ mod tests {
             (r#"{"id":"msg_sy1","file":"file-metapi-1"}"#, true, true),
             (r#"{"rs_sy":1}"#, true, false),
             (r#"{"a":"fc_sy"}"#, true, false),
+            (r#"{"a":"ws_sy0"}"#, true, false),
+            (r#"{"a":"srvtoolu_sy0_1"}"#, true, false),
+            (r#"{"a":"srvtoolu_01","b":"ws_1"}"#, false, false),
             (r#"{"a":"file-sy-1"}"#, false, true),
             (r#"{"a":"the \"sy1:x\" and sy1:"}"#, false, false),
             (r#"{"a":"sy","b":"metapi","c":"s","d":"file-x"}"#, false, false),

@@ -11,6 +11,7 @@
 //! | `completions` | an answer of the legacy form | the same as a stream, and back |
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`citation`] | | where what was said comes from |
+//! | [`search`] | | what an upstream looked for on its own |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
 //! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
@@ -43,6 +44,7 @@ pub mod names;
 pub mod observe;
 pub mod payload_rules;
 pub mod responses;
+pub mod search;
 pub mod service_tier;
 pub mod signature;
 pub mod sse;

@@ -92,6 +92,8 @@ impl StreamWriter {
                 self.model = model.clone().into_owned();
                 self.created = *created;
             }
+            // There is no place for one here.
+            Event::PartStart { part: PartKind::Search { .. }, .. } | Event::Found { .. } => {}
             Event::PartStart { key, part } => {
                 self.begin(asked, out);
                 self.start_part(*key, part, out);
@@ -142,6 +144,7 @@ impl StreamWriter {
             PartKind::Thinking => Kind::Thinking(Text::EMPTY, None),
             PartKind::Text => Kind::Text(self.said, Vec::new()),
             PartKind::Refusal => Kind::Refusal,
+            PartKind::Search { .. } => return,
             PartKind::Call { kind, .. } => Kind::Call { number: self.calls, kind: *kind, has_input: false },
         };
         if !matches!(kind, Kind::Thinking(..)) {

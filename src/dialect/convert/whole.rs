@@ -4,6 +4,7 @@
 use crate::dialect::canonical::{Call, Candidate, Event, Part, PartKind, Reply, Stop, Thinking};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
+use crate::dialect::search::Search;
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
 
@@ -32,6 +33,7 @@ impl Gathered {
                         Part::Text(so_far) | Part::Refusal(so_far) => so_far.push(&text),
                         Part::Thinking(thinking) => thinking.text.push(&text),
                         Part::Call(call) => call.input.push(&text),
+                        Part::Search(search) => search.query.push(&text),
                         _ => {}
                     }
                 }
@@ -44,6 +46,11 @@ impl Gathered {
             Event::Cite { key, citation } => {
                 let place = self.parts.iter().rposition(|(own, _)| *own == key);
                 self.citations.extend(place.map(|place| (place, citation.into_owned())));
+            }
+            Event::Found { key, found } => {
+                if let Some(Part::Search(search)) = self.part(key) {
+                    search.found = Some(found.into_owned());
+                }
             }
             Event::PartStop { .. } | Event::End => {}
             Event::Usage(usage) => match &mut self.reply.usage {
@@ -90,6 +97,7 @@ fn empty(part: PartKind<'_>) -> Part<'static> {
             input: Text::EMPTY,
             signature: None,
         }),
+        PartKind::Search { id } => Part::Search(Search { id: id.into_owned(), ..Search::default() }),
     }
 }
 
@@ -112,11 +120,15 @@ pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
                 let (id, name) = (call.id.borrowed(), call.name.borrowed());
                 (PartKind::Call { id, name, kind: call.kind }, &call.input, call.signature.as_ref())
             }
+            Part::Search(search) => (PartKind::Search { id: search.id.borrowed() }, &search.query, None),
             _ => continue,
         };
         each(Event::PartStart { key, part: kind });
         if !text.is_empty() {
             each(Event::Delta { key, text: text.borrowed() });
+        }
+        if let Part::Search(Search { found: Some(found), .. }) = part {
+            each(Event::Found { key, found: found.clone() });
         }
         for citation in candidate.citations_of(place) {
             each(Event::Cite { key, citation: citation.clone() });
@@ -135,6 +147,7 @@ pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
 mod tests {
     use super::*;
     use crate::dialect::canonical::CallKind;
+    use crate::dialect::search::{Found, Page};
     use crate::dialect::usage::Usage;
 
     #[test]
@@ -148,6 +161,9 @@ mod tests {
             input: Text::of("{\"a\":5}"),
             signature: None,
         };
+        let page = Page { url: Text::of("https://a.b"), title: None };
+        let found = Some(Found::Pages(vec![page]));
+        let search = Part::Search(Search { id: Text::of("ws_1"), query: Text::of("q"), found });
         let (url, quoted) = (Text::of("https://a.b"), Some(Text::of("five")));
         let citation = Citation { url, title: None, quoted, span: None };
         let reply = Reply {
@@ -155,7 +171,7 @@ mod tests {
             model: Text::of("m"),
             created: Some(7),
             candidates: vec![Candidate {
-                parts: vec![Part::Thinking(thinking), Part::Text(Text::of("5")), Part::Call(call)],
+                parts: vec![Part::Thinking(thinking), Part::Text(Text::of("5")), Part::Call(call), search],
                 citations: vec![(1, citation)],
                 stop: Stop::ToolCall,
             }],

@@ -1,6 +1,7 @@
 //! Where an answer comes from: `groundingMetadata` of a candidate (proxy-conversion.md 7.1).
 //!
 //! ```text
+//! webSearchQueries     what was searched for                [query]
 //! groundingChunks      the pages                            [{web: {uri, title}}]
 //! groundingSupports    what of the answer comes from them   [{segment, groundingChunkIndices}]
 //! ```
@@ -67,7 +68,7 @@ pub(super) struct Cited<'c> {
 }
 
 /// Writes the metadata, when there is any.
-pub(super) fn put(o: &mut Writer, texts: &[Cited<'_>]) {
+pub(super) fn put(o: &mut Writer, queries: &[Text<'_>], texts: &[Cited<'_>]) {
     let all = || texts.iter().flat_map(|text| &text.citations);
     let mut pages: Vec<&Citation<'_>> = Vec::new();
     for citation in all() {
@@ -75,10 +76,17 @@ pub(super) fn put(o: &mut Writer, texts: &[Cited<'_>]) {
             pages.push(citation);
         }
     }
-    if pages.is_empty() {
+    let queries = || queries.iter().filter(|query| !query.is_empty());
+    if pages.is_empty() && queries().next().is_none() {
         return;
     }
     o.object_at("groundingMetadata", |o| {
+        if queries().next().is_some() {
+            o.array("webSearchQueries", |a| queries().for_each(|query| a.item(query)));
+        }
+        if pages.is_empty() {
+            return;
+        }
         o.array("groundingChunks", |a| {
             for page in &pages {
                 a.object(|o| {
@@ -167,7 +175,7 @@ mod tests {
         let texts =
             [Cited { part: Some(0), text: &text, citations: citations.iter().map(|(_, it)| it).collect() }];
         let mut json = Writer::new();
-        json.object(|o| put(o, &texts));
+        json.object(|o| put(o, &[], &texts));
         let wanted = concat!(
             r#"{"groundingMetadata":{"groundingChunks":[{"web":{"uri":"https://a.b","title":"A"}},{"web":{"uri":"https://c.d","title":"C"}}],"#,
             r#""groundingSupports":[{"segment":{"endIndex":3,"text":"né"},"groundingChunkIndices":[0]},"#,

@@ -51,7 +51,11 @@ fn write_candidate(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
         });
     });
     o.field("finishReason", stop::word(&candidate.stop));
-    grounding::put(o, &cited);
+    let queries = candidate.parts.iter().filter_map(|part| match part {
+        Part::Search(search) => Some(search.query.borrowed()),
+        _ => None,
+    });
+    grounding::put(o, &queries.collect::<Vec<_>>(), &cited);
     o.field("index", index as u64);
 }
 

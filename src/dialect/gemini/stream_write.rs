@@ -26,6 +26,8 @@ pub struct StreamWriter {
     /// All that was said, and where it comes from.
     said: Text<'static>,
     citations: Vec<Citation<'static>>,
+    /// What was searched for.
+    queries: Vec<Text<'static>>,
     /// A whole call that the next event takes along.
     ready: String,
     over: bool,
@@ -45,6 +47,7 @@ enum Kind {
     /// Where it begins in all that was said, and where it comes from.
     Text(u64, Vec<Citation<'static>>),
     Thinking,
+    Search(Text<'static>),
     Call {
         id: Text<'static>,
         name: Text<'static>,
@@ -72,6 +75,7 @@ impl StreamWriter {
                 let kind = match part {
                     PartKind::Text | PartKind::Refusal => Kind::Text(self.said.letters(), Vec::new()),
                     PartKind::Thinking => Kind::Thinking,
+                    PartKind::Search { .. } => Kind::Search(Text::EMPTY),
                     PartKind::Call { id, name, .. } => {
                         let id = call_id(id, self.calls).into_owned();
                         self.calls += 1;
@@ -89,6 +93,7 @@ impl StreamWriter {
                     citations.push(citation.clone().into_owned());
                 }
             }
+            Event::Found { .. } => {}
             Event::Signature { key, signature } => {
                 let Some(own) = own_proof(signature) else { return };
                 match self.open.iter_mut().find(|part| part.key == *key).map(|part| &mut part.kind) {
@@ -120,6 +125,7 @@ impl StreamWriter {
             }
             Kind::Thinking => object(|o| put_thought(o, text, None)),
             Kind::Call { input, .. } => return input.push(text),
+            Kind::Search(query) => return query.push(text),
         };
         self.say(&part, asked, out);
     }
@@ -143,6 +149,7 @@ impl StreamWriter {
                     let placed = citations.iter().map(|it| it.within(from, letters).into_owned());
                     self.citations.extend(placed);
                 }
+                Kind::Search(query) => self.queries.push(query),
                 Kind::Thinking => {}
             }
         }
@@ -183,7 +190,11 @@ impl StreamWriter {
                     o.field_if("finishReason", stop.map(stop::word));
                     if stop.is_some() {
                         let citations = self.citations.iter().collect();
-                        grounding::put(o, &[Cited { part: None, text: &self.said, citations }]);
+                        grounding::put(
+                            o,
+                            &self.queries,
+                            &[Cited { part: None, text: &self.said, citations }],
+                        );
                     }
                     o.field("index", 0u64);
                 });

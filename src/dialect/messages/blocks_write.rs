@@ -68,6 +68,7 @@ impl<'r, 'a> Block<'r, 'a> {
                 Self::Result { result, blocks: said.map(Block::of).collect::<Result<_, _>>()? }
             }
             Part::Audio { .. } => return Err(Unfit::unsupported("input_audio")),
+            Part::Search(_) => return Err(Unfit::unsupported("web_search_call")),
             Part::Foreign(kind) => return Err(Unfit::unsupported(kind.decode())),
         })
     }

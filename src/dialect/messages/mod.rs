@@ -5,7 +5,7 @@
 //! | read | [`request_read`], [`blocks`], [`client_tools`] | [`reply`] | [`stream_read`] |
 //! | write | [`request_write`], [`turns`], [`blocks_write`] | [`reply`] | [`stream_write`] |
 //!
-//! [`citations`] tells where a text comes from. [`told`] and [`gathered`] change the form of an answer, and not its dialect. [`stop`] has the words
+//! [`citations`] tells where a text comes from, [`searches`] what the upstream looked for. [`told`] and [`gathered`] change the form of an answer, and not its dialect. [`stop`] has the words
 //! for the end of an answer and for its usage. [`native`] mends bodies that go through unconverted,
 //! [`other_form`] those that were converted for another kind of model, [`estimate`] counts tokens, and
 //! [`continued`] tells which bodies begin in the middle.
@@ -22,6 +22,7 @@ mod other_form;
 mod reply;
 mod request_read;
 mod request_write;
+mod searches;
 mod stop;
 mod stream_read;
 mod stream_write;

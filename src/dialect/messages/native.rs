@@ -2,13 +2,13 @@
 //!
 //! A conversation may have begun on another provider. Its proofs stand in the client's thinking
 //! blocks as tags of ours (proxy-conversion.md 2.2), which no messages upstream can read: those of
-//! others are taken out, and Anthropic's own become native again. So are citations of what another
-//! provider found. Every other byte is kept (proxy-conversion.md 4.4).
+//! others are taken out, and Anthropic's own become native again. Searches that another provider ran
+//! go, too, and citations of what they found. Every other byte is kept (proxy-conversion.md 4.4).
 
 use bytes::Bytes;
 
 use super::blocks_write::put_thinking;
-use super::citations;
+use super::{citations, searches};
 use crate::dialect::canonical::Thinking;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Provider, Signature};
@@ -16,7 +16,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 /// How tags begin.
-const TAGS: [&str; 2] = ["sy1:", "metapi:"];
+const TAGS: [&str; 3] = ["sy1:", "metapi:", "srvtoolu_sy"];
 
 /// The body without thinking of other providers; `None` when there is none in it.
 pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
@@ -49,6 +49,9 @@ pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
 
 /// The native blocks, as JSON, for a block that carries a tag of ours; `None` for every other block.
 fn own_blocks(block: &Node<'_>) -> Option<String> {
+    if searches::is_own(block) {
+        return Some(String::new());
+    }
     let proof = match block.str_at("type").as_ref() {
         "text" => return citations::without_own(block),
         "thinking" => block.text_at("signature"),

@@ -4,11 +4,12 @@ use bytes::Bytes;
 
 use super::blocks::{read_call, read_thinking};
 use super::blocks_write::put_call;
-use super::citations;
 use super::stop::{self, Counts};
+use super::{citations, searches};
 use crate::dialect::canonical::{Asked, Call, CallKind, Candidate, Part, Reply, Thinking};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
+use crate::dialect::search::Search;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -40,7 +41,22 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
             "tool_use" => {
                 parts.extend(Some(read_call(block)).filter(|call| !call.name.is_empty()).map(Part::Call));
             }
-            // What a server did is no part of the answer elsewhere.
+            "server_tool_use" if searches::is_search(block) => {
+                let input = block.get("input").map_or("", Node::raw);
+                let id = block.text_at("id").unwrap_or_default();
+                parts.push(Part::Search(Search { id, query: searches::query(input), found: None }));
+            }
+            "web_search_tool_result" => {
+                let id = block.text_at("tool_use_id").unwrap_or_default();
+                let search = parts.iter_mut().rev().find_map(|part| match part {
+                    Part::Search(search) if search.id == id => Some(search),
+                    _ => None,
+                });
+                if let Some(search) = search {
+                    search.found = Some(searches::found(block));
+                }
+            }
+            // What else a server did is no part of the answer elsewhere.
             _ => {}
         }
     }
@@ -77,15 +93,19 @@ pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
         o.field("type", "message");
         o.field("role", "assistant");
         o.field("model", &reply.model);
-        let mut calls = 0;
+        let (mut calls, mut searches) = (0, 0);
         o.array("content", |list| {
             for (place, part) in candidate.parts.iter().enumerate() {
+                if let Part::Search(search) = part {
+                    put_search(list, search, searches);
+                    searches += 1;
+                }
                 let citations: Vec<_> = candidate.citations_of(place).collect();
                 put_part(list, part, &citations, &mut calls);
             }
         });
         stop::put(o, &candidate.stop, calls > 0);
-        put_usage(o, &reply.usage.unwrap_or_default());
+        put_usage(o, &reply.usage.unwrap_or_default(), searches);
     });
     json.into_bytes()
 }
@@ -114,6 +134,14 @@ fn put_part(list: &mut Writer, part: &Part<'_>, cited: &[&Citation<'_>], calls: 
             });
         }
         _ => {}
+    }
+}
+
+fn put_search(list: &mut Writer, search: &Search<'_>, number: usize) {
+    let id = searches::own_id(&search.id, number);
+    list.object(|o| searches::put_call(o, &id, |o| searches::put_query(o, search)));
+    if let Some(found) = &search.found {
+        list.object(|o| searches::put_found(o, &id, found));
     }
 }
 
@@ -185,12 +213,13 @@ pub(super) fn call_id<'t>(id: &'t Text<'_>, number: usize) -> Text<'t> {
     if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
 }
 
-fn put_usage(o: &mut Writer, usage: &Usage) {
+fn put_usage(o: &mut Writer, usage: &Usage, searches: usize) {
     let counts = Counts::of(usage);
     o.object_at("usage", |o| {
         o.field("input_tokens", counts.input);
         o.field("cache_creation_input_tokens", counts.cache_creation);
         o.field("cache_read_input_tokens", counts.cache_read);
         o.field("output_tokens", counts.output);
+        searches::put_count(o, searches);
     });
 }

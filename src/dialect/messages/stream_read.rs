@@ -5,9 +5,9 @@
 //! deltas of kinds we do not know, are passed over.
 
 use super::blocks::read_call;
-use super::citations;
 use super::reply::read_error;
 use super::stop;
+use super::{citations, searches};
 use crate::dialect::canonical::{Event, PartKind, Stop};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Signature};
@@ -21,6 +21,8 @@ pub struct StreamReader {
     phase: Phase,
     /// The blocks that are open: calls, and behind them at most one of another kind.
     blocks: Vec<Block>,
+    /// Searches whose result has not come, with their keys.
+    searches: Vec<(Text<'static>, u32)>,
     next_key: u32,
     /// As this dialect counts it: events may each report a part.
     usage: Usage,
@@ -53,6 +55,8 @@ enum Kind {
     Thinking(Text<'static>),
     /// With an input that came whole with the start of the block.
     Call(Text<'static>),
+    /// With its input so far.
+    Search(Text<'static>),
     Other,
 }
 
@@ -168,6 +172,21 @@ impl StreamReader {
                 let part = PartKind::Call { id: call.id, name: call.name, kind: call.kind };
                 self.open(index, Kind::Call(whole), part, None, each);
             }
+            "server_tool_use" if searches::is_search(block) => {
+                let id = block.text_at("id").unwrap_or_default();
+                let input = block.get("input").filter(|input| !input.members().is_empty());
+                let input = input.map(|input| Text::of(input.raw())).unwrap_or_default();
+                self.searches.push((id.clone().into_owned(), self.next_key));
+                self.open(index, Kind::Search(input), PartKind::Search { id }, None, each);
+            }
+            "web_search_tool_result" => {
+                self.blocks.push(Block { index, key: None, kind: Kind::Other });
+                let id = block.text_at("tool_use_id").unwrap_or_default();
+                let Some(at) = self.searches.iter().position(|(own, _)| *own == id) else { return };
+                let (_, key) = self.searches.remove(at);
+                each(Event::Found { key, found: searches::found(block) });
+                each(Event::PartStop { key });
+            }
             _ => self.blocks.push(Block { index, key: None, kind: Kind::Other }),
         }
     }
@@ -218,6 +237,7 @@ impl StreamReader {
         let Some(Block { key: Some(key), kind: open, .. }) = block else { return };
         match (open, kind) {
             (Kind::Thinking(proof), "signature") => proof.push(&text),
+            (Kind::Search(input), "input") => input.push(&text),
             (Kind::Call(whole), "input") => {
                 *whole = Text::EMPTY;
                 each(Event::Delta { key: *key, text });
@@ -254,6 +274,7 @@ impl StreamReader {
         if self.phase != Phase::Finished {
             self.ensure_started(each);
             self.blocks.drain(..).for_each(|block| close(block, each));
+            self.searches.drain(..).for_each(|(_, key)| each(Event::PartStop { key }));
             self.phase = Phase::Finished;
             each(Event::Finish(stop));
         }
@@ -280,6 +301,14 @@ fn close(block: Block, each: &mut dyn FnMut(Event<'_>)) {
             }
         }
         Kind::Call(text) if !text.is_empty() => each(Event::Delta { key, text }),
+        Kind::Search(input) => {
+            let query = searches::query(&input.decode());
+            if !query.is_empty() {
+                each(Event::Delta { key, text: query });
+            }
+            // It is over when its result has come.
+            return;
+        }
         Kind::Call(_) | Kind::Text | Kind::Other => {}
     }
     each(Event::PartStop { key });

@@ -10,12 +10,13 @@
 
 use std::collections::VecDeque;
 
-use super::citations;
 use super::reply::{Proof, call_id, message_id, put_redacted};
 use super::stop::{self, Counts};
+use super::{citations, searches};
 use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::search::Search;
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
@@ -32,6 +33,7 @@ pub struct StreamWriter {
     parts: VecDeque<Part>,
     next_index: u64,
     calls: usize,
+    searches: usize,
     usage: Usage,
     stop: Option<Stop<'static>>,
 }
@@ -67,6 +69,8 @@ enum Kind {
         /// Its input is no JSON, and becomes the one string of an object.
         custom: bool,
     },
+    /// Under the id it has for the client.
+    Search(Search<'static>),
 }
 
 impl StreamWriter {
@@ -78,6 +82,7 @@ impl StreamWriter {
             parts: VecDeque::new(),
             next_index: 0,
             calls: 0,
+            searches: 0,
             usage: Usage::default(),
             stop: None,
         }
@@ -102,6 +107,11 @@ impl StreamWriter {
             Event::Cite { key, citation } => {
                 if let Some(Part { kind: Kind::Text(_, citations), .. }) = self.part(*key) {
                     citations.push(citation.clone().into_owned());
+                }
+            }
+            Event::Found { key, found } => {
+                if let Some(Part { kind: Kind::Search(search), .. }) = self.part(*key) {
+                    search.found = Some(found.clone().into_owned());
                 }
             }
             Event::Signature { key, signature } => {
@@ -159,6 +169,11 @@ impl StreamWriter {
                 self.calls += 1;
                 Kind::Call { id, name: name.clone().into_owned(), custom: *kind == CallKind::Custom }
             }
+            PartKind::Search { id } => {
+                let id = searches::own_id(id, self.searches);
+                self.searches += 1;
+                Kind::Search(Search { id, ..Search::default() })
+            }
         };
         let (held, signature) = (Text::EMPTY, None);
         self.parts.push_back(Part { key, kind, open: false, held, signature, stopped: false });
@@ -208,6 +223,7 @@ impl StreamWriter {
                 o.field("cache_read_input_tokens", counts.cache_read);
                 o.field_if("cache_creation_input_tokens", Some(counts.cache_creation).filter(|n| *n > 0));
                 o.field("output_tokens", counts.output);
+                searches::put_count(o, self.searches);
             });
         });
         put_event(out, "message_stop", |_| {});
@@ -228,7 +244,7 @@ impl Part {
     /// Begins its turn. Blocks of text and thinking begin with their first delta: an empty one is
     /// none, and thinking without text may turn out to be redacted.
     fn begin(&mut self, next_index: &mut u64, out: &mut String) {
-        if matches!(self.kind, Kind::Call { .. }) {
+        if matches!(self.kind, Kind::Call { .. } | Kind::Search(_)) {
             self.open(next_index, out);
         }
         if !self.held.is_empty() {
@@ -258,6 +274,7 @@ impl Part {
                 o.field("name", name);
                 o.field("input", Json::checked("{}"));
             }
+            Kind::Search(search) => searches::put_call(o, &search.id, |_| {}),
         });
         *next_index += 1;
         if matches!(self.kind, Kind::Call { custom: true, .. }) {
@@ -276,6 +293,12 @@ impl Part {
             Kind::Thinking => put_delta(index, "thinking_delta", "thinking", text, out),
             Kind::Call { custom: false, .. } => {
                 put_delta(index, "input_json_delta", "partial_json", text, out);
+            }
+            Kind::Search(search) => {
+                search.query.push(text);
+                let mut input = Writer::new();
+                input.object(|o| searches::put_query(o, search));
+                put_delta(index, "input_json_delta", "partial_json", input.as_str(), out);
             }
             // The literal of the text, as a text.
             Kind::Call { custom: true, .. } => {
@@ -307,6 +330,12 @@ impl Part {
                 _ => {}
             }
             put_event(out, "content_block_stop", |o| o.field("index", *next_index - 1));
+        }
+        if let Kind::Search(Search { id, found: Some(found), .. }) = &self.kind {
+            let index = *next_index;
+            put_block_start(index, out, |o| searches::put_found(o, id, found));
+            put_event(out, "content_block_stop", |o| o.field("index", index));
+            *next_index += 1;
         }
         if let Proof::Instead(data) = &proof {
             let index = *next_index;

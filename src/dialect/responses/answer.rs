@@ -6,12 +6,13 @@
 use crate::dialect::canonical::{Asked, CallKind, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::search::Search;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
 
-use super::reasoning;
+use super::{reasoning, searches};
 
 /// What every answer has, as it is when the request does not say.
 const DEFAULTS: [(&str, &str); 16] = [
@@ -179,6 +180,7 @@ pub(super) enum Item<'t> {
         kind: CallKind,
         input: Text<'t>,
     },
+    Search(Search<'t>),
 }
 
 /// A part of a message.
@@ -198,6 +200,7 @@ impl Item<'_> {
             Self::Reasoning { .. } => format!("rs_sy{index}"),
             Self::Message(_) => format!("msg_sy{index}"),
             Self::Call { .. } => format!("fc_sy{index}"),
+            Self::Search(_) => format!("ws_sy{index}"),
         }
     }
 
@@ -227,6 +230,7 @@ impl Item<'_> {
                 o.field("name", name);
                 o.field(key, input);
             }
+            Self::Search(search) => searches::put(o, search, status),
         }
     }
 }

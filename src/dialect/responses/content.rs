@@ -171,7 +171,7 @@ pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), 
         Part::Foreign(kind) => return Err(Unfit::unsupported(kind.decode())),
         Part::Image(_) | Part::File(_) | Part::Audio { .. } => return Err(Unfit::unsupported("messages")),
         // They are items of their own.
-        Part::Thinking(_) | Part::Call(_) | Part::Result(_) => {}
+        Part::Thinking(_) | Part::Call(_) | Part::Result(_) | Part::Search(_) => {}
     }
     Ok(())
 }

@@ -28,6 +28,7 @@ mod reply_read;
 mod reply_write;
 mod request_read;
 mod request_write;
+mod searches;
 mod stream_items;
 mod stream_read;
 mod stream_write;

@@ -2,7 +2,7 @@
 //! dialect sees it (proxy-conversion.md 3.4).
 //!
 //! Answers that were converted have items with ids of our own, which the upstream would look up, and
-//! reasoning with another provider's proof, which it would refuse.
+//! reasoning with another provider's proof, which it would refuse, and searches that it did not run.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 /// How the ids of items begin that we made; the place in the output follows.
-const PREFIXES: [&str; 3] = ["msg_sy", "rs_sy", "fc_sy"];
+const PREFIXES: [&str; 4] = ["msg_sy", "rs_sy", "fc_sy", "ws_sy"];
 
 /// Whether an item's id is one of ours.
 pub(super) fn is_own_id(id: &Text<'_>) -> bool {
@@ -70,6 +70,12 @@ fn has_own_id(item: &Node<'_>) -> bool {
 }
 
 fn is_foreign(item: &Node<'_>) -> bool {
-    item.str_at("type") == "reasoning"
-        && item.text_at("encrypted_content").is_some_and(|proof| signature::untag(&proof).is_some())
+    match item.str_at("type").as_ref() {
+        "reasoning" => {
+            item.text_at("encrypted_content").is_some_and(|proof| signature::untag(&proof).is_some())
+        }
+        // A search is nothing without its id: what it found lies at its provider.
+        "web_search_call" => has_own_id(item),
+        _ => false,
+    }
 }

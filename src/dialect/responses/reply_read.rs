@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{content, items, reasoning};
+use super::{content, items, reasoning, searches};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, Stop};
 use crate::dialect::citation::Citation;
@@ -30,7 +30,8 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
             "reasoning" => parts.extend(reasoning::read(item).into_iter().map(Part::Thinking)),
             "function_call" => parts.extend(call(index, item, CallKind::Function)),
             "custom_tool_call" => parts.extend(call(index, item, CallKind::Custom)),
-            // What ran at the upstream has no name in the other dialects.
+            "web_search_call" => parts.extend(searches::read(item).map(Part::Search)),
+            // What else ran at the upstream has no name in the other dialects.
             _ => {}
         }
     }

@@ -53,6 +53,7 @@ fn items<'t>(candidate: &'t Candidate<'_>) -> Vec<Item<'t>> {
                 let input = complete_input(call.kind, &call.input);
                 items.push(Item::Call { call_id, name: call.name.borrowed(), kind: call.kind, input });
             }
+            Part::Search(search) => items.push(Item::Search(search.clone())),
             _ => {}
         }
     }

@@ -35,7 +35,8 @@ pub(super) enum Kind {
     Message,
     Reasoning,
     Call(CallKind),
-    /// What ran at the upstream.
+    Search,
+    /// What else ran at the upstream.
     Other,
 }
 
@@ -46,6 +47,7 @@ impl Kind {
             "reasoning" => Self::Reasoning,
             "function_call" => Self::Call(CallKind::Function),
             "custom_tool_call" => Self::Call(CallKind::Custom),
+            "web_search_call" => Self::Search,
             _ => Self::Other,
         }
     }

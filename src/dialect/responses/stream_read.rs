@@ -12,7 +12,7 @@
 
 use super::reply_read::{self, input};
 use super::stream_items::{self, Item, Kind};
-use super::{items, reasoning};
+use super::{items, reasoning, searches};
 use crate::dialect::canonical::{CallKind, Event, PartKind};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
@@ -342,10 +342,23 @@ impl StreamReader {
                 self.name(at, item, each);
                 self.give_rest(at, kind, item, each);
             }
+            Kind::Search => self.searched(at, item, each),
             Kind::Other => {}
         }
         self.shut(at, each);
         self.items[at].done = true;
+    }
+
+    /// Only when it is over, a search is known to be one.
+    fn searched(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
+        let Some(search) = searches::read(item) else { return };
+        let key = self.open(at, PartKind::Search { id: search.id }, each);
+        if !search.query.is_empty() {
+            each(Event::Delta { key, text: search.query });
+        }
+        if let Some(found) = search.found {
+            each(Event::Found { key, found });
+        }
     }
 
     /// The parts of a thought that were not told yet, and its proof.

@@ -8,6 +8,7 @@ use super::answer::{Head, Item, Said, Status, complete_input};
 use super::reasoning;
 use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::search::{Found, Search};
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
@@ -72,6 +73,12 @@ impl StreamWriter {
             Event::Cite { key, citation } => {
                 if let Some(said) = self.open.iter_mut().find_map(|open| open.said(*key)) {
                     said.citations.push(citation.clone().into_owned());
+                }
+            }
+            Event::Found { key, found } => {
+                let open = self.open.iter_mut().find(|open| open.key == Some(*key));
+                if let Some(Open { item: Item::Search(search), .. }) = open {
+                    search.found = Some(found.clone().into_owned());
                 }
             }
             Event::Signature { key, signature } => {
@@ -172,7 +179,11 @@ impl StreamWriter {
             o.field("output_index", index as u64);
             o.object_at("item", |o| item.put(o, index, Status::InProgress));
         });
-        self.open.push(Open { key, index, id: item.id(index), item, signature: None });
+        let id = item.id(index);
+        if matches!(item, Item::Search(_)) {
+            emit(&mut self.sequence, out, "web_search_call.in_progress", |o| open_fields(o, &id, index));
+        }
+        self.open.push(Open { key, index, id, item, signature: None });
     }
 
     fn delta(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
@@ -219,6 +230,10 @@ impl StreamWriter {
                     open_fields(o, id, index);
                     o.field("delta", text);
                 });
+            }
+            Item::Search(search) => {
+                search.query.push(text);
+                emit(&mut self.sequence, out, "web_search_call.searching", |o| open_fields(o, id, index));
             }
         }
     }
@@ -304,6 +319,10 @@ impl StreamWriter {
                     o.field(member, &*input);
                 });
             }
+            Item::Search(_) => {}
+        }
+        if let Item::Search(Search { found: Some(Found::Pages(_)), .. }) = &open.item {
+            emit(&mut self.sequence, out, "web_search_call.completed", |o| open_fields(o, id, index));
         }
         let mut finished = Writer::new();
         finished.object(|o| open.item.put(o, index, status));
@@ -341,6 +360,7 @@ fn new_item(part: &PartKind<'_>, index: usize) -> Item<'static> {
             input: Text::EMPTY,
         },
         PartKind::Thinking => Item::Reasoning { id: None, summary: Vec::new(), encrypted: None },
+        PartKind::Search { id } => Item::Search(Search { id: id.clone().into_owned(), ..Search::default() }),
         PartKind::Text | PartKind::Refusal => Item::Message(Vec::new()),
     }
 }

@@ -5,6 +5,7 @@ mod gemini_to_others;
 mod messages_to_others;
 mod responses_to_others;
 mod sacred;
+mod searches;
 mod sources;
 mod words;
 

@@ -213,3 +213,14 @@ fn citations_of_what_another_provider_found_are_taken_out() {
         assert_eq!(std::str::from_utf8(&native).unwrap(), body(&wanted));
     }
 }
+
+#[test]
+fn searches_of_another_provider_are_taken_out() {
+    let call = r#"{"type":"server_tool_use","id":"srvtoolu_sy0_1","name":"web_search","input":{}}"#;
+    let found = r#"{"type":"web_search_tool_result","tool_use_id":"srvtoolu_sy0_1","content":[]}"#;
+    let own = r#"{"type":"server_tool_use","id":"srvtoolu_01","name":"web_search","input":{}}"#;
+    let body = |content: &str| format!(r#"{{"messages":[{{"role":"assistant","content":[{content}]}}]}}"#);
+    let before = body(&format!("{call}, {found},{own}"));
+    assert_eq!(cut(&before), Some(body(own)));
+    assert_eq!(cut(&body(own)), None);
+}

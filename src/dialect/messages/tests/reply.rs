@@ -146,7 +146,7 @@ fn parts_become_blocks() {
 
 #[test]
 fn what_the_upstream_ran_itself_is_passed_over() {
-    let body = r#"{"content":[{"type":"server_tool_use","id":"s","name":"web_search","input":{}},
+    let body = r#"{"content":[{"type":"server_tool_use","id":"s","name":"web_fetch","input":{}},
         {"type":"web_search_tool_result","tool_use_id":"s","content":[]},
         {"type":"redacted_thinking","data":"R"},{"type":"text","text":"a","citations":[]},
         {"type":"tool_use","id":"a","name":"","input":{}},{"type":"new"},5],"stop_reason":"end_turn"}"#;

@@ -179,10 +179,10 @@ fn what_is_no_part_of_the_answer_is_passed_over() {
     };
     let datas = [
         r#"{"type":"ping"}"#.to_owned(),
-        start(0, r#"{"type":"server_tool_use","id":"s","name":"web_search","input":{}}"#),
+        start(0, r#"{"type":"server_tool_use","id":"s","name":"web_fetch","input":{}}"#),
         r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"q\":1}"}}"#.to_owned(),
         r#"{"type":"content_block_stop","index":0}"#.to_owned(),
-        start(1, r#"{"type":"web_search_tool_result","tool_use_id":"s","content":[]}"#),
+        start(1, r#"{"type":"web_search_tool_result","tool_use_id":"unknown","content":[]}"#),
         r#"{"type":"content_block_stop","index":1}"#.to_owned(),
         start(2, r#"{"type":"text","text":"whole"}"#),
         r#"{"type":"content_block_delta","index":2,"delta":{"type":"citations_delta","citation":{}}}"#.to_owned(),

@@ -114,7 +114,10 @@ proptest! {
                         next += 1;
                         open.push(*key);
                     }
-                    Event::Delta { key, .. } | Event::Signature { key, .. } | Event::Cite { key, .. } => wrong |= !open.contains(key),
+                    Event::Delta { key, .. }
+                    | Event::Signature { key, .. }
+                    | Event::Cite { key, .. }
+                    | Event::Found { key, .. } => wrong |= !open.contains(key),
                     Event::PartStop { key } => {
                         wrong |= !open.contains(key);
                         open.retain(|own| own != key);

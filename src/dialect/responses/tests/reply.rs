@@ -210,7 +210,7 @@ fn odd_answers_are_read() {
     );
     assert_eq!(
         read(
-            json!({"output":[{"type":"web_search_call","id":"ws"},{"type":"message","content":[{"type":"odd"},{"type":"refusal","refusal":"r"}]}]})
+            json!({"output":[{"type":"web_search_call","id":"ws","action":{"type":"open_page"}},{"type":"file_search_call","id":"fs"},{"type":"message","content":[{"type":"odd"},{"type":"refusal","refusal":"r"}]}]})
         ),
         r#"[Refusal("r")]"#
     );

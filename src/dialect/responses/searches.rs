@@ -1,0 +1,59 @@
+//! `web_search_call`: a search of the web that the upstream ran.
+
+use super::answer::Status;
+use crate::dialect::literal::Text;
+use crate::dialect::search::{Found, Page, Search};
+use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+/// What is said of a search that failed: here nobody says why.
+const UNAVAILABLE: &str = "unavailable";
+
+/// Reads an item. Pages that were opened, or looked through, are none that were searched for.
+pub(super) fn read<'a>(item: &Node<'a>) -> Option<Search<'a>> {
+    let action = item.get("action");
+    let kind = action.map(|action| action.str_at("type")).unwrap_or_default();
+    if !matches!(kind.as_ref(), "search" | "") {
+        return None;
+    }
+    let query = action.and_then(|action| {
+        let all = action.items_at("queries").iter().filter_map(Node::text);
+        action.text_at("query").filter(|query| !query.is_empty()).or_else(|| all.into_iter().next())
+    });
+    let page = |page: &Node<'a>| Some(Page { url: page.text_at("url")?, title: page.text_at("title") });
+    let sources = action.map_or(&[][..], |action| action.items_at("sources"));
+    let found = match item.str_at("status").as_ref() {
+        "failed" => Some(Found::Failure(Text::plain(UNAVAILABLE))),
+        "in_progress" | "searching" | "incomplete" => None,
+        _ => Some(Found::Pages(sources.iter().filter_map(page).collect())),
+    };
+    Some(Search { id: item.text_at("id").unwrap_or_default(), query: query.unwrap_or_default(), found })
+}
+
+/// The members of an item behind its id.
+pub(super) fn put(o: &mut Writer, search: &Search<'_>, status: Status<'_>) {
+    o.field("type", "web_search_call");
+    o.field(
+        "status",
+        match (status, &search.found) {
+            (Status::InProgress, _) => "in_progress",
+            (_, Some(Found::Pages(_))) => "completed",
+            (_, Some(Found::Failure(_))) => "failed",
+            (_, None) => "incomplete",
+        },
+    );
+    o.object_at("action", |o| {
+        o.field("type", "search");
+        o.field("query", &search.query);
+        if let Some(Found::Pages(pages)) = &search.found {
+            o.array("sources", |list| {
+                for page in pages {
+                    list.object(|o| {
+                        o.field("type", "url");
+                        o.field("url", &page.url);
+                    });
+                }
+            });
+        }
+    });
+}

@@ -14,6 +14,7 @@
 use super::Dialect;
 use super::citation::Citation;
 use super::literal::{Json, Text};
+use super::logprobs::Token;
 use super::search::{Found, Search};
 use super::signature::Signature;
 use super::upstream_error::UpstreamError;
@@ -371,6 +372,8 @@ pub struct Candidate<'a> {
     pub parts: Vec<Part<'a>>,
     /// Where the texts among the parts come from, each with the place of its part.
     pub citations: Vec<(usize, Citation<'a>)>,
+    /// The tokens of the texts, each with the place of its part.
+    pub logprobs: Vec<(usize, Token<'a>)>,
     pub stop: Stop<'a>,
 }
 
@@ -378,6 +381,11 @@ impl<'a> Candidate<'a> {
     /// The citations of the part in that place.
     pub fn citations_of(&self, place: usize) -> impl Iterator<Item = &Citation<'a>> {
         self.citations.iter().filter(move |(part, _)| *part == place).map(|(_, citation)| citation)
+    }
+
+    /// The tokens of the part in that place.
+    pub fn tokens_of(&self, place: usize) -> impl Iterator<Item = &Token<'a>> {
+        self.logprobs.iter().filter(move |(part, _)| *part == place).map(|(_, token)| token)
     }
 }
 
@@ -430,6 +438,11 @@ pub enum Event<'a> {
     Delta {
         key: u32,
         text: Text<'a>,
+    },
+    /// The tokens of what the next delta of the part says, or of what has been said of it.
+    Logprobs {
+        key: u32,
+        tokens: Vec<Token<'a>>,
     },
     /// Where the text of the part, or what of it has come, is taken from.
     Cite {

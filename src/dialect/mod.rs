@@ -11,6 +11,7 @@
 //! | `completions` | an answer of the legacy form | the same as a stream, and back |
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`citation`] | | where what was said comes from |
+//! | [`logprobs`] | | how probable each token was |
 //! | [`search`] | | what an upstream looked for on its own |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
@@ -38,6 +39,7 @@ pub mod gemini;
 pub mod json;
 pub mod judge;
 pub mod literal;
+pub mod logprobs;
 mod members;
 pub mod messages;
 pub mod names;

@@ -10,6 +10,7 @@ use super::inline::Voice;
 use crate::dialect::canonical::{CallKind, Event, PartKind};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
+use crate::dialect::logprobs::Token;
 use crate::dialect::signature::Signature;
 
 /// So many bytes of what follows the calls wait for them; then they are taken for complete.
@@ -25,6 +26,8 @@ pub(super) struct Parts {
     /// What was said while calls were open.
     late: Vec<(Voice, String)>,
     called: bool,
+    /// The tokens of the text that comes next.
+    tokens: Vec<Token<'static>>,
     /// So many characters of text have been said,
     said: u64,
     /// and so many of them before the open part.
@@ -77,8 +80,20 @@ impl Parts {
         let text = Text::inside(literal);
         if voice == Voice::Text {
             self.said += text.letters();
+            self.tell_tokens(key, each);
         }
         each(Event::Delta { key, text });
+    }
+
+    /// The tokens of the content that comes with them, or has come.
+    pub(super) fn weigh(&mut self, tokens: Vec<Token<'_>>) {
+        self.tokens.extend(tokens.into_iter().map(Token::into_owned));
+    }
+
+    fn tell_tokens(&mut self, key: u32, each: &mut dyn FnMut(Event<'_>)) {
+        if !self.tokens.is_empty() {
+            each(Event::Logprobs { key, tokens: std::mem::take(&mut self.tokens) });
+        }
     }
 
     /// Where the content comes from. What is known of a text that is over comes too late for it.
@@ -225,7 +240,10 @@ impl Parts {
     }
 
     fn close_voice(&mut self, each: &mut dyn FnMut(Event<'_>)) {
-        if let Some((key, _)) = self.open.take() {
+        if let Some((key, voice)) = self.open.take() {
+            if voice == Voice::Text {
+                self.tell_tokens(key, each);
+            }
             each(Event::PartStop { key });
         }
     }

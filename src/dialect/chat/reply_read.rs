@@ -5,6 +5,7 @@ use super::{calls, content, stop, thinking, usage};
 use crate::dialect::canonical::{Candidate, Part, Reply, Thinking};
 use crate::dialect::citation::{self, Citation};
 use crate::dialect::literal::Text;
+use crate::dialect::logprobs;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 
@@ -49,7 +50,12 @@ fn candidate<'a>(choice: &Node<'a>) -> Result<Candidate<'a>, UpstreamError> {
     parts.extend(calls.map(|call| Part::Call(call.into_call())));
     let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
     let citations = citations(message, &parts);
-    Ok(Candidate { parts, citations, stop: stop::read(&reason, called) })
+    let said = parts.iter().position(|part| matches!(part, Part::Text(_)));
+    let tokens = choice.get("logprobs").map(|logprobs| logprobs::read(logprobs.items_at("content")));
+    // They are those of the content, which is one text but for odd upstreams.
+    let logprobs = said.map(|said| tokens.into_iter().flatten().map(|token| (said, token)).collect());
+    let logprobs = logprobs.unwrap_or_default();
+    Ok(Candidate { parts, citations, logprobs, stop: stop::read(&reason, called) })
 }
 
 /// They count the characters of the whole content, thinking at its beginning included.

@@ -8,6 +8,7 @@ use super::{stop, thinking, usage};
 use crate::dialect::canonical::{Asked, Call, Candidate, Part, Reply};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
+use crate::dialect::logprobs::{self, Token};
 use crate::dialect::signature::Signature;
 use crate::dialect::writer::Writer;
 
@@ -60,7 +61,7 @@ fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: O
     });
     match left.and_then(OfChoice::logprobs) {
         Some(logprobs) => o.object_at("logprobs", |o| logprobs.put(o)),
-        None => o.field("logprobs", ()),
+        None => put_logprobs(o, candidate.logprobs.iter().map(|(_, token)| token)),
     }
     match left.and_then(OfChoice::reason) {
         Some(reason) => o.field("finish_reason", reason),
@@ -84,6 +85,18 @@ fn all_citations<'c>(candidate: &'c Candidate<'_>) -> Vec<Citation<'c>> {
         }
     }
     all
+}
+
+/// Null where there are none.
+pub(super) fn put_logprobs<'t>(o: &mut Writer, tokens: impl Iterator<Item = &'t Token<'t>>) {
+    let tokens: Vec<_> = tokens.cloned().collect();
+    if tokens.is_empty() {
+        return o.field("logprobs", ());
+    }
+    o.object_at("logprobs", |o| {
+        logprobs::put(o, "content", &tokens);
+        o.field("refusal", ());
+    });
 }
 
 pub(super) fn put_citations(o: &mut Writer, citations: &[Citation<'_>]) {

@@ -14,6 +14,7 @@ use super::{content, stop, thinking, usage};
 use crate::dialect::canonical::{Event, Part, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
+use crate::dialect::logprobs;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{self, UpstreamError};
 
@@ -113,6 +114,9 @@ impl StreamReader {
             let (id, model) = (chunk.text_at("id"), chunk.text_at("model"));
             let (id, model) = (id.unwrap_or_default(), model.unwrap_or_default());
             each(Event::Start { id, model, created: chunk.u64_at("created") });
+        }
+        if let Some(logprobs) = choice.get("logprobs") {
+            self.parts.weigh(logprobs::read(logprobs.items_at("content")));
         }
         let delta = choice.get("delta").filter(|delta| delta.is_object());
         if let Some(delta) = delta.or(choice.get("message")) {

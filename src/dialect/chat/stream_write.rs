@@ -4,7 +4,7 @@
 //! {role} {reasoning_content}… {reasoning_signature} {content}… {tool_calls}… {finish_reason} usage? [DONE]
 //! ```
 
-use super::reply_write::{call_id, id, put_citations};
+use super::reply_write::{call_id, id, put_citations, put_logprobs};
 use super::turns_write::put_gemini_proof;
 use super::{stop, thinking, usage};
 use crate::dialect::Dialect;
@@ -12,6 +12,7 @@ use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::errors;
 use crate::dialect::literal::Text;
+use crate::dialect::logprobs::Token;
 use crate::dialect::signature::Signature;
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
@@ -33,6 +34,8 @@ pub struct StreamWriter {
     proofs: Vec<(Text<'static>, Signature<'static>)>,
     /// So many of them the client has been given.
     told: usize,
+    /// The tokens of what comes next.
+    tokens: Vec<Token<'static>>,
     /// The characters of the content so far.
     said: u64,
     /// Where the content comes from: SDKs take that once, and so it is told when all has been said.
@@ -75,6 +78,7 @@ impl StreamWriter {
             calls: 0,
             proofs: Vec::new(),
             told: 0,
+            tokens: Vec::new(),
             said: 0,
             citations: Vec::new(),
             over: false,
@@ -100,6 +104,9 @@ impl StreamWriter {
             }
             Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, out),
             Event::Delta { .. } => {}
+            Event::Logprobs { tokens, .. } => {
+                self.tokens.extend(tokens.iter().cloned().map(Token::into_owned))
+            }
             Event::Cite { key, citation } => {
                 let part = self.open.iter_mut().find(|part| part.key == *key);
                 if let Some(Open { kind: Kind::Text(_, citations), .. }) = part {
@@ -170,7 +177,7 @@ impl StreamWriter {
         let member = match &mut part.kind {
             Kind::Text(..) => {
                 self.said += text.letters();
-                "content"
+                return self.weighed(out, |o| o.field("content", text));
             }
             Kind::Refusal => "refusal",
             Kind::Thinking(thought, _) => {
@@ -202,6 +209,9 @@ impl StreamWriter {
         let Some(at) = self.open.iter().position(|part| part.key == key) else { return };
         match self.open.remove(at).kind {
             Kind::Text(from, citations) => {
+                if !self.tokens.is_empty() {
+                    self.weighed(out, |_| {});
+                }
                 let letters = self.said - from;
                 let placed = citations.iter().map(|citation| citation.within(from, letters).into_owned());
                 self.citations.extend(placed);
@@ -272,6 +282,19 @@ impl StreamWriter {
     fn delta(&self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
         self.chunk(out, |o| {
             o.object_at("delta", inside);
+            o.field("finish_reason", ());
+        });
+    }
+
+    /// A delta with the tokens of what it says.
+    fn weighed(&mut self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
+        let tokens = std::mem::take(&mut self.tokens);
+        if tokens.is_empty() {
+            return self.delta(out, inside);
+        }
+        self.chunk(out, |o| {
+            o.object_at("delta", inside);
+            put_logprobs(o, tokens.iter());
             o.field("finish_reason", ());
         });
     }

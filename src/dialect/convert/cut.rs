@@ -27,6 +27,11 @@ pub(super) fn candidate(candidate: &mut Candidate<'_>, stops: &[String]) {
         *part < at || (*part == at && citation.span.is_none_or(|span| span.end <= end))
     };
     candidate.citations.retain(is_said);
+    let mut letters = 0;
+    candidate.logprobs.retain(|(part, token)| {
+        letters += if *part == at { token.text.letters() } else { 0 };
+        *part < at || (*part == at && letters <= end)
+    });
     if !said.is_empty() {
         candidate.parts.push(Part::Text(said));
     }
@@ -118,6 +123,8 @@ fn beginning(text: &str, stops: &[String]) -> usize {
 mod tests {
     use super::*;
     use crate::dialect::citation::Span;
+    use crate::dialect::literal::Json;
+    use crate::dialect::logprobs::Token;
 
     fn told(pieces: &[&str], stops: &[&str]) -> (String, Option<String>) {
         let stops: Vec<String> = stops.iter().map(|stop| (*stop).to_owned()).collect();
@@ -165,10 +172,16 @@ mod tests {
             (part, Citation { url: Text::plain("https://a.b"), title: None, quoted: None, span })
         };
         let citations = vec![cited(0, 0, 1), cited(1, 0, 2), cited(1, 2, 6), cited(2, 0, 1)];
+        let token = |part, text| {
+            let (text, logprob) = (Text::of(text), Json::of(&0.into()));
+            (part, Token { text, logprob, bytes: None, others: Vec::new() })
+        };
+        let logprobs = vec![token(0, "a"), token(1, "b "), token(1, "STOP"), token(1, " c"), token(2, "d")];
         let parts = vec![text("a"), text("b STOP c"), text("d")];
-        let mut answer = Candidate { parts, citations, stop: Stop::End };
+        let mut answer = Candidate { parts, citations, logprobs, stop: Stop::End };
         candidate(&mut answer, &["STOP".to_owned()]);
         assert_eq!(answer.parts, [text("a"), text("b ")]);
+        assert_eq!(answer.logprobs, [token(0, "a"), token(1, "b ")]);
         assert_eq!(answer.citations, [cited(0, 0, 1), cited(1, 0, 2)]);
         assert_eq!(answer.stop, Stop::Sequence(Some(Text::of("STOP"))));
     }

@@ -4,6 +4,7 @@
 use crate::dialect::canonical::{Call, Candidate, Event, Part, PartKind, Reply, Stop, Thinking};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
+use crate::dialect::logprobs::Token;
 use crate::dialect::search::Search;
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
@@ -14,6 +15,7 @@ pub(super) struct Gathered {
     reply: Reply<'static>,
     parts: Vec<(u32, Part<'static>)>,
     citations: Vec<(usize, Citation<'static>)>,
+    logprobs: Vec<(usize, Token<'static>)>,
     stop: Option<Stop<'static>>,
     failure: Option<UpstreamError>,
 }
@@ -46,6 +48,11 @@ impl Gathered {
             Event::Cite { key, citation } => {
                 let place = self.parts.iter().rposition(|(own, _)| *own == key);
                 self.citations.extend(place.map(|place| (place, citation.into_owned())));
+            }
+            Event::Logprobs { key, tokens } => {
+                if let Some(place) = self.parts.iter().rposition(|(own, _)| *own == key) {
+                    self.logprobs.extend(tokens.into_iter().map(|token| (place, token.into_owned())));
+                }
             }
             Event::Found { key, found } => {
                 if let Some(Part::Search(search)) = self.part(key) {
@@ -80,7 +87,8 @@ impl Gathered {
         };
         let mut reply = self.reply;
         let parts = self.parts.into_iter().map(|(_, part)| part).collect();
-        reply.candidates = vec![Candidate { parts, citations: self.citations, stop }];
+        reply.candidates =
+            vec![Candidate { parts, citations: self.citations, logprobs: self.logprobs, stop }];
         Ok(reply)
     }
 }
@@ -124,6 +132,10 @@ pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
             _ => continue,
         };
         each(Event::PartStart { key, part: kind });
+        let tokens: Vec<_> = candidate.tokens_of(place).cloned().collect();
+        if !tokens.is_empty() {
+            each(Event::Logprobs { key, tokens });
+        }
         if !text.is_empty() {
             each(Event::Delta { key, text: text.borrowed() });
         }
@@ -147,6 +159,7 @@ pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
 mod tests {
     use super::*;
     use crate::dialect::canonical::CallKind;
+    use crate::dialect::literal::Json;
     use crate::dialect::search::{Found, Page};
     use crate::dialect::usage::Usage;
 
@@ -161,6 +174,8 @@ mod tests {
             input: Text::of("{\"a\":5}"),
             signature: None,
         };
+        let logprob = Json::of(&(-0.5).into());
+        let token = Token { text: Text::of("5"), logprob, bytes: None, others: Vec::new() };
         let page = Page { url: Text::of("https://a.b"), title: None };
         let found = Some(Found::Pages(vec![page]));
         let search = Part::Search(Search { id: Text::of("ws_1"), query: Text::of("q"), found });
@@ -173,6 +188,7 @@ mod tests {
             candidates: vec![Candidate {
                 parts: vec![Part::Thinking(thinking), Part::Text(Text::of("5")), Part::Call(call), search],
                 citations: vec![(1, citation)],
+                logprobs: vec![(1, token)],
                 stop: Stop::ToolCall,
             }],
             usage: Some(Usage { prompt: Some(1), ..Usage::default() }),

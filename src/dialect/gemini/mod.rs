@@ -7,7 +7,7 @@
 //! | `native` | what must change in a body that is not converted |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `stream_write` | a streamed answer, as `alt=sse` asks for it |
-//! | `grounding` | where an answer comes from |
+//! | `grounding`, `probabilities` | where an answer comes from, and its tokens |
 //! | `parts_read`, `member`, `stop` | what all of them consist of |
 //!
 //! The model, and whether the answer is streamed, stand in the path of a request and not in its
@@ -19,6 +19,7 @@ mod grounding;
 mod member;
 mod native;
 mod parts_read;
+mod probabilities;
 mod reply_read;
 mod reply_write;
 mod request_read;

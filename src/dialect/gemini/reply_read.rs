@@ -1,7 +1,7 @@
 //! A complete answer, read (proxy-conversion.md 7, column gemini).
 
 use super::parts_read::{self, Read};
-use super::{grounding, member, stop};
+use super::{grounding, member, probabilities, stop};
 use crate::dialect::canonical::{Candidate, Part, Reply, Stop};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -58,8 +58,11 @@ fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Result<Candidate<'a>, U
     });
     let called = parts.iter().any(|part| matches!(part, Part::Call(_)));
     let reason = member::get(candidate, "finishReason").and_then(Node::str).unwrap_or_default();
+    let tokens = probabilities::read(candidate).into_iter();
+    let logprobs = texts.first().map(|(_, place)| tokens.map(|token| (*place, token)).collect());
     let stop = stop::read(&reason, called)?;
-    Ok(Candidate { parts, citations: citations.unwrap_or_default(), stop })
+    let (citations, logprobs) = (citations.unwrap_or_default(), logprobs.unwrap_or_default());
+    Ok(Candidate { parts, citations, logprobs, stop })
 }
 
 /// An id for a call that came without one. It names the answer, so that calls of later turns are not

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
-use super::stop;
+use super::{probabilities, stop};
 use crate::dialect::canonical::{Asked, Candidate, Image, Part, Reply, Source};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
@@ -56,6 +56,7 @@ fn write_candidate(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
         _ => None,
     });
     grounding::put(o, &queries.collect::<Vec<_>>(), &cited);
+    probabilities::put(o, &candidate.logprobs.iter().map(|(_, token)| token).collect::<Vec<_>>());
     o.field("index", index as u64);
 }
 

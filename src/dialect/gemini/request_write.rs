@@ -46,9 +46,6 @@ fn check(request: &Request<'_>, target: &Target<'_>) -> Result<(), Unfit> {
     if let Some(field) = request.native.first() {
         return Err(Unfit::unsupported(*field));
     }
-    if request.logprobs {
-        return Err(Unfit::unsupported("logprobs"));
-    }
     // A stream is converted as one answer.
     if request.n.is_some() && target.stream {
         return Err(Unfit::unsupported("n"));
@@ -90,6 +87,11 @@ fn write_config(o: &mut Writer, request: &Request<'_>) {
     o.field_if("presencePenalty", request.presence_penalty.as_ref());
     o.field_if("frequencyPenalty", request.frequency_penalty.as_ref());
     o.field_if("candidateCount", request.n);
+    if request.logprobs {
+        o.field("responseLogprobs", true);
+        let others = request.top_logprobs.as_ref();
+        o.field_if("logprobs", others.filter(|others| others.f64().is_some_and(|count| count > 0.0)));
+    }
     match &request.format {
         Some(Format::JsonObject) => o.field("responseMimeType", "application/json"),
         Some(Format::JsonSchema { schema, .. }) => {

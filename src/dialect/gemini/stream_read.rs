@@ -4,7 +4,7 @@
 //! `finishReason`, and some models write that in every chunk: the end of the body is the end.
 
 use super::parts_read::{self, Read};
-use super::{grounding, member, reply_read, stop};
+use super::{grounding, member, probabilities, reply_read, stop};
 use crate::dialect::canonical::{Event, Part, PartKind, Stop};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -88,8 +88,13 @@ impl StreamReader {
     }
 
     fn read_candidate(&mut self, candidate: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let mut tokens = probabilities::read(candidate);
         for part in candidate.path(&["content", "parts"]).map_or(&[][..], Node::items) {
             if let Some(Read::Part(part)) = parts_read::read(part) {
+                if matches!(part, Part::Text(_)) && !tokens.is_empty() {
+                    let key = self.open_part(false, each);
+                    each(Event::Logprobs { key, tokens: std::mem::take(&mut tokens) });
+                }
                 self.read_part(part, each);
             }
         }

@@ -6,10 +6,11 @@
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
 use super::reply_write::{call_id, id, own_proof};
-use super::stop;
+use super::{probabilities, stop};
 use crate::dialect::canonical::{Asked, Event, PartKind, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::logprobs::Token;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
@@ -26,6 +27,7 @@ pub struct StreamWriter {
     /// All that was said, and where it comes from.
     said: Text<'static>,
     citations: Vec<Citation<'static>>,
+    tokens: Vec<Token<'static>>,
     /// What was searched for.
     queries: Vec<Text<'static>>,
     /// A whole call that the next event takes along.
@@ -94,6 +96,9 @@ impl StreamWriter {
                 }
             }
             Event::Found { .. } => {}
+            Event::Logprobs { tokens, .. } => {
+                self.tokens.extend(tokens.iter().cloned().map(Token::into_owned))
+            }
             Event::Signature { key, signature } => {
                 let Some(own) = own_proof(signature) else { return };
                 match self.open.iter_mut().find(|part| part.key == *key).map(|part| &mut part.kind) {
@@ -190,11 +195,9 @@ impl StreamWriter {
                     o.field_if("finishReason", stop.map(stop::word));
                     if stop.is_some() {
                         let citations = self.citations.iter().collect();
-                        grounding::put(
-                            o,
-                            &self.queries,
-                            &[Cited { part: None, text: &self.said, citations }],
-                        );
+                        let said = Cited { part: None, text: &self.said, citations };
+                        grounding::put(o, &self.queries, &[said]);
+                        probabilities::put(o, &self.tokens.iter().collect::<Vec<_>>());
                     }
                     o.field("index", 0u64);
                 });

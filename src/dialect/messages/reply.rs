@@ -65,7 +65,12 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
         id: body.text_at("id").unwrap_or_default(),
         model: body.text_at("model").unwrap_or_default(),
         created: None,
-        candidates: vec![Candidate { parts, citations: cited, stop: stop::read(body, called) }],
+        candidates: vec![Candidate {
+            parts,
+            citations: cited,
+            stop: stop::read(body, called),
+            ..Candidate::default()
+        }],
         usage: body.get("usage").and_then(stop::read_usage).map(stop::with_cache),
     })
 }

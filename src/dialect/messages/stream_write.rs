@@ -109,6 +109,8 @@ impl StreamWriter {
                     citations.push(citation.clone().into_owned());
                 }
             }
+            // There is no place for them here.
+            Event::Logprobs { .. } => {}
             Event::Found { key, found } => {
                 if let Some(Part { kind: Kind::Search(search), .. }) = self.part(*key) {
                     search.found = Some(found.clone().into_owned());

@@ -6,6 +6,7 @@
 use crate::dialect::canonical::{Asked, CallKind, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::logprobs::{self, Token};
 use crate::dialect::search::Search;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -189,6 +190,9 @@ pub(super) struct Said<'t> {
     pub refused: bool,
     pub text: Text<'t>,
     pub citations: Vec<Citation<'t>>,
+    pub logprobs: Vec<Token<'t>>,
+    /// So many of them have been told in a stream.
+    pub weighed: usize,
 }
 
 impl Item<'_> {
@@ -237,7 +241,7 @@ impl Item<'_> {
 
 impl<'t> Said<'t> {
     pub(super) fn new(refused: bool, text: Text<'t>) -> Self {
-        Self { refused, text, citations: Vec::new() }
+        Self { refused, text, citations: Vec::new(), logprobs: Vec::new(), weighed: 0 }
     }
 
     pub(super) fn put(&self, o: &mut Writer) {
@@ -250,7 +254,7 @@ impl<'t> Said<'t> {
             o.array("annotations", |a| {
                 self.citations.iter().for_each(|citation| a.object(|o| self.put_citation(o, citation)));
             });
-            o.array("logprobs", |_| {});
+            logprobs::put(o, "logprobs", &self.logprobs);
         }
     }
 

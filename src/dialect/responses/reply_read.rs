@@ -7,6 +7,7 @@ use crate::dialect::Dialect;
 use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
+use crate::dialect::logprobs;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 use crate::dialect::usage::{self, Usage};
@@ -21,11 +22,18 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
         return Err(UpstreamError::new("Upstream's answer has no output"));
     }
     let mut parts = Vec::new();
-    let mut citations = Vec::new();
+    let (mut citations, mut weighed) = (Vec::new(), Vec::new());
     for (index, item) in output.map_or(&[][..], Node::items).iter().enumerate() {
         match item.str_at("type").as_ref() {
             "message" => {
-                item.get("content").into_iter().for_each(|content| say(content, &mut parts, &mut citations));
+                for block in item.get("content").into_iter().flat_map(blocks) {
+                    let Some(part) = said(block) else { continue };
+                    let cited = block.items_at("annotations").iter().filter_map(Citation::of_annotation);
+                    citations.extend(cited.map(|citation| (parts.len(), citation)));
+                    let tokens = logprobs::read(block.items_at("logprobs"));
+                    weighed.extend(tokens.into_iter().map(|token| (parts.len(), token)));
+                    parts.push(part);
+                }
             }
             "reasoning" => parts.extend(reasoning::read(item).into_iter().map(Part::Thinking)),
             "function_call" => parts.extend(call(index, item, CallKind::Function)),
@@ -45,7 +53,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
         id: body.text_at("id").unwrap_or_default(),
         model: body.text_at("model").unwrap_or_default(),
         created: body.u64_at("created_at"),
-        candidates: vec![Candidate { parts, citations, stop: stop(body, called) }],
+        candidates: vec![Candidate { parts, citations, logprobs: weighed, stop: stop(body, called) }],
         usage: usage(body),
     })
 }
@@ -67,17 +75,15 @@ pub(super) fn unnamed() -> UpstreamError {
     UpstreamError::new("Upstream reported that the response failed")
 }
 
-/// Adds what a message says, and where it comes from; parts of other kinds are left out.
-fn say<'a>(content: &Node<'a>, parts: &mut Vec<Part<'a>>, citations: &mut Vec<(usize, Citation<'a>)>) {
-    let blocks = if content.is_array() { content.items() } else { std::slice::from_ref(content) };
-    for block in blocks {
-        let Ok(part @ (Part::Text(_) | Part::Refusal(_))) = content::read_block(block, String::new) else {
-            continue;
-        };
-        let cited = block.items_at("annotations").iter().filter_map(Citation::of_annotation);
-        citations.extend(cited.map(|citation| (parts.len(), citation)));
-        parts.push(part);
-    }
+/// The blocks of a message, or the text that some sites write instead.
+fn blocks<'n, 'a>(content: &'n Node<'a>) -> &'n [Node<'a>] {
+    if content.is_array() { content.items() } else { std::slice::from_ref(content) }
+}
+
+/// What a block says; blocks of other kinds are left out.
+fn said<'a>(block: &Node<'a>) -> Option<Part<'a>> {
+    let part = content::read_block(block, String::new).ok();
+    part.filter(|part| matches!(part, Part::Text(_) | Part::Refusal(_)))
 }
 
 fn call<'a>(index: usize, item: &Node<'a>, kind: CallKind) -> Option<Part<'a>> {

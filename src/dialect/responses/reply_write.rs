@@ -39,6 +39,7 @@ fn items<'t>(candidate: &'t Candidate<'_>) -> Vec<Item<'t>> {
             Part::Text(text) | Part::Refusal(text) if !text.is_empty() => {
                 let mut said = Said::new(matches!(part, Part::Refusal(_)), text.borrowed());
                 said.citations.extend(candidate.citations_of(place).cloned());
+                said.logprobs.extend(candidate.tokens_of(place).cloned());
                 match items.last_mut() {
                     Some(Item::Message(parts)) => parts.push(said),
                     _ => items.push(Item::Message(vec![said])),

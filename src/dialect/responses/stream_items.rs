@@ -24,6 +24,8 @@ pub(super) struct Item {
     pub told: Vec<u64>,
     /// How many annotations of the parts were told.
     pub cited: BTreeMap<u64, usize>,
+    /// The parts whose tokens were told.
+    pub weighed: Vec<u64>,
     /// Reasoning is told by its summary or in its own words, whichever comes first.
     pub raw: Option<bool>,
     /// Input of a call whose name is not known yet.
@@ -75,6 +77,7 @@ pub(super) fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_
         at: 0,
         told: Vec::new(),
         cited: BTreeMap::new(),
+        weighed: Vec::new(),
         raw: None,
         held: Text::EMPTY,
     });

@@ -16,6 +16,7 @@ use super::{items, reasoning, searches};
 use crate::dialect::canonical::{CallKind, Event, PartKind};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
+use crate::dialect::logprobs;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 
@@ -30,6 +31,8 @@ pub struct StreamReader {
 }
 
 type Each<'e> = &'e mut dyn FnMut(Event<'_>);
+/// A text and its tokens.
+type Said<'n, 'a> = (Text<'a>, &'n [Node<'a>]);
 
 impl StreamReader {
     /// Reads one SSE event: its name, which may be empty, and its data.
@@ -50,11 +53,11 @@ impl StreamReader {
         match kind {
             "created" | "in_progress" | "queued" => self.start(&event, each),
             "output_item.added" => self.added(&event, each),
-            "output_text.delta" => self.say(&event, false, text("delta"), each),
+            "output_text.delta" => self.say(&event, false, "delta", each),
             "output_text.annotation.added" => self.cited(&event, each),
-            "refusal.delta" => self.say(&event, true, text("delta"), each),
-            "output_text.done" => self.say_rest(&event, false, text("text"), each),
-            "refusal.done" => self.say_rest(&event, true, text("refusal"), each),
+            "refusal.delta" => self.say(&event, true, "delta", each),
+            "output_text.done" => self.say_rest(&event, false, "text", each),
+            "refusal.done" => self.say_rest(&event, true, "refusal", each),
             "content_part.done" => self.part_done(&event, each),
             "reasoning_summary_text.delta" => self.think(&event, false, text("delta"), each),
             "reasoning_summary_text.done" => self.think_rest(&event, false, text("text"), each),
@@ -113,10 +116,8 @@ impl StreamReader {
             let at = stream_items::repeated(&mut self.items, index as u64, item);
             self.item_done(at, item, each);
         }
-        if self.items.is_empty()
-            && let Some(text) = response.text_at("output_text")
-        {
-            self.say(event, false, text, each);
+        if self.items.is_empty() && response.text_at("output_text").is_some() {
+            self.say(response, false, "output_text", each);
         }
         self.finish(response, each);
     }
@@ -176,12 +177,21 @@ impl StreamReader {
         }
     }
 
-    fn say(&mut self, event: &Node<'_>, refused: bool, text: Text<'_>, each: Each<'_>) {
+    fn say(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
         let at = stream_items::of_event(&mut self.items, event, Kind::Message);
-        self.say_part(at, event.u64_at("content_index").unwrap_or(0), refused, text, each);
+        let text = event.text_at(member).unwrap_or_default();
+        let tokens = event.items_at("logprobs");
+        self.say_part(at, event.u64_at("content_index").unwrap_or(0), refused, (text, tokens), each);
     }
 
-    fn say_part(&mut self, at: usize, part: u64, refused: bool, text: Text<'_>, each: Each<'_>) {
+    fn say_part(
+        &mut self,
+        at: usize,
+        part: u64,
+        refused: bool,
+        (text, tokens): Said<'_, '_>,
+        each: Each<'_>,
+    ) {
         if text.is_empty() || self.items[at].done {
             return;
         }
@@ -191,18 +201,39 @@ impl StreamReader {
         let kind = if refused { PartKind::Refusal } else { PartKind::Text };
         let key = self.open(at, kind, each);
         self.items[at].tell(part);
+        self.weigh(at, part, tokens, each);
         each(Event::Delta { key, text });
     }
 
-    fn say_rest(&mut self, event: &Node<'_>, refused: bool, text: Text<'_>, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
-        let part = event.u64_at("content_index").unwrap_or(0);
-        self.say_rest_of(at, part, refused, text, each);
+    /// The tokens of the open part.
+    fn weigh(&mut self, at: usize, part: u64, tokens: &[Node<'_>], each: Each<'_>) {
+        let item = &mut self.items[at];
+        let Some(key) = item.key.filter(|_| item.at == part && !tokens.is_empty()) else { return };
+        if !item.weighed.contains(&part) {
+            item.weighed.push(part);
+        }
+        each(Event::Logprobs { key, tokens: logprobs::read(tokens) });
     }
 
-    fn say_rest_of(&mut self, at: usize, part: u64, refused: bool, text: Text<'_>, each: Each<'_>) {
+    fn say_rest(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
+        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
+        let part = event.u64_at("content_index").unwrap_or(0);
+        let text = event.text_at(member).unwrap_or_default();
+        self.say_rest_of(at, part, refused, (text, event.items_at("logprobs")), each);
+    }
+
+    fn say_rest_of(
+        &mut self,
+        at: usize,
+        part: u64,
+        refused: bool,
+        (text, tokens): Said<'_, '_>,
+        each: Each<'_>,
+    ) {
         if !self.items[at].told.contains(&part) {
-            self.say_part(at, part, refused, text, each);
+            self.say_part(at, part, refused, (text, tokens), each);
+        } else if !self.items[at].weighed.contains(&part) {
+            self.weigh(at, part, tokens, each);
         }
     }
 
@@ -220,7 +251,7 @@ impl StreamReader {
         let refusal = block.text_at("refusal");
         let refused = refusal.is_some();
         let text = refusal.or_else(|| block.text_at("text")).unwrap_or_default();
-        self.say_rest_of(at, part, refused, text, each);
+        self.say_rest_of(at, part, refused, (text, block.items_at("logprobs")), each);
         let told = self.items[at].cited.get(&part).copied().unwrap_or(0);
         for annotation in block.items_at("annotations").iter().skip(told) {
             self.cite(at, part, annotation, each);
@@ -331,7 +362,7 @@ impl StreamReader {
             Kind::Message => {
                 let content = item.get("content");
                 if let Some(text) = content.and_then(Node::text) {
-                    self.say_rest_of(at, 0, false, text, each);
+                    self.say_rest_of(at, 0, false, (text, &[]), each);
                 }
                 for (part, block) in content.map_or(&[][..], Node::items).iter().enumerate() {
                     self.part_whole(at, part as u64, block, each);

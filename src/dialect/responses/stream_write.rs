@@ -8,6 +8,7 @@ use super::answer::{Head, Item, Said, Status, complete_input};
 use super::reasoning;
 use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
 use crate::dialect::literal::{Json, Text};
+use crate::dialect::logprobs::{self, Token};
 use crate::dialect::search::{Found, Search};
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
@@ -70,6 +71,11 @@ impl StreamWriter {
             }
             Event::Delta { key, text } if !text.is_empty() => self.delta(*key, text, out),
             Event::Delta { .. } => {}
+            Event::Logprobs { key, tokens } => {
+                if let Some(said) = self.open.iter_mut().find_map(|open| open.said(*key)) {
+                    said.logprobs.extend(tokens.iter().cloned().map(Token::into_owned));
+                }
+            }
             Event::Cite { key, citation } => {
                 if let Some(said) = self.open.iter_mut().find_map(|open| open.said(*key)) {
                     said.citations.push(citation.clone().into_owned());
@@ -200,9 +206,11 @@ impl StreamWriter {
                     o.field("content_index", content_index);
                     o.field("delta", text);
                     if !said.refused {
-                        o.array("logprobs", |_| {});
+                        let tokens = said.logprobs.get(said.weighed..).unwrap_or_default();
+                        logprobs::put(o, "logprobs", tokens);
                     }
                 });
+                said.weighed = said.logprobs.len();
             }
             Item::Reasoning { summary, .. } => {
                 match summary.first_mut() {
@@ -271,7 +279,7 @@ impl StreamWriter {
             o.field("content_index", content_index);
             o.field(member, &said.text);
             if !said.refused {
-                o.array("logprobs", |_| {});
+                logprobs::put(o, "logprobs", &said.logprobs);
             }
         });
         emit(&mut self.sequence, out, "content_part.done", |o| {

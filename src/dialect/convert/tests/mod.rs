@@ -2,6 +2,7 @@
 
 mod chat_to_others;
 mod gemini_to_others;
+mod logprobs;
 mod messages_to_others;
 mod responses_to_others;
 mod sacred;

@@ -211,7 +211,6 @@ fn what_only_google_has_is_had_nowhere_else() {
         (json!({"generationConfig":{"responseModalities":["TEXT","IMAGE"]}}), "responseModalities"),
         (json!({"generationConfig":{"speechConfig":{}}}), "speechConfig"),
         (json!({"tools":[{"codeExecution":{}}]}), "tools"),
-        (json!({"generationConfig":{"responseLogprobs":true}}), "logprobs"),
         (json!({"contents":[{"parts":[{"executableCode":{"code":"1"}}]}]}), "executableCode"),
         (
             json!({"contents":[{"parts":[{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/1"}}]}]}),

@@ -117,7 +117,8 @@ proptest! {
                     Event::Delta { key, .. }
                     | Event::Signature { key, .. }
                     | Event::Cite { key, .. }
-                    | Event::Found { key, .. } => wrong |= !open.contains(key),
+                    | Event::Found { key, .. }
+                    | Event::Logprobs { key, .. } => wrong |= !open.contains(key),
                     Event::PartStop { key } => {
                         wrong |= !open.contains(key);
                         open.retain(|own| own != key);

@@ -156,7 +156,7 @@ fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
         }));
     }
     if !matches!(kind.as_ref(), "" | "custom") {
-        let function = client_tools::as_function(&kind, tool.text_at("name"));
+        let function = client_tools::as_function(tool);
         return function.or_else(|| Some(Tool::Hosted(tool.text_at("type")?)));
     }
     Some(Tool::Function {

@@ -278,6 +278,7 @@ fn tools_that_the_client_runs_are_functions_with_their_published_schema() {
         ("text_editor_20250124", "str_replace_editor", json(r#"["command","path"]"#)),
         ("text_editor_20250728", "str_replace_based_edit_tool", json(r#"["command","path"]"#)),
         ("memory_20250818", "memory", json(r#"["command"]"#)),
+        ("computer_20251124", "computer", json(r#"["action"]"#)),
     ] {
         let members = format!(
             r#""tools":[{{"type":"{kind}","name":"{name}"}}],"tool_choice":{{"type":"tool","name":"{name}"}}"#
@@ -291,9 +292,26 @@ fn tools_that_the_client_runs_are_functions_with_their_published_schema() {
             assert!(matches!(request.tool_choice, Some(ToolChoice::Named { .. })));
         });
     }
-    read(r#""tools":[{"type":"computer_20250124","name":"computer"}]"#, |request| {
-        assert_eq!(request.tools, [Tool::Hosted(Text::of("computer_20250124"))]);
-    });
+    let commands = |kind: &str, more: &str| {
+        read(&format!(r#""tools":[{{"type":"{kind}"{more}}}]"#), |request| {
+            let [Tool::Function { description: Some(said), parameters: Some(schema), .. }] =
+                &request.tools[..]
+            else {
+                panic!("a function: {:?}", request.tools)
+            };
+            (said.decode().into_owned(), json(schema.as_str())["properties"]["command"]["enum"].to_string())
+        })
+    };
+    assert!(commands("text_editor_20241022", "").1.contains("undo_edit"));
+    assert!(!commands("text_editor_20250728", r#","name":"""#).1.contains("undo_edit"));
+    let screen = commands("computer_20250124", r#","display_width_px":1280,"display_height_px":800"#).0;
+    assert!(screen.ends_with("The screen is 1280 by 800 pixels."), "{screen}");
+    for kind in ["code_execution_20250825", "computer_toolset_20260801", "web_fetch_20250910"] {
+        read(&format!(r#""tools":[{{"type":"{kind}","name":"bash"}}]"#), |request| {
+            assert_eq!(request.tools, [Tool::Hosted(Text::of(kind))]);
+            assert_eq!(request.native, ["tools"]);
+        });
+    }
 }
 
 #[test]

@@ -320,3 +320,66 @@ fn a_call_that_gemini_signed_comes_back_with_its_proof() {
         assert_eq!(proof, &wanted, "{sent}");
     }
 }
+
+const PAGE: &str = "https://a.example/";
+
+/// A response that searched the web and names the page it found.
+fn searched() -> Value {
+    json!({"id": "resp_1", "object": "response", "status": "completed", "model": MODEL, "output": [
+        {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "way",
+            "sources": [{"type": "url", "url": PAGE}]}},
+        {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": [
+            {"type": "output_text", "text": "That way.", "logprobs": [], "annotations": [
+                {"type": "url_citation", "start_index": 0, "end_index": 4, "title": "Ways", "url": PAGE}]}]}],
+        "usage": {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}})
+}
+
+#[test]
+fn what_an_upstream_found_is_shown_and_stays_with_us() {
+    let (gateway, upstream) = narrow(RESPONSES, &[]);
+    upstream.answer(RESPONSES, Reply::json(200, &searched()));
+    let annotations = |of: &Value| of["annotations"][0]["url_citation"]["url"].clone();
+    let answer = gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
+    assert_eq!(annotations(&answer["choices"][0]["message"]), PAGE, "{answer}");
+    let stream = gateway.client().send(Ask::post(CHAT).json(&body(CHAT, true)));
+    let told = data(&stream.text());
+    let deltas: Vec<_> = told.iter().map(|chunk| annotations(&chunk["choices"][0]["delta"])).collect();
+    assert_eq!(deltas.iter().filter(|url| **url == PAGE).count(), 1, "{}", stream.text());
+
+    let answer = gateway.client().post(MESSAGES, &body(MESSAGES, false)).expect(200);
+    let kinds: Vec<_> =
+        answer["content"].as_array().unwrap().iter().map(|block| text(&block["type"])).collect();
+    assert_eq!(kinds, ["server_tool_use", "web_search_tool_result", "text"]);
+    assert_eq!(answer["content"][2]["citations"][0]["url"], PAGE);
+    assert_eq!(answer["usage"]["server_tool_use"]["web_search_requests"], 1);
+
+    // The conversation goes on at Anthropic, which knows nothing of it.
+    let (gateway, upstream) = narrow(MESSAGES, &[]);
+    let mut next = body(MESSAGES, false);
+    next["messages"].as_array_mut().unwrap().extend([
+        json!({"role": "assistant", "content": answer["content"]}),
+        json!({"role": "user", "content": "And then?"}),
+    ]);
+    gateway.client().post(MESSAGES, &next).expect(200);
+    let sent = upstream.last(MESSAGES).json();
+    assert_eq!(sent["messages"][1]["content"], json!([{"type": "text", "text": "That way."}]));
+}
+
+#[test]
+fn tokens_are_weighed_where_they_can_be() {
+    let (gateway, upstream) = narrow(CHAT, &[]);
+    let mut asked = body(RESPONSES, false);
+    asked["include"] = json!(["message.output_text.logprobs"]);
+    let token = json!({"token": "Hi", "logprob": -0.5, "bytes": [72, 105], "top_logprobs": []});
+    let mut answer = wire::chat(MODEL);
+    answer["choices"][0]["logprobs"] = json!({"content": [token], "refusal": null});
+    upstream.answer(CHAT, Reply::json(200, &answer));
+    let response = gateway.client().post(RESPONSES, &asked).expect(200);
+    assert_eq!(upstream.last(CHAT).json()["logprobs"], true);
+    assert_eq!(response["output"][0]["content"][0]["logprobs"], json!([token]), "{response}");
+
+    let (gateway, upstream) = narrow(MESSAGES, &[]);
+    let error = gateway.client().post(RESPONSES, &asked).expect(400);
+    assert_eq!(error["error"]["param"], "include", "{error}");
+    assert_eq!(upstream.asked_for(MESSAGES).len(), 0);
+}

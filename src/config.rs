@@ -9,10 +9,10 @@
 
 pub mod rule;
 pub mod runtime;
+mod variables;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ use log::LevelFilter;
 
 use crate::dialect::service_tier::TierRules;
 use crate::limits::{LeaseRules, RateLimits};
-use crate::routing::{BaseUrl, OutboundProxy};
+
+use variables::Vars;
 
 /// The value of AUTH_TOKEN when nobody chose one. Works from loopback peers only (design §5).
 pub const PLACEHOLDER_AUTH_TOKEN: &str = "change-me-admin-token";
@@ -177,7 +178,7 @@ pub fn from_environment() -> Reading {
 
 /// Reads a configuration out of names and values; pure, so that tests can give any environment.
 pub fn read(values: &HashMap<String, String>) -> Reading {
-    let mut vars = Vars { values, errors: Vec::new(), warnings: Vec::new() };
+    let mut vars = Vars::new(values);
 
     let auth_token = vars.text("AUTH_TOKEN", PLACEHOLDER_AUTH_TOKEN);
     let proxy_token = vars.text("PROXY_TOKEN", PLACEHOLDER_PROXY_TOKEN);
@@ -185,19 +186,9 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
     let (time_zone_name, time_zone) = vars.time_zone();
     let require_strong_tokens = vars.flag("REQUIRE_STRONG_TOKENS", false);
     if require_strong_tokens {
-        for (name, value, placeholder) in [
-            ("AUTH_TOKEN", &auth_token, PLACEHOLDER_AUTH_TOKEN),
-            ("PROXY_TOKEN", &proxy_token, PLACEHOLDER_PROXY_TOKEN),
-        ] {
-            if value == placeholder {
-                vars.errors.push(format!(
-                    "{name}: REQUIRE_STRONG_TOKENS is set, but {name} still has its built-in value; set it to a secret of your own"
-                ));
-            }
-        }
+        vars.refuse_placeholder("AUTH_TOKEN", &auth_token, PLACEHOLDER_AUTH_TOKEN);
+        vars.refuse_placeholder("PROXY_TOKEN", &proxy_token, PLACEHOLDER_PROXY_TOKEN);
     }
-
-    let session_lease_ttl = vars.millis("PROXY_SESSION_CHANNEL_LEASE_TTL_MS", 90_000, 5_000);
 
     let config = Config {
         host: vars.text("HOST", "0.0.0.0"),
@@ -225,23 +216,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
         credential_secret_lost: vars.flag("CREDENTIAL_SECRET_LOST", false),
         auth_token,
         proxy_token,
-        database: DatabaseConfig {
-            kind: vars.one_of(
-                "DB_TYPE",
-                &[
-                    ("sqlite", DatabaseKind::Sqlite),
-                    ("mysql", DatabaseKind::MySql),
-                    ("postgres", DatabaseKind::Postgres),
-                    ("postgresql", DatabaseKind::Postgres),
-                ],
-            ),
-            url: vars.text("DB_URL", ""),
-            tls: vars.flag("DB_SSL", false),
-            synchronous: vars.one_of(
-                "SQLITE_SYNCHRONOUS",
-                &[("full", Synchronous::Full), ("normal", Synchronous::Normal)],
-            ),
-        },
+        database: DatabaseConfig::read(&mut vars),
         admin_ip_allowlist: vars.networks("ADMIN_IP_ALLOWLIST", ""),
         trusted_proxies: vars.networks("TRUSTED_PROXIES", "127.0.0.0/8,::1"),
         cors_allowed_origins: vars.list("CORS_ALLOWED_ORIGINS"),
@@ -259,7 +234,45 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             authenticated_max: vars.integer("AUTHENTICATED_RATE_LIMIT_MAX", 1_200, 1, u32::MAX.into()) as u32,
             window: vars.millis("REQUEST_RATE_LIMIT_WINDOW_MS", 60_000, 1_000),
         },
-        proxy: ProxyConfig {
+        proxy: ProxyConfig::read(&mut vars),
+        files: FileRules::read(&mut vars),
+        proxy_log_retention_days: vars.integer("PROXY_LOG_RETENTION_DAYS", 30, 0, 100_000) as u32,
+        proxy_log_prune_interval: Duration::from_secs(
+            60 * vars.integer("PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES", 30, 1, 100_000),
+        ),
+        jobs: JobsConfig::read(&mut vars),
+        runtime: runtime::from_variables(values, &mut vars.warnings),
+    };
+    vars.check_database(&config.database);
+    if vars.errors.is_empty() { Ok((config, vars.warnings)) } else { Err(vars.errors) }
+}
+
+impl DatabaseConfig {
+    fn read(vars: &mut Vars<'_>) -> Self {
+        Self {
+            kind: vars.one_of(
+                "DB_TYPE",
+                &[
+                    ("sqlite", DatabaseKind::Sqlite),
+                    ("mysql", DatabaseKind::MySql),
+                    ("postgres", DatabaseKind::Postgres),
+                    ("postgresql", DatabaseKind::Postgres),
+                ],
+            ),
+            url: vars.text("DB_URL", ""),
+            tls: vars.flag("DB_SSL", false),
+            synchronous: vars.one_of(
+                "SQLITE_SYNCHRONOUS",
+                &[("full", Synchronous::Full), ("normal", Synchronous::Normal)],
+            ),
+        }
+    }
+}
+
+impl ProxyConfig {
+    fn read(vars: &mut Vars<'_>) -> Self {
+        let session_lease_ttl = vars.millis("PROXY_SESSION_CHANNEL_LEASE_TTL_MS", 90_000, 5_000);
+        Self {
             max_channel_attempts: vars.integer("PROXY_MAX_CHANNEL_ATTEMPTS", 3, 1, 1000) as u32,
             first_byte_timeout: vars.seconds("PROXY_FIRST_BYTE_TIMEOUT_SEC", 0, 0),
             stream_idle_timeout: vars.seconds("PROXY_STREAM_IDLE_TIMEOUT_SEC", 300, 1),
@@ -281,241 +294,30 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
             balance_weight: vars.weight("BALANCE_WEIGHT", 0.3),
             usage_weight: vars.weight("USAGE_WEIGHT", 0.3),
             fallback_unit_cost: vars.number("ROUTING_FALLBACK_UNIT_COST").unwrap_or(1.0).max(1e-6),
-        },
-        files: FileRules {
+        }
+    }
+}
+
+impl FileRules {
+    fn read(vars: &mut Vars<'_>) -> Self {
+        Self {
             upload_limit: vars.integer("FILE_UPLOAD_LIMIT_BYTES", 512 << 20, 1 << 20, 1 << 40),
             quota: vars.integer("PROXY_FILE_QUOTA_BYTES", 10 << 30, 0, 1 << 50),
             retention_days: vars.integer("PROXY_FILE_RETENTION_DAYS", 30, 0, 100_000) as u32,
             prune_interval: Duration::from_secs(
                 60 * vars.integer("PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES", 60, 1, 100_000),
             ),
-        },
-        proxy_log_retention_days: vars.integer("PROXY_LOG_RETENTION_DAYS", 30, 0, 100_000) as u32,
-        proxy_log_prune_interval: Duration::from_secs(
-            60 * vars.integer("PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES", 30, 1, 100_000),
-        ),
-        jobs: JobsConfig {
+        }
+    }
+}
+
+impl JobsConfig {
+    fn read(vars: &mut Vars<'_>) -> Self {
+        Self {
             jitter: vars.millis("SCHEDULE_JITTER_MAX_MS", 30_000, 0),
             probe_interval: vars.millis("MODEL_AVAILABILITY_PROBE_INTERVAL_MS", 1_800_000, 60_000),
             probe_timeout: vars.millis("MODEL_AVAILABILITY_PROBE_TIMEOUT_MS", 15_000, 3_000),
             probe_concurrency: vars.integer("MODEL_AVAILABILITY_PROBE_CONCURRENCY", 1, 1, 16) as usize,
-        },
-        runtime: runtime::from_variables(values, &mut vars.warnings),
-    };
-    vars.check_database(&config.database);
-    if vars.errors.is_empty() { Ok((config, vars.warnings)) } else { Err(vars.errors) }
-}
-
-/// The variables being read, with what was wrong about them so far.
-struct Vars<'a> {
-    values: &'a HashMap<String, String>,
-    errors: Vec<String>,
-    warnings: Vec<String>,
-}
-
-impl Vars<'_> {
-    fn optional(&self, name: &str) -> Option<String> {
-        let value = self.values.get(name)?.trim();
-        (!value.is_empty()).then(|| value.to_owned())
-    }
-
-    fn text(&self, name: &str, default: &str) -> String {
-        self.optional(name).unwrap_or_else(|| default.to_owned())
-    }
-
-    fn tier_rules(&mut self) -> TierRules {
-        let names = ["OPENAI_SERVICE_TIER_RULES_JSON", "OPENAI_SERVICE_TIER_RULES"];
-        let Some((name, text)) = names.into_iter().find_map(|name| Some((name, self.optional(name)?))) else {
-            return TierRules::default();
-        };
-        let value = serde_json::from_str(&text).map_err(|error| error.to_string());
-        value.and_then(|value| TierRules::read(&value)).unwrap_or_else(|why| {
-            self.warnings.push(format!("{name} is ignored: {why}"));
-            TierRules::default()
-        })
-    }
-
-    fn list(&self, name: &str) -> Vec<String> {
-        let text = self.text(name, "");
-        text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
-    }
-
-    fn flag(&mut self, name: &str, default: bool) -> bool {
-        let Some(value) = self.optional(name) else { return default };
-        match value.to_ascii_lowercase().as_str() {
-            "1" | "true" | "yes" | "on" => true,
-            "0" | "false" | "no" | "off" => false,
-            _ => {
-                self.warnings.push(format!("{name}: `{value}` is neither true nor false, taken as false"));
-                false
-            }
-        }
-    }
-
-    /// `None`: the default holds.
-    fn number(&mut self, name: &str) -> Option<f64> {
-        let value = self.optional(name)?;
-        let number = value.parse().ok().filter(|number: &f64| number.is_finite());
-        if number.is_none() {
-            self.warnings.push(format!("{name}: `{value}` is not a number, the default holds"));
-        }
-        number
-    }
-
-    /// Decimal or exponent notation, truncated, clamped to the range.
-    fn integer(&mut self, name: &str, default: u64, min: u64, max: u64) -> u64 {
-        let Some(number) = self.number(name) else { return default };
-        let clamped = number.trunc().clamp(min as f64, max as f64);
-        if clamped != number.trunc() {
-            self.warnings.push(format!("{name}: {number} is outside {min}..{max}, taken as {clamped}"));
-        }
-        clamped as u64
-    }
-
-    /// Slots of upstream sites: what is not valid means the default (routing.md 14).
-    fn site_leases(&mut self) -> LeaseRules {
-        let ttl = self.valid("PROXY_SITE_CONCURRENCY_LEASE_TTL_MS", 90_000, 5_000..=2_147_483_647);
-        let keepalive = 15_000.min(ttl - 1);
-        let keepalive = self.valid("PROXY_SITE_CONCURRENCY_LEASE_KEEPALIVE_MS", keepalive, 1_000..=ttl - 1);
-        LeaseRules {
-            queue_limit: self.valid("PROXY_SITE_CONCURRENCY_QUEUE_LIMIT", 100, 0..=10_000) as usize,
-            queue_wait: Duration::from_millis(self.valid(
-                "PROXY_SITE_CONCURRENCY_QUEUE_WAIT_MS",
-                1_500,
-                0..=600_000,
-            )),
-            ttl: Duration::from_millis(ttl),
-            keepalive: Duration::from_millis(keepalive),
-        }
-    }
-
-    /// A whole number of the range, else the default.
-    fn valid(&mut self, name: &str, default: u64, range: RangeInclusive<u64>) -> u64 {
-        let Some(value) = self.optional(name) else { return default };
-        let whole = value.parse().ok().filter(|number: &f64| number.fract() == 0.0 && *number >= 0.0);
-        if let Some(number) = whole.map(|number| number as u64).filter(|number| range.contains(number)) {
-            return number;
-        }
-        let (from, to) = (range.start(), range.end());
-        self.warnings
-            .push(format!("{name}: `{value}` is no whole number from {from} to {to}, taken as {default}"));
-        default
-    }
-
-    fn seconds(&mut self, name: &str, default: u64, min: u64) -> Duration {
-        Duration::from_secs(self.integer(name, default, min, 365 * 86_400))
-    }
-
-    /// At most about 24 days.
-    fn millis(&mut self, name: &str, default: u64, min: u64) -> Duration {
-        Duration::from_millis(self.integer(name, default, min, i32::MAX as u64))
-    }
-
-    fn weight(&mut self, name: &str, default: f64) -> f64 {
-        match self.number(name) {
-            Some(number) if number < 0.0 => {
-                self.warnings.push(format!("{name}: {number} is negative, the default holds"));
-                default
-            }
-            Some(number) => number,
-            None => default,
-        }
-    }
-
-    fn port(&mut self) -> u16 {
-        let Some(value) = self.optional("PORT") else { return 4000 };
-        match value.parse::<u16>() {
-            Ok(port) if port > 0 => port,
-            _ => {
-                self.errors.push(format!("PORT: `{value}` is not a port; use a number from 1 to 65535"));
-                4000
-            }
-        }
-    }
-
-    /// Ceiling of a computed cooldown; zero or less means the default of 30 days (routing.md 9.1).
-    fn cooldown_cap(&mut self) -> Duration {
-        const DEFAULT: f64 = 2_592_000.0;
-        let seconds = self.number("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC").unwrap_or(DEFAULT).trunc();
-        Duration::from_secs(if seconds <= 0.0 { DEFAULT } else { seconds.min(DEFAULT) } as u64)
-    }
-
-    fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
-        let default = choices[0].1;
-        let Some(value) = self.optional(name) else { return default };
-        let wanted = value.to_ascii_lowercase();
-        if let Some((_, choice)) = choices.iter().find(|(text, _)| *text == wanted) {
-            return *choice;
-        }
-        let known: Vec<&str> = choices.iter().map(|(text, _)| *text).collect();
-        self.errors.push(format!("{name}: `{value}` is unknown; use one of {}", known.join(", ")));
-        default
-    }
-
-    fn networks(&mut self, name: &str, default: &str) -> Vec<IpNet> {
-        let text = self.text(name, default);
-        let mut networks = Vec::new();
-        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
-            match parse_network(entry) {
-                Some(network) => networks.push(network),
-                None => {
-                    self.errors.push(format!("{name}: `{entry}` is neither an IP address nor a CIDR network"))
-                }
-            }
-        }
-        networks
-    }
-
-    /// The address of a proxy. It may hold a password, so no message repeats it.
-    fn web_address(&mut self, name: &str, default: &str) -> String {
-        let url = self.text(name, default);
-        if let Err(why) = BaseUrl::parse(&url, None) {
-            self.errors.push(format!("{name}: {why}"));
-        }
-        url
-    }
-
-    fn outbound_proxy(&mut self, name: &str) -> Option<String> {
-        let url = self.optional(name)?;
-        if let Err(why) = OutboundProxy::parse(&url) {
-            self.errors.push(format!("{name}: not the address of a proxy: {why}"));
-        }
-        Some(url)
-    }
-
-    /// A server's address without its DB_TYPE would make a file of that name, password included.
-    fn check_database(&mut self, database: &DatabaseConfig) {
-        let scheme = database.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
-        let names_a_server = scheme.is_some_and(|scheme| scheme != "sqlite" && scheme != "file");
-        if database.kind == DatabaseKind::Sqlite && names_a_server {
-            self.errors.push("DB_URL: names a database server, but DB_TYPE is sqlite".to_owned());
-        }
-    }
-
-    fn time_zone(&mut self) -> (String, TimeZone) {
-        const DEFAULT: &str = "Asia/Shanghai";
-        let name = self.text("TZ", DEFAULT);
-        if let Ok(zone) = TimeZone::get(&name) {
-            return (name, zone);
-        }
-        self.warnings.push(format!("TZ: `{name}` is not a known time zone, using {DEFAULT}"));
-        (DEFAULT.to_owned(), TimeZone::get(DEFAULT).unwrap_or(TimeZone::UTC))
-    }
-
-    fn tls_files(&mut self) -> Option<TlsFiles> {
-        match (self.optional("TLS_CERT_FILE"), self.optional("TLS_KEY_FILE")) {
-            (Some(certificate), Some(key)) => {
-                Some(TlsFiles { certificate: certificate.into(), key: key.into() })
-            }
-            (None, None) => None,
-            (Some(_), None) => {
-                self.errors.push("TLS_KEY_FILE: needed beside TLS_CERT_FILE".to_owned());
-                None
-            }
-            (None, Some(_)) => {
-                self.errors.push("TLS_CERT_FILE: needed beside TLS_KEY_FILE".to_owned());
-                None
-            }
         }
     }
 }

@@ -166,14 +166,10 @@ impl Rule {
     /// Reads a variable of the environment, with a remark when it had to be moved into its range.
     pub fn variable(self, text: &str) -> Result<(Value, Option<String>), String> {
         let value = match self {
-            Self::Flag => match text.to_ascii_lowercase().as_str() {
-                "1" | "true" | "yes" | "on" => Value::Bool(true),
-                "0" | "false" | "no" | "off" => Value::Bool(false),
-                _ => {
-                    let remark = format!("`{text}` is neither true nor false, taken as false");
-                    return Ok((Value::Bool(false), Some(remark)));
-                }
-            },
+            Self::Flag => {
+                let (flag, remark) = flag(text);
+                return Ok((flag.into(), remark));
+            }
             Self::Integer(min, max) => {
                 let number = number(&text.into()).ok_or_else(|| format!("`{text}` is not a number"))?.trunc();
                 let moved = number.clamp(min as f64, max as f64);
@@ -191,6 +187,15 @@ impl Rule {
         let read = self.sent(&value, &Value::Null);
         // What a variable holds may be a secret, so it is not repeated.
         read.map(|value| (value, None)).map_err(|expected| format!("expected {expected}"))
+    }
+}
+
+/// Reads a switch in the environment, with a remark when it says neither.
+pub(super) fn flag(text: &str) -> (bool, Option<String>) {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => (true, None),
+        "0" | "false" | "no" | "off" => (false, None),
+        _ => (false, Some(format!("`{text}` is neither true nor false, taken as false"))),
     }
 }
 

@@ -245,6 +245,16 @@ mod tests {
         }
     }
 
+    /// Except the one that is only kept for the clients that send it.
+    #[test]
+    fn every_variable_is_in_the_readme() {
+        let readme = include_str!("../../README.md");
+        for setting in SETTINGS.iter().filter(|setting| setting.key != "codex_upstream_websocket_enabled") {
+            let Default::Variables([name, ..], _) = setting.default else { continue };
+            assert!(readme.contains(&format!("`{name}`")), "{name}");
+        }
+    }
+
     #[test]
     fn every_default_obeys_its_own_rule() {
         let (config, _) = crate::config::read(&HashMap::new()).expect("defaults");

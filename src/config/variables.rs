@@ -1,0 +1,236 @@
+//! Reading single variables: what is a number, a switch, a list, an address; and what is said of those
+//! that are not.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use ipnet::IpNet;
+use jiff::tz::TimeZone;
+
+use super::{DatabaseConfig, DatabaseKind, TlsFiles, parse_network, rule};
+use crate::dialect::service_tier::TierRules;
+use crate::limits::LeaseRules;
+use crate::routing::{BaseUrl, OutboundProxy};
+
+/// The variables being read, with what was wrong about them so far.
+pub(super) struct Vars<'a> {
+    values: &'a HashMap<String, String>,
+    pub(super) errors: Vec<String>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'a> Vars<'a> {
+    pub(super) fn new(values: &'a HashMap<String, String>) -> Self {
+        Self { values, errors: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// An error while a token still has the value that everybody knows.
+    pub(super) fn refuse_placeholder(&mut self, name: &str, value: &str, placeholder: &str) {
+        if value == placeholder {
+            self.errors.push(format!(
+                "{name}: REQUIRE_STRONG_TOKENS is set, but {name} still has its built-in value; set it to a secret of your own"
+            ));
+        }
+    }
+
+    pub(super) fn optional(&self, name: &str) -> Option<String> {
+        let value = self.values.get(name)?.trim();
+        (!value.is_empty()).then(|| value.to_owned())
+    }
+
+    pub(super) fn text(&self, name: &str, default: &str) -> String {
+        self.optional(name).unwrap_or_else(|| default.to_owned())
+    }
+
+    pub(super) fn tier_rules(&mut self) -> TierRules {
+        let names = ["OPENAI_SERVICE_TIER_RULES_JSON", "OPENAI_SERVICE_TIER_RULES"];
+        let Some((name, text)) = names.into_iter().find_map(|name| Some((name, self.optional(name)?))) else {
+            return TierRules::default();
+        };
+        let value = serde_json::from_str(&text).map_err(|error| error.to_string());
+        value.and_then(|value| TierRules::read(&value)).unwrap_or_else(|why| {
+            self.warnings.push(format!("{name} is ignored: {why}"));
+            TierRules::default()
+        })
+    }
+
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
+        let text = self.text(name, "");
+        text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+    }
+
+    pub(super) fn flag(&mut self, name: &str, default: bool) -> bool {
+        let Some(value) = self.optional(name) else { return default };
+        let (flag, remark) = rule::flag(&value);
+        self.warnings.extend(remark.map(|remark| format!("{name}: {remark}")));
+        flag
+    }
+
+    /// `None`: the default holds.
+    pub(super) fn number(&mut self, name: &str) -> Option<f64> {
+        let value = self.optional(name)?;
+        let number = value.parse().ok().filter(|number: &f64| number.is_finite());
+        if number.is_none() {
+            self.warnings.push(format!("{name}: `{value}` is not a number, the default holds"));
+        }
+        number
+    }
+
+    /// Decimal or exponent notation, truncated, clamped to the range.
+    pub(super) fn integer(&mut self, name: &str, default: u64, min: u64, max: u64) -> u64 {
+        let Some(number) = self.number(name) else { return default };
+        let clamped = number.trunc().clamp(min as f64, max as f64);
+        if clamped != number.trunc() {
+            self.warnings.push(format!("{name}: {number} is outside {min}..{max}, taken as {clamped}"));
+        }
+        clamped as u64
+    }
+
+    /// Slots of upstream sites: what is not valid means the default (routing.md 14).
+    pub(super) fn site_leases(&mut self) -> LeaseRules {
+        let ttl = self.valid("PROXY_SITE_CONCURRENCY_LEASE_TTL_MS", 90_000, 5_000..=2_147_483_647);
+        let keepalive = 15_000.min(ttl - 1);
+        let keepalive = self.valid("PROXY_SITE_CONCURRENCY_LEASE_KEEPALIVE_MS", keepalive, 1_000..=ttl - 1);
+        LeaseRules {
+            queue_limit: self.valid("PROXY_SITE_CONCURRENCY_QUEUE_LIMIT", 100, 0..=10_000) as usize,
+            queue_wait: Duration::from_millis(self.valid(
+                "PROXY_SITE_CONCURRENCY_QUEUE_WAIT_MS",
+                1_500,
+                0..=600_000,
+            )),
+            ttl: Duration::from_millis(ttl),
+            keepalive: Duration::from_millis(keepalive),
+        }
+    }
+
+    /// A whole number of the range, else the default.
+    fn valid(&mut self, name: &str, default: u64, range: RangeInclusive<u64>) -> u64 {
+        let Some(value) = self.optional(name) else { return default };
+        let whole = value.parse().ok().filter(|number: &f64| number.fract() == 0.0 && *number >= 0.0);
+        if let Some(number) = whole.map(|number| number as u64).filter(|number| range.contains(number)) {
+            return number;
+        }
+        let (from, to) = (range.start(), range.end());
+        self.warnings
+            .push(format!("{name}: `{value}` is no whole number from {from} to {to}, taken as {default}"));
+        default
+    }
+
+    pub(super) fn seconds(&mut self, name: &str, default: u64, min: u64) -> Duration {
+        Duration::from_secs(self.integer(name, default, min, 365 * 86_400))
+    }
+
+    /// At most about 24 days.
+    pub(super) fn millis(&mut self, name: &str, default: u64, min: u64) -> Duration {
+        Duration::from_millis(self.integer(name, default, min, i32::MAX as u64))
+    }
+
+    pub(super) fn weight(&mut self, name: &str, default: f64) -> f64 {
+        match self.number(name) {
+            Some(number) if number < 0.0 => {
+                self.warnings.push(format!("{name}: {number} is negative, the default holds"));
+                default
+            }
+            Some(number) => number,
+            None => default,
+        }
+    }
+
+    pub(super) fn port(&mut self) -> u16 {
+        let Some(value) = self.optional("PORT") else { return 4000 };
+        match value.parse::<u16>() {
+            Ok(port) if port > 0 => port,
+            _ => {
+                self.errors.push(format!("PORT: `{value}` is not a port; use a number from 1 to 65535"));
+                4000
+            }
+        }
+    }
+
+    /// Ceiling of a computed cooldown; zero or less means the default of 30 days (routing.md 9.1).
+    pub(super) fn cooldown_cap(&mut self) -> Duration {
+        const DEFAULT: f64 = 2_592_000.0;
+        let seconds = self.number("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC").unwrap_or(DEFAULT).trunc();
+        Duration::from_secs(if seconds <= 0.0 { DEFAULT } else { seconds.min(DEFAULT) } as u64)
+    }
+
+    pub(super) fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {
+        let default = choices[0].1;
+        let Some(value) = self.optional(name) else { return default };
+        let wanted = value.to_ascii_lowercase();
+        if let Some((_, choice)) = choices.iter().find(|(text, _)| *text == wanted) {
+            return *choice;
+        }
+        let known: Vec<&str> = choices.iter().map(|(text, _)| *text).collect();
+        self.errors.push(format!("{name}: `{value}` is unknown; use one of {}", known.join(", ")));
+        default
+    }
+
+    pub(super) fn networks(&mut self, name: &str, default: &str) -> Vec<IpNet> {
+        let text = self.text(name, default);
+        let mut networks = Vec::new();
+        for entry in text.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            match parse_network(entry) {
+                Some(network) => networks.push(network),
+                None => {
+                    self.errors.push(format!("{name}: `{entry}` is neither an IP address nor a CIDR network"))
+                }
+            }
+        }
+        networks
+    }
+
+    pub(super) fn web_address(&mut self, name: &str, default: &str) -> String {
+        let url = self.text(name, default);
+        if let Err(why) = BaseUrl::parse(&url, None) {
+            self.errors.push(format!("{name}: {why}"));
+        }
+        url
+    }
+
+    /// The address of a proxy. It may hold a password, so no message repeats it.
+    pub(super) fn outbound_proxy(&mut self, name: &str) -> Option<String> {
+        let url = self.optional(name)?;
+        if let Err(why) = OutboundProxy::parse(&url) {
+            self.errors.push(format!("{name}: not the address of a proxy: {why}"));
+        }
+        Some(url)
+    }
+
+    /// A server's address without its DB_TYPE would make a file of that name, password included.
+    pub(super) fn check_database(&mut self, database: &DatabaseConfig) {
+        let scheme = database.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+        let names_a_server = scheme.is_some_and(|scheme| scheme != "sqlite" && scheme != "file");
+        if database.kind == DatabaseKind::Sqlite && names_a_server {
+            self.errors.push("DB_URL: names a database server, but DB_TYPE is sqlite".to_owned());
+        }
+    }
+
+    pub(super) fn time_zone(&mut self) -> (String, TimeZone) {
+        const DEFAULT: &str = "Asia/Shanghai";
+        let name = self.text("TZ", DEFAULT);
+        if let Ok(zone) = TimeZone::get(&name) {
+            return (name, zone);
+        }
+        self.warnings.push(format!("TZ: `{name}` is not a known time zone, using {DEFAULT}"));
+        (DEFAULT.to_owned(), TimeZone::get(DEFAULT).unwrap_or(TimeZone::UTC))
+    }
+
+    pub(super) fn tls_files(&mut self) -> Option<TlsFiles> {
+        match (self.optional("TLS_CERT_FILE"), self.optional("TLS_KEY_FILE")) {
+            (Some(certificate), Some(key)) => {
+                Some(TlsFiles { certificate: certificate.into(), key: key.into() })
+            }
+            (None, None) => None,
+            (Some(_), None) => {
+                self.errors.push("TLS_KEY_FILE: needed beside TLS_CERT_FILE".to_owned());
+                None
+            }
+            (None, Some(_)) => {
+                self.errors.push("TLS_CERT_FILE: needed beside TLS_KEY_FILE".to_owned());
+                None
+            }
+        }
+    }
+}

@@ -12,7 +12,7 @@ use super::channel_input::{ChannelEditor, ChannelInput, Refusal, objects, priori
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::require_id;
-use super::route_view::{ListedChannel, RouteBook, is_group};
+use super::route_view::{ListedChannel, RouteBook};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::store::route_edits::{self, ChannelPatch};
@@ -123,7 +123,7 @@ fn find(book: &RouteBook, id: i64) -> Result<&RouteRow> {
 /// The route, if it may own channels.
 fn owner(book: &RouteBook, id: i64) -> Result<&RouteRow> {
     let route = find(book, id)?;
-    if is_group(route) {
+    if route.is_group() {
         return Err(AdminError::bad_request(
             "A group has no channels of its own: add them to its source routes",
         ));

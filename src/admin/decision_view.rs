@@ -96,7 +96,7 @@ fn summary(found: &Match<'_>, ask: &Ask<'_>, explanation: &Explanation<'_>) -> V
     if found.by_display_name && route.display_name.as_deref() == Some(ask.model) {
         steps.push(format!("By its display name: {}", ask.model));
     }
-    steps.push(format!("Strategy: {}", strategy_name(route.strategy)));
+    steps.push(format!("Strategy: {}", route.strategy.as_str()));
     let places = || explanation.assessments.iter().map(|one| one.place);
     let count = |is: fn(&Place) -> bool| places().filter(is).count();
     let breaker = count(|place| matches!(place, Place::BehindBreaker));
@@ -144,14 +144,6 @@ fn token_name(channel: &Channel) -> &str {
     channel.token_name.as_deref().filter(|name| !name.is_empty()).unwrap_or("default")
 }
 
-fn strategy_name(strategy: Strategy) -> &'static str {
-    match strategy {
-        Strategy::Weighted => "weighted",
-        Strategy::RoundRobin => "round_robin",
-        Strategy::StableFirst => "stable_first",
-    }
-}
-
 // === impl Candidate ===
 
 impl Candidate {
@@ -194,8 +186,8 @@ fn reason(one: &Assessment<'_>, strategy: Strategy) -> (&'static str, String) {
         Place::FailedLately => ("recent_failure", "failed lately; others go first".into()),
         Place::Weighed { score, health } => ("candidate", weighed(one.channel, score, *health, percent)),
         Place::InTurn => match percent {
-            0.0 => ("waiting", format!("{}: others have waited longer", strategy_name(strategy))),
-            _ => ("next", format!("{}: waited longest", strategy_name(strategy))),
+            0.0 => ("waiting", format!("{}: others have waited longer", strategy.as_str())),
+            _ => ("next", format!("{}: waited longest", strategy.as_str())),
         },
         Place::Stable { pool, effective, site_channels, conditions, health } => {
             let (code, pool) = match pool {

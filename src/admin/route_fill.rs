@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 
 use super::errors::{AdminError, Result};
-use super::route_view::{RouteBook, is_exact, is_group};
+use super::route_view::{RouteBook, is_exact};
 use crate::app::App;
 use crate::jobs::rebuild;
-use crate::routing::ModelPattern;
 use crate::routing::rebuild::Credential;
+use crate::routing::{ModelPattern, Strategy};
 use crate::store;
 use crate::store::route_edits::RouteDraft;
 use crate::store::routes::{ChannelRow, NewChannel, RouteRow};
@@ -73,7 +73,7 @@ pub fn check_sources(book: &RouteBook, draft: &RouteDraft) -> Result<()> {
     for id in draft.sources.iter().flatten() {
         let problem = match book.route(*id) {
             None => "does not exist",
-            Some(route) if is_group(route) => "is a group",
+            Some(route) if route.is_group() => "is a group",
             Some(route) if !is_exact(route) => "is not the route of exactly one model",
             Some(_) => continue,
         };
@@ -88,7 +88,7 @@ pub fn followers(book: &RouteBook, draft: &RouteDraft, former: Option<&RouteRow>
     let others = book.routes().filter(|route| former.is_none_or(|former| former.id != route.id));
     let shared: HashSet<i64> = others.flat_map(|group| group.source_route_ids.iter().copied()).collect();
     let has_none_of_its_own = |route: &RouteRow| {
-        route.routing_strategy == "weighted"
+        route.routing_strategy == Strategy::default()
             || former.is_some_and(|group| group.routing_strategy == route.routing_strategy)
     };
     let sources = draft.sources.iter().flatten().filter(|id| !shared.contains(*id));

@@ -7,8 +7,7 @@ use serde_json::{Map, Value};
 
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid, Patch};
-use super::route_view::is_group;
-use crate::routing::ModelPattern;
+use crate::routing::{ModelPattern, Strategy};
 use crate::store::route_edits::RouteDraft;
 use crate::store::routes::RouteRow;
 
@@ -23,7 +22,7 @@ pub struct RouteInput {
     display_name: Patch<String>,
     display_icon: Patch<String>,
     mapping: Patch<String>,
-    strategy: Option<&'static str>,
+    strategy: Option<Strategy>,
     enabled: Option<bool>,
     sources: Option<Vec<i64>>,
 }
@@ -41,7 +40,7 @@ impl RouteInput {
                 Some(Some(text)) => Some(mapping(text)?),
                 cleared_or_absent => cleared_or_absent.map(|_| None),
             },
-            strategy: fields.text("routingStrategy")?.map(strategy),
+            strategy: fields.text("routingStrategy")?.map(Strategy::parse),
             enabled: fields.bool("enabled")?,
             sources: fields.id_list("sourceRouteIds")?,
         })
@@ -55,7 +54,7 @@ impl RouteInput {
             display_icon: None,
             sources: (self.group == Some(true)).then(Vec::new),
             model_mapping: None,
-            routing_strategy: "weighted",
+            routing_strategy: Strategy::default(),
             enabled: true,
         };
         self.over(blank)
@@ -63,7 +62,7 @@ impl RouteInput {
 
     /// The route with what was sent changed.
     pub fn change(self, row: &RouteRow) -> Result<RouteDraft> {
-        if self.group.is_some_and(|group| group != is_group(row)) {
+        if self.group.is_some_and(|group| group != row.is_group()) {
             return Err(AdminError::bad_request(
                 "Invalid routeMode. A pattern route and an explicit group do not become each other.",
             ));
@@ -72,9 +71,9 @@ impl RouteInput {
             model_pattern: row.model_pattern.clone(),
             display_name: row.display_name.clone(),
             display_icon: row.display_icon.clone(),
-            sources: is_group(row).then(|| row.source_route_ids.clone()),
+            sources: row.is_group().then(|| row.source_route_ids.clone()),
             model_mapping: row.model_mapping.clone(),
-            routing_strategy: strategy(&row.routing_strategy),
+            routing_strategy: row.routing_strategy,
             enabled: row.enabled,
         })
     }
@@ -119,14 +118,6 @@ fn blank_clears(sent: Patch<&str>) -> Patch<String> {
     sent.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned))
 }
 
-fn strategy(text: &str) -> &'static str {
-    match text.trim() {
-        "round_robin" => "round_robin",
-        "stable_first" => "stable_first",
-        _ => "weighted",
-    }
-}
-
 /// The text of a mapping as sent, once it is known to be one; a blank or empty one is none.
 fn mapping(text: &str) -> Result<Option<String>, Invalid> {
     if text.trim().is_empty() {
@@ -162,7 +153,7 @@ mod tests {
             display_icon: None,
             route_mode: "explicit_group".into(),
             model_mapping: None,
-            routing_strategy: "round_robin".into(),
+            routing_strategy: Strategy::RoundRobin,
             enabled: true,
             created_at: 0,
             updated_at: 0,
@@ -214,7 +205,7 @@ mod tests {
             display_icon: None,
             sources: None,
             model_mapping: None,
-            routing_strategy: "weighted",
+            routing_strategy: Strategy::default(),
             enabled: true,
         };
         assert_eq!(draft.expect("a route"), expected);
@@ -231,7 +222,7 @@ mod tests {
     fn a_change_keeps_what_is_not_sent() {
         let change = |body| read(body)?.change(&group());
         let kept = change(json!({})).expect("no change");
-        assert_eq!((kept.routing_strategy, kept.sources), ("round_robin", Some(vec![1, 2])));
+        assert_eq!((kept.routing_strategy, kept.sources), (Strategy::RoundRobin, Some(vec![1, 2])));
         assert_eq!(change(json!({"displayName": "crew"})).expect("renamed").model_pattern, "crew");
         for body in
             [json!({"routeMode": "pattern"}), json!({"displayName": null}), json!({"sourceRouteIds": []})]

@@ -77,7 +77,7 @@ impl RouteBook {
 
     /// The channels a route owns; of a group those of its enabled exact sources, in source order.
     pub fn channels<'a>(&'a self, route: &'a RouteRow) -> Box<dyn Iterator<Item = &'a ChannelRow> + 'a> {
-        if !is_group(route) {
+        if !route.is_group() {
             return Box::new(self.owned(route.id));
         }
         let sources = route.source_route_ids.iter().filter_map(|id| self.routes.get(id));
@@ -165,12 +165,8 @@ impl RouteBook {
     }
 }
 
-pub fn is_group(route: &RouteRow) -> bool {
-    route.route_mode == "explicit_group"
-}
-
 pub fn is_exact(route: &RouteRow) -> bool {
-    !is_group(route) && ModelPattern::stored(&route.model_pattern).is_exact()
+    !route.is_group() && ModelPattern::stored(&route.model_pattern).is_exact()
 }
 
 /// What moves on a channel; one that memory does not know yet starts from what is stored.
@@ -188,7 +184,7 @@ pub struct LiteRoute<'a> {
     display_icon: Option<&'a str>,
     route_mode: &'a str,
     source_route_ids: &'a [i64],
-    routing_strategy: &'a str,
+    routing_strategy: &'static str,
     enabled: bool,
 }
 
@@ -201,7 +197,7 @@ impl<'a> From<&'a RouteRow> for LiteRoute<'a> {
             display_icon: row.display_icon.as_deref(),
             route_mode: &row.route_mode,
             source_route_ids: &row.source_route_ids,
-            routing_strategy: &row.routing_strategy,
+            routing_strategy: row.routing_strategy.as_str(),
             enabled: row.enabled,
         }
     }

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::routing::rebuild::{
     AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan,
 };
-use crate::routing::{self, AccountStatus, ModelPattern};
+use crate::routing::{self, AccountStatus, ModelPattern, Strategy};
 use crate::settings::Settings;
 use crate::store::{self, accounts, availability, routes, sites, tokens};
 
@@ -167,10 +167,10 @@ impl Rows {
         RouteRow {
             id: row.id,
             pattern: ModelPattern::stored(&row.model_pattern),
-            sources: (row.route_mode == "explicit_group").then(|| row.source_route_ids.clone()),
+            sources: row.is_group().then(|| row.source_route_ids.clone()),
             is_shaped: row.is_manual
                 || !row.enabled
-                || row.routing_strategy != "weighted"
+                || row.routing_strategy != Strategy::default()
                 || is_set(&row.display_name)
                 || is_set(&row.model_mapping)
                 || self.named_routes.contains(&row.id),

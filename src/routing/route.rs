@@ -40,11 +40,15 @@ pub enum RouteMode {
     ExplicitGroup { sources: Vec<i64> },
 }
 
+/// How one of the eligible channels is picked (routing.md 5 to 8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
+    /// Drawn, by weights.
     #[default]
     Weighted,
+    /// Whoever has waited longest.
     RoundRobin,
+    /// The sites that work best take turns; the others are observed now and then.
     StableFirst,
 }
 
@@ -62,6 +66,28 @@ pub struct Route {
     pub enabled: bool,
     /// By ascending id. A group is given without any and filled by [`Snapshot::new`].
     pub channels: Vec<Arc<Channel>>,
+}
+
+// === impl Strategy ===
+
+impl Strategy {
+    /// The strategy of this name; any other name means the default.
+    pub fn parse(name: &str) -> Self {
+        match name.trim() {
+            "round_robin" => Self::RoundRobin,
+            "stable_first" => Self::StableFirst,
+            _ => Self::Weighted,
+        }
+    }
+
+    /// Its name in the store and in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Weighted => "weighted",
+            Self::RoundRobin => "round_robin",
+            Self::StableFirst => "stable_first",
+        }
+    }
 }
 
 // === impl Route ===

@@ -4,6 +4,7 @@
 use super::routes::{MAX_MARKS, NewChannel, insert_channel};
 use super::sql::{Changes, Statement, Value, marks};
 use super::{Result, Store};
+use crate::routing::Strategy;
 use crate::time::now_ms;
 
 /// A whole route as it is to be stored.
@@ -16,8 +17,7 @@ pub struct RouteDraft {
     pub sources: Option<Vec<i64>>,
     /// JSON text of an object of strings.
     pub model_mapping: Option<String>,
-    /// `weighted`, `round_robin` or `stable_first`.
-    pub routing_strategy: &'static str,
+    pub routing_strategy: Strategy,
     pub enabled: bool,
 }
 
@@ -52,7 +52,7 @@ pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -
             draft.display_icon.clone().into(),
             draft.mode().into(),
             draft.model_mapping.clone().into(),
-            draft.routing_strategy.into(),
+            draft.routing_strategy.as_str().into(),
             draft.enabled.into(),
             now.into(),
             now.into(),
@@ -70,7 +70,7 @@ pub async fn update(store: &Store, id: i64, draft: &RouteDraft, dependents: Depe
     changes.set("display_name", draft.display_name.clone());
     changes.set("display_icon", draft.display_icon.clone());
     changes.set("model_mapping", draft.model_mapping.clone());
-    changes.set("routing_strategy", draft.routing_strategy);
+    changes.set("routing_strategy", draft.routing_strategy.as_str());
     changes.set("enabled", draft.enabled);
     changes.set("updated_at", now_ms());
     let mut batch = vec![changes.update("token_routes", id)];
@@ -156,7 +156,7 @@ fn update_dependents(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDra
     }
     batch.extend(dependents.followers.iter().map(|id| {
         let follow = "UPDATE token_routes SET routing_strategy = ?, updated_at = ? WHERE id = ?";
-        Statement::new(follow, vec![draft.routing_strategy.into(), now.into(), (*id).into()])
+        Statement::new(follow, vec![draft.routing_strategy.as_str().into(), now.into(), (*id).into()])
     }));
 }
 

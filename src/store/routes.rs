@@ -3,8 +3,8 @@
 use super::sql::{Row, Statement, Value, marks};
 use super::telemetry::NANO_PER_USD;
 use super::{Result, Store};
-use crate::routing::ChannelTotals;
 use crate::routing::rebuild::{Credential, Plan};
+use crate::routing::{ChannelTotals, Strategy};
 use crate::time::{Millis, now_ms};
 
 /// A stored route.
@@ -18,8 +18,7 @@ pub struct RouteRow {
     pub route_mode: String,
     /// JSON text of an object: requested model or pattern to upstream model.
     pub model_mapping: Option<String>,
-    /// `weighted`, `round_robin` or `stable_first`.
-    pub routing_strategy: String,
+    pub routing_strategy: Strategy,
     pub enabled: bool,
     pub created_at: Millis,
     pub updated_at: Millis,
@@ -82,6 +81,13 @@ pub struct NewChannel {
 
 /// How many ids one statement names at most: every database takes that many arguments.
 pub(super) const MAX_MARKS: usize = 500;
+
+impl RouteRow {
+    /// Whether it uses the channels of other routes instead of its own.
+    pub fn is_group(&self) -> bool {
+        self.route_mode == "explicit_group"
+    }
+}
 
 impl NewChannel {
     /// One that rebuilds add and remove.
@@ -254,7 +260,7 @@ fn read(row: &Row) -> Result<RouteRow> {
         display_icon: row.opt_text()?,
         route_mode: row.text()?,
         model_mapping: row.opt_text()?,
-        routing_strategy: row.text()?,
+        routing_strategy: Strategy::parse(row.opt_str()?.unwrap_or_default()),
         enabled: row.bool()?,
         created_at: row.int()?,
         updated_at: row.int()?,

@@ -18,7 +18,7 @@ use super::tokens::TokenRow;
 use super::{Result, Secret, Store, accounts, routes, sites, tokens};
 use crate::routing::{
     self, Account, BaseUrl, Channel, Endpoint, EndpointLive, EndpointState, LiveTable, ModelPattern,
-    OutboundProxy, Platform, Route, RouteMode, Site, Snapshot, Strategy, Weights,
+    OutboundProxy, Platform, Route, RouteMode, Site, Snapshot, Weights,
 };
 
 /// Reads everything and builds the snapshot. Live values of channels and endpoints that are gone
@@ -275,16 +275,12 @@ fn build_route(row: &RouteRow, channels: Vec<Arc<Channel>>) -> Route {
         id: row.id,
         pattern: ModelPattern::stored(&row.model_pattern),
         display_name: row.display_name.clone(),
-        mode: match row.route_mode.as_str() {
-            "explicit_group" => RouteMode::ExplicitGroup { sources: row.source_route_ids.clone() },
-            _ => RouteMode::Pattern,
+        mode: match row.is_group() {
+            true => RouteMode::ExplicitGroup { sources: row.source_route_ids.clone() },
+            false => RouteMode::Pattern,
         },
         mapping: row.model_mapping.as_deref().map(|text| mapping(row.id, text)).unwrap_or_default(),
-        strategy: match row.routing_strategy.as_str() {
-            "round_robin" => Strategy::RoundRobin,
-            "stable_first" => Strategy::StableFirst,
-            _ => Strategy::Weighted,
-        },
+        strategy: row.routing_strategy,
         enabled: row.enabled,
         channels,
     }

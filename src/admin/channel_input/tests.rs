@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::admin::account_view::sample;
+use crate::routing::Strategy;
 use crate::store::accounts::CredentialMode;
 use crate::store::routes::ChannelStats;
 use crate::store::tokens::TokenRow;
@@ -60,7 +61,7 @@ fn route(pattern: &str) -> RouteRow {
         display_icon: None,
         route_mode: "pattern".into(),
         model_mapping: None,
-        routing_strategy: "weighted".into(),
+        routing_strategy: Strategy::Weighted,
         enabled: true,
         created_at: 0,
         updated_at: 0,

@@ -39,7 +39,7 @@ pub fn started(app: &Arc<App>) {
     }
     if config.credential_secret_weak {
         log::warn!(
-            "ACCOUNT_CREDENTIAL_SECRET is not set, so AUTH_TOKEN seals stored credentials: set one of its own, and keep it"
+            "AUTH_TOKEN seals stored credentials, because ACCOUNT_CREDENTIAL_SECRET is not set or is the same: set one of its own, and keep it"
         );
     }
     log::info!("admin API:  curl -H \"Authorization: Bearer $AUTH_TOKEN\" {base}/api/sites");

@@ -166,7 +166,10 @@ fn merge(found: &mut Vec<Discovered>, names: Vec<String>, took: Duration) {
             continue;
         }
         if name.chars().count() > MAX_NAME_CHARS {
-            log::warn!("a model name of {} characters is too long and was skipped", name.chars().count());
+            let (length, start) = (name.chars().count(), name.chars().take(40).collect::<String>());
+            log::warn!(
+                "model \"{start}…\" is skipped: its name has {length} characters, {MAX_NAME_CHARS} is the most"
+            );
             continue;
         }
         match known.entry(name.to_lowercase()) {

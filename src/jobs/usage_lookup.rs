@@ -79,7 +79,8 @@ async fn look_up(app: &App, question: &Question) {
         match looked {
             Ok(Some(receipt)) => {
                 if let Err(error) = settle(app, question, &receipt).await {
-                    log::warn!("a request's usage could not be amended: {error}");
+                    let id = question.row.request_id;
+                    log::warn!("the log row of {} keeps its estimate: {error}", id.as_str());
                 }
                 return;
             }

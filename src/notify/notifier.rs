@@ -176,7 +176,9 @@ impl Notifier {
     pub async fn forget(&self) {
         *lock(&self.inner.lately) = Lately::default();
         if let Err(error) = throttle::clear(&self.inner.store).await {
-            log::warn!("what was sent is forgotten until the next start only: {error}");
+            log::warn!(
+                "sent notices could not be deleted from the store and will count again after a restart: {error}"
+            );
         }
     }
 
@@ -266,7 +268,7 @@ impl Inner {
         });
         let cutoff = now.saturating_sub(Cooldowns::memory(self.cooldown()));
         if let Err(error) = throttle::note(&self.store, rows.collect(), cutoff).await {
-            log::warn!("what was told may be told again after a restart: {error}");
+            log::warn!("sent notices could not be stored and may be sent again after a restart: {error}");
         }
     }
 

@@ -125,7 +125,7 @@ impl Sqlite {
                     Err(_) => {
                         // Those that are at work answer all the same.
                         if let Err(error) = readers.help() {
-                            log::warn!("questions wait for the database: {error}");
+                            log::warn!("reads of the database wait behind slow ones: {error}");
                         }
                         answer.await
                     }

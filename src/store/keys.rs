@@ -237,23 +237,24 @@ fn json(value: &impl Serialize) -> Result<Value> {
 
 fn read(store: &Store, row: &Row) -> Result<KeyRow> {
     let mut row = row.fields();
+    let id = row.int()?;
     Ok(KeyRow {
-        id: row.int()?,
+        id,
         key: store.sealer().open_column(TABLE, "key_enc", row.opt_str()?),
         settings: KeySettings {
             name: row.text()?,
             description: row.opt_text()?,
             group_name: row.opt_text()?,
-            tags: from_json(row.opt_str()?),
+            tags: from_json(id, "tags", row.opt_str()?),
             enabled: row.bool()?,
             expires_at: row.opt_int()?,
             max_cost: row.opt_real()?,
             max_requests: row.opt_int()?,
-            supported_models: from_json(row.opt_str()?),
-            allowed_route_ids: from_json(row.opt_str()?),
-            site_weight_multipliers: from_json(row.opt_str()?),
-            excluded_site_ids: from_json(row.opt_str()?),
-            excluded_credential_refs: from_json(row.opt_str()?),
+            supported_models: from_json(id, "supported_models", row.opt_str()?),
+            allowed_route_ids: from_json(id, "allowed_route_ids", row.opt_str()?),
+            site_weight_multipliers: from_json(id, "site_weight_multipliers", row.opt_str()?),
+            excluded_site_ids: from_json(id, "excluded_site_ids", row.opt_str()?),
+            excluded_credential_refs: from_json(id, "excluded_credential_refs", row.opt_str()?),
         },
         used_cost: row.real()?,
         used_requests: row.int()?,
@@ -264,10 +265,10 @@ fn read(store: &Store, row: &Row) -> Result<KeyRow> {
 }
 
 /// A damaged list restricts nothing by itself, but an empty pair of lists allows nothing.
-fn from_json<T: DeserializeOwned + Default>(text: Option<&str>) -> T {
+fn from_json<T: DeserializeOwned + Default>(id: i64, column: &str, text: Option<&str>) -> T {
     let Some(text) = text else { return T::default() };
     serde_json::from_str(text).unwrap_or_else(|error| {
-        log::error!("a list of a downstream key cannot be read and counts as empty: {error}");
+        log::error!("{column} of downstream key {id} cannot be read and counts as empty: {error}");
         T::default()
     })
 }

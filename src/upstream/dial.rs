@@ -47,7 +47,7 @@ impl Dialer {
         let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
         let (_, ignored) = roots.add_parsable_certificates(extra_roots);
         if ignored > 0 {
-            log::warn!("{ignored} of the extra root certificates cannot be read; they are not trusted");
+            log::warn!("SSL_CERT_FILE: {ignored} certificate(s) cannot be used as roots and are not trusted");
         }
         let mut config =
             ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

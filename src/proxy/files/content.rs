@@ -89,7 +89,7 @@ impl Body for Content {
             }
             Ok(None) => Err(Cut("the file was deleted while it was being read")),
             Err(error) => {
-                log::error!("reading a file: {error}");
+                log::error!("the chunks of upload {} cannot be read: {error}", content.upload);
                 Err(Cut("the file could not be read to its end"))
             }
         }))

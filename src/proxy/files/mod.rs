@@ -103,7 +103,7 @@ impl Refusal {
 
 impl From<store::Error> for Refusal {
     fn from(error: store::Error) -> Self {
-        log::error!("files: {error}");
+        log::error!("a request for a file failed in the store: {error}");
         Self::new(503, "Files cannot be stored or read at the moment")
     }
 }

@@ -1,10 +1,13 @@
 //! Work on many accounts at many sites: so much at once, so much at one site, and no site waits for
-//! another that is slow.
+//! another that is slow. It begins at a measured pace: sites that answer at once would otherwise let a pass over a
+//! thousand accounts take the processor from the requests of clients.
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 
 /// How much runs at once.
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +15,9 @@ pub struct Concurrency {
     pub total: usize,
     pub per_site: usize,
 }
+
+/// From one beginning to the next, at least: 200 accounts in a second.
+const APART: Duration = Duration::from_millis(5);
 
 /// Does `work` for every item, of each site in the order given. Gives the results in the order of their
 /// ends; a piece that panics gives none. Dropping the future drops what runs.
@@ -27,6 +33,8 @@ where
     let mut sites: HashMap<tokio::task::Id, i64> = HashMap::new();
     let mut running = JoinSet::new();
     let mut results = Vec::with_capacity(waiting.len());
+    let mut pace = tokio::time::interval(APART);
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         for slot in waiting.iter_mut().skip(first) {
             if running.len() >= at_once.total {
@@ -34,6 +42,7 @@ where
             }
             let at_site = |site: &i64| busy.get(site).copied().unwrap_or(0);
             if let Some((site, item)) = slot.take_if(|(site, _)| at_site(site) < at_once.per_site) {
+                pace.tick().await;
                 *busy.entry(site).or_default() += 1;
                 sites.insert(running.spawn(work(item)).id(), site);
             }
@@ -105,7 +114,17 @@ mod tests {
         };
         spread(items, Concurrency { total: 2, per_site: 1 }, work).await;
         assert_eq!(*order.lock().expect("no panic"), [3, 4, 5, 1, 2]);
-        assert_eq!(began.elapsed(), Duration::from_secs(101));
+        assert_eq!(began.elapsed().as_secs(), 101);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sites_that_answer_at_once_are_asked_at_a_measured_pace() {
+        let began = Instant::now();
+        let items = (0..1000).map(|account| (account / 10, account)).collect();
+        let done =
+            spread(items, Concurrency { total: 8, per_site: 2 }, |account: i64| async move { account }).await;
+        assert_eq!(done.len(), 1000);
+        assert_eq!(began.elapsed(), APART * 999);
     }
 
     #[tokio::test]

@@ -50,7 +50,7 @@ impl UsageSource {
     }
 }
 
-const INTO: &str = "INSERT INTO proxy_logs (request_id, route_id, channel_id, account_id, site_id, \
+const INTO: &str = "INTO proxy_logs (request_id, route_id, channel_id, account_id, site_id, \
      downstream_api_key_id, model_requested, model_actual, status, http_status, is_stream, \
      first_byte_latency_ms, latency_ms, prompt_tokens, completion_tokens, total_tokens, usage_source, \
      estimated_cost, billing_details, client_family, client_app_id, client_app_name, \
@@ -61,12 +61,12 @@ const VALUES: &str =
 /// Rows that one statement inserts where so many wait: running it costs about as much as a row.
 pub(super) const TOGETHER: usize = 10;
 
-/// The statement that inserts so many rows.
-pub(super) fn insert(rows: usize) -> String {
+/// What inserts so many rows, behind the word of the dialect.
+pub(super) fn into(rows: usize) -> String {
     format!("{INTO} VALUES {}", vec![VALUES; rows].join(", "))
 }
 
-/// How many arguments [`insert`] takes of a row before its decision.
+/// How many arguments [`into`] takes of a row before its decision.
 pub(super) const ARGS: usize = 29;
 
 /// One attempt, as the proxy hands it over. Token counts are `None` when unknown, not 0.

@@ -164,7 +164,9 @@ fn insert(connection: &Connection, rows: &[ProxyLogRow], at_once: usize) -> Resu
     if rows.is_empty() {
         return Ok(());
     }
-    let mut insert = connection.prepare_cached(&proxy_logs::insert(at_once))?;
+    // OR FAIL: so that it could be undone alone, a statement of many rows would copy every page before it changes it,
+    // and a group that fails is undone as a whole.
+    let mut insert = connection.prepare_cached(&format!("INSERT OR FAIL {}", proxy_logs::into(at_once)))?;
     // What an attempt leaves behind differs from others in a few places only: the rest stays bound.
     let mut bound: Vec<Option<(&ProxyLogRow, [Arg<'_>; proxy_logs::ARGS])>> = vec![None; at_once];
     for rows in rows.chunks(at_once) {

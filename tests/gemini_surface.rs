@@ -166,3 +166,34 @@ fn a_gemini_upstream_counts_itself_and_a_key_counts_what_it_may_ask() {
     let narrow = gateway.anyone().with("authorization", "Bearer sk-managed-narrow");
     assert_eq!(narrow.post(&count, &body()).expect(403)["error"]["status"], "PERMISSION_DENIED");
 }
+
+#[test]
+fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect() {
+    let upstream = Upstream::start(&[MODEL]);
+    let models = json!({"models": [{"name": format!("models/{MODEL}"),
+        "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    upstream.answer("/v1beta/openai/chat/completions", Reply::json(404, &json!({"error": "Not found"})));
+    upstream.answer(CALL, Reply::json(200, &answer("North.")));
+    upstream.answer(STREAM, Reply::events([wire::data(&answer("North."))]));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+
+    let messages = json!([{"role": "user", "content": "Which way?"}]);
+    for (path, mut body) in [
+        ("/v1/chat/completions", json!({"messages": messages})),
+        ("/v1/messages", json!({"max_tokens": 9, "messages": messages})),
+        ("/v1/responses", json!({"input": "Which way?"})),
+    ] {
+        body["model"] = json!(MODEL);
+        let whole = gateway.client().post(path, &body).expect(200).to_string();
+        assert!(whole.contains("North."), "{path}: {whole}");
+        let asked = upstream.last(CALL).json();
+        assert_eq!(asked["contents"][0]["parts"], json!([{"text": "Which way?"}]), "{path}: {asked}");
+        body["stream"] = json!(true);
+        let told = gateway.client().send(Ask::post(path).json(&body)).text();
+        assert!(told.contains("North."), "{path}: {told}");
+    }
+    let compatible = upstream.asked_for("/v1beta/openai/chat/completions").len();
+    assert_eq!(compatible, 3, "a refused address is not asked again soon: once for every surface");
+}

@@ -101,7 +101,8 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
         Platform::Codex => &[Responses],
         Platform::Claude => &[Messages],
         Platform::Gemini if client == Gemini => &[Gemini, Chat],
-        Platform::Gemini => &[Chat],
+        // Its own dialect where the compatible address is not served.
+        Platform::Gemini => &[Chat, Gemini],
         // Their own envelopes come with their sign-in.
         Platform::GeminiCli | Platform::Antigravity => &[],
         Platform::OpenAi => &[Responses, Chat, Messages],

@@ -20,7 +20,7 @@ fn the_own_dialect_comes_first_where_it_can() {
         (Platform::AnyRouter, Chat, "m", &[Chat, Messages, Responses]),
         (Platform::Claude, Chat, "m", &[Messages]),
         (Platform::Codex, Messages, "m", &[Responses]),
-        (Platform::Gemini, Messages, "m", &[Chat]),
+        (Platform::Gemini, Messages, "m", &[Chat, Gemini]),
         (Platform::Gemini, Gemini, "m", &[Gemini, Chat]),
         (Platform::NewApi, Completions, "m", &[Completions]),
         (Platform::Claude, Completions, "m", &[]),

@@ -190,7 +190,9 @@ impl Tally {
         self.cache_within |= details.starts_with('{');
         for_each_of(details, |key, value| match key {
             "cached_tokens" | "cachedTokens" => raise(&mut self.usage.cache_read, value),
-            "cache_creation_tokens" | "cacheCreationTokens" => raise(&mut self.usage.cache_creation, value),
+            "cache_creation_tokens" | "cacheCreationTokens" | "cache_write_tokens" => {
+                raise(&mut self.usage.cache_creation, value);
+            }
             "audio_tokens" | "audioTokens" => {
                 add(&mut self.usage.audio, value);
                 add(&mut self.input_parts, value);
@@ -312,6 +314,13 @@ mod tests {
                 json!({"input_tokens":5,"input_tokens_details":{"cached_tokens":0},"output_tokens":6,
                 "output_tokens_details":{"reasoning_tokens":1},"total_tokens":11}),
                 [Some(5), Some(6), Some(11), Some(0), n, Some(1)],
+                Some(true),
+            ),
+            (
+                Responses,
+                json!({"input_tokens":9,"input_tokens_details":{"cached_tokens":2,"cache_write_tokens":3},
+                "output_tokens":1}),
+                [Some(9), Some(1), Some(10), Some(2), Some(3), n],
                 Some(true),
             ),
             (

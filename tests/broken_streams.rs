@@ -108,6 +108,30 @@ fn an_event_that_breaks_in_the_middle_is_closed_before_the_error() {
 }
 
 #[test]
+fn an_event_of_broken_json_is_no_content() {
+    let broken = "data: {\"choices\":[{\"del\n\n".to_owned();
+    let pair = Pair::start();
+    pair.first.answer(CHAT, Reply::events([broken.clone()]).cut_after(1));
+    let text = pair.gateway.client().chat_streamed(Pair::MODEL).text();
+    assert_eq!(text, wire::chat_events(Pair::MODEL).concat(), "another channel can still answer");
+
+    // Behind content it is a hole in the answer, which no conversion hides.
+    let upstream = Upstream::start(&[Pair::MODEL]);
+    let gateway = Gateway::start();
+    gateway.add("alone", &upstream);
+    let mut events = wire::chat_events(Pair::MODEL);
+    events.insert(3, broken);
+    upstream.answer("/v1/messages", Reply::error(404, "Not found"));
+    upstream.answer("/v1/responses", Reply::error(404, "Not found"));
+    upstream.answer(CHAT, Reply::events(&events));
+    let body = json!({"model": Pair::MODEL, "max_tokens": 9, "stream": true,
+        "messages": [{"role": "user", "content": "x"}]});
+    let text = gateway.client().send(Ask::post("/v1/messages").json(&body)).text();
+    assert!(text.contains("event: error\n") && text.contains("not valid JSON"), "{text}");
+    assert!(!text.contains("message_stop"), "{text}");
+}
+
+#[test]
 fn a_stream_that_falls_silent_after_content_is_ended_with_an_error() {
     let pair = Pair::with(&[("PROXY_STREAM_IDLE_TIMEOUT_SEC", "1")]);
     let events = wire::chat_events(Pair::MODEL);

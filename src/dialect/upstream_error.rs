@@ -39,6 +39,13 @@ impl UpstreamError {
         Self { message: message.into(), ..Self::default() }
     }
 
+    /// What there is to say of an event that should have been JSON and is not: what it said is lost, so
+    /// the answer cannot be whole. Words that never meant to be JSON say nothing and are passed over.
+    pub fn of_broken_json(data: &str) -> Option<Self> {
+        let is_json = data.trim_start().starts_with('{');
+        is_json.then(|| Self::new("Upstream sent an event that is not valid JSON"))
+    }
+
     /// Takes an error object (or text) as it stands in a body or in a stream's event: `error` itself
     /// or what contains it. `None` when it says nothing at all.
     pub fn of_json(value: &Value) -> Option<Self> {

@@ -58,6 +58,8 @@ impl StreamReader {
         let Ok(chunk) = Node::parse(data) else {
             if name == b"error" {
                 self.fail(upstream_error::read(200, data.as_bytes()), each);
+            } else if let Some(error) = UpstreamError::of_broken_json(data) {
+                self.fail(error, each);
             }
             return;
         };

@@ -8,7 +8,7 @@ use super::{grounding, member, probabilities, reply_read, stop};
 use crate::dialect::canonical::{Event, Part, PartKind, Stop};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
-use crate::dialect::upstream_error;
+use crate::dialect::upstream_error::{self, UpstreamError};
 
 /// Reads a streamed answer, event by event. Of several candidates the first that comes.
 #[derive(Debug, Default)]
@@ -37,6 +37,8 @@ impl StreamReader {
         let Ok(chunk) = Node::parse(data.trim()) else {
             if name == b"error" {
                 self.fail(upstream_error::read(200, data.as_bytes()), each);
+            } else if let Some(error) = UpstreamError::of_broken_json(data).filter(|_| self.stop.is_none()) {
+                self.fail(error, each);
             }
             return;
         };
@@ -82,7 +84,7 @@ impl StreamReader {
         each(Event::Start { id: self.id.borrowed(), model: text("modelVersion"), created: None });
     }
 
-    fn fail(&mut self, error: upstream_error::UpstreamError, each: &mut dyn FnMut(Event<'_>)) {
+    fn fail(&mut self, error: UpstreamError, each: &mut dyn FnMut(Event<'_>)) {
         self.over = true;
         each(Event::Fail(error));
     }

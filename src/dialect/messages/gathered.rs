@@ -44,6 +44,8 @@ impl Gathered {
         let Ok(event) = Node::parse(data) else {
             if name == b"error" {
                 self.failure = Some(UpstreamError::new(data));
+            } else if !self.ended {
+                self.failure = UpstreamError::of_broken_json(data);
             }
             return;
         };

@@ -76,6 +76,8 @@ impl StreamReader {
         let Ok(event) = Node::parse(data) else {
             if name == b"error" {
                 self.fail(UpstreamError::of_json(&serde_json::Value::from(data)), each);
+            } else if let Some(error) = UpstreamError::of_broken_json(data).filter(|_| self.is_unfinished()) {
+                self.fail(Some(error), each);
             }
             return;
         };
@@ -283,6 +285,10 @@ impl StreamReader {
     fn end(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         self.phase = Phase::Over;
         each(Event::End);
+    }
+
+    fn is_unfinished(&self) -> bool {
+        matches!(self.phase, Phase::Fresh | Phase::Started)
     }
 
     fn fail(&mut self, error: Option<UpstreamError>, each: &mut dyn FnMut(Event<'_>)) {

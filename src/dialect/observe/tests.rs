@@ -150,6 +150,7 @@ fn events_without_content_hold_the_commit_back() {
             r#"{"type":"response.reasoning_summary_part.added","part":{"type":"summary_text","text":""}}"#,
         ),
         (Responses, "[DONE]"),
+        (Chat, r#"{"choices":[{"del"#),
     ] {
         assert_eq!(phase_of(dialect, data), Phase::Preamble, "{data}");
     }

@@ -26,10 +26,13 @@ pub struct Gathered {
 impl Gathered {
     /// Reads one SSE event: its name, which may be empty, and its data.
     pub fn read(&mut self, name: &[u8], data: &str) {
-        let Ok(event) = Node::parse(data) else { return };
         if self.response.is_some() || self.failure.is_some() {
             return;
         }
+        let Ok(event) = Node::parse(data) else {
+            self.failure = UpstreamError::of_broken_json(data);
+            return;
+        };
         self.output.read(data);
         let kind = event.str_at("type");
         let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };

@@ -44,7 +44,12 @@ impl StreamReader {
             Ok(event) => event,
             Err(_) if name == b"error" => return self.fail(UpstreamError::of_json(&data.into()), each),
             // `[DONE]` ends nothing here: the terminal event does.
-            Err(_) => return,
+            Err(_) => {
+                if let Some(error) = UpstreamError::of_broken_json(data) {
+                    self.fail(Some(error), each);
+                }
+                return;
+            }
         };
         let kind = event.str_at("type");
         let kind = if kind.is_empty() { String::from_utf8_lossy(name) } else { kind };

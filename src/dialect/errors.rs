@@ -152,13 +152,12 @@ pub(super) fn stream_event_of(
 
 /// A whole response object: the SDKs' types require its keys.
 fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) -> Value {
-    let code = error.code.as_deref().or(error.kind.as_deref()).unwrap_or("server_error");
     let begun = begun.and_then(|begun| serde_json::from_str::<Value>(begun).ok());
     let mut response = begun.filter(Value::is_object).unwrap_or_else(
         || json!({"id": "resp_unknown", "object": "response", "incomplete_details": null, "metadata": {}}),
     );
     response["status"] = json!("failed");
-    response["error"] = json!({"code": code, "message": error.message});
+    response["error"] = json!({"code": error.response_code(), "message": error.message});
     response["output"] = json!([]);
     response["usage"] = Value::Null;
     json!({"type": "response.failed", "sequence_number": sequence, "response": response})

@@ -46,6 +46,17 @@ impl UpstreamError {
         is_json.then(|| Self::new("Upstream sent an event that is not valid JSON"))
     }
 
+    /// `error.code` of a failed response, a closed set in the SDKs: what an upstream says in words of that
+    /// kind, else the nearest of them.
+    pub fn response_code(&self) -> &str {
+        let is_word = |code: &&str| code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        match (self.code.as_deref().filter(is_word), self.kind.as_deref()) {
+            (Some(code), _) => code,
+            (None, Some("rate_limit_error" | "RESOURCE_EXHAUSTED")) => "rate_limit_exceeded",
+            _ => "server_error",
+        }
+    }
+
     /// Takes an error object (or text) as it stands in a body or in a stream's event: `error` itself
     /// or what contains it. `None` when it says nothing at all.
     pub fn of_json(value: &Value) -> Option<Self> {
@@ -331,6 +342,26 @@ mod tests {
         let cut = message(500, &"é".repeat(500));
         assert_eq!(cut, "é".repeat(400) + "...(truncated)");
         assert_eq!(message(500, &"é".repeat(400)), "é".repeat(400));
+    }
+
+    #[test]
+    fn a_failed_response_has_a_code_of_its_kind() {
+        use serde_json::json;
+
+        for (error, wanted) in [
+            (
+                json!({"type":"invalid_request_error","code":"context_length_exceeded"}),
+                "context_length_exceeded",
+            ),
+            (json!({"type":"rate_limit_error"}), "rate_limit_exceeded"),
+            (json!({"code":429,"status":"RESOURCE_EXHAUSTED"}), "rate_limit_exceeded"),
+            (json!({"type":"overloaded_error"}), "server_error"),
+            (json!({"code":503,"status":"UNAVAILABLE"}), "server_error"),
+        ] {
+            let read = UpstreamError::of_json(&error).unwrap();
+            assert_eq!(read.response_code(), wanted, "{error}");
+        }
+        assert_eq!(UpstreamError::new("gone").response_code(), "server_error");
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn response_id(id: &Text<'_>, asked: &Asked) -> String {
 }
 
 fn put_error(o: &mut Writer, error: &UpstreamError) {
-    o.field("code", error.code.as_deref().or(error.kind.as_deref()).unwrap_or("server_error"));
+    o.field("code", error.response_code());
     o.field("message", &error.message);
 }
 

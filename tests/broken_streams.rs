@@ -108,6 +108,18 @@ fn an_event_that_breaks_in_the_middle_is_closed_before_the_error() {
 }
 
 #[test]
+fn a_break_behind_the_end_event_takes_nothing_from_a_gathered_answer() {
+    for kept in [wire::chat_events(Pair::MODEL).len(), wire::chat_events(Pair::MODEL).len() - 1] {
+        let upstream = Upstream::start(&[Pair::MODEL]);
+        let gateway = Gateway::start();
+        gateway.add("alone", &upstream);
+        upstream.answer(CHAT, Reply::events(wire::chat_events(Pair::MODEL)).cut_after(kept));
+        let answer = gateway.client().chat(Pair::MODEL).expect(200);
+        assert_eq!(answer["choices"][0]["finish_reason"], "stop", "{answer}");
+    }
+}
+
+#[test]
 fn an_event_of_broken_json_is_no_content() {
     let broken = "data: {\"choices\":[{\"del\n\n".to_owned();
     let pair = Pair::start();

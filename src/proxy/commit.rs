@@ -31,7 +31,7 @@ use super::failure::Failure;
 use super::headers;
 use super::kept::Converted;
 use super::long_reply::LongReply;
-use super::relay::Relay;
+use super::relay::{LAST_WORDS, Relay};
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
 const MAX_HELD: usize = 1 << 20;
@@ -190,7 +190,11 @@ impl Held<'_> {
     /// An answer that changes its form, its dialect, or both, on its way to the client.
     async fn converted(mut self, streams: bool, mut attempt: Box<Attempt>) -> Result<Response, Failure> {
         let length = self.length();
-        let (held, complete) = match self.hold(length, MAX_CONVERTED).await {
+        let held = match streams {
+            true => self.hold_stream(MAX_CONVERTED).await,
+            false => self.hold(length, MAX_CONVERTED).await,
+        };
+        let (held, complete) = match held {
             Ok(held) => held,
             Err(failure) => return Err(give_up(attempt, failure)),
         };
@@ -311,6 +315,34 @@ impl Held<'_> {
             match self.accepted.next().await? {
                 Some(more) => buffer.extend_from_slice(&more),
                 None => return Ok((buffer.freeze(), true)),
+            }
+        }
+        Ok((buffer.freeze(), false))
+    }
+
+    /// The same of a stream, which ends with its end event: what breaks or stays silent behind that
+    /// takes nothing from the answer.
+    async fn hold_stream(&mut self, limit: usize) -> Result<(Bytes, bool), Failure> {
+        let mut observer = StreamObserver::new(self.accepted.format);
+        let first = std::mem::take(&mut self.first);
+        observer.feed(&first);
+        let mut buffer = BytesMut::from(first);
+        while buffer.len() <= limit {
+            let ended = matches!(observer.phase(), Phase::Ended);
+            if observer.is_finished() || matches!(observer.phase(), Phase::Failed(_)) {
+                return Ok((buffer.freeze(), true));
+            }
+            let more = match ended {
+                true => tokio::time::timeout(LAST_WORDS, self.accepted.next()).await.unwrap_or(Ok(None)),
+                false => self.accepted.next().await,
+            };
+            match more {
+                Ok(Some(more)) => {
+                    observer.feed(&more);
+                    buffer.extend_from_slice(&more);
+                }
+                Err(failure) if !ended => return Err(failure),
+                Ok(None) | Err(_) => return Ok((buffer.freeze(), true)),
             }
         }
         Ok((buffer.freeze(), false))

@@ -35,7 +35,7 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 /// used again; then it is closed.
 const LINGER: Duration = Duration::from_millis(100);
 /// A converted answer waits this long for the usage that may follow its finish (proxy-conversion.md 9).
-const LAST_WORDS: Duration = Duration::from_secs(5);
+pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A streamed answer of which the first output has been seen.
 pub(super) struct Relay {

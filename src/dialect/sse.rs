@@ -188,6 +188,14 @@ impl Scanner {
     }
 }
 
+/// Where the last event ends that is whole in these bytes, its blank line included; `None` when none is.
+pub fn last_end(bytes: &[u8]) -> Option<usize> {
+    let ends = bytes.windows(2).rposition(|pair| matches!(pair, b"\n\n" | b"\r\r" | b"\n\r"))?;
+    let end = ends + 2;
+    let splits_crlf = bytes[..end].ends_with(b"\r") && bytes.get(end) == Some(&b'\n');
+    Some(if splits_crlf { end + 1 } else { end })
+}
+
 /// What the chunk being read says of the event being read.
 struct Block<'c> {
     start: Option<usize>,
@@ -267,6 +275,21 @@ mod tests {
         assert!(scanner.between_events());
         scanner.feed(b"d", |_| {});
         assert!(!scanner.between_events());
+    }
+
+    #[test]
+    fn the_end_of_the_last_whole_event_is_found() {
+        for (whole, half) in [
+            ("data: a\n\n", "data: b"),
+            ("data: a\r\n\r\ndata: b\r\n\r\n", "data: c\r\n"),
+            ("data: a\r\r", "d"),
+            ("data: a\n\r\n", "data: b\n"),
+        ] {
+            assert_eq!(last_end(format!("{whole}{half}").as_bytes()), Some(whole.len()), "{whole:?}");
+        }
+        for half in ["", "\n", "data: a\n", "data: a\r\ndata: b\r\n"] {
+            assert_eq!(last_end(half.as_bytes()), None, "{half:?}");
+        }
     }
 
     #[test]

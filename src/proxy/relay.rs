@@ -22,6 +22,7 @@ use crate::dialect::Dialect;
 use crate::dialect::convert::StreamConverter;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::sse;
 use crate::http::body::Cut;
 use crate::metrics::Held;
 use crate::upstream::UpstreamBody;
@@ -47,6 +48,9 @@ pub(super) struct Relay {
     observer: StreamObserver,
     /// Where the upstream speaks another dialect than the client.
     converter: Option<Box<StreamConverter>>,
+    /// The beginning of an event of which the rest has not come: a client that got it could make nothing
+    /// of the stream's break.
+    half: Half,
     attempt: Box<Attempt>,
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
@@ -73,6 +77,7 @@ impl Relay {
             ready: None,
             observer,
             converter,
+            half: Half::default(),
             attempt,
             idle,
             timer: None,
@@ -82,7 +87,7 @@ impl Relay {
         };
         match relay.converter {
             Some(_) => relay.convert(&held),
-            None => relay.ready = Some(held),
+            None => relay.ready = relay.whole_events(held),
         }
         relay
     }
@@ -95,17 +100,28 @@ impl Relay {
             return self.convert(&bytes);
         }
         let Phase::Failed(error) = self.observer.feed(&bytes) else {
-            self.ready = Some(bytes);
+            self.ready = self.whole_events(bytes);
             return;
         };
         // What came before the error event is the client's; the event itself is told in our words.
         let error = without_credential(error, &self.attempt);
-        let (keep, told) = self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.told));
-        self.end_with(
-            bytes.slice(..keep),
-            (!told).then_some(&error),
-            &format!("stream error: {}", error.message),
-        );
+        let cause = format!("stream error: {}", error.message);
+        let (keep, begun) = self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.told));
+        match begun {
+            true if self.half.told => self.end_with(bytes.slice(..keep), None, &cause),
+            true => self.end_with(Bytes::new(), Some(&error), &cause),
+            false => {
+                let before = self.half.before(bytes.slice(..keep));
+                self.end_with(before, Some(&error), &cause);
+            }
+        }
+    }
+
+    /// What of these bytes the client can have: all but the beginning of an event.
+    fn whole_events(&mut self, bytes: Bytes) -> Option<Bytes> {
+        let is_whole = self.observer.between_events() || self.observer.is_finished();
+        let ready = self.half.pass(bytes, is_whole);
+        (!ready.is_empty()).then_some(ready)
     }
 
     /// Passes a chunk that the observer has seen through the converter.
@@ -151,29 +167,39 @@ impl Relay {
                 let cause = format!("stream error: {}", error.message);
                 return self.end_with(Bytes::from(out), None, &cause);
             }
-            return self.broke("the upstream closed the stream before its end", true);
+            return self.broke("the upstream closed the stream before its end");
         }
-        let between_events = self.observer.between_events();
         match self.observer.close() {
-            Phase::Ended => self.attempt.succeed(self.observer.usage()),
+            Phase::Ended => {
+                self.ready = self.half.rest();
+                self.attempt.succeed(self.observer.usage());
+            }
             Phase::Failed(error) => {
-                // The client has the event but for the blank line that makes it count.
+                // All of the event is here but for the blank line that makes it count.
                 let error = without_credential(error, &self.attempt);
                 let cause = format!("stream error: {}", error.message);
-                self.end_with(Bytes::from_static(b"\n\n"), None, &cause);
+                let error = (!self.half.told).then_some(&error);
+                self.end_with(self.separator(), error, &cause);
             }
             Phase::Preamble | Phase::Output => {
-                self.broke("the upstream closed the stream before its end", between_events);
+                self.broke("the upstream closed the stream before its end");
             }
         }
     }
 
-    /// `between_events` says that the client holds no half event.
-    fn broke(&mut self, cause: &str, between_events: bool) {
+    /// What ends the event that the client holds half, if it does.
+    fn separator(&self) -> Bytes {
+        if self.half.told { Bytes::from_static(b"\n\n") } else { Bytes::new() }
+    }
+
+    fn broke(&mut self, cause: &str) {
         // Some sites end a stream in the words of another dialect: the converter read them so.
         let ended = self.converter.as_ref().is_some_and(|converter| converter.is_ended());
         if ended || (matches!(self.observer.phase(), Phase::Ended) && self.conclude()) {
             self.upstream = None;
+            if self.converter.is_none() {
+                self.ready = self.half.rest();
+            }
             self.attempt.succeed(self.observer.usage());
             return;
         }
@@ -187,8 +213,7 @@ impl Relay {
             converter.fail(&error, &mut out);
             return self.end_with(Bytes::from(out), None, cause);
         }
-        let separator = if between_events { Bytes::new() } else { Bytes::from_static(b"\n\n") };
-        self.end_with(separator, Some(&error), cause);
+        self.end_with(self.separator(), Some(&error), cause);
     }
 
     /// Sends `before`, then an error event when one is wanted, and nothing more.
@@ -209,7 +234,6 @@ impl Relay {
         }
         let over = self.converter.is_some() && matches!(self.observer.phase(), Phase::Ended);
         let idle = if over { LAST_WORDS.min(self.idle) } else { self.idle };
-        let between_events = self.converter.is_some() || self.observer.between_events();
         loop {
             let pause = KEEPALIVE.min(idle);
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
@@ -219,9 +243,9 @@ impl Relay {
             let silence = self.last_data.elapsed();
             let (due, told) = if silence >= idle {
                 let cause = format!("nothing came for {} s", idle.as_secs());
-                self.broke(&cause, between_events);
+                self.broke(&cause);
                 (None, true)
-            } else if silence >= KEEPALIVE && between_events {
+            } else if silence >= KEEPALIVE && !self.half.told {
                 let started = self.converter.as_ref().map(|converter| converter.is_started());
                 let started = started.unwrap_or_else(|| self.observer.message_started());
                 let keepalive = errors::keepalive(self.dialect, started);
@@ -284,7 +308,7 @@ impl Body for Relay {
             match upstream.poll_data(context) {
                 Poll::Ready(Some(Ok(bytes))) => this.take(bytes),
                 Poll::Ready(Some(Err(error))) => {
-                    this.broke(error.message(), this.observer.between_events());
+                    this.broke(error.message());
                 }
                 Poll::Ready(None) => this.closed(),
                 Poll::Pending => {
@@ -298,6 +322,49 @@ impl Body for Relay {
 
     fn is_end_stream(&self) -> bool {
         self.ready.is_none() && self.upstream.is_none()
+    }
+}
+
+/// The beginning of an event.
+#[derive(Default)]
+struct Half {
+    held: Bytes,
+    /// It grew so long that the client has it.
+    told: bool,
+}
+
+/// The longest beginning of an event that is held back.
+const MAX_HALF: usize = 64 * 1024;
+
+impl Half {
+    /// What is held, with these bytes behind it; nothing is held any more.
+    fn before(&mut self, bytes: Bytes) -> Bytes {
+        let held = std::mem::take(&mut self.held);
+        if held.is_empty() {
+            return bytes;
+        }
+        Bytes::from([held, bytes].concat())
+    }
+
+    fn rest(&mut self) -> Option<Bytes> {
+        Some(std::mem::take(&mut self.held)).filter(|held| !held.is_empty())
+    }
+
+    /// Takes the next bytes and gives what can be sent. `is_whole` says that no event is half in them.
+    fn pass(&mut self, bytes: Bytes, is_whole: bool) -> Bytes {
+        let mut bytes = self.before(bytes);
+        if is_whole {
+            self.told = false;
+            return bytes;
+        }
+        let end = sse::last_end(&bytes);
+        if end.is_none() && (self.told || bytes.len() > MAX_HALF) {
+            self.told = true;
+            return bytes;
+        }
+        self.told = false;
+        self.held = bytes.split_off(end.unwrap_or(0));
+        bytes
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Settings {
     pub payload_rules: Option<PayloadRules>,
     /// `disableCrossProtocolFallback`: only the first dialect of a site is tried.
     pub single_format: bool,
+    /// `echoRequestedModel`: answers name the model as the client did, not as the upstream does.
+    pub echo_model: bool,
     /// How long after its last answer a conversation stays on its channel; `None` is not at all.
     pub sticky_ttl: Option<Duration>,
     pub session_leases: SessionRules,
@@ -215,6 +217,7 @@ impl Settings {
             allowed_models: values.texts("global_allowed_models"),
             blocked_brands: BlockedBrands::of(&values.texts("global_blocked_brands")),
             single_format: values.flag("disable_cross_protocol_fallback"),
+            echo_model: values.flag("echo_requested_model"),
             log_cleanup,
             trace: values.flag("proxy_debug_trace_enabled").then(|| Arc::new(TraceRules::of(&values))),
             values,

@@ -84,6 +84,7 @@ pub static SETTINGS: &[Setting] = &[
     setting("codexUpstreamWebsocketEnabled", "codex_upstream_websocket_enabled", Rule::Flag, &["CODEX_UPSTREAM_WEBSOCKET_ENABLED"], OFF),
     setting("responsesCompactFallbackToResponsesEnabled", "responses_compact_fallback_to_responses_enabled", Rule::Flag, &["RESPONSES_COMPACT_FALLBACK_TO_RESPONSES_ENABLED"], OFF),
     setting("disableCrossProtocolFallback", "disable_cross_protocol_fallback", Rule::Flag, &["DISABLE_CROSS_PROTOCOL_FALLBACK"], OFF),
+    setting("echoRequestedModel", "echo_requested_model", Rule::Flag, &["ECHO_REQUESTED_MODEL"], OFF),
     setting("proxySessionChannelConcurrencyLimit", "proxy_session_channel_concurrency_limit", Rule::Integer(0, COUNT), &["PROXY_SESSION_CHANNEL_CONCURRENCY_LIMIT"], || json!(2)),
     setting("proxySessionChannelQueueWaitMs", "proxy_session_channel_queue_wait_ms", Rule::Integer(0, COUNT), &["PROXY_SESSION_CHANNEL_QUEUE_WAIT_MS"], || json!(1500)),
     setting("proxyDebugTraceEnabled", "proxy_debug_trace_enabled", Rule::Flag, &["PROXY_DEBUG_TRACE_ENABLED"], OFF),

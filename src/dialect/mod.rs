@@ -18,6 +18,7 @@
 //! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
 //! | [`data_urls`] | a body with files in bare base64 | the same with data URLs |
 //! | [`stored_files`] | a body that names files of ours | the same with the files in it |
+//! | [`rename`] | an answer, complete or streamed | the same under the name the client asked for |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `members`, [`usage`] | | the ground the others stand on |
 //!
@@ -45,6 +46,7 @@ pub mod messages;
 pub mod names;
 pub mod observe;
 pub mod payload_rules;
+pub mod rename;
 pub mod responses;
 pub mod search;
 pub mod service_tier;

@@ -16,7 +16,7 @@
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
 //! client    who is calling, by its own words  session   a conversation and its channel
-//! kept      answers that a client may go on from
+//! kept      answers that a client may go on from                     renamed   answers under the name asked for
 //! files     what clients upload                alarm    one alert for requests nobody could serve
 //! ```
 
@@ -45,6 +45,7 @@ mod quota;
 mod recovery;
 mod redact;
 mod relay;
+mod renamed;
 pub mod reply;
 mod responses_ws;
 mod session;

@@ -36,6 +36,7 @@ use super::formats::is_served;
 use super::headers;
 use super::kept;
 use super::quota::{self, NotCounted};
+use super::renamed;
 use super::reply::Face;
 use super::trace::Trace;
 
@@ -81,6 +82,9 @@ pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
     }
     call.trace = Trace::of(app, &call);
     let mut response = kept::remember(&app.turns, &call, route(app, &call).await);
+    if app.settings.load().echo_model {
+        response = renamed::of(&call, response);
+    }
     if call.operation == Operation::CountTokens && !response.status().is_success() {
         let member = if call.face.dialect == Dialect::Gemini { "totalTokens" } else { "input_tokens" };
         response = estimated_count(call.face, member, &call.body);

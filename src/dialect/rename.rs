@@ -1,0 +1,358 @@
+//! Answers under the name that the client asked for, where an operator wants it (proxy.md 5).
+//!
+//! Bytes go in as they come, cut anywhere, and come out the same but for one string. What holds it back
+//! is only that string, from its first quote to its last: nothing waits for the end of an event.
+//!
+//! | dialect | the string that names the model |
+//! |---|---|
+//! | chat, completions, embeddings | `model` |
+//! | responses | `model`; in events `response.model` |
+//! | messages | `model`; in events `message.model` |
+//! | gemini | `modelVersion` |
+//!
+//! A walk knows where it is by depth and key, so nothing that a model writes can look like its name.
+//! A name that is the wanted one already stays as it is written, however that is.
+
+use super::{Dialect, json};
+
+/// No model's name is as long, in bytes: a longer string passes as it is.
+const LONGEST_NAME: usize = 1024;
+/// And no key that is looked for, however it is escaped.
+const LONGEST_KEY: usize = 128;
+
+/// Renames the model in one answer.
+#[derive(Debug)]
+pub struct Renamer {
+    walk: Walk,
+    /// `None` where the answer is one object and no stream of events.
+    line: Option<Line>,
+}
+
+/// Where a stream of events is in its line.
+#[derive(Debug)]
+struct Line {
+    state: State,
+    /// The last chunk ended in CR: a LF now belongs to it.
+    after_cr: bool,
+    /// No line has begun: a byte order mark may still come.
+    fresh: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// So many bytes of the word `data:` have come, and nothing else.
+    Begins(usize),
+    Data,
+    Other,
+}
+
+const DATA: &[u8] = b"data:";
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+impl Renamer {
+    /// For an answer in `dialect`, which is to name `model`; `None` where the dialect's answers name none.
+    pub fn new(dialect: Dialect, model: &str, is_stream: bool) -> Option<Self> {
+        let (member, holder) = match dialect {
+            Dialect::Chat | Dialect::Completions | Dialect::Embeddings => ("model", ""),
+            Dialect::Responses => ("model", "response"),
+            Dialect::Messages => ("model", "message"),
+            Dialect::Gemini => ("modelVersion", ""),
+            Dialect::Images => return None,
+        };
+        let line = Line { state: State::Begins(0), after_cr: false, fresh: true };
+        Some(Self { walk: Walk::new(member, holder, model), line: is_stream.then_some(line) })
+    }
+
+    /// Takes the next bytes and appends what may pass to `out`.
+    pub fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        match &mut self.line {
+            Some(line) => line.feed(&mut self.walk, bytes, out),
+            None => self.walk.feed(bytes, out),
+        }
+    }
+
+    /// The answer is over: what was held back passes.
+    pub fn finish(&mut self, out: &mut Vec<u8>) {
+        self.walk.stop(out);
+    }
+
+    /// Nothing is held back.
+    pub fn is_idle(&self) -> bool {
+        self.walk.held.is_empty()
+    }
+}
+
+impl Line {
+    fn feed(&mut self, walk: &mut Walk, mut rest: &[u8], out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.after_cr)
+            && let Some(after) = rest.strip_prefix(b"\n")
+        {
+            out.push(b'\n');
+            rest = after;
+        }
+        while !rest.is_empty() {
+            let length = memchr::memchr2(b'\n', b'\r', rest);
+            let (line, end) = rest.split_at(length.unwrap_or(rest.len()));
+            self.take(walk, line, out);
+            let ending: &[u8] = match end {
+                [b'\r', b'\n', ..] => b"\r\n",
+                [b'\r', ..] => b"\r",
+                [b'\n', ..] => b"\n",
+                _ => return,
+            };
+            rest = &end[ending.len()..];
+            self.after_cr = ending == b"\r" && rest.is_empty();
+            self.end(walk, out);
+            out.extend_from_slice(ending);
+        }
+    }
+
+    /// Takes more of a line.
+    fn take(&mut self, walk: &mut Walk, mut line: &[u8], out: &mut Vec<u8>) {
+        if std::mem::take(&mut self.fresh)
+            && let Some(after) = line.strip_prefix(BYTE_ORDER_MARK)
+        {
+            out.extend_from_slice(BYTE_ORDER_MARK);
+            line = after;
+        }
+        while let (State::Begins(known), Some((first, after))) = (self.state, line.split_first()) {
+            if DATA.get(known) != Some(first) {
+                self.state = State::Other;
+                break;
+            }
+            self.state = if known + 1 == DATA.len() { State::Data } else { State::Begins(known + 1) };
+            out.push(*first);
+            line = after;
+        }
+        match self.state {
+            State::Data => walk.feed(line, out),
+            _ => out.extend_from_slice(line),
+        }
+    }
+
+    /// A line ends, and with a blank one its event. No string goes on behind the end of a line.
+    fn end(&mut self, walk: &mut Walk, out: &mut Vec<u8>) {
+        let state = std::mem::replace(&mut self.state, State::Begins(0));
+        if state == State::Begins(0) {
+            walk.begin();
+        } else if walk.string.is_some() {
+            walk.stop(out);
+        }
+    }
+}
+
+/// The way through one JSON object.
+#[derive(Debug)]
+struct Walk {
+    member: &'static str,
+    /// The member whose own `member` counts as well; empty where there is none.
+    holder: &'static str,
+    name: String,
+    /// The same as JSON.
+    literal: String,
+    place: Place,
+    depth: usize,
+    /// The value of `holder` is being read.
+    is_held: bool,
+    /// The key that the next value belongs to is on its way, or the value is.
+    wants: Wants,
+    string: Option<Kind>,
+    /// The next byte of the string is escaped.
+    escaped: bool,
+    key: Vec<u8>,
+    /// The value that may be replaced, as far as it has come.
+    held: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Before,
+    Inside,
+    /// Behind the object, or in something else.
+    Over,
+}
+
+/// What comes next, where keys matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wants {
+    Key,
+    Name,
+    Holder,
+    Nothing,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Key,
+    Name,
+    Other,
+}
+
+impl Walk {
+    fn new(member: &'static str, holder: &'static str, name: &str) -> Self {
+        Self {
+            member,
+            holder,
+            name: name.to_owned(),
+            literal: serde_json::Value::from(name).to_string(),
+            place: Place::Before,
+            depth: 0,
+            is_held: false,
+            wants: Wants::Nothing,
+            string: None,
+            escaped: false,
+            key: Vec::new(),
+            held: Vec::new(),
+        }
+    }
+
+    /// Another object follows.
+    fn begin(&mut self) {
+        self.place = Place::Before;
+        self.depth = 0;
+        self.is_held = false;
+        self.wants = Wants::Nothing;
+        self.string = None;
+    }
+
+    /// What was held back passes, and so does all that follows.
+    fn stop(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.held);
+        self.string = None;
+        self.place = Place::Over;
+    }
+
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            if self.place == Place::Over {
+                return out.extend_from_slice(&bytes[at..]);
+            }
+            let length = match self.string {
+                Some(kind) => self.string(kind, &bytes[at..], out),
+                None => {
+                    self.structure(byte);
+                    if self.string == Some(Kind::Name) {
+                        self.held.push(byte);
+                    } else {
+                        out.push(byte);
+                    }
+                    1
+                }
+            };
+            at += length;
+        }
+    }
+
+    /// Reads on in a string, to its end or that of the bytes; gives how far it came.
+    fn string(&mut self, kind: Kind, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+        let mut at = usize::from(std::mem::take(&mut self.escaped));
+        let mut ends = false;
+        while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
+            at += found + 1;
+            if bytes[at - 1] == b'"' {
+                ends = true;
+                break;
+            }
+            at += 1;
+        }
+        if !ends {
+            self.escaped = at > bytes.len();
+            at = bytes.len();
+        }
+        let piece = &bytes[..at];
+        match kind {
+            Kind::Other => out.extend_from_slice(piece),
+            Kind::Key => {
+                out.extend_from_slice(piece);
+                let room = LONGEST_KEY.saturating_sub(self.key.len());
+                self.key.extend_from_slice(&piece[..at.min(room)]);
+            }
+            Kind::Name => {
+                self.held.extend_from_slice(piece);
+                if self.held.len() > LONGEST_NAME {
+                    out.append(&mut self.held);
+                    self.string = Some(Kind::Other);
+                }
+            }
+        }
+        if ends {
+            self.end_string(out);
+        }
+        at
+    }
+
+    fn end_string(&mut self, out: &mut Vec<u8>) {
+        match self.string.take() {
+            Some(Kind::Key) => {
+                let key = text(&self.key);
+                let is = |name: &str| key.as_deref() == Some(name);
+                self.wants = if is(self.member) {
+                    Wants::Name
+                } else if self.depth == 1 && is(self.holder) {
+                    Wants::Holder
+                } else {
+                    Wants::Nothing
+                };
+            }
+            Some(Kind::Name) => {
+                let is_wanted = text(&self.held).is_none_or(|name| name == self.name);
+                if is_wanted {
+                    out.append(&mut self.held);
+                } else {
+                    out.extend_from_slice(self.literal.as_bytes());
+                    self.held.clear();
+                }
+                self.wants = Wants::Nothing;
+            }
+            _ => {}
+        }
+    }
+
+    /// Reads a byte that belongs to no string.
+    fn structure(&mut self, byte: u8) {
+        let keys_matter = self.depth == 1 || (self.depth == 2 && self.is_held);
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => {}
+            b'{' if self.place == Place::Before => {
+                self.place = Place::Inside;
+                self.depth = 1;
+                self.wants = Wants::Key;
+            }
+            _ if self.place == Place::Before => self.place = Place::Over,
+            b'"' => {
+                self.string = Some(match self.wants {
+                    Wants::Key if keys_matter => Kind::Key,
+                    Wants::Name if keys_matter => Kind::Name,
+                    _ => Kind::Other,
+                });
+                self.key.clear();
+                self.key.push(byte);
+            }
+            b'{' | b'[' => {
+                self.is_held |= self.depth == 1 && byte == b'{' && self.wants == Wants::Holder;
+                self.depth += 1;
+                self.wants = if self.depth == 2 && self.is_held { Wants::Key } else { Wants::Nothing };
+            }
+            b'}' | b']' => {
+                self.depth -= 1;
+                self.is_held &= self.depth > 1;
+                self.wants = Wants::Nothing;
+                if self.depth == 0 {
+                    self.place = Place::Over;
+                }
+            }
+            b',' if keys_matter => self.wants = Wants::Key,
+            _ => {}
+        }
+    }
+}
+
+/// What a string literal says.
+fn text(literal: &[u8]) -> Option<String> {
+    json::string(std::str::from_utf8(literal).ok()?)
+}
+
+#[cfg(test)]
+#[path = "rename_tests.rs"]
+mod tests;

@@ -383,3 +383,22 @@ fn tokens_are_weighed_where_they_can_be() {
     assert_eq!(error["error"]["param"], "include", "{error}");
     assert_eq!(upstream.asked_for(MESSAGES).len(), 0);
 }
+
+#[test]
+fn a_call_that_nobody_answered_stands_in_no_conversations_way() {
+    let (gateway, upstream) = narrow(MESSAGES, &[]);
+    let call = json!({"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let chat = json!({"model": MODEL, "messages": [{"role": "user", "content": "Which way?"},
+        {"role": "assistant", "content": null, "tool_calls": [call]}, {"role": "user", "content": "Never mind."}]});
+    let responses = json!({"model": MODEL, "input": [{"role": "user", "content": "Which way?"},
+        {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"},
+        {"role": "user", "content": "Never mind."}]});
+    for (path, body) in [(CHAT, chat), (RESPONSES, responses)] {
+        gateway.client().post(path, &body).expect(200);
+        let asked = upstream.last(MESSAGES).json();
+        let answer = &asked["messages"][2]["content"];
+        let made_up = (&answer[0]["tool_use_id"], &answer[0]["is_error"]);
+        assert_eq!(made_up, (&json!("call_1"), &json!(true)), "{path}: {asked}");
+        assert_eq!(answer[1]["text"], "Never mind.", "{path}: {asked}");
+    }
+}

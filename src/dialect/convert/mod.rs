@@ -1,7 +1,7 @@
 //! From one dialect to another: the two halves put together, and what all pairs share.
 //!
 //! ```text
-//! request   read ─▶ names, ids and custom tools fitted to the target ─▶ write
+//! request   read ─▶ names, ids, custom tools and results fitted to the target ─▶ write
 //! answer    read ─▶ names and custom tools of the client restored     ─▶ write
 //! ```
 
@@ -10,6 +10,7 @@ mod fit;
 mod named;
 mod proofs;
 mod restore;
+mod results;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -74,6 +75,9 @@ pub fn request_with(
         }
     }
     let fitted = fit::fit(&mut request, to, target.vendor);
+    if matches!(to, Dialect::Messages | Dialect::Gemini) {
+        results::settle(&mut request);
+    }
     let body = write_request(to, &request, target).map_err(|unfit| named::in_words_of(from, unfit))?;
     let mut asked = asked(from, &node);
     asked.names = fitted.names;

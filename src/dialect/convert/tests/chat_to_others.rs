@@ -142,6 +142,56 @@ fn a_turn_of_results_is_valid_everywhere() {
     assert_eq!(parts[2], json!({"text":"and?"}));
 }
 
+#[test]
+fn every_call_has_its_result_behind_it_where_it_must() {
+    let call = |id: &str| json!({"id":id,"type":"function","function":{"name":"f","arguments":"{}"}});
+    let user = |text: &str| json!({"role":"user","content":text});
+    let result = |id: &str| json!({"role":"tool","tool_call_id":id,"content":id});
+    let called = |ids: &[&str]| {
+        let calls: Vec<_> = ids.iter().map(|id| call(id)).collect();
+        json!({"role":"assistant","content":null,"tool_calls":calls})
+    };
+    let said = json!({"role":"assistant","content":"said"});
+    // Turns by their results: `!` before one that was made up.
+    for (messages, wanted) in [
+        (json!([called(&["a"]), user("go on")]), &[&[][..], &["!a", "go on"]][..]),
+        (json!([called(&["a", "b"]), result("a"), user("go on")]), &[&[], &["!b", "a", "go on"]]),
+        (json!([called(&["a"]), user("no"), said, result("a")]), &[&[], &["a", "no"], &["said"]]),
+        (json!([called(&["a"]), said, user("go on")]), &[&["said"], &["!a", "go on"]]),
+        (json!([called(&["a"]), result("z"), user("go on")]), &[&[], &["!a", "go on"]]),
+        (json!([called(&["a"]), result("a"), result("a")]), &[&[], &["a"]]),
+        (json!([called(&["a"])]), &[&[]]),
+    ] {
+        let mut all = vec![user("x")];
+        all.extend(messages.as_array().unwrap().iter().cloned());
+        let body = json!({"model":"m","messages":all});
+        let list = |value: &Value| value.as_array().unwrap().clone();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+
+        let claude = request(Chat, Messages, Vendor::Anthropic, &body).unwrap();
+        let block = |block: &Value| match block["type"].as_str().unwrap() {
+            "tool_result" if block["is_error"] == true => Some(format!("!{}", text(&block["tool_use_id"]))),
+            "tool_result" => Some(text(&block["tool_use_id"])),
+            "text" => Some(text(&block["text"])),
+            _ => None,
+        };
+        let turns = list(&claude["messages"]);
+        let turns = turns[1..].iter().map(|turn| list(&turn["content"]).iter().filter_map(block).collect());
+        assert_eq!(turns.collect::<Vec<Vec<_>>>(), wanted, "{body}");
+
+        let google = request(Chat, Gemini, Vendor::Gemini, &body).unwrap();
+        let part = |part: &Value| match &part["functionResponse"] {
+            Value::Null => part["text"].as_str().map(str::to_owned),
+            answer if answer["response"]["error"].is_string() => Some(format!("!{}", text(&answer["id"]))),
+            answer => Some(text(&answer["id"])),
+        };
+        let turns = list(&google["contents"]);
+        let turns: Vec<Vec<_>> =
+            turns[1..].iter().map(|turn| list(&turn["parts"]).iter().filter_map(part).collect()).collect();
+        assert_eq!(turns, wanted, "{body}");
+    }
+}
+
 // === streams ===
 
 #[test]

@@ -192,3 +192,47 @@ fn bare_base64_reaches_an_upstream_of_its_dialect_as_a_data_url() {
         }
     }
 }
+
+#[test]
+fn a_file_in_the_body_itself_is_checked_and_reaches_the_upstream_in_its_kinds_block() {
+    for path in [CHAT, RESPONSES] {
+        let (gateway, upstream) = narrow(path);
+        let carrying = |file: Value| {
+            let mut body = naming(path, "", false);
+            let block = match path {
+                CHAT => json!({"type": "file", "file": file}),
+                _ => {
+                    let mut block = file;
+                    block["type"] = json!("input_file");
+                    block
+                }
+            };
+            let content = if path == CHAT { "/messages/0/content/1" } else { "/input/0/content/1" };
+            *body.pointer_mut(content).expect("a block") = block;
+            body
+        };
+        let client = gateway.client();
+        for file in [json!({"file_data": PNG_URL}), json!({"file_data": "iVBORw0K", "filename": "a.PNG"})] {
+            client.post(path, &carrying(file)).expect(200);
+            let wanted = match path {
+                CHAT => json!({"type": "image_url", "image_url": {"url": PNG_URL}}),
+                _ => json!({"type": "input_image", "image_url": PNG_URL}),
+            };
+            assert_eq!(block(path, &upstream.last(path).json()), wanted);
+        }
+        let pdf = carrying(json!({"file_data": PDF_URL, "filename": "a.pdf"})).to_string();
+        client
+            .send(Ask::post(path).header("content-type", "application/json").body(pdf.as_bytes()))
+            .expect(200);
+        assert_eq!(String::from_utf8_lossy(&upstream.last(path).body), pdf);
+
+        let asked = upstream.asked_for(path).len();
+        let refused = client
+            .post(path, &carrying(json!({"file_data": "data:application/zip;base64,UEsD"})))
+            .expect(400);
+        let error = &refused["error"];
+        assert_eq!((&error["type"], &error["param"]), (&json!("invalid_request_error"), &json!("file_data")));
+        assert!(error["message"].as_str().is_some_and(|text| text.contains("application/zip")), "{error}");
+        assert_eq!(upstream.asked_for(path).len(), asked);
+    }
+}

@@ -11,6 +11,8 @@
 //! Ids of others stay: the upstream may know them. Of several sources in one block data counts before an
 //! address, and both before an id. Everything around such a block stays as it was written.
 
+mod inline;
+
 use std::collections::HashMap;
 
 use memchr::memmem;
@@ -20,6 +22,8 @@ use super::json::Marks;
 use super::literal::Text;
 use super::tree::{Node, Value};
 use super::writer::Writer;
+
+pub use inline::{NotTaken, with_media_blocks};
 
 /// How our ids begin: those we give, and those of the gateway that others come from.
 const PREFIXES: [&str; 2] = ["file-sy-", "file-metapi-"];
@@ -53,7 +57,14 @@ pub fn is_carried_as_text(dialect: Dialect, mime_type: &str) -> bool {
     is_text && dialect != Dialect::Responses
 }
 
-/// Whether the body of a request may name such a file: some string in it begins like an id.
+/// Whether the body of a request may name such a file, or carry one: some string in it begins like an id, or
+/// is the key of a file's data.
+pub fn may_be_resolved(dialect: Dialect, marks: Marks) -> bool {
+    let carries = marks.file_data && matches!(dialect, Dialect::Chat | Dialect::Responses);
+    carries || may_occur(dialect, marks)
+}
+
+/// Whether it may name one.
 pub fn may_occur(dialect: Dialect, marks: Marks) -> bool {
     marks.files && matches!(dialect, Dialect::Chat | Dialect::Responses | Dialect::Messages)
 }

@@ -124,7 +124,7 @@ async fn admit(app: &Arc<App>, call: &mut Call) -> Result<(), Response> {
     if let Some(refusal) = forbidden(app, call) {
         return Err(refusal);
     }
-    if stored_files::may_occur(call.face.dialect, call.envelope.marks) {
+    if stored_files::may_be_resolved(call.face.dialect, call.envelope.marks) {
         Box::pin(files::resolve(app, call)).await?;
     }
     let Some(key) = &call.caller.key else { return Ok(()) };

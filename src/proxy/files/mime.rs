@@ -39,6 +39,52 @@ pub(super) fn stored_type(said: Option<&str>, filename: &str) -> Option<String> 
     (is_named(&said) || is_of("image/") || is_of("audio/")).then_some(said)
 }
 
+/// What else may stand in a body, since the dialects' own upstreams read it: other text, and office
+/// documents.
+const READ_UPSTREAM: [&str; 12] = [
+    "application/xml",
+    "application/yaml",
+    "application/x-yaml",
+    "application/toml",
+    "application/javascript",
+    "application/typescript",
+    "application/x-sh",
+    "application/x-sql",
+    "application/csv",
+    "application/rtf",
+    "application/msword",
+    "application/epub+zip",
+];
+const OFFICE: [&str; 3] = [
+    "application/vnd.openxmlformats-officedocument.",
+    "application/vnd.oasis.opendocument.",
+    "application/vnd.ms-",
+];
+
+/// How the names of such files end, where nothing else is said.
+const READ_ENDINGS: [&str; 38] = [
+    "csv", "tsv", "html", "htm", "xml", "yaml", "yml", "toml", "log", "tex", "css", "js", "mjs", "ts", "py",
+    "rb", "php", "rs", "go", "java", "kt", "swift", "c", "h", "cc", "cpp", "cs", "sh", "sql", "rtf", "doc",
+    "docx", "xls", "xlsx", "ppt", "pptx", "odt", "epub",
+];
+
+/// The type of a file that stands in a body itself; `None` when it is not one that is taken.
+pub(super) fn inline_type(said: Option<&str>, filename: &str) -> Option<String> {
+    stored_type(said, filename).or_else(|| {
+        let said = said.unwrap_or_default().split(';').next()?.trim().to_ascii_lowercase();
+        if said.is_empty() || said == "application/octet-stream" {
+            let ending = filename.rsplit_once('.')?.1.to_ascii_lowercase();
+            return READ_ENDINGS.contains(&ending.as_str()).then(|| "application/octet-stream".to_owned());
+        }
+        let is_read = said.starts_with("text/")
+            || READ_UPSTREAM.contains(&said.as_str())
+            || OFFICE.iter().any(|family| said.starts_with(family))
+            || said.ends_with("+json")
+            || said.ends_with("+xml");
+        is_read.then_some(said)
+    })
+}
+
 fn by_extension(filename: &str) -> Option<&'static str> {
     let (_, extension) = filename.rsplit_once('.')?;
     let extension = extension.to_ascii_lowercase();
@@ -69,6 +115,24 @@ mod tests {
             (None, "", None),
         ] {
             assert_eq!(stored_type(said, filename).as_deref(), expected, "{said:?} {filename}");
+        }
+    }
+
+    #[test]
+    fn what_stands_in_a_body_may_be_what_upstreams_read() {
+        for (said, filename, taken) in [
+            (Some("text/csv"), "", true),
+            (Some("application/vnd.openxmlformats-officedocument.wordprocessingml.document"), "", true),
+            (Some("application/ld+json"), "", true),
+            (Some("image/png"), "", true),
+            (Some("application/zip"), "a.pdf", false),
+            (Some("application/x-msdownload"), "", false),
+            (Some("video/mp4"), "", false),
+            (None, "a.docx", true),
+            (None, "a.rs", true),
+            (None, "a.exe", false),
+        ] {
+            assert_eq!(inline_type(said, filename).is_some(), taken, "{said:?} {filename}");
         }
     }
 

@@ -8,32 +8,54 @@ use base64::write::EncoderStringWriter;
 use bytes::Bytes;
 
 use crate::app::App;
-use crate::dialect::envelope;
-use crate::dialect::stored_files::{self, Content, StoredFile, StoredFiles};
+use crate::dialect::Dialect;
+use crate::dialect::envelope::{self, EnvelopeError};
+use crate::dialect::stored_files::{self, Content, NotTaken, StoredFile, StoredFiles};
 use crate::dialect::tree::Node;
 use crate::http::Response;
 use crate::proxy::call::Call;
 use crate::store::files::{self, FileRow, Owner};
 
-use super::Refusal;
+use super::{Refusal, mime};
 
 /// The most bytes of files that one request may carry, each as often as it is named. Upstreams take no
 /// more, and it bounds what a few hundred bytes can make us hold.
 const MAX_INLINED: i64 = 32 << 20;
 
-/// Puts the files that a call names into its body. One that the caller does not have is a 404.
+/// Puts the files that a call names into its body, and those that it carries where their kind belongs. One
+/// that the caller does not have is a 404.
 pub(in crate::proxy) async fn resolve(app: &App, call: &mut Call) -> Result<(), Response> {
-    match inlined(app, call).await {
-        Ok(None) => Ok(()),
-        Ok(Some(body)) => {
-            // The model stands elsewhere now.
-            call.envelope = envelope::skim(call.face.dialect, &body)
-                .map_err(|error| call.face.refuse(400, &error.message, None, error.field))?;
-            call.body = body;
-            Ok(())
-        }
-        Err(refusal) => Err(refusal.answer(call.face)),
+    let face = call.face;
+    if call.envelope.marks.file_data && matches!(face.dialect, Dialect::Chat | Dialect::Responses) {
+        let body = in_media_blocks(call).map_err(|refusal| refusal.answer(face))?;
+        replace(call, body).map_err(|error| face.refuse(400, &error.message, None, error.field))?;
     }
+    if stored_files::may_occur(face.dialect, call.envelope.marks) {
+        let body = inlined(app, call).await.map_err(|refusal| refusal.answer(face))?;
+        replace(call, body).map_err(|error| face.refuse(400, &error.message, None, error.field))?;
+    }
+    Ok(())
+}
+
+fn replace(call: &mut Call, body: Option<Bytes>) -> Result<(), EnvelopeError> {
+    let Some(body) = body else { return Ok(()) };
+    // The model stands elsewhere now.
+    call.envelope = envelope::skim(call.face.dialect, &body)?;
+    call.body = body;
+    Ok(())
+}
+
+/// The body with the images and sounds that it carries as files in blocks of their own.
+fn in_media_blocks(call: &Call) -> Result<Option<Bytes>, Refusal> {
+    let text = std::str::from_utf8(&call.body).unwrap_or_default();
+    let Ok(body) = Node::parse(text) else { return Ok(None) };
+    let body = stored_files::with_media_blocks(call.face.dialect, &body, mime::inline_type);
+    body.map(|body| body.map(Bytes::from)).map_err(|NotTaken(said)| {
+        let said: String = said.chars().take(100).collect();
+        let what = if said.is_empty() { "of unknown type".to_owned() } else { format!("of type {said}") };
+        let message = format!("Unsupported file {what}: send PDF, JSON, text, Markdown, an image or audio");
+        Refusal { code: Some("unsupported_file_type"), ..Refusal::bad("file_data", message) }
+    })
 }
 
 /// The body with its files; `None` when none is named where files are.

@@ -177,3 +177,33 @@ fn what_keeps_nothing_is_not_asked_to_go_on() {
     gateway.client().post(RESPONSES, &body).expect(200);
     assert_eq!(upstream.last(RESPONSES).json(), body);
 }
+
+#[test]
+fn an_answer_that_the_upstream_has_forgotten_is_referred_to_no_more() {
+    let (gateway, upstream) = started("openai", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+    let forgotten = || {
+        Reply::json(
+            400,
+            &json!({"error": {"message": "Previous response with id 'resp_1' not found.",
+            "type": "invalid_request_error", "param": "previous_response_id", "code": "previous_response_not_found"}}),
+        )
+    };
+    let body = json!({"model": MODEL, "previous_response_id": "resp_1", "input": "And then?", "metadata": {"a": "b"}});
+    upstream.answer_once(RESPONSES, forgotten());
+    gateway.client().post(RESPONSES, &body).expect(200);
+    let mut without = body.clone();
+    without.as_object_mut().expect("an object").remove("previous_response_id");
+    let asked: Vec<Value> = upstream.asked_for(RESPONSES).iter().map(|asked| asked.json()).collect();
+    assert_eq!(asked, [body.clone(), without]);
+
+    // The output of a call means nothing without it: the client is told, and sends everything.
+    let output = json!({"type": "function_call_output", "call_id": "call_1", "output": "5"});
+    let continued = json!({"model": MODEL, "previous_response_id": "resp_1", "input": [output]});
+    upstream.answer(RESPONSES, forgotten());
+    let refused = gateway.client().post(RESPONSES, &continued).expect(400);
+    assert_eq!(refused["error"]["code"], "previous_response_not_found", "{refused}");
+    assert_eq!(upstream.asked_for(RESPONSES).len(), 3);
+    // Once is enough.
+    gateway.client().post(RESPONSES, &body).expect(400);
+    assert_eq!(upstream.asked_for(RESPONSES).len(), 5);
+}

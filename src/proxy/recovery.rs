@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | messages | the form in which thinking is asked for | the other form |
 //! | messages | a body in which it finds no messages | the body read and written anew |
+//! | responses | an answer that it does not know (any more) | no reference to it |
 //! | responses | reasoning that another account encrypted | no reasoning |
 //! | responses | something that it does not know, 400 | no metadata; known fields only; the bare minimum |
 //! | any | a content type, 400 or 415 | no headers but those the protocol needs |
@@ -74,6 +75,9 @@ const UNKNOWN: [&str; 8] = [
 const OF_CONTENT_TYPE: [&str; 4] = ["content-type", "content type", "media type", "application/json"];
 /// Words about reasoning that an upstream cannot decrypt (proxy-conversion.md 2.2).
 const OF_ENCRYPTION: [&str; 2] = ["encrypted content", "encrypted_content"];
+/// Words about an earlier answer that an upstream does not know.
+const OF_PREVIOUS: [&str; 2] = ["previous_response_not_found", "previous response with id"];
+const PREVIOUS: &str = "previous_response_id";
 /// What a client's part of the headers comes down to; `anthropic-*` joins it on messages.
 const OF_SESSION: [&str; 6] =
     ["session_id", "session-id", "conversation_id", "conversation-id", "originator", "openai-beta"];
@@ -85,6 +89,7 @@ pub(super) struct Recovery {
     other_thinking: bool,
     anew: bool,
     unreasoned: bool,
+    forgotten: bool,
     /// The bodies and headers still to be tried at a responses upstream; made at its first refusal.
     shortened: Option<Vec<Shortened>>,
     bare: bool,
@@ -127,6 +132,10 @@ impl Recovery {
             {
                 self.anew = true;
                 written_anew(prepare()?)
+            }
+            Dialect::Responses if !self.forgotten && says(&OF_PREVIOUS) => {
+                self.forgotten = true;
+                without_previous(prepare()?)
             }
             Dialect::Responses if status == 400 && !self.unreasoned && says(&OF_ENCRYPTION) => {
                 self.unreasoned = true;
@@ -189,6 +198,17 @@ fn written_anew(sent: Outgoing) -> Option<Outgoing> {
     let target = Target { model: &model, stream: sent.stream, vendor: Vendor::Anthropic };
     let written = convert::request(Dialect::Messages, Dialect::Messages, body, &target).ok()?;
     Some(sent.with(String::from_utf8(written.body.into()).ok()?))
+}
+
+/// A responses body that refers to no earlier answer (proxy.md 8.4). One that brings the outputs of calls
+/// it does not have means nothing without: its client reads the refusal, and sends the whole conversation.
+fn without_previous(sent: Outgoing) -> Option<Outgoing> {
+    let body = sent.pieces.concat();
+    let body = std::str::from_utf8(&body).ok()?;
+    json::member(body, PREVIOUS)?;
+    let body = edit(body, &[], &[PREVIOUS]).into_owned();
+    responses::validate(&Node::parse(&body).ok()?).ok()?;
+    Some(sent.with(body))
 }
 
 /// A responses body without what earlier turns thought.

@@ -81,3 +81,41 @@ fn an_answer_is_kept_for_its_owner_and_only_if_it_wants() {
     assert_eq!(refused["error"]["code"], "previous_response_not_found", "{refused}");
     assert_eq!(upstream.asked_for(CHAT).len(), 2);
 }
+
+#[test]
+fn an_upstream_that_is_asked_to_store_nothing_has_its_answers_kept_for_it() {
+    for platform in ["sub2api", "codex"] {
+        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+        let path = match platform {
+            "codex" => {
+                gateway.add_codex(&upstream, MODEL);
+                "/responses"
+            }
+            _ => {
+                gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+                RESPONSES
+            }
+        };
+        // The last event repeats no output, as codex has it when nothing is stored.
+        let mut events = wire::response_events(MODEL);
+        let mut whole = wire::response(MODEL);
+        whole["output"] = json!([]);
+        *events.last_mut().expect("events") =
+            wire::named(&json!({"type": "response.completed", "response": whole, "sequence_number": 12}));
+        let pieces: Vec<Vec<u8>> = events.concat().as_bytes().chunks(41).map(<[u8]>::to_vec).collect();
+        upstream.answer(path, Reply::events(pieces));
+        let client = gateway.client();
+        for streamed in [false, true] {
+            let first = says(&client, "One", None, streamed);
+            says(&client, "Two", Some(&first), streamed);
+            let asked = upstream.last(path).json();
+            let said: Vec<&Value> =
+                asked["input"].as_array().expect("items").iter().map(|item| &item["role"]).collect();
+            assert_eq!(said, ["user", "assistant", "user"], "{platform} {streamed}: {asked}");
+            assert!(asked.get("previous_response_id").is_none(), "{asked}");
+        }
+        let unknown = json!({"model": MODEL, "input": "Three", "previous_response_id": "resp_unknown"});
+        let refused = client.post(RESPONSES, &unknown).expect(400);
+        assert_eq!(refused["error"]["code"], "previous_response_not_found", "{refused}");
+    }
+}

@@ -29,7 +29,7 @@ use super::call::{Call, Operation};
 use super::exchange::Accepted;
 use super::failure::Failure;
 use super::headers;
-use super::kept::Converted;
+use super::kept::Unkept;
 use super::long_reply::LongReply;
 use super::relay::{LAST_WORDS, Relay};
 
@@ -133,8 +133,8 @@ impl Held<'_> {
             let asked = Arc::new(self.asked());
             Box::new(StreamConverter::new(self.accepted.format, dialect, asked))
         });
-        if !self.own && dialect == Dialect::Responses {
-            response.extensions_mut().insert(Converted);
+        if self.is_unkept() {
+            response.extensions_mut().insert(Unkept);
         }
         let Accepted { body, patience, .. } = *self.accepted;
         let mut relay = Relay::new(dialect, converter, body, held, observer, attempt, patience.idle);
@@ -154,6 +154,9 @@ impl Held<'_> {
         let content_type =
             self.accepted.head.headers.get(header::CONTENT_TYPE).filter(|value| is_json(value)).cloned();
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
+        if self.is_unkept() {
+            reply.extensions_mut().insert(Unkept);
+        }
 
         let (held, complete) = match self.hold(length, MAX_JUDGED).await {
             Ok(held) => held,
@@ -215,8 +218,8 @@ impl Held<'_> {
             let json = HeaderValue::from_static("application/json");
             reply.headers_mut().insert(header::CONTENT_TYPE, json);
         }
-        if !self.own && self.call.face.dialect == Dialect::Responses {
-            reply.extensions_mut().insert(Converted);
+        if self.is_unkept() {
+            reply.extensions_mut().insert(Unkept);
         }
         self.app.metrics.sent_bytes.add(answer.len() as u64);
         attempt.succeed(usage);
@@ -272,6 +275,11 @@ impl Held<'_> {
         let now = u64::try_from(now_ms() / 1000).unwrap_or_default();
         let text = std::str::from_utf8(&body).unwrap_or_default();
         responses::as_compaction(text, self.call.face.id.as_str(), now).map_or(body, Bytes::from)
+    }
+
+    /// A client may go on from this answer, and its upstream will know nothing of it.
+    fn is_unkept(&self) -> bool {
+        self.call.face.dialect == Dialect::Responses && (!self.own || self.accepted.keeps_nothing)
     }
 
     /// What the answer's writer must know of the request.

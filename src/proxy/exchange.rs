@@ -50,6 +50,8 @@ pub(super) struct Accepted {
     pub(super) patience: Patience,
     /// The dialect it answers in.
     pub(super) format: Dialect,
+    /// It stores nothing that a client could refer to.
+    pub(super) keeps_nothing: bool,
     /// Set when the request was converted.
     pub(super) asked: Option<Asked>,
 }
@@ -258,7 +260,8 @@ impl Sending<'_> {
                     if refusal.is_some() {
                         self.app.formats.succeeded(site.id, client, &self.call.model, format, now_ms());
                     }
-                    return Ok(Box::new(Accepted { head, body, patience, format, asked }));
+                    let keeps_nothing = outgoing::always_streams(site.platform, format);
+                    return Ok(Box::new(Accepted { head, body, patience, format, keeps_nothing, asked }));
                 }
                 Err(failure) => failure.without(Some(credential.secret())),
             };

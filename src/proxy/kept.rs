@@ -1,9 +1,10 @@
 //! Conversations of the responses dialect that no upstream keeps (proxy.md 5.3).
 //!
-//! An upstream of another dialect knows nothing of `previous_response_id`. So what a client was answered
-//! through a conversion is kept here for a while: the request and the items that answered it. The next
-//! request that refers to it becomes a whole one, as on a socket, and goes wherever it can be served. An
-//! upstream of the dialect itself keeps its own answers, and nothing is kept of them.
+//! An upstream of another dialect knows nothing of `previous_response_id`, and codex and sub2api, which are
+//! asked to store nothing, know no more. So what a client was answered by one of them is kept here for a
+//! while: the request and the items that answered it. The next request that refers to it becomes a whole
+//! one, as on a socket, and goes wherever it can be served. Any other upstream of the dialect itself keeps
+//! its own answers, and nothing is kept of them.
 //!
 //! Everything is in memory, for its owner alone, and bounded: the oldest go first. Who refers to what is
 //! gone gets the 400 that clients recover from.
@@ -13,17 +14,16 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
-use memchr::memmem;
-
 use crate::dialect::responses::{TurnOutput, merge_turn};
+use crate::dialect::sse::Scanner;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, edit::edit, envelope, json};
 use crate::http::body::Cut;
 use crate::http::{Response, ResponseBody};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
 
 use super::call::{Call, Operation};
 
@@ -33,9 +33,9 @@ const MAX_TURN: usize = 4 << 20;
 /// As long as a conversation may pause.
 const KEPT_MS: Millis = 24 * 60 * 60 * 1000;
 
-/// Says of an answer that it was converted.
+/// Says of an answer that its upstream does not keep it.
 #[derive(Clone, Copy)]
-pub(super) struct Converted;
+pub(super) struct Unkept;
 
 /// Who was answered under which id.
 type Key = (Option<i64>, String);
@@ -122,10 +122,10 @@ pub(super) fn resume(turns: &Turns, call: &mut Call) {
     }
 }
 
-/// The answer, of which something is kept where it was converted and the client wants to go on from it.
+/// The answer, of which something is kept where nobody else does and the client wants to go on from it.
 pub(super) fn remember(turns: &Arc<Turns>, call: &Call, mut answer: Response) -> Response {
     let may_go_on = call.face.dialect == Dialect::Responses && call.operation == Operation::Answer;
-    if !may_go_on || answer.extensions_mut().remove::<Converted>().is_none() {
+    if !may_go_on || answer.extensions_mut().remove::<Unkept>().is_none() {
         return answer;
     }
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
@@ -137,11 +137,16 @@ pub(super) fn remember(turns: &Arc<Turns>, call: &Call, mut answer: Response) ->
     *answer.body_mut() = match body {
         ResponseBody::Full(Some(bytes)) => {
             let event = [b"{\"type\":\"response.completed\",\"response\":".as_slice(), &bytes, b"}"].concat();
-            keeper.take(&event);
+            let mut output = TurnOutput::default();
+            output.read(&String::from_utf8_lossy(&event));
+            keeper.keep(&output);
             ResponseBody::full(bytes)
         }
         ResponseBody::Full(None) => ResponseBody::empty(),
-        stream => ResponseBody::stream(Overheard { stream, keeper }),
+        stream => {
+            let (scanner, output) = (Scanner::new(MAX_TURN), TurnOutput::default());
+            ResponseBody::stream(Overheard { stream, scanner, output, read: 0, keeper })
+        }
     };
     answer
 }
@@ -153,10 +158,8 @@ struct Keeper {
 }
 
 impl Keeper {
-    /// Keeps what the last event of an answer says.
-    fn take(&self, event: &[u8]) {
-        let mut output = TurnOutput::default();
-        output.read(&String::from_utf8_lossy(event));
+    /// Keeps what an answer has brought.
+    fn keep(&self, output: &TurnOutput) {
         let Some(id) = output.response_id() else { return };
         let items = output.items().into_iter().map(str::to_owned).collect();
         let turn = Turn { request: self.request.clone(), items, kept_at: now_ms() };
@@ -164,11 +167,33 @@ impl Keeper {
     }
 }
 
-/// A stream that passes, and whose last event is kept. Each piece of a converted stream holds whole
-/// events, so one look for its name finds it.
+/// A stream that passes, and that is kept when its last event does.
 struct Overheard {
     stream: ResponseBody,
+    scanner: Scanner,
+    output: TurnOutput,
+    /// Bytes of the events that `output` was read from.
+    read: usize,
     keeper: Keeper,
+}
+
+impl Overheard {
+    fn hear(&mut self, bytes: &[u8]) {
+        let Self { scanner, output, read, keeper, .. } = self;
+        scanner.feed(bytes, |event| {
+            if !TurnOutput::concerns(event.data) || event.cut {
+                return;
+            }
+            *read = read.saturating_add(event.data.len());
+            // The last event repeats the rest.
+            if *read <= 2 * MAX_TURN {
+                output.read(&String::from_utf8_lossy(event.data));
+                if output.is_complete() {
+                    keeper.keep(output);
+                }
+            }
+        });
+    }
 }
 
 impl Body for Overheard {
@@ -176,21 +201,15 @@ impl Body for Overheard {
     type Error = Cut;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        let frame = ready!(Pin::new(&mut self.stream).poll_frame(context));
+        let this = self.get_mut();
+        let frame = ready!(Pin::new(&mut this.stream).poll_frame(context));
         if let Some(Ok(frame)) = &frame
             && let Some(bytes) = frame.data_ref()
         {
-            for name in
-                [b"event: response.completed\ndata: ".as_slice(), b"event: response.incomplete\ndata: "]
-            {
-                if let Some(at) = memmem::find(bytes, name) {
-                    let data = &bytes[at + name.len()..];
-                    self.keeper.take(data.split(|byte| *byte == b'\n').next().unwrap_or_default());
-                }
-            }
+            this.hear(bytes);
         }
         Poll::Ready(frame)
     }

@@ -147,7 +147,7 @@ fn image_edit(call: &Call, to: Destination<'_>) -> Outgoing {
 
 /// A body that stays in the client's dialect.
 fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
-    let always_streams = always_streams(to);
+    let always_streams = always_streams(to.platform, to.format);
     if always_streams && call.envelope.has_previous && continues(text(call)) {
         // These keep nothing that it could refer to (proxy.md 5.3).
         return Err(Unfit::Unsupported { field: PREVIOUS.to_owned() });
@@ -164,7 +164,7 @@ fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
 
 /// A body in another dialect than the client's.
 fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
-    let stream = call.envelope.stream || always_streams(to);
+    let stream = call.envelope.stream || always_streams(to.platform, to.format);
     let target = Target { model: to.model, stream, vendor: vendor(to.platform) };
     // Only gemini wants proofs of calls back, and only clients of chat and its own bring them.
     let proof_of = |id: &str| match target.vendor {
@@ -303,9 +303,10 @@ fn gathered_instructions(body: Cow<'_, str>) -> Cow<'_, str> {
     }
 }
 
-/// These answer responses requests with a stream or not at all (proxy.md 10.4).
-fn always_streams(to: Destination<'_>) -> bool {
-    to.format == Dialect::Responses && matches!(to.platform, Platform::Codex | Platform::Sub2Api)
+/// These answer responses requests with a stream or not at all (proxy.md 10.4), and are asked to store
+/// nothing.
+pub(super) fn always_streams(platform: Platform, format: Dialect) -> bool {
+    format == Dialect::Responses && matches!(platform, Platform::Codex | Platform::Sub2Api)
 }
 
 fn vendor(platform: Platform) -> Vendor {

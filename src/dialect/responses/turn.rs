@@ -22,6 +22,8 @@ const INHERITED: [&str; 3] = ["model", "instructions", "tools"];
 #[derive(Debug, Default)]
 pub struct TurnOutput {
     response_id: Option<String>,
+    /// The answer came to its end, be it early.
+    complete: bool,
     /// By their place in the output, as they were done.
     done: BTreeMap<u64, String>,
     /// As the terminal event repeats them.
@@ -29,6 +31,14 @@ pub struct TurnOutput {
 }
 
 impl TurnOutput {
+    /// Whether an event may say something of it. Most are deltas, and what a model writes in them cannot look
+    /// like these: inside a JSON string its quotes are escaped.
+    pub fn concerns(event: &[u8]) -> bool {
+        [&b"\"response\""[..], b"\"response.output_item.done\""]
+            .iter()
+            .any(|word| memchr::memmem::find(event, word).is_some())
+    }
+
     /// Reads the data of an event.
     pub fn read(&mut self, data: &str) {
         let Ok(event) = Node::parse(data) else { return };
@@ -42,7 +52,8 @@ impl TurnOutput {
                 let place = event.u64_at("output_index").unwrap_or(next);
                 self.done.insert(place, item.raw().to_owned());
             }
-            "response.completed" | "response.incomplete" | "response.failed" => {
+            kind @ ("response.completed" | "response.incomplete" | "response.failed") => {
+                self.complete = kind != "response.failed";
                 let Some(response) = event.get("response") else { return };
                 let items = response.items_at("output").iter().filter(|item| item.is_object());
                 self.repeated = items.map(|item| item.raw().to_owned()).collect();
@@ -59,6 +70,11 @@ impl TurnOutput {
     /// The id the next turn may refer to.
     pub fn response_id(&self) -> Option<&str> {
         self.response_id.as_deref()
+    }
+
+    /// The answer has ended, and has not failed.
+    pub fn is_complete(&self) -> bool {
+        self.complete
     }
 
     /// The items, in their order.

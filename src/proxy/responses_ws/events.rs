@@ -113,12 +113,9 @@ impl Turn {
     }
 }
 
-/// Most events are deltas and need not be understood. What a model writes cannot look like these: inside
-/// a JSON string its quotes are escaped.
+/// Most events are deltas and need not be understood.
 fn says_more_than_a_delta(event: &[u8]) -> bool {
-    [&b"\"response\""[..], b"\"response.output_item.done\"", b"\"error\""]
-        .iter()
-        .any(|word| memmem::find(event, word).is_some())
+    TurnOutput::concerns(event) || memmem::find(event, b"\"error\"").is_some()
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, watch};
 use crate::admin::accounts::ListCache;
 use crate::admin::decisions::KeptDecisions;
 use crate::admin::marketplace::MarketplaceCache;
+use crate::admin::playground::Jobs as Playground;
 use crate::admin::stats_cache::StatsCache;
 use crate::background::Background;
 use crate::config::{Config, DatabaseKind};
@@ -103,6 +104,8 @@ pub struct App {
     pub stats: StatsCache,
     /// The explanations last asked to be kept with their routes.
     pub decisions: KeptDecisions,
+    /// What an operator tries of the proxy, and nobody waits for.
+    pub playground: Playground,
     /// When the process began to serve.
     pub started: Millis,
     stopping: AtomicBool,
@@ -187,6 +190,7 @@ impl App {
             marketplace: MarketplaceCache::default(),
             stats: StatsCache::default(),
             decisions: KeptDecisions::default(),
+            playground: Playground::default(),
             started: now_ms(),
             stopping: AtomicBool::new(false),
             publishing: Mutex::new(()),

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::background;
-use crate::http::body::BodyLimits;
+use crate::http::body::{BodyLimits, RequestBody};
 use crate::http::cors::Cors;
 use crate::http::request::Parts;
 use crate::http::router::{Found, Router};
@@ -79,6 +79,11 @@ impl Route {
 
     pub fn access(&self) -> Access {
         self.access
+    }
+
+    /// Hands a request to the handler, past what [`Service`] does before.
+    pub fn answer(&self, app: Arc<App>, request: Request) -> impl Future<Output = Response> + Send + use<> {
+        (self.handler)(app, request)
     }
 }
 
@@ -216,8 +221,9 @@ impl Service {
             upgrade: connection.upgrade(&mut head.extensions),
             client_ip,
             id,
-            body,
+            body: RequestBody::Wire(body),
             limits: self.limits,
+            within: None,
         });
         if route.access == Access::Admin {
             if let Err(error) = admin::authorize(&self.app, &request) {

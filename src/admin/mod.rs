@@ -19,6 +19,7 @@
 //! | `model_checks` | asking sites for their models, and whether they serve them |
 //! | `notifications`, `system_proxy` | whether notices reach the operator, whether a proxy gives a way out |
 //! | `search` | one text over everything |
+//! | `playground` | an operator tries the proxy |
 //! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
 //! | `dashboard`, `site_stats`, `stats_cache` | what was used and how sites answered; numbers kept for a moment |
@@ -70,6 +71,7 @@ mod model_offers;
 mod notifications;
 mod openapi;
 mod paging;
+pub mod playground;
 mod presets;
 mod proxy_logs;
 mod rebuild;
@@ -221,6 +223,16 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/events/count", events::count),
         admin(Method::POST, "/api/events/read-all", events::mark_all_read),
         admin(Method::POST, "/api/events/{id}/read", events::mark_read),
+        admin(Method::POST, "/api/test/proxy", playground::proxy),
+        admin(Method::POST, "/api/test/proxy/stream", playground::proxy_stream),
+        admin(Method::POST, "/api/test/proxy/jobs", playground::start_proxy_job),
+        admin(Method::GET, "/api/test/proxy/jobs/{id}", playground::job),
+        admin(Method::DELETE, "/api/test/proxy/jobs/{id}", playground::cancel_job),
+        admin(Method::POST, "/api/test/chat", playground::chat),
+        admin(Method::POST, "/api/test/chat/stream", playground::chat_stream),
+        admin(Method::POST, "/api/test/chat/jobs", playground::start_chat_job),
+        admin(Method::GET, "/api/test/chat/jobs/{id}", playground::job),
+        admin(Method::DELETE, "/api/test/chat/jobs/{id}", playground::cancel_job),
         admin(Method::GET, "/api/openapi.json", openapi::get),
         admin(Method::GET, "/metrics", metrics::get),
     ]

@@ -65,6 +65,36 @@ impl BodyError {
     }
 }
 
+/// The body of a request.
+pub enum RequestBody {
+    /// Read off a client's connection.
+    Wire(Incoming),
+    /// Made by the service itself; taken when read.
+    Own(Option<Bytes>),
+}
+
+impl Body for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        match self.get_mut() {
+            Self::Wire(body) => Pin::new(body).poll_frame(context),
+            Self::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Wire(body) => body.is_end_stream(),
+            Self::Own(bytes) => bytes.is_none(),
+        }
+    }
+}
+
 /// How much of a body is taken, and how long a silence is borne.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
@@ -74,7 +104,7 @@ pub struct BodyLimits {
 
 /// Reads a whole body into one buffer. A body that came in one piece is handed on without a copy.
 pub async fn collect(
-    body: &mut Incoming,
+    body: &mut RequestBody,
     headers: &HeaderMap,
     limits: BodyLimits,
 ) -> Result<Bytes, BodyError> {
@@ -112,7 +142,7 @@ pub async fn collect(
 
 /// Reads what a client still sends of a body that is refused, within bounds: many look for the answer only when all is
 /// sent, and a connection closed before that is a broken pipe to them.
-pub(super) async fn discard(body: &mut Incoming, headers: &HeaderMap) {
+pub(super) async fn discard(body: &mut RequestBody, headers: &HeaderMap) {
     // Who waits for `100 Continue` has not sent it, and what is too long to be waited for is not begun.
     let is_endless = claimed(headers).is_some_and(|length| length > DISCARDED);
     if is_endless || headers.contains_key(EXPECT) {
@@ -141,7 +171,7 @@ fn first_capacity(claimed: Option<usize>, read: usize) -> usize {
 }
 
 /// The next piece of data; trailers are dropped. A timer is only armed when nothing is there yet.
-pub(super) async fn next_data(body: &mut Incoming, idle: Duration) -> Result<Option<Bytes>, BodyError> {
+pub(super) async fn next_data(body: &mut RequestBody, idle: Duration) -> Result<Option<Bytes>, BodyError> {
     loop {
         let ready = std::future::poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
             Poll::Ready(frame) => Poll::Ready(Some(frame)),

@@ -5,18 +5,24 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::{Deref, DerefMut};
 
 use bytes::Bytes;
-use hyper::body::Incoming;
 use hyper::header::CONTENT_TYPE;
 use hyper::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use super::body::{self, BodyError, BodyLimits};
+use super::body::{self, BodyError, BodyLimits, RequestBody};
 use super::websocket::Upgrade;
 use crate::request_id::RequestId;
 
 /// One request after routing: a single pointer, because it moves through every layer to its handler.
 pub struct Request(Box<Parts>);
+
+/// A request that came over no connection: an operator tries the proxy from the admin API.
+#[derive(Clone, Copy, Debug)]
+pub struct Within {
+    /// The only channel that may answer.
+    pub forced_channel: Option<i64>,
+}
 
 /// What a [`Request`] gives.
 pub struct Parts {
@@ -31,8 +37,10 @@ pub struct Parts {
     /// The client as far as trusted proxies tell (design §5), else the peer; IPv4 when mapped.
     pub client_ip: IpAddr,
     pub id: RequestId,
-    pub body: Incoming,
+    pub body: RequestBody,
     pub limits: BodyLimits,
+    /// Set when the service itself asks.
+    pub within: Option<Within>,
     /// Set when it asks for another protocol.
     pub upgrade: Option<Upgrade>,
 }

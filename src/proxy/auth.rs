@@ -29,6 +29,8 @@ static UNRESTRICTED: LazyLock<Policy> = LazyLock::new(Policy::default);
 pub struct Caller {
     /// The managed key, `None` for the global token.
     pub key: Option<Arc<Key>>,
+    /// The only channel that may answer, where an operator tries one.
+    pub forced_channel: Option<i64>,
 }
 
 /// Why a caller was turned away.
@@ -107,7 +109,7 @@ pub fn authenticate(app: &App, headers: &HeaderMap, query: &Query, local: bool) 
         && let Some(key) = keys.find(&app.store.sealer().digest(token))
     {
         key.check(now_ms()).map_err(Refused::Barred)?;
-        return Ok(Caller { key: Some(key.clone()) });
+        return Ok(Caller { key: Some(key.clone()), forced_channel: None });
     }
     let settings = app.settings.load();
     let known = settings.proxy_token.as_bytes();
@@ -117,7 +119,7 @@ pub fn authenticate(app: &App, headers: &HeaderMap, query: &Query, local: bool) 
     if settings.uses_placeholder_proxy_token() && !local {
         return Err(Refused::Placeholder);
     }
-    Ok(Caller { key: None })
+    Ok(Caller { key: None, forced_channel: None })
 }
 
 /// True when a request comes from this machine: by its peer, and by what a proxy in front says.

@@ -18,6 +18,7 @@
 //! client    who is calling, by its own words  session   a conversation and its channel
 //! kept      answers that a client may go on from                     renamed   answers under the name asked for
 //! files     what clients upload                alarm    one alert for requests nobody could serve
+//! within    requests of the service itself
 //! ```
 
 mod alarm;
@@ -50,6 +51,7 @@ pub mod reply;
 mod responses_ws;
 mod session;
 mod trace;
+pub mod within;
 
 use std::sync::Arc;
 
@@ -194,6 +196,10 @@ where
     H: FnOnce(Arc<App>, Request, Caller) -> F,
     F: Future<Output = Response>,
 {
+    if let Some(within) = request.within {
+        let caller = Caller { key: None, forced_channel: within.forced_channel };
+        return handler(app, request, caller).await;
+    }
     let local = auth::is_local(request.peer.ip(), request.client_ip);
     let caller = auth::authenticate(&app, &request.headers, &request.query, local);
     match caller {

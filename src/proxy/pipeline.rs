@@ -153,7 +153,11 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
     }
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
-    for number in 0..app.config.proxy.max_channel_attempts {
+    let attempts = match call.caller.forced_channel {
+        Some(_) => 1,
+        None => app.config.proxy.max_channel_attempts,
+    };
+    for number in 0..attempts {
         let (channel, model, why, slots) = match pick(app, call, &tried).await {
             Picked::Channel(channel, model, why, slots) => (channel, model, why, slots),
             Picked::Busy(channel, model, why) => {
@@ -179,6 +183,10 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
 
 /// The answer of a request that no channel served.
 fn unserved(app: &App, call: &Call, last: Option<Box<Failure>>, earliest_cooldown: Option<i64>) -> Response {
+    if let (Some(channel), None) = (call.caller.forced_channel, &last) {
+        let message = format!("Channel {channel} is not available for this model");
+        return call.face.refuse(503, &message, None, None);
+    }
     alarm::unserved(app, call, last.as_deref());
     match last {
         Some(failure) => failure.into_response(call.face),
@@ -285,8 +293,11 @@ fn choose(
         return Chosen::Nothing(None);
     };
     let dialect = call.face.dialect;
+    let forced = call.caller.forced_channel;
     let offers = |channel: &Channel| {
-        is_served(channel.account.site.platform, dialect, call.operation) && may_take(channel)
+        forced.is_none_or(|only| only == channel.id)
+            && is_served(channel.account.site.platform, dialect, call.operation)
+            && may_take(channel)
     };
     let ask = Ask {
         model: &call.envelope.model,

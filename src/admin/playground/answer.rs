@@ -1,0 +1,138 @@
+//! What the proxy answered, as the operator's page wants it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame};
+use http_body_util::BodyExt;
+use hyper::StatusCode;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use serde_json::{Value, json};
+
+use super::Refused;
+use crate::http::body::Cut;
+use crate::http::{self, Response, ResponseBody};
+
+/// An answer with its body read.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    is_events: bool,
+    body: Bytes,
+}
+
+impl Answer {
+    /// Reads an answer of at most `limit` bytes to its end.
+    pub(super) async fn read(response: Response, limit: usize) -> Result<Self, Refused> {
+        let refused = |message: String| Refused::failed(StatusCode::BAD_GATEWAY, message);
+        let (status, is_events) = (response.status(), is_events(&response));
+        let mut body = response.into_body();
+        let mut read = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|cut| refused(cut.to_string()))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if read.len() + data.len() > limit {
+                return Err(refused(format!("The answer is longer than {limit} bytes")));
+            }
+            read.extend_from_slice(&data);
+        }
+        Ok(Self { status, is_events, body: read.freeze() })
+    }
+
+    /// As JSON: what is none is told as its text.
+    pub(super) fn value(&self) -> Value {
+        match serde_json::from_slice(&self.body) {
+            Ok(value) if !self.is_events => value,
+            _ => json!({ "raw": self.text() }),
+        }
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+/// The answer in one piece: a success is 200, a failure keeps its status. But 401 and 403 mean a lost login to the
+/// admin page (1.2), so these two are told within a 502.
+pub(super) async fn whole(response: Response, limit: usize) -> Response {
+    match Answer::read(response, limit).await {
+        Err(refused) => refused.into_response(),
+        Ok(answer) if matches!(answer.status.as_u16(), 401 | 403) => {
+            let mut error = Refused::failed(StatusCode::BAD_GATEWAY, "The proxy refused the call").error();
+            error["status"] = answer.status.as_u16().into();
+            error["body"] = answer.value();
+            http::json(StatusCode::BAD_GATEWAY, &json!({ "error": error }))
+        }
+        Ok(answer) => {
+            let status = if answer.status.is_success() { StatusCode::OK } else { answer.status };
+            http::json(status, &answer.value())
+        }
+    }
+}
+
+/// The answer as events: those of the proxy as they are, anything else as one. A failure is no stream.
+pub(super) async fn as_events(response: Response, limit: usize) -> Response {
+    if !response.status().is_success() {
+        return whole(response, limit).await;
+    }
+    let body = if is_events(&response) {
+        ResponseBody::stream(Told { body: response.into_body(), is_over: false })
+    } else {
+        match Answer::read(response, limit).await {
+            Err(refused) => return refused.into_response(),
+            Ok(answer) => ResponseBody::full(one_event(&answer.text()).into()),
+        }
+    };
+    let mut events = Response::new(body);
+    let headers = events.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    events
+}
+
+fn is_events(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
+}
+
+/// A text as one event, a line of it per `data`, and the end.
+pub(super) fn one_event(text: &str) -> String {
+    let mut event = String::with_capacity(text.len() + 64);
+    for line in text.split('\n') {
+        event.push_str("data: ");
+        event.push_str(line.strip_suffix('\r').unwrap_or(line));
+        event.push('\n');
+    }
+    event.push_str("\ndata: [DONE]\n\n");
+    event
+}
+
+/// Events on their way; that they broke off is told as the last one.
+struct Told {
+    body: ResponseBody,
+    is_over: bool,
+}
+
+impl Body for Told {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let told = self.get_mut();
+        if told.is_over {
+            return Poll::Ready(None);
+        }
+        Pin::new(&mut told.body).poll_frame(context).map(|frame| match frame {
+            Some(Err(cut)) => {
+                told.is_over = true;
+                let error = json!({ "error": { "message": cut.to_string(), "type": "stream_error" } });
+                Some(Ok(Frame::data(Bytes::from(format!("event: error\ndata: {error}\n\n")))))
+            }
+            frame => frame,
+        })
+    }
+}

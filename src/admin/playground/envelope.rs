@@ -1,0 +1,255 @@
+//! What an operator asks for: method, path and body of one request to the proxy.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{HeaderMap, Method, Uri};
+use serde_json::{Map, Value};
+
+use super::Refused;
+use crate::jobs::tasks::uuid;
+use crate::proxy::within::Ask;
+
+type Result<T> = std::result::Result<T, Refused>;
+
+/// What becomes of the body's `stream`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Streamed {
+    Never,
+    Always,
+    /// As the envelope's own `stream` says.
+    AsAsked,
+}
+
+/// The paths that may be tried; `{}` is any one segment.
+const PATHS: &[&str] = &[
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/responses",
+    "/v1/responses/compact",
+    "/v1/messages",
+    "/v1/embeddings",
+    "/v1/search",
+    "/v1/models",
+    "/v1/models/{}",
+    "/v1/files",
+    "/v1/files/{}",
+    "/v1/files/{}/content",
+    "/v1/images/generations",
+    "/v1/images/edits",
+    "/v1/videos",
+    "/v1/videos/{}",
+    "/v1beta/models",
+    "/v1beta/models/{}",
+    "/gemini/{}/models",
+    "/gemini/{}/models/{}",
+];
+
+const ANTHROPIC_VERSION: &str = "2023-06-01";
+/// The largest integer that every JSON client reads exactly.
+const MAX_EXACT: i64 = 9_007_199_254_740_991;
+
+/// Reads the envelope (admin-ops-2.md 25).
+pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<Ask> {
+    let target = target(text(fields, "path")?.unwrap_or_default())?;
+    let method = match text(fields, "method")?.unwrap_or("POST").to_ascii_uppercase().as_str() {
+        "POST" => Method::POST,
+        "GET" => Method::GET,
+        "DELETE" => Method::DELETE,
+        _ => return Err(Refused::invalid("Invalid method. Expected POST, GET or DELETE.")),
+    };
+    let bodiless = if method == Method::POST { "json" } else { "empty" };
+    let kind = text(fields, "requestKind")?.unwrap_or(bodiless);
+    if !matches!(kind, "json" | "multipart" | "empty") {
+        return Err(Refused::invalid("Invalid requestKind. Expected json, multipart or empty."));
+    }
+    if method != Method::POST && kind != "empty" {
+        return Err(Refused::invalid(format!("A {method} request has no body: requestKind must be empty")));
+    }
+    let raw = text(fields, "rawJsonText")?.filter(|raw| !raw.trim().is_empty());
+    if flag(fields, "rawMode")? && raw.is_none() {
+        return Err(Refused::invalid("rawMode needs rawJsonText"));
+    }
+    let stream = match streamed {
+        Streamed::Never => false,
+        Streamed::Always => true,
+        Streamed::AsAsked => flag(fields, "stream")?,
+    };
+    let (content_type, body) = match kind {
+        "empty" => (None, Bytes::new()),
+        "multipart" => form(fields)?,
+        _ => (Some("application/json".to_owned()), json_body(fields, raw, stream)),
+    };
+    Ok(ask(method, target, content_type, body, fields))
+}
+
+/// The request with the headers that its path wants.
+pub(super) fn ask(
+    method: Method,
+    target: Uri,
+    content_type: Option<String>,
+    body: Bytes,
+    fields: &Map<String, Value>,
+) -> Ask {
+    let mut headers = HeaderMap::new();
+    if let Some(content_type) = content_type.and_then(|text| HeaderValue::from_str(&text).ok()) {
+        headers.insert(CONTENT_TYPE, content_type);
+    }
+    if target.path().starts_with("/v1/messages") {
+        headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
+    }
+    Ask { method, target, headers, body, forced_channel: forced_channel(fields) }
+}
+
+/// A positive exact integer, as a number or in text; anything else forces nothing.
+fn forced_channel(fields: &Map<String, Value>) -> Option<i64> {
+    let id = match fields.get("forcedChannelId")? {
+        Value::Number(number) => number.as_i64()?,
+        Value::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    (1..=MAX_EXACT).contains(&id).then_some(id)
+}
+
+/// Path and query of what is to be asked: of an address only these count.
+pub(super) fn target(text: &str) -> Result<Uri> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(Refused::invalid("Invalid path. Expected non-empty string."));
+    }
+    let refused = || Refused::invalid(format!("The path {text} cannot be tried"));
+    let scheme = text
+        .split_once("://")
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https"));
+    let rest = match scheme {
+        Some((_, address)) => address.find(['/', '?']).map_or("", |at| &address[at..]),
+        None => text,
+    };
+    let (path, query) = rest.split_once('?').map_or((rest, None), |(path, query)| (path, Some(query)));
+    let path = format!("/{}", path.trim_start_matches('/'));
+    if rest.contains(['\\', '#']) || rest.chars().any(|c| c.is_control() || c.is_whitespace()) {
+        return Err(refused());
+    }
+    let asked: Vec<&str> = path.split('/').skip(1).collect();
+    let allowed = PATHS.iter().find_map(|known| spelled(known, &asked)).ok_or_else(refused)?;
+    let whole = query.map_or(allowed.clone(), |query| format!("{allowed}?{query}"));
+    whole.parse().map_err(|_| refused())
+}
+
+/// The asked path in the spelling of the known one, if it is that.
+fn spelled(known: &str, asked: &[&str]) -> Option<String> {
+    let known: Vec<&str> = known.split('/').skip(1).collect();
+    if known.len() != asked.len() {
+        return None;
+    }
+    let mut path = String::new();
+    for (known, asked) in known.iter().zip(asked) {
+        let segment = match *known {
+            "{}" if is_plain(asked) => *asked,
+            literal if literal.eq_ignore_ascii_case(asked) => literal,
+            _ => return None,
+        };
+        path.push('/');
+        path.push_str(segment);
+    }
+    Some(path)
+}
+
+/// A segment that stays one segment, however it is decoded.
+fn is_plain(segment: &str) -> bool {
+    let lower = segment.to_ascii_lowercase();
+    !segment.is_empty()
+        && !segment.contains("..")
+        && segment != "."
+        && !["%2e", "%2f", "%5c"].iter().any(|encoded| lower.contains(encoded))
+}
+
+fn json_body(fields: &Map<String, Value>, raw: Option<&str>, stream: bool) -> Bytes {
+    let mut body = match raw {
+        // What is no JSON is sent as it is: how the proxy takes it is what is tried.
+        Some(raw) => match serde_json::from_str(raw) {
+            Ok(body) => body,
+            Err(_) => return Bytes::copy_from_slice(raw.as_bytes()),
+        },
+        None => fields
+            .get("jsonBody")
+            .filter(|body| !body.is_null())
+            .cloned()
+            .unwrap_or_else(|| Map::new().into()),
+    };
+    if let Some(body) = body.as_object_mut() {
+        body.insert("stream".to_owned(), stream.into());
+    }
+    Bytes::from(body.to_string())
+}
+
+/// A form of the fields and files that are given.
+fn form(fields: &Map<String, Value>) -> Result<(Option<String>, Bytes)> {
+    let wrong =
+        |name: &str, expected: &str| Refused::invalid(format!("Invalid {name}. Expected {expected}."));
+    let boundary = format!("switchyard-{}", uuid());
+    let mut body = Vec::new();
+    let mut part = |head: String, data: &[u8]| {
+        body.extend_from_slice(
+            format!("--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n").as_bytes(),
+        );
+        body.extend_from_slice(data);
+        body.extend_from_slice(b"\r\n");
+    };
+    let texts = match fields.get("multipartFields") {
+        None | Some(Value::Null) => None,
+        Some(Value::Object(texts)) => Some(texts),
+        Some(_) => return Err(wrong("multipartFields", "object of strings")),
+    };
+    for (name, value) in texts.into_iter().flatten() {
+        let value = value.as_str().ok_or_else(|| wrong("multipartFields", "object of strings"))?;
+        part(format!("name=\"{}\"", quoted(name)), value.as_bytes());
+    }
+    let files = match fields.get("multipartFiles") {
+        None | Some(Value::Null) => [].as_slice(),
+        Some(Value::Array(files)) => files.as_slice(),
+        Some(_) => return Err(wrong("multipartFiles", "array")),
+    };
+    for file in files {
+        let member = |name: &str| file.get(name).and_then(Value::as_str).unwrap_or_default();
+        let data = data_of(member("dataUrl"));
+        let data = data.ok_or_else(|| wrong("multipartFiles[].dataUrl", "base64 data URL"))?;
+        let field = if member("field").is_empty() { "file" } else { member("field") };
+        let kind =
+            if member("mimeType").is_empty() { "application/octet-stream" } else { member("mimeType") };
+        let names = format!("name=\"{}\"; filename=\"{}\"", quoted(field), quoted(member("name")));
+        part(format!("{names}\r\nContent-Type: {}", quoted(kind)), &data);
+    }
+    if body.is_empty() {
+        return Err(Refused::invalid("A multipart request needs multipartFields or multipartFiles"));
+    }
+    body.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    Ok((Some(format!("multipart/form-data; boundary={boundary}")), Bytes::from(body)))
+}
+
+/// A name within a part's head (RFC 7578 2, as browsers write it).
+fn quoted(name: &str) -> String {
+    name.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn data_of(url: &str) -> Option<Vec<u8>> {
+    let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
+    kind.to_ascii_lowercase().ends_with(";base64").then(|| BASE64.decode(data.trim()).ok())?
+}
+
+fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<Option<&'a str>> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Refused::invalid(format!("Invalid {name}. Expected string."))),
+    }
+}
+
+fn flag(fields: &Map<String, Value>, name: &str) -> Result<bool> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(false),
+        Some(Value::Bool(flag)) => Ok(*flag),
+        Some(_) => Err(Refused::invalid(format!("Invalid {name}. Expected boolean."))),
+    }
+}

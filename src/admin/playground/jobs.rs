@@ -1,0 +1,166 @@
+//! Tries that nobody waits for: kept in memory until they have been looked at, or ten minutes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+
+use super::Refused;
+use super::answer::Answer;
+use crate::app::App;
+use crate::jobs::tasks::uuid;
+use crate::proxy::within::{self, Ask};
+use crate::sync::lock;
+use crate::time::{Millis, iso, now_ms};
+
+/// How long after its last change a job is kept, and a cancelled one.
+const KEPT: Millis = 600_000;
+const CANCELLED_KEPT: Millis = 30_000;
+/// How many jobs there may be at once.
+const MAX_JOBS: usize = 200;
+
+/// The jobs of the playground.
+#[derive(Default)]
+pub struct Jobs(Mutex<HashMap<String, Job>>);
+
+struct Job {
+    state: State,
+    created_at: Millis,
+    updated_at: Millis,
+    expires_at: Millis,
+}
+
+enum State {
+    /// Dropping it stops the work.
+    Pending {
+        _running: oneshot::Sender<()>,
+    },
+    Succeeded(Value),
+    Failed(Value),
+    Cancelled,
+}
+
+/// Begins a job and shows it.
+pub(super) fn begin(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
+    let id = uuid();
+    let (running, stopped) = oneshot::channel();
+    let shown = app.playground.add(&id, running, now_ms())?;
+    let (worker, name) = (app.clone(), id.clone());
+    let work = async move {
+        tokio::select! {
+            // The sender is never used: it only goes.
+            _ = stopped => {}
+            outcome = run(&worker, ask) => worker.playground.end(&name, outcome, now_ms()),
+        }
+    };
+    if !app.background.spawn("a try of the proxy", work) {
+        app.playground.cancel(&id, now_ms());
+    }
+    Ok(shown)
+}
+
+/// What the proxy answered, or the error that it answered.
+async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Value> {
+    let Some(response) = within::ask(app.clone(), ask).await else {
+        return Err(Refused::not_found("The service has no such route").error());
+    };
+    let answer =
+        Answer::read(response, app.config.request_body_limit).await.map_err(|refused| refused.error())?;
+    let value = answer.value();
+    if answer.status.is_success() {
+        return Ok(value);
+    }
+    let error = value.get("error").filter(|error| error.is_object()).cloned();
+    Err(error.unwrap_or_else(|| json!({ "message": value.to_string(), "type": "upstream_error" })))
+}
+
+impl Jobs {
+    fn add(&self, id: &str, running: oneshot::Sender<()>, now: Millis) -> Result<Value, Refused> {
+        let mut jobs = lock(&self.0);
+        jobs.retain(|_, job| !job.is_expired(now));
+        if jobs.len() >= MAX_JOBS {
+            let status = hyper::StatusCode::SERVICE_UNAVAILABLE;
+            return Err(Refused::failed(status, format!("There are {MAX_JOBS} jobs already")));
+        }
+        let job = Job {
+            state: State::Pending { _running: running },
+            created_at: now,
+            updated_at: now,
+            expires_at: now + KEPT,
+        };
+        let mut shown = job.shown(id);
+        shown.remove("updatedAt");
+        jobs.insert(id.to_owned(), job);
+        Ok(shown.into())
+    }
+
+    fn end(&self, id: &str, outcome: Result<Value, Value>, now: Millis) {
+        let mut jobs = lock(&self.0);
+        // A cancelled job stays cancelled, whatever came in the same moment.
+        if let Some(job) = jobs.get_mut(id).filter(|job| matches!(job.state, State::Pending { .. })) {
+            job.becomes(outcome.map_or_else(State::Failed, State::Succeeded), now, KEPT);
+        }
+    }
+
+    /// A job as the contract shows it.
+    pub(super) fn show(&self, id: &str, now: Millis) -> Option<Value> {
+        let mut jobs = lock(&self.0);
+        jobs.retain(|_, job| !job.is_expired(now));
+        jobs.get(id).map(|job| job.shown(id).into())
+    }
+
+    /// Stops a job, or forgets one that has ended; false when there is none.
+    pub(super) fn cancel(&self, id: &str, now: Millis) -> bool {
+        let mut jobs = lock(&self.0);
+        jobs.retain(|_, job| !job.is_expired(now));
+        match jobs.get_mut(id) {
+            None => false,
+            Some(job) if matches!(job.state, State::Pending { .. }) => {
+                job.becomes(State::Cancelled, now, CANCELLED_KEPT);
+                true
+            }
+            Some(_) => jobs.remove(id).is_some(),
+        }
+    }
+}
+
+impl Job {
+    fn becomes(&mut self, state: State, now: Millis, kept: Millis) {
+        self.state = state;
+        self.updated_at = now;
+        self.expires_at = now + kept;
+    }
+
+    /// Work that is still going on then goes with its job.
+    fn is_expired(&self, now: Millis) -> bool {
+        now >= self.expires_at
+    }
+
+    fn shown(&self, id: &str) -> Map<String, Value> {
+        let mut shown = Map::new();
+        let status = match &self.state {
+            State::Pending { .. } => "pending",
+            State::Succeeded(_) => "succeeded",
+            State::Failed(_) => "failed",
+            State::Cancelled => "cancelled",
+        };
+        shown.insert("jobId".to_owned(), id.into());
+        shown.insert("status".to_owned(), status.into());
+        match &self.state {
+            State::Succeeded(result) => drop(shown.insert("result".to_owned(), result.clone())),
+            State::Failed(error) => drop(shown.insert("error".to_owned(), error.clone())),
+            State::Cancelled => {
+                let error = json!({ "message": "The job was cancelled", "type": "cancelled" });
+                shown.insert("error".to_owned(), error);
+            }
+            State::Pending { .. } => {}
+        }
+        for (name, at) in
+            [("createdAt", self.created_at), ("updatedAt", self.updated_at), ("expiresAt", self.expires_at)]
+        {
+            shown.insert(name.to_owned(), iso(at).into());
+        }
+        shown
+    }
+}

@@ -1,0 +1,154 @@
+//! `/api/test/*`: an operator tries the proxy (admin-ops-2.md 25).
+//!
+//! ```text
+//! envelope, chat ─▶ what to ask ─▶ proxy::within ─▶ answer: whole, as events, or kept as a job
+//! ```
+//!
+//! The call goes the proxy's own way as the global token, without a socket between: it is under no rate limit, and
+//! nothing that a client can send makes a call look like it. A forced channel answers alone or not at all.
+
+mod answer;
+mod chat;
+mod envelope;
+mod jobs;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use serde_json::{Map, Value, json};
+
+use super::errors::Result;
+use crate::app::App;
+use crate::http::{self, Request, Response};
+use crate::proxy::within;
+use crate::time;
+
+use envelope::Streamed;
+pub use jobs::Jobs;
+
+/// Why a try was not made, or came to nothing.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refused {
+    status: StatusCode,
+    kind: &'static str,
+    message: String,
+}
+
+impl Refused {
+    fn invalid(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::BAD_REQUEST, kind: "validation_error", message: message.into() }
+    }
+
+    fn not_found(message: impl Into<String>) -> Self {
+        Self { status: StatusCode::NOT_FOUND, kind: "not_found", message: message.into() }
+    }
+
+    fn failed(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, kind: "server_error", message: message.into() }
+    }
+
+    fn error(&self) -> Value {
+        json!({ "message": self.message, "type": self.kind })
+    }
+
+    fn into_response(self) -> Response {
+        http::json(self.status, &json!({ "error": self.error() }))
+    }
+}
+
+/// `POST /api/test/proxy`: the answer, whole.
+pub async fn proxy(app: Arc<App>, request: Request) -> Result<Response> {
+    Ok(tried(app, request, envelope::read, Streamed::Never).await)
+}
+
+/// `POST /api/test/proxy/stream`: the answer as server-sent events.
+pub async fn proxy_stream(app: Arc<App>, request: Request) -> Result<Response> {
+    Ok(tried(app, request, envelope::read, Streamed::Always).await)
+}
+
+/// `POST /api/test/proxy/jobs`: the answer later.
+pub async fn start_proxy_job(app: Arc<App>, request: Request) -> Result<Response> {
+    Ok(begun(app, request, envelope::read).await)
+}
+
+/// `POST /api/test/chat`: the same over a plain conversation.
+pub async fn chat(app: Arc<App>, request: Request) -> Result<Response> {
+    Ok(tried(app, request, chat::read, Streamed::Never).await)
+}
+
+/// `POST /api/test/chat/stream`
+pub async fn chat_stream(app: Arc<App>, request: Request) -> Result<Response> {
+    Ok(tried(app, request, chat::read, Streamed::Always).await)
+}
+
+/// `POST /api/test/chat/jobs`
+pub async fn start_chat_job(app: Arc<App>, request: Request) -> Result<Response> {
+    Ok(begun(app, request, chat::read).await)
+}
+
+/// `GET /api/test/{proxy,chat}/jobs/{id}`: how a job goes, or what it gave.
+pub async fn job(app: Arc<App>, request: Request) -> Result<Response> {
+    let shown = app.playground.show(request.params.get("id"), time::now_ms());
+    Ok(match shown {
+        Some(shown) => http::json(StatusCode::OK, &shown),
+        None => Refused::not_found("Job not found").into_response(),
+    })
+}
+
+/// `DELETE /api/test/{proxy,chat}/jobs/{id}`: stops a job that runs, and forgets one that ended.
+pub async fn cancel_job(app: Arc<App>, request: Request) -> Result<Response> {
+    let known = app.playground.cancel(request.params.get("id"), time::now_ms());
+    Ok(match known {
+        true => http::json(StatusCode::OK, &json!({ "success": true })),
+        false => Refused::not_found("Job not found").into_response(),
+    })
+}
+
+/// Reads what to ask out of a request's body.
+type Reader = fn(&Map<String, Value>, Streamed) -> std::result::Result<within::Ask, Refused>;
+
+async fn tried(app: Arc<App>, mut request: Request, read: Reader, streamed: Streamed) -> Response {
+    match asked(&mut request, read, streamed).await {
+        Err(refused) => refusal(read, refused),
+        Ok(ask) => {
+            let limit = app.config.request_body_limit;
+            match within::ask(app, ask).await {
+                None => Refused::not_found("The service has no such route").into_response(),
+                Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
+                Some(response) => answer::whole(response, limit).await,
+            }
+        }
+    }
+}
+
+async fn begun(app: Arc<App>, mut request: Request, read: Reader) -> Response {
+    let ask = match asked(&mut request, read, Streamed::AsAsked).await {
+        Err(refused) => return refusal(read, refused),
+        Ok(ask) => ask,
+    };
+    match jobs::begin(&app, ask) {
+        Ok(shown) => http::json(StatusCode::ACCEPTED, &shown),
+        Err(refused) => refused.into_response(),
+    }
+}
+
+async fn asked(
+    request: &mut Request,
+    read: Reader,
+    streamed: Streamed,
+) -> std::result::Result<within::Ask, Refused> {
+    let body = request.json_object().await;
+    let fields =
+        body.map_err(|error| Refused { status: error.status(), ..Refused::invalid(error.to_string()) })?;
+    read(&fields, streamed)
+}
+
+/// The wrappers over a conversation refuse with a plain text.
+fn refusal(read: Reader, refused: Refused) -> Response {
+    if std::ptr::fn_addr_eq(read, chat::read as Reader) {
+        return http::json(refused.status, &json!({ "error": refused.message }));
+    }
+    refused.into_response()
+}

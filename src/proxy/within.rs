@@ -1,0 +1,58 @@
+//! A request that the service makes of itself: an operator tries the proxy from the admin API
+//! (admin-ops-2.md 25). It takes the handlers' way from authentication on, as the global token, but over no
+//! socket, so there is no header that a stranger could forge to be taken for it, and no limit that it uses up.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Method, Uri};
+
+use super::routes;
+use crate::app::App;
+use crate::http::body::{BodyLimits, RequestBody};
+use crate::http::request::{Parts, Within};
+use crate::http::router::{Found, Router};
+use crate::http::{Query, Request, Response};
+use crate::request_id::RequestId;
+use crate::service::Route;
+
+/// The proxy's routes once more: the service's own table is not known here.
+static ROUTER: LazyLock<Router<Route>> = LazyLock::new(|| {
+    let mut router = Router::default();
+    for route in routes() {
+        router.add(route.method().clone(), route.path(), route);
+    }
+    router
+});
+
+/// What is asked.
+pub struct Ask {
+    pub method: Method,
+    /// Path and query.
+    pub target: Uri,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub forced_channel: Option<i64>,
+}
+
+/// The proxy's answer; `None` where it has no such route.
+pub async fn ask(app: Arc<App>, ask: Ask) -> Option<Response> {
+    let Found::Route(route, params) = ROUTER.find(&ask.method, ask.target.path()) else { return None };
+    let here = Ipv4Addr::LOCALHOST;
+    let request = Request::from(Parts {
+        method: ask.method,
+        params,
+        query: Query::new(ask.target.query().unwrap_or_default()),
+        uri: ask.target,
+        headers: ask.headers,
+        peer: SocketAddr::from((here, 0)),
+        client_ip: here.into(),
+        id: RequestId::next(),
+        body: RequestBody::Own((!ask.body.is_empty()).then_some(ask.body)),
+        limits: BodyLimits { bytes: app.config.request_body_limit, idle: app.config.client_idle_timeout },
+        within: Some(Within { forced_channel: ask.forced_channel }),
+        upgrade: None,
+    });
+    Some(route.answer(app, request).await)
+}

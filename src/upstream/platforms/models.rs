@@ -67,6 +67,15 @@ impl DiscoveryError {
     fn answered(kind: DiscoveryKind, status: StatusCode, message: impl Into<String>) -> Self {
         Self { status: Some(status.as_u16()), ..Self::new(kind, message) }
     }
+
+    /// A refused credential is what to tell before anything else; an empty list tells least.
+    fn says_more_than(&self, first: &Self) -> bool {
+        match (first.kind, self.kind) {
+            (_, DiscoveryKind::EmptyModels) => false,
+            (DiscoveryKind::EmptyModels, _) | (_, DiscoveryKind::Unauthorized) => true,
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for DiscoveryError {
@@ -91,7 +100,8 @@ pub async fn list_models(
     let asking = async {
         let mut failure: Option<DiscoveryError> = None;
         for question in questions {
-            let error = match ask(client, base, question, credential, custom_headers, limits).await {
+            let request = question.request(credential, custom_headers)?;
+            let error = match ask(client, base, request, credential, limits).await {
                 Ok(names) => return Ok(names),
                 // One of its keys is a key everywhere, or nowhere.
                 Err(error) if platform == Platform::Sub2Api && error.kind == DiscoveryKind::Unauthorized => {
@@ -99,13 +109,7 @@ pub async fn list_models(
                 }
                 Err(error) => error,
             };
-            let says_more = match &failure {
-                None => true,
-                Some(first) => {
-                    first.kind == DiscoveryKind::EmptyModels || error.kind == DiscoveryKind::Unauthorized
-                }
-            };
-            if says_more && error.kind != DiscoveryKind::EmptyModels || failure.is_none() {
+            if failure.as_ref().is_none_or(|first| error.says_more_than(first)) {
                 failure = Some(error);
             }
         }
@@ -133,6 +137,22 @@ struct Question {
     proof: Proof,
 }
 
+impl Question {
+    fn request(
+        self,
+        credential: &str,
+        custom_headers: &[(HeaderName, HeaderValue)],
+    ) -> Result<Request<Bytes>, DiscoveryError> {
+        let mut request = Request::new(Bytes::new());
+        *request.uri_mut() = Uri::from(self.path);
+        for (name, value) in custom_headers {
+            request.headers_mut().insert(name, value.clone());
+        }
+        prove(request.headers_mut(), self.proof, credential)?;
+        Ok(request)
+    }
+}
+
 /// What to ask, in order, until one has an answer.
 fn questions(base: &BaseUrl, platform: Platform) -> Result<Vec<Question>, DiscoveryError> {
     let bearer = |path: &str| Question { path: base.join(path), proof: Proof::Bearer };
@@ -150,10 +170,9 @@ fn questions(base: &BaseUrl, platform: Platform) -> Result<Vec<Question>, Discov
             // Anthropic's pages have 20 models by default.
             let path = base.join("/v1/models?limit=1000");
             let mut questions = vec![Question { path, proof: Proof::AnthropicKey }];
-            if let Some(parent) = base.path.strip_suffix("/anthropic") {
-                let mut above = base.clone();
-                above.path = parent.to_owned();
-                questions.push(Question { path: above.join("/v1/models"), proof: Proof::Bearer });
+            if base.path.ends_with("/anthropic") {
+                let parent = base.clone().without(&["/anthropic"]);
+                questions.push(Question { path: parent.join("/v1/models"), proof: Proof::Bearer });
             }
             questions
         }
@@ -187,19 +206,10 @@ fn sub2api_paths(base: &BaseUrl) -> &'static [&'static str] {
 async fn ask(
     client: &Client,
     base: &BaseUrl,
-    question: Question,
+    request: Request<Bytes>,
     credential: &str,
-    custom_headers: &[(HeaderName, HeaderValue)],
     limits: FetchLimits,
 ) -> Result<Vec<String>, DiscoveryError> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in custom_headers {
-        headers.insert(name, value.clone());
-    }
-    prove(&mut headers, question.proof, credential)?;
-    let mut request = Request::new(Bytes::new());
-    *request.uri_mut() = Uri::from(question.path);
-    *request.headers_mut() = headers;
     let response = client.fetch(base, request, limits).await.map_err(|error| unanswered(&error))?;
     let status = response.status();
     let result = if status.is_success() {

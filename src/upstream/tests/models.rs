@@ -76,6 +76,7 @@ async fn each_platform_is_asked_in_its_own_way() {
         (Claude, "", "/v1/models?limit=1000", "x-api-key: k-1", &list),
         (Claude, "/anthropic", "/anthropic/v1/models?limit=1000", "anthropic-version: 2023-06-01", &list),
         (Claude, "/anthropic", "/v1/models", bearer, &list),
+        (Claude, "/v1/anthropic", "/v1/models", bearer, &list),
         (Gemini, "", "/v1beta/models?pageSize=1000", "x-goog-api-key: k-1", &gemini),
         (Gemini, "/v1beta", "/v1beta/models?pageSize=1000", "x-goog-api-key: k-1", &gemini),
         (Gemini, "", "/v1beta/openai/models", bearer, &list),

@@ -134,6 +134,7 @@ impl StreamObserver {
     }
 
     /// The `sequence_number` that an event of our own would carry (responses).
+    #[cfg(test)]
     pub fn next_sequence(&self) -> u64 {
         self.seen.events
     }

@@ -34,19 +34,6 @@ pub mod bucket {
     pub const ACCOUNTS_LOGIN: Bucket = bucket("accounts-login", 5);
     pub const ACCOUNTS_VERIFY_TOKEN: Bucket = bucket("accounts-verify-token", 5);
     pub const MODELS_TOKEN_CANDIDATES: Bucket = bucket("models-token-candidates", 30);
-    pub const OAUTH_PROVIDER_READ: Bucket = bucket("oauth-provider-read", 60);
-    pub const OAUTH_CONNECTION_READ: Bucket = bucket("oauth-connection-read", 60);
-    pub const OAUTH_START: Bucket = bucket("oauth-start", 20);
-    pub const OAUTH_SESSION_READ: Bucket = bucket("oauth-session-read", 120);
-    pub const OAUTH_SESSION_MUTATE: Bucket = bucket("oauth-session-mutate", 30);
-    pub const OAUTH_CONNECTION_MUTATE: Bucket = bucket("oauth-connection-mutate", 20);
-    pub const OAUTH_CALLBACK: Bucket = bucket("oauth-callback", 30);
-    pub const OAUTH_QUOTA_BATCH: Bucket = bucket("oauth-quota-batch", 20);
-    pub const OAUTH_PROXY_UPDATE: Bucket = bucket("oauth-proxy-update", 20);
-    pub const OAUTH_IMPORT: Bucket = bucket("oauth-import", 20);
-    pub const OAUTH_ROUTE_UNIT_CREATE: Bucket = bucket("oauth-route-unit-create", 20);
-    pub const OAUTH_ROUTE_UNIT_UPDATE: Bucket = bucket("oauth-route-unit-update", 20);
-    pub const OAUTH_ROUTE_UNIT_DELETE: Bucket = bucket("oauth-route-unit-delete", 20);
 }
 
 /// The counters of all buckets.

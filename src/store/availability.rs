@@ -119,13 +119,9 @@ async fn token_rows(store: &Store, sql: &'static str, args: Vec<super::Value>) -
         .collect()
 }
 
-/// Replaces what was discovered before for the account, in one transaction; manual rows stay, and
-/// a discovered model of the same name (case ignored) does not displace one.
-pub async fn replace_discovered(store: &Store, account_id: i64, models: &[Discovered]) -> Result<()> {
-    store.batch(replace_discovered_statements(account_id, models)).await.map(drop)
-}
-
-/// The replacement, for a batch that changes more with it (the account's health).
+/// What replaces the models discovered before for the account, for a batch that changes more with them
+/// (the account's health). Manual rows stay, a discovered model of the same name (case ignored) does not
+/// displace one, and an account that is gone meanwhile gets no rows.
 pub fn replace_discovered_statements(account_id: i64, models: &[Discovered]) -> Vec<Statement> {
     let now = now_ms();
     let mut batch = vec![Statement::new(
@@ -152,12 +148,7 @@ pub fn replace_discovered_statements(account_id: i64, models: &[Discovered]) -> 
     batch
 }
 
-/// Replaces what was discovered before for one token of an account.
-pub async fn replace_discovered_by_token(store: &Store, token_id: i64, models: &[Discovered]) -> Result<()> {
-    store.batch(replace_discovered_by_token_statements(token_id, models)).await.map(drop)
-}
-
-/// The replacement, for a batch that changes more with it. A token that is gone meanwhile gets no rows.
+/// The same for one token of an account; a token that is gone meanwhile gets no rows.
 pub fn replace_discovered_by_token_statements(token_id: i64, models: &[Discovered]) -> Vec<Statement> {
     let now = now_ms();
     let mut batch = vec![Statement::new(

@@ -221,11 +221,6 @@ impl Connection {
         self.reader.get_mut().write_all(bytes)
     }
 
-    /// Ends the sending direction: the other side sees an end of input, and may still answer.
-    pub fn finish_writing(&mut self) {
-        let _ = self.reader.get_ref().shutdown(std::net::Shutdown::Write);
-    }
-
     pub fn read_answer(&mut self, head_only: bool) -> std::io::Result<Answer> {
         let (status, headers) = self.read_head()?;
         let mut framing = framing(status, &headers, head_only);

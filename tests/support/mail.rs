@@ -94,13 +94,6 @@ impl Mail {
         read_words(line.unwrap_or_else(|| panic!("no {name} in {head}")))
     }
 
-    /// The names of its headers, in order.
-    pub fn header_names(&self) -> Vec<String> {
-        let (head, _) = self.text.split_once("\r\n\r\n").expect("a head");
-        let lines = head.split("\r\n").filter(|line| !line.starts_with(' '));
-        lines.filter_map(|line| Some(line.split_once(':')?.0.to_owned())).collect()
-    }
-
     /// Its text, out of base64.
     #[track_caller]
     pub fn body(&self) -> String {

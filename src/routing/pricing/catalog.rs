@@ -142,6 +142,7 @@ impl ModelPrice {
     }
 
     /// USD for a call under a group's multiplier; `None` when tokens are charged or no price is known.
+    #[cfg(test)]
     pub fn per_call(&self, group_ratio: f64) -> Option<f64> {
         match self.billing {
             Billing::PerCall(Some(price)) => Some(price.usd(group_ratio)),

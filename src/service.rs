@@ -155,14 +155,14 @@ impl Service {
         }
     }
 
-    fn route(
+    /// What is answered before anybody looks where a request wants to go: a head that is not as it should
+    /// be, a CORS preflight, a peer that asks too often.
+    fn refuse_head(
         &self,
-        mut head: hyper::http::request::Parts,
-        body: Incoming,
-        connection: Connection,
+        head: &hyper::http::request::Parts,
+        connection: &Connection,
         id: RequestId,
-    ) -> (Surface, Routed) {
-        let refused = |surface, response| (surface, Routed::Refused(response));
+    ) -> Option<Response> {
         let ambiguous = connection.take_ambiguous_framing();
         if let Err(refusal) = strict::check(&head.method, &head.uri, head.version, &head.headers, ambiguous) {
             let mut response = refuse(&head.headers, head.uri.path(), id, refusal.status, refusal.message);
@@ -173,18 +173,32 @@ impl Service {
                     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"),
                 );
             }
-            return refused(Surface::Other, response);
+            return Some(response);
         }
         if head.uri.path() != "*"
             && let Some(response) = self.cors.preflight(&head.method, &head.headers)
         {
-            return refused(Surface::Other, response);
+            return Some(response);
         }
         // By the socket's peer: what a header claims gives nobody a bucket of his own.
         let is_health_check = head.method == Method::GET && head.uri.path() == HEALTH_PATH;
-        if !is_health_check && let Err(wait) = self.app.rates.admit_peer(connection.peer.ip(), monotonic_ms())
-        {
-            return refused(Surface::Other, too_many_of_peer(wait));
+        if is_health_check {
+            return None;
+        }
+        self.app.rates.admit_peer(connection.peer.ip(), monotonic_ms()).err().map(too_many_of_peer)
+    }
+
+    /// Finds the route and begins its handler, once its authentication is done.
+    fn route(
+        &self,
+        mut head: hyper::http::request::Parts,
+        body: Incoming,
+        connection: Connection,
+        id: RequestId,
+    ) -> (Surface, Routed) {
+        let refused = |surface, response| (surface, Routed::Refused(response));
+        if let Some(response) = self.refuse_head(&head, &connection, id) {
+            return refused(Surface::Other, response);
         }
         let path = head.uri.path();
         // Clients add /v1 to an address that has it already (proxy.md 3).

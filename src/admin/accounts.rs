@@ -55,8 +55,7 @@ struct Made {
 
 /// `GET /api/accounts`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
-    let asked = request.query.get("refresh").unwrap_or_default();
-    if matches!(asked.as_str(), "1" | "true" | "yes") {
+    if request.query.is_on("refresh") {
         return Ok(answer(load(&app).await?, "refresh"));
     }
     let kept = app.accounts_list.get(&app.snapshot.load());

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::errors::Result;
-use super::stats_cache::{self, Ask, refresh_of};
+use super::stats_cache::{self, Ask};
 use super::{money, number};
 use crate::app::App;
 use crate::http::{self, Request, Response};
@@ -37,7 +37,7 @@ const MAX_LISTED: usize = 10;
 /// `GET /api/stats/dashboard`
 pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     let view = request.query.get("view").unwrap_or_default();
-    let refresh = refresh_of(&request.query);
+    let refresh = request.query.is_on("refresh");
     let (mut shown, mut headers) = (Map::new(), Vec::new());
     if view != "insights" {
         let ask = Ask { key: "summary".to_owned(), ttl: SUMMARY_TTL, refresh };

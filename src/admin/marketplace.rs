@@ -110,9 +110,7 @@ struct GroupPricing {
 
 /// `GET /api/models/marketplace`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
-    let flag =
-        |name: &str| request.query.get(name).is_some_and(|text| matches!(&*text, "1" | "true" | "yes"));
-    let (refresh, with_prices) = (flag("refresh"), flag("includePricing"));
+    let (refresh, with_prices) = (request.query.is_on("refresh"), request.query.is_on("includePricing"));
     let started = refresh.then(|| {
         app.marketplace.clear();
         routes::start_refresh(&app, "model")

@@ -17,7 +17,6 @@ use tokio::time::Instant;
 
 use super::errors::{AdminError, Result};
 use crate::app::App;
-use crate::http::Query;
 use crate::jobs::flight::SingleFlight;
 use crate::sync::lock;
 
@@ -117,9 +116,4 @@ where
     }
     let made = run.await.ok_or_else(|| AdminError::internal("making statistics", "no result"))?;
     Ok((made, if ask.refresh { "refresh" } else { "miss" }))
-}
-
-/// Whether the query asks for fresh numbers.
-pub fn refresh_of(query: &Query) -> bool {
-    matches!(query.get("refresh").unwrap_or_default().as_str(), "1" | "true" | "yes")
 }

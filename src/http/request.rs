@@ -145,6 +145,11 @@ impl Query {
         self.pairs().find(|(known, _)| known == name).map(|(_, value)| value.into_owned())
     }
 
+    /// Whether a switch is on: `1`, `true` or `yes`.
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| matches!(value.as_str(), "1" | "true" | "yes"))
+    }
+
     /// The query as sent, without the question mark.
     pub fn raw(&self) -> &str {
         &self.0
@@ -188,5 +193,9 @@ mod tests {
         assert_eq!(query.get("name").as_deref(), Some("two words"));
         assert_eq!(query.get("flag").as_deref(), Some(""));
         assert_eq!(query.get("absent"), None);
+        let switches = Query::new("a=1&b=true&c=yes&d=0&e=&f=TRUE");
+        let on: Vec<&str> =
+            ["a", "b", "c", "d", "e", "f", "g"].into_iter().filter(|name| switches.is_on(name)).collect();
+        assert_eq!(on, ["a", "b", "c"]);
     }
 }

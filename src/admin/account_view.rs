@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{money, number, secrets};
 use crate::routing::Platform;
 use crate::store::Secret;
-use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode};
+use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, HealthState};
 use crate::store::sites::{SiteRow, SiteStatus};
 use crate::time::{Millis, iso};
 use crate::upstream::platforms::abilities;
@@ -127,29 +127,31 @@ fn is_set(secret: Option<&Secret>) -> bool {
 
 /// The health to show; the first rule that holds wins.
 fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> Value {
-    let health = |state: &str, reason: &str, source: &str, at: Option<Millis>| json!({"state": state, "reason": reason, "source": source, "checkedAt": at.map(iso)});
+    let health = |state: HealthState, reason: &str, source: &str, at: Option<Millis>| json!({"state": state, "reason": reason, "source": source, "checkedAt": at.map(iso)});
     if account.status == AccountStatus::Disabled {
-        return health("disabled", "account disabled", "system", None);
+        return health(HealthState::Disabled, "account disabled", "system", None);
     }
     if !site_active {
-        return health("disabled", "site disabled", "system", None);
+        return health(HealthState::Disabled, "site disabled", "system", None);
     }
     if account.status == AccountStatus::Expired {
         let refusal = account.health.as_ref().filter(|record| record.source == "auth");
         let (reason, at) = refusal
             .map_or(("credential expired", None), |record| (record.reason.as_str(), record.checked_at));
-        return health("unhealthy", reason, "auth", at);
+        return health(HealthState::Unhealthy, reason, "auth", at);
     }
     let proxy_only = capabilities(account).proxy_only;
     let recorded = account.health.as_ref().filter(|record| {
-        let says_nothing = (record.source == "auth" && record.state == "unhealthy")
-            || (record.state == "unknown" && has_models);
+        let says_nothing = (record.source == "auth" && record.state == HealthState::Unhealthy)
+            || (record.state == HealthState::Unknown && has_models);
         !(proxy_only && says_nothing)
     });
     match recorded {
-        Some(record) => health(&record.state, &record.reason, &record.source, record.checked_at),
-        None if proxy_only && has_models => health("healthy", "models discovered", "model-discovery", None),
-        None => health("unknown", "not checked yet", "none", None),
+        Some(record) => health(record.state, &record.reason, &record.source, record.checked_at),
+        None if proxy_only && has_models => {
+            health(HealthState::Healthy, "models discovered", "model-discovery", None)
+        }
+        None => health(HealthState::Unknown, "not checked yet", "none", None),
     }
 }
 
@@ -300,41 +302,60 @@ mod tests {
 
     #[test]
     fn the_first_rule_of_health_that_holds_wins() {
-        let record = |state: &str, source: &str| {
-            Some(Health {
-                state: state.into(),
-                reason: "r".into(),
-                source: source.into(),
-                checked_at: Some(0),
-            })
+        let record = |state, source: &str| {
+            Some(Health { state, reason: "r".into(), source: source.into(), checked_at: Some(0) })
         };
         let with = |status, health| AccountRow { status, health, ..sample() };
         for (row, site_active, has_models, state, source) in [
-            (with(AccountStatus::Disabled, record("healthy", "balance")), true, true, "disabled", "system"),
-            (with(AccountStatus::Active, record("healthy", "balance")), false, true, "disabled", "system"),
-            (with(AccountStatus::Expired, record("healthy", "balance")), true, true, "unhealthy", "auth"),
             (
-                with(AccountStatus::Active, record("unhealthy", "model-discovery")),
+                with(AccountStatus::Disabled, record(HealthState::Healthy, "balance")),
+                true,
+                true,
+                "disabled",
+                "system",
+            ),
+            (
+                with(AccountStatus::Active, record(HealthState::Healthy, "balance")),
+                false,
+                true,
+                "disabled",
+                "system",
+            ),
+            (
+                with(AccountStatus::Expired, record(HealthState::Healthy, "balance")),
+                true,
+                true,
+                "unhealthy",
+                "auth",
+            ),
+            (
+                with(AccountStatus::Active, record(HealthState::Unhealthy, "model-discovery")),
                 true,
                 true,
                 "unhealthy",
                 "model-discovery",
             ),
             (
-                with(AccountStatus::Active, record("unhealthy", "auth")),
+                with(AccountStatus::Active, record(HealthState::Unhealthy, "auth")),
                 true,
                 true,
                 "healthy",
                 "model-discovery",
             ),
             (
-                with(AccountStatus::Active, record("unknown", "none")),
+                with(AccountStatus::Active, record(HealthState::Unknown, "none")),
                 true,
                 true,
                 "healthy",
                 "model-discovery",
             ),
-            (with(AccountStatus::Active, record("unknown", "probe")), true, false, "unknown", "probe"),
+            (
+                with(AccountStatus::Active, record(HealthState::Unknown, "probe")),
+                true,
+                false,
+                "unknown",
+                "probe",
+            ),
             (with(AccountStatus::Active, None), true, true, "healthy", "model-discovery"),
             (with(AccountStatus::Active, None), true, false, "unknown", "none"),
         ] {

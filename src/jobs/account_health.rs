@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::notify::Notice;
-use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Health};
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::SiteRow;
 use crate::store::{self, Statement};
@@ -36,7 +36,12 @@ pub async fn note_failure(
 ) -> store::Result<()> {
     let message = advised(&error.message);
     if error.kind != VisitKind::Expired || account.status != AccountStatus::Active {
-        return accounts::set_health(&app.store, account.id, &health("unhealthy", &message, source)).await;
+        return accounts::set_health(
+            &app.store,
+            account.id,
+            &Health::now(HealthState::Unhealthy, &message, source),
+        )
+        .await;
     }
     let name = account.username.as_deref().unwrap_or("(no name)");
     let event = NewEvent {
@@ -51,7 +56,7 @@ pub async fn note_failure(
     let expired = AccountPatch { status: Some(AccountStatus::Expired), ..AccountPatch::default() };
     let batch = vec![
         accounts::update_statement(&app.store, account.id, expired)?,
-        accounts::health_statement(account.id, &health("unhealthy", &message, "auth")),
+        accounts::health_statement(account.id, &Health::now(HealthState::Unhealthy, &message, "auth")),
         event.insert(now_ms()),
     ];
     app.store.batch(batch).await?;
@@ -72,21 +77,12 @@ pub fn success_statements(
         let active = AccountPatch { status: Some(AccountStatus::Active), ..AccountPatch::default() };
         batch.push(accounts::update_statement(&app.store, account.id, active)?);
     }
-    let lacks_check_in = |known: &Health| known.state == "degraded" && known.source == "checkin";
+    let lacks_check_in = |known: &Health| known.state == HealthState::Degraded && known.source == "checkin";
     if source == "checkin" || !account.health.as_ref().is_some_and(lacks_check_in) {
-        batch.push(accounts::health_statement(account.id, &health("healthy", reason, source)));
+        batch
+            .push(accounts::health_statement(account.id, &Health::now(HealthState::Healthy, reason, source)));
     }
     Ok(batch)
-}
-
-/// A record of now.
-pub fn health(state: &str, reason: &str, source: &str) -> Health {
-    Health {
-        state: state.to_owned(),
-        reason: reason.to_owned(),
-        source: source.to_owned(),
-        checked_at: Some(now_ms()),
-    }
 }
 
 #[cfg(test)]

@@ -6,11 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::account_health::health;
 use super::balance::{self, Failure, Known};
 use crate::app::App;
 use crate::store;
-use crate::store::accounts::{self, AccountRow, AccountStatus};
+use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::sites::{self, SiteStatus};
 
 /// For one account.
@@ -39,8 +38,7 @@ pub struct Checked {
     pub site_name: String,
     /// success, failed or skipped.
     pub status: &'static str,
-    /// healthy, unhealthy, degraded, disabled or unknown.
-    pub state: String,
+    pub state: HealthState,
     pub message: String,
 }
 
@@ -58,42 +56,49 @@ pub async fn check(app: &Arc<App>, only: Option<i64>) -> store::Result<(Summary,
 
 async fn check_one(app: &Arc<App>, account: &AccountRow) -> store::Result<Checked> {
     let site = sites::get(&app.store, account.site_id).await?;
-    let checked = |status, state: &str, message: &str| Checked {
+    let checked = |status, state: HealthState, message: &str| Checked {
         account_id: account.id,
         username: account.username.clone(),
         site_name: site.as_ref().map_or_else(String::new, |site| site.name.clone()),
         status,
-        state: state.to_owned(),
+        state,
         message: message.to_owned(),
     };
     if account.status == AccountStatus::Disabled {
-        return Ok(checked("skipped", "disabled", "account disabled"));
+        return Ok(checked("skipped", HealthState::Disabled, "account disabled"));
     }
     if site.as_ref().is_none_or(|site| site.status != SiteStatus::Active) {
-        return Ok(checked("skipped", "disabled", "site disabled"));
+        return Ok(checked("skipped", HealthState::Disabled, "site disabled"));
     }
     let message = match timeout(LIMIT, balance::refresh(app, account.id)).await {
         Ok(Ok(Known::Read(_))) => {
             let now = accounts::get(&app.store, account.id).await?.and_then(|account| account.health);
-            let state = now.map_or_else(|| "healthy".to_owned(), |health| health.state);
-            return Ok(checked("success", &state, "balance read"));
+            let state = now.map_or(HealthState::Healthy, |health| health.state);
+            return Ok(checked("success", state, "balance read"));
         }
         Ok(Ok(Known::Stored { reason: "site_disabled", .. })) => {
-            return Ok(checked("skipped", "disabled", "site disabled"));
+            return Ok(checked("skipped", HealthState::Disabled, "site disabled"));
         }
         Ok(Ok(Known::Stored { .. })) => {
-            return Ok(checked("skipped", "unknown", "an API key has no balance to read"));
+            return Ok(checked("skipped", HealthState::Unknown, "an API key has no balance to read"));
         }
-        Ok(Err(Failure::NoAccount)) => return Ok(checked("skipped", "unknown", "account not found")),
+        Ok(Err(Failure::NoAccount)) => {
+            return Ok(checked("skipped", HealthState::Unknown, "account not found"));
+        }
         Ok(Err(Failure::Store(error))) => return Err(error),
         Ok(Err(failure)) => failure.to_string(),
         Err(_elapsed) => {
             let message = format!("no answer within {} s", LIMIT.as_secs());
-            accounts::set_health(&app.store, account.id, &health("unhealthy", &message, "balance")).await?;
+            accounts::set_health(
+                &app.store,
+                account.id,
+                &Health::now(HealthState::Unhealthy, &message, "balance"),
+            )
+            .await?;
             message
         }
     };
-    Ok(checked("failed", "unhealthy", &message))
+    Ok(checked("failed", HealthState::Unhealthy, &message))
 }
 
 fn summary(results: &[Checked]) -> Summary {
@@ -101,11 +106,11 @@ fn summary(results: &[Checked]) -> Summary {
     let state = |state| results.iter().filter(|checked| checked.state == state).count();
     Summary {
         total: results.len(),
-        healthy: state("healthy"),
-        unhealthy: state("unhealthy"),
-        degraded: state("degraded"),
-        disabled: state("disabled"),
-        unknown: state("unknown"),
+        healthy: state(HealthState::Healthy),
+        unhealthy: state(HealthState::Unhealthy),
+        degraded: state(HealthState::Degraded),
+        disabled: state(HealthState::Disabled),
+        unknown: state(HealthState::Unknown),
         success: status("success"),
         failed: status("failed"),
         skipped: status("skipped"),

@@ -13,7 +13,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::discovery::{Found, discover};
@@ -23,21 +22,21 @@ use super::prices;
 use super::probe::after_refresh::{self, ProbeScope};
 pub use super::rebuild::rebuild;
 use super::rebuild::serves_by;
+use super::spread::{Concurrency, spread};
 use super::token_sync::{self, Synced};
 use super::visit::visitor_of;
 use crate::app::App;
 use crate::routing::rebuild::ServesBy;
 use crate::store;
-use crate::store::accounts::{self, AccountRow, Health};
+use crate::store::accounts::{self, AccountRow, Health, HealthState};
 use crate::store::availability;
 use crate::store::sites::{self, SiteStatus};
 use crate::store::snapshot::site_of_account;
 use crate::store::tokens::{self, TokenRow};
 use crate::sync::lock;
-use crate::time::now_ms;
 
 /// Accounts asked at once.
-const PARALLEL: usize = 3;
+const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
 /// How long a site may take to tell the keys of an account that has none here.
 const KEY_WAIT: Duration = Duration::from_secs(8);
 /// How often clients' requests for unknown models can start a refresh.
@@ -112,25 +111,18 @@ fn take_turn(last: &mut Option<Instant>, now: Instant) -> bool {
 }
 
 async fn refresh_each(app: Arc<App>) -> Vec<RefreshOutcome> {
-    let ids = match accounts::list(&app.store).await {
-        Ok(rows) => rows.into_iter().filter(is_active).map(|account| account.id),
+    let accounts = match accounts::list(&app.store).await {
+        Ok(rows) => rows.into_iter().filter(is_active).map(|account| (account.site_id, account.id)).collect(),
         Err(error) => {
             log::error!("the accounts to refresh could not be read: {error}");
             return Vec::new();
         }
     };
-    let mut outcomes = Vec::new();
-    let mut running = JoinSet::new();
-    for id in ids {
-        if running.len() == PARALLEL {
-            outcomes.extend(running.join_next().await.and_then(Result::ok));
-        }
+    let mut outcomes = spread(accounts, CONCURRENCY, |id| {
         let app = app.clone();
-        running.spawn(async move { refresh_account(&app, id).await });
-    }
-    while let Some(outcome) = running.join_next().await {
-        outcomes.extend(outcome.ok());
-    }
+        async move { refresh_account(&app, id).await }
+    })
+    .await;
     outcomes.sort_by_key(|outcome| outcome.account_id);
     let failed = outcomes.iter().filter(|outcome| outcome.status == RefreshStatus::Failed).count();
     log::info!("models refreshed: {} account(s), {failed} failed", outcomes.len());
@@ -158,7 +150,7 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
             for (token, models) in &of_tokens {
                 batch.extend(availability::replace_discovered_by_token_statements(*token, models));
             }
-            batch.push(health(id, "healthy", "models discovered"));
+            batch.push(health(id, HealthState::Healthy, "models discovered"));
             app.store.batch(batch).await?;
             prices::refresh_soon(app, id);
             let names: Vec<String> = models.into_iter().map(|model| model.model_name).collect();
@@ -175,7 +167,7 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
         }
         Err(error) => {
             log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);
-            app.store.batch(vec![health(id, "unhealthy", &error.message)]).await?;
+            app.store.batch(vec![health(id, HealthState::Unhealthy, &error.message)]).await?;
             Ok(RefreshOutcome::failed(id, error.kind.code(), error.message))
         }
     }
@@ -204,14 +196,8 @@ fn is_active(account: &AccountRow) -> bool {
     account.status == accounts::AccountStatus::Active
 }
 
-fn health(id: i64, state: &str, reason: &str) -> store::Statement {
-    let health = Health {
-        state: state.to_owned(),
-        reason: reason.to_owned(),
-        source: "model-discovery".to_owned(),
-        checked_at: Some(now_ms()),
-    };
-    accounts::health_statement(id, &health)
+fn health(id: i64, state: HealthState, reason: &str) -> store::Statement {
+    accounts::health_statement(id, &Health::now(state, reason, "model-discovery"))
 }
 
 #[cfg(test)]

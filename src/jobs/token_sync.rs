@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use tokio::task::JoinSet;
 
 use super::account_health::note_failure;
 use super::session::Session;
+use super::spread::{Concurrency, spread};
 use super::token_book::{Listed, Source, TokenBook};
 use crate::app::App;
 use crate::routing::Platform;
@@ -20,7 +20,7 @@ use crate::store::{self, tokens};
 use crate::upstream::platforms::{SiteKey, VisitError, abilities};
 
 /// Accounts asked at once.
-const PARALLEL: usize = 3;
+const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
 
 /// Why an account that is an API key itself is passed over.
 const KEY_ACCOUNT: &str = "apikey_connection";
@@ -123,21 +123,14 @@ async fn told(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
 /// Syncs every active account, a few at once; each that has keys at its site leaves an event.
 pub async fn sync_all(app: &Arc<App>) -> store::Result<(Summary, Vec<Synced>)> {
     let accounts = accounts::list(&app.store).await?.into_iter();
-    let mut waiting =
-        accounts.filter(|account| account.status == AccountStatus::Active).map(|account| account.id);
-    let mut running = JoinSet::new();
+    let active = accounts.filter(|account| account.status == AccountStatus::Active);
+    let told = spread(active.map(|account| (account.site_id, account.id)).collect(), CONCURRENCY, |id| {
+        let app = app.clone();
+        async move { told(&app, id).await }
+    });
     let mut results = Vec::new();
-    loop {
-        while running.len() < PARALLEL {
-            let Some(id) = waiting.next() else { break };
-            let app = app.clone();
-            running.spawn(async move { told(&app, id).await });
-        }
-        match running.join_next().await {
-            None => break,
-            Some(Ok(result)) => results.extend(result?),
-            Some(Err(panic)) => log::error!("the sync of an account's tokens panicked: {panic}"),
-        }
+    for synced in told.await {
+        results.extend(synced?);
     }
     results.sort_by_key(|synced| synced.account_id);
     let mut summary = Summary { total: results.len(), ..Summary::default() };

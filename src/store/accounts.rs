@@ -1,5 +1,7 @@
 //! Accounts: credentials on a site (admin-core.md 5). Secrets come opened and go back sealed.
 
+use serde::Serialize;
+
 use super::sql::{Changes, Row, Statement};
 use super::{Error, Result, Secret, Store};
 use crate::time::{Millis, now_ms};
@@ -57,16 +59,57 @@ impl CredentialMode {
     }
 }
 
+/// How an account is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HealthState {
+    Healthy,
+    Unhealthy,
+    /// It serves, but something it should have is missing (a check-in, say).
+    Degraded,
+    Unknown,
+    Disabled,
+}
+
 /// What was last seen of an account's health.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// healthy, unhealthy, degraded, unknown or disabled.
-    pub state: String,
+    pub state: HealthState,
     /// Cut at 500 characters.
     pub reason: String,
     /// Who found out: auth, model-discovery, checkin, …
     pub source: String,
     pub checked_at: Option<Millis>,
+}
+
+impl Health {
+    /// As it was found to be right now.
+    pub fn now(state: HealthState, reason: &str, source: &str) -> Self {
+        let (reason, source) = (reason.to_owned(), source.to_owned());
+        Self { state, reason, source, checked_at: Some(now_ms()) }
+    }
+}
+
+impl HealthState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Unhealthy => "unhealthy",
+            Self::Degraded => "degraded",
+            Self::Unknown => "unknown",
+            Self::Disabled => "disabled",
+        }
+    }
+
+    fn parse(text: &str) -> Self {
+        match text {
+            "healthy" => Self::Healthy,
+            "unhealthy" => Self::Unhealthy,
+            "degraded" => Self::Degraded,
+            "disabled" => Self::Disabled,
+            _ => Self::Unknown,
+        }
+    }
 }
 
 /// A stored account. A blank credential is `None`.
@@ -461,7 +504,7 @@ fn read(store: &Store, row: &Row) -> Result<AccountRow> {
             let (state, reason, source, checked_at) =
                 (row.opt_text()?, row.opt_text()?, row.opt_text()?, row.opt_int()?);
             state.map(|state| Health {
-                state,
+                state: HealthState::parse(&state),
                 reason: reason.unwrap_or_default(),
                 source: source.unwrap_or_default(),
                 checked_at,

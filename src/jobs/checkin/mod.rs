@@ -19,7 +19,7 @@ use serde::Serialize;
 use tokio::sync::Mutex as AsyncMutex;
 
 use self::verdict::{Class, MANUAL, is_challenge};
-use super::account_health::{health, note_failure, success_statements};
+use super::account_health::{note_failure, success_statements};
 use super::balance::{self, Known};
 use super::flight::SingleFlight;
 use super::income;
@@ -28,7 +28,7 @@ use crate::app::App;
 use crate::notify::Notice;
 use crate::routing::Platform;
 use crate::store;
-use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
+use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::checkins::NewCheckin;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -109,7 +109,10 @@ async fn try_check_in(app: &Arc<App>, id: i64, by: By) -> store::Result<Ended> {
     if site.status != SiteStatus::Active {
         let ended = Ended { reason: Some("site_disabled"), ..Ended::skipped("site is disabled") };
         let mut batch = vec![ended.row(id).insert(now_ms())];
-        batch.push(accounts::health_statement(id, &health("disabled", &ended.message, "checkin")));
+        batch.push(accounts::health_statement(
+            id,
+            &Health::now(HealthState::Disabled, &ended.message, "checkin"),
+        ));
         batch.extend(ended.event(&site, &account, by));
         app.store.batch(batch).await?;
         return Ok(ended);
@@ -226,7 +229,10 @@ async fn skip(
     };
     let ended = Ended::skipped(message);
     let mut batch = vec![ended.row(account.id).insert(now_ms())];
-    batch.push(accounts::health_statement(account.id, &health("degraded", message, "checkin")));
+    batch.push(accounts::health_statement(
+        account.id,
+        &Health::now(HealthState::Degraded, message, "checkin"),
+    ));
     batch.extend(ended.event(site, account, by));
     commit(app, batch, by).await?;
     Ok(ended)

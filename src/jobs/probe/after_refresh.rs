@@ -11,9 +11,8 @@ use super::ask::probe;
 use super::credential;
 use super::verdict::{Verdict, is_conversational};
 use crate::app::App;
-use crate::jobs::account_health::health;
 use crate::store;
-use crate::store::accounts::{self, AccountRow};
+use crate::store::accounts::{self, AccountRow, Health, HealthState};
 use crate::store::availability::{self, Checked};
 use crate::store::sites::SiteRow;
 use crate::store::snapshot::site_of_account;
@@ -157,7 +156,12 @@ async fn switch_off(
     availability::disable_models(&app.store, site.id, &names).await?;
     log::warn!("site \"{}\" does not serve {}; switched off there", site.name, names.join(", "));
     let reason = format!("not served: {}", names.join(", "));
-    accounts::set_health(&app.store, account.id, &health("unhealthy", &reason, "post-refresh-probe")).await
+    accounts::set_health(
+        &app.store,
+        account.id,
+        &Health::now(HealthState::Unhealthy, &reason, "post-refresh-probe"),
+    )
+    .await
 }
 
 #[cfg(test)]

@@ -197,9 +197,13 @@ impl StreamWriter {
         let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
         match (&mut part.kind, proof) {
             (Kind::Thinking(_, signature), proof) => *signature = Some(proof.clone().into_owned()),
-            (Kind::Call { number, .. }, Signature::Gemini(proof)) => {
-                let number = *number;
-                self.call(number, out, |o| put_gemini_proof(o, proof));
+            (Kind::Call { number, kind, .. }, Signature::Gemini(proof)) => {
+                let (number, (word, input)) = (*number, words(*kind));
+                self.call(number, out, |o| {
+                    // OpenAI's SDK takes no piece of a call without it.
+                    o.object_at(word, |o| o.field(input, ""));
+                    put_gemini_proof(o, proof);
+                });
             }
             _ => {}
         }

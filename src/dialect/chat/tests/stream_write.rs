@@ -125,7 +125,7 @@ fn custom_calls_and_proofs_of_gemini_keep_their_places() {
     let wanted = [
         json!({"index":0,"id":"x","type":"function","function":{"name":"f","arguments":""}}),
         json!({"index":0,"function":{"arguments":"{}"}}),
-        json!({"index":0,"extra_content":{"google":{"thought_signature":"Cq"}}}),
+        json!({"index":0,"function":{"arguments":""},"extra_content":{"google":{"thought_signature":"Cq"}}}),
         json!({"index":1,"id":"y","type":"custom","custom":{"name":"p","input":""}}),
         json!({"index":1,"custom":{"input":"free"}}),
     ];

@@ -124,6 +124,11 @@ pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Resul
             each_event(body, |name, data| gathered.read(name, data));
             gathered.finish(asked).map(in_one_dialect)
         }
+        (Dialect::Gemini, Dialect::Gemini) => {
+            let mut gathered = gemini::Gathered::default();
+            each_event(body, |name, data| gathered.read(name, data));
+            gathered.finish().map(in_one_dialect)
+        }
         (Dialect::Completions, Dialect::Completions) => {
             let mut gathered = completions::Gathered::default();
             each_event(body, |_, data| gathered.read(data));
@@ -200,11 +205,12 @@ pub fn told(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Ans
     let tell = match to {
         Dialect::Chat => chat::tell,
         Dialect::Responses => responses::tell,
+        Dialect::Gemini => gemini::tell,
         _ => messages::tell,
     };
     // Some sites give the text of a response without its items.
     let lacks_items = to == Dialect::Responses && node.items_at("output").is_empty();
-    if from == to && to != Dialect::Gemini && !lacks_items {
+    if from == to && !lacks_items {
         tell(&node, asked, &mut out);
         return Ok(Answer { body: Bytes::from(out), usage: reply.usage, proofs: Vec::new() });
     }

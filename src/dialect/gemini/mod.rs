@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `request_read`, `tools_read` | a request body |
 //! | `request_write`, `contents_write` | the same, written for an upstream |
+//! | `whole` | an answer that changes its form, and not its dialect |
 //! | `native` | what must change in a body that is not converted |
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `stream_write` | a streamed answer, as `alt=sse` asks for it |
@@ -28,6 +29,7 @@ mod stop;
 mod stream_read;
 mod stream_write;
 mod tools_read;
+mod whole;
 
 use super::literal::compact;
 use super::tree::Node;
@@ -42,6 +44,7 @@ pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
+pub use whole::{Gathered, tell};
 
 /// The elements of a streamed answer that came as one array, as events; `None` for anything else.
 pub fn events_of(body: &[u8]) -> Option<String> {

@@ -1,0 +1,273 @@
+//! An answer that changes its form, and not its dialect (proxy-conversion.md 7.1): what no other dialect
+//! has (pictures, code that was run, ratings) comes through as it is.
+
+use std::collections::BTreeMap;
+
+use super::{member, stop};
+use crate::dialect::canonical::Asked;
+use crate::dialect::edit::edit;
+use crate::dialect::literal::{Json, Text, compact};
+use crate::dialect::members::Members;
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::writer::Writer;
+
+/// Appends a complete answer as a stream. Its chunks have the form of the whole: one for each part, and
+/// with the last all else. Where there are several candidates, one chunk has everything.
+pub fn tell(answer: &Node<'_>, _: &Asked, out: &mut String) {
+    let answer = stop::opened(answer);
+    let mut put = |chunk: &str| out.extend(["data: ", chunk, "\n\n"]);
+    let candidates = answer.items_at("candidates");
+    let mut last: Vec<_> = candidates.iter().map(finished).collect();
+    if let [candidate] = candidates
+        && let Some((part, earlier)) = parts(candidate).split_last()
+    {
+        earlier.iter().for_each(|part| put(&chunk(answer, part)));
+        let mut content = Writer::new();
+        content.object(|o| put_parts(o, |a| a.item(Json::checked(&compact(part.raw())))));
+        last = last.iter().map(|it| edit(it, &[("content", content.as_str())], &[]).into_owned()).collect();
+    }
+    let body = compact(answer.raw());
+    match last.is_empty() {
+        true => put(&body),
+        false => put(&edit(&body, &[("candidates", &format!("[{}]", last.join(",")))], &[])),
+    }
+}
+
+fn parts<'n, 'a>(candidate: &'n Node<'a>) -> &'n [Node<'a>] {
+    candidate.path(&["content", "parts"]).map_or(&[][..], Node::items)
+}
+
+/// A candidate that says why it ends, as the end of a stream must.
+fn finished(candidate: &Node<'_>) -> String {
+    let body = compact(candidate.raw());
+    match member::get(candidate, "finishReason") {
+        Some(_) => body.into_owned(),
+        None => edit(&body, &[("finishReason", "\"STOP\"")], &["finish_reason"]).into_owned(),
+    }
+}
+
+/// A chunk of one part.
+fn chunk(answer: &Node<'_>, part: &Node<'_>) -> String {
+    let mut json = Writer::with_capacity(part.raw().len() + 160);
+    json.object(|o| {
+        o.array("candidates", |a| {
+            a.object(|o| {
+                put_content(o, |a| a.item(Json::checked(&compact(part.raw()))));
+                o.field("index", 0u64);
+            });
+        });
+        for key in ["modelVersion", "responseId"] {
+            if let Some(value) = answer.get(key) {
+                o.field(key, Json::checked(&compact(value.raw())));
+            }
+        }
+    });
+    json.into_string()
+}
+
+fn put_content(o: &mut Writer, parts: impl FnOnce(&mut Writer)) {
+    o.object_at("content", |o| put_parts(o, parts));
+}
+
+fn put_parts(o: &mut Writer, parts: impl FnOnce(&mut Writer)) {
+    o.field("role", "model");
+    o.array("parts", parts);
+}
+
+/// A stream as a complete answer.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    /// The outermost ones; of each the last.
+    members: Members,
+    candidates: BTreeMap<u64, Candidate>,
+    ended: bool,
+    failure: Option<UpstreamError>,
+}
+
+#[derive(Debug, Default)]
+struct Candidate {
+    members: Members,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug)]
+enum Part {
+    /// Text, or thoughts, and nothing else: what follows of it is the same part.
+    Text {
+        thought: bool,
+        text: Text<'static>,
+    },
+    Other(String),
+}
+
+impl Gathered {
+    /// Reads one SSE event: its name, which may be empty, and its data.
+    pub fn read(&mut self, name: &[u8], data: &str) {
+        let Ok(chunk) = Node::parse(data.trim()) else {
+            if name == b"error" {
+                self.failure.get_or_insert_with(|| UpstreamError::new(data));
+            }
+            return;
+        };
+        let chunk = stop::opened(&chunk);
+        let failure = if name == b"error" { Some(stop::told(chunk)) } else { stop::failure(chunk) };
+        if let Some(failure) = failure {
+            self.failure.get_or_insert(failure);
+            return;
+        }
+        self.ended |= stop::is_blocked(chunk);
+        for (key, value) in chunk.members().iter().filter(|(key, _)| key != "candidates") {
+            self.members.set(key, value.raw());
+        }
+        for candidate in chunk.items_at("candidates") {
+            self.ended |= member::get(candidate, "finishReason").is_some();
+            let own = self.candidates.entry(candidate.u64_at("index").unwrap_or(0)).or_default();
+            own.read(candidate);
+        }
+    }
+
+    /// The answer; an error when the stream failed or never ended.
+    pub fn finish(self) -> Result<String, UpstreamError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        if !self.ended {
+            return Err(UpstreamError::new("Upstream closed the stream before its end"));
+        }
+        let mut json = Writer::new();
+        json.object(|o| {
+            if !self.candidates.is_empty() {
+                o.array("candidates", |a| self.candidates.values().for_each(|it| a.object(|o| it.put(o))));
+            }
+            self.members.put(o);
+        });
+        Ok(json.into_string())
+    }
+}
+
+impl Candidate {
+    fn read(&mut self, candidate: &Node<'_>) {
+        for (key, value) in candidate.members() {
+            // An empty one may follow what was said.
+            if key != "content" && !value.is_null() {
+                self.members.set(key, value.raw());
+            }
+        }
+        for part in parts(candidate) {
+            match (plain(part), self.parts.last_mut()) {
+                (Some((thought, more)), Some(Part::Text { thought: before, text })) if *before == thought => {
+                    text.push(&more);
+                }
+                (Some((thought, text)), _) => {
+                    self.parts.push(Part::Text { thought, text: text.into_owned() });
+                }
+                (None, _) => self.parts.push(Part::Other(part.raw().to_owned())),
+            }
+        }
+    }
+
+    fn put(&self, o: &mut Writer) {
+        put_content(o, |a| self.parts.iter().for_each(|part| part.put(a)));
+        self.members.put(o);
+    }
+}
+
+impl Part {
+    fn put(&self, list: &mut Writer) {
+        match self {
+            Self::Text { thought, text } => list.object(|o| {
+                o.field("text", text);
+                o.field_if("thought", thought.then_some(true));
+            }),
+            Self::Other(part) => list.item(Json::checked(part)),
+        }
+    }
+}
+
+/// The text of a part that has nothing else, and whether it is thinking.
+fn plain<'a>(part: &Node<'a>) -> Option<(bool, Text<'a>)> {
+    let is_known = |key: &str| matches!(key, "text" | "thought");
+    let text = part.text_at("text").filter(|_| part.members().iter().all(|(key, _)| is_known(key)))?;
+    Some((part.bool_at("thought") == Some(true), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gather(chunks: &[&str]) -> Result<String, UpstreamError> {
+        let mut gathered = Gathered::default();
+        chunks.iter().for_each(|chunk| gathered.read(b"", chunk));
+        gathered.finish()
+    }
+
+    const IMAGE: &str = r#"{"inlineData":{"mimeType":"image/png","data":"AA"}}"#;
+
+    #[test]
+    fn what_only_this_dialect_has_comes_through() {
+        let chunk = |part: &str, more: &str| {
+            format!(
+                r#"{{"candidates":[{{"content":{{"role":"model","parts":[{part}]}},"index":0{more}}}],"modelVersion":"m"}}"#
+            )
+        };
+        let chunks = [
+            chunk(r#"{"text":"hm","thought":true}"#, ""),
+            chunk(r#"{"text":"a"},{"text":"b\n"}"#, ""),
+            chunk(r#"{"text":"c"}"#, r#","safetyRatings":[1]"#),
+            chunk(IMAGE, ""),
+            chunk(
+                r#"{"text":"","thoughtSignature":"S"}"#,
+                r#","finishReason":"STOP","groundingMetadata":{}"#,
+            ),
+            r#"{"response":{"usageMetadata":{"promptTokenCount":1},"candidates":[{}]}}"#.to_owned(),
+        ];
+        let wanted = format!(
+            r#"{{"candidates":[{{"content":{{"role":"model","parts":[{{"text":"hm","thought":true}},{{"text":"ab\nc"}},{IMAGE},{{"text":"","thoughtSignature":"S"}}]}},"index":0,"safetyRatings":[1],"finishReason":"STOP","groundingMetadata":{{}}}}],"modelVersion":"m","usageMetadata":{{"promptTokenCount":1}}}}"#
+        );
+        let chunks: Vec<_> = chunks.iter().map(String::as_str).collect();
+        let whole = gather(&chunks).unwrap();
+        assert_eq!(whole, wanted);
+        let mut told = String::new();
+        tell(&Node::parse(&whole).unwrap(), &Asked::default(), &mut told);
+        let chunks: Vec<_> = told.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+        assert_eq!(
+            chunks[2],
+            format!(
+                r#"{{"candidates":[{{"content":{{"role":"model","parts":[{IMAGE}]}},"index":0}}],"modelVersion":"m"}}"#
+            )
+        );
+        assert_eq!((chunks.len(), gather(&chunks).unwrap()), (4, whole));
+    }
+
+    #[test]
+    fn what_has_no_parts_to_tell_is_told_at_once() {
+        for (whole, wanted) in [
+            (
+                r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#,
+                r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#,
+            ),
+            (
+                r#"{"candidates":[ {"content":{"parts":[{"text":"a"}]}}]}"#,
+                r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]},"finishReason":"STOP"}]}"#,
+            ),
+            (
+                r#"{"candidates":[{"content":{"parts":[{"text":"a"},{"text":"b"}]},"finishReason":null},{"content":{}}]}"#,
+                r#"{"candidates":[{"content":{"parts":[{"text":"a"},{"text":"b"}]},"finishReason":"STOP"},{"content":{},"finishReason":"STOP"}]}"#,
+            ),
+        ] {
+            let mut told = String::new();
+            tell(&Node::parse(whole).unwrap(), &Asked::default(), &mut told);
+            assert_eq!(told, format!("data: {wanted}\n\n"));
+        }
+    }
+
+    #[test]
+    fn a_stream_that_failed_or_broke_is_no_answer() {
+        assert!(gather(&[r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#]).is_err());
+        let error = r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#;
+        assert_eq!(gather(&[error]).unwrap_err().message, "busy");
+        let blocked = r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#;
+        assert_eq!(gather(&[blocked]).unwrap(), blocked);
+    }
+}

@@ -254,6 +254,8 @@ pub struct WebSearch<'a> {
     /// Flat: `{"type":"approximate","city":…}`.
     pub user_location: Option<Json<'a>>,
     pub max_uses: Option<u64>,
+    /// A list of hosts, when only their pages may be found.
+    pub allowed_domains: Option<Json<'a>>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -55,6 +55,7 @@ fn web_search<'a>(options: &Node<'a>) -> WebSearch<'a> {
         context_size: options.text_at("search_context_size"),
         user_location: options.get("user_location").map(flat_location),
         max_uses: options.u64_at("max_uses"),
+        allowed_domains: options.path(&["filters", "allowed_domains"]).map(Node::json),
     }
 }
 

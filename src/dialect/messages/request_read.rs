@@ -153,6 +153,10 @@ fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
             context_size: None,
             user_location: tool.json_at("user_location"),
             max_uses: tool.u64_at("max_uses"),
+            allowed_domains: tool
+                .get("allowed_domains")
+                .filter(|list| !list.items().is_empty())
+                .map(Node::json),
         }));
     }
     if !matches!(kind.as_ref(), "" | "custom") {

@@ -299,6 +299,7 @@ fn put_web_search(o: &mut Writer, search: &WebSearch<'_>) {
     o.field("type", WEB_SEARCH_TYPE);
     o.field("name", WEB_SEARCH);
     o.field_if("max_uses", search.max_uses);
+    o.field_if("allowed_domains", search.allowed_domains.as_ref());
     o.field_if("user_location", search.user_location.as_ref());
 }
 

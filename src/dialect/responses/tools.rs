@@ -1,7 +1,7 @@
 //! The tools of a request, and which of them the model may or must call.
 
 use crate::dialect::canonical::{CallKind, CustomFormat, Tool, ToolChoice, Unfit, WebSearch};
-use crate::dialect::literal::Text;
+use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -49,9 +49,16 @@ fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
             context_size: tool.text_at("search_context_size"),
             user_location: tool.get("user_location").filter(|place| place.is_object()).map(Node::json),
             max_uses: None,
+            allowed_domains: domains(tool),
         })),
         _ => Some(Tool::Hosted(tool.text_at("type")?)),
     }
+}
+
+/// The hosts whose pages alone a search may find.
+fn domains<'a>(tool: &Node<'a>) -> Option<Json<'a>> {
+    let domains = tool.path(&["filters", "allowed_domains"])?;
+    (!domains.items().is_empty()).then(|| domains.json())
 }
 
 /// The definition itself, which chat wraps into a member named like its type.
@@ -132,6 +139,9 @@ fn put_tool(o: &mut Writer, tool: &Tool<'_>) {
             o.field("type", "web_search");
             o.field_if("search_context_size", search.context_size.as_ref());
             o.field_if("user_location", search.user_location.as_ref());
+            if let Some(domains) = &search.allowed_domains {
+                o.object_at("filters", |o| o.field("allowed_domains", domains));
+            }
         }
         Tool::Hosted(_) => {}
     }

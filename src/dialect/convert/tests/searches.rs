@@ -207,3 +207,26 @@ fn what_was_found_is_text_in_a_history_or_nothing() {
         assert!(!sent.to_string().contains("a.b"), "{sent}");
     }
 }
+
+#[test]
+fn a_search_of_certain_hosts_stays_one() {
+    let (hosts, message) = (json!(["a.b"]), json!([{"role":"user","content":"q"}]));
+    let own = json!({"type":"web_search_20250305","name":"web_search","max_uses":2,"allowed_domains":hosts});
+    let sent = request(
+        Messages,
+        Responses,
+        Vendor::OpenAi,
+        &json!({"model":"m","max_tokens":9,"messages":message,"tools":[own]}),
+    );
+    let tool = json!({"type":"web_search","filters":{"allowed_domains":hosts}});
+    assert_eq!(sent.unwrap()["tools"][0], tool);
+    let sent = request(
+        Responses,
+        Messages,
+        Vendor::Anthropic,
+        &json!({"model":"m","input":"q","tools":[tool,{"type":"web_search","filters":{"allowed_domains":[]}}]}),
+    );
+    let tools = &sent.unwrap()["tools"];
+    assert_eq!(tools[0]["allowed_domains"], hosts);
+    assert_eq!(tools[1].get("allowed_domains"), None);
+}

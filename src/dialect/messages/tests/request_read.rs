@@ -245,6 +245,7 @@ fn tools_and_their_choice_are_read() {
             context_size: None,
             user_location: Some(Json::of(&json(r#"{"type":"approximate","city":"X"}"#))),
             max_uses: Some(3),
+            allowed_domains: None,
         };
         assert_eq!(request.tools[..2], [function("add", Some(true)), function("sub", None)]);
         let Tool::WebSearch(read) = &request.tools[2] else { panic!("web search") };

@@ -135,6 +135,7 @@ fn tools_are_written_with_a_schema() {
         context_size: Some(Text::of("low")),
         user_location: Some(Json::of(&value!({"type":"approximate","city":"X"}))),
         max_uses: Some(3),
+        allowed_domains: None,
     };
     let mut body = written("m", |request| {
         request.tools = vec![function(" ", None), Tool::WebSearch(search)];

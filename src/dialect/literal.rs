@@ -75,12 +75,12 @@ impl<'a> Text<'a> {
         let mut rest = self.0.as_ref();
         while let Some(at) = rest.find('\\') {
             letters += rest[..at].chars().count() as u64;
-            let unit = rest.get(at + 2..at + 6).filter(|_| rest[at + 1..].starts_with('u'));
+            let unit = rest.get(at + 1..at + 6).and_then(|escape| escape.strip_prefix('u'));
             let second_half = unit.is_some_and(|unit| {
                 u32::from_str_radix(unit, 16).is_ok_and(|unit| (0xdc00..0xe000).contains(&unit))
             });
             letters += u64::from(!second_half);
-            rest = &rest[at + if unit.is_some() { 6 } else { 2 }..];
+            rest = rest.get(at + if unit.is_some() { 6 } else { 2 }..).unwrap_or_default();
         }
         letters + rest.chars().count() as u64
     }

@@ -9,13 +9,13 @@ pub const MESSAGES_REQUEST: &str = r#"{"model":"m","max_tokens":4000,"thinking":
 
 pub const GEMINI_REQUEST: &str = r#"{"systemInstruction":{"parts":[{"text":"Be brief."}]},"generationConfig":{"maxOutputTokens":4000,"topK":5,"stopSequences":["a"],"thinkingConfig":{"includeThoughts":true,"thinkingBudget":2000},"responseMimeType":"application/json","responseSchema":{"type":"OBJECT","properties":{"a":{"type":"STRING"}}}},"tools":[{"functionDeclarations":[{"name":"add","description":"Add","parameters":{"type":"OBJECT"}}]},{"googleSearch":{}}],"toolConfig":{"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["add"]}},"contents":[{"role":"user","parts":[{"text":"Sum these."},{"inlineData":{"mimeType":"image/png","data":"iVBORw0K"}},{"fileData":{"fileUri":"https://a/b.pdf","mimeType":"application/pdf"}}]},{"role":"model","parts":[{"text":"T","thought":true,"thoughtSignature":"Cq=="},{"text":"Adding."},{"functionCall":{"name":"add","args":{"a":2,"b":3}},"thoughtSignature":"Cr=="}]},{"role":"user","parts":[{"functionResponse":{"name":"add","response":{"result":"5"}}}]}]}"#;
 
-pub const CHAT_REPLY: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1790000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"<think>a</think>5, next:","reasoning_content":"Now 5+1.","refusal":null,"tool_calls":[{"id":"call_2","type":"function","function":{"name":"add","arguments":"{\"a\":5,\"b\":1}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":120,"completion_tokens":25,"total_tokens":145,"prompt_tokens_details":{"cached_tokens":40},"completion_tokens_details":{"reasoning_tokens":9}}}"#;
+pub const CHAT_REPLY: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1790000000,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"<think>a</think>5, next:","reasoning_content":"Now 5+1.","refusal":null,"annotations":[{"type":"url_citation","url_citation":{"start_index":0,"end_index":2,"title":"A","url":"https://a.b"}}],"tool_calls":[{"id":"call_2","type":"function","function":{"name":"add","arguments":"{\"a\":5,\"b\":1}"}}]},"logprobs":{"content":[{"token":"5","logprob":-0.5,"bytes":[53],"top_logprobs":[{"token":"6","logprob":-1.5,"bytes":null}]}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":120,"completion_tokens":25,"total_tokens":145,"prompt_tokens_details":{"cached_tokens":40},"completion_tokens_details":{"reasoning_tokens":9}}}"#;
 
-pub const RESPONSES_REPLY: &str = r#"{"id":"resp_01","object":"response","created_at":1790000000,"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"error":null,"model":"m","output":[{"id":"rs_0","type":"reasoning","summary":[{"type":"summary_text","text":"Now 5+1."},{"type":"summary_text","text":"So."}],"encrypted_content":"gAAA"},{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"5, next:","annotations":[],"logprobs":[]},{"type":"refusal","refusal":"No."}]},{"id":"fc_2","type":"function_call","status":"completed","call_id":"call_2","name":"add","arguments":"{\"a\":5,\"b\":1}"},{"id":"ct_3","type":"custom_tool_call","call_id":"call_3","name":"patch","input":"raw"},{"id":"ws_4","type":"web_search_call"}],"usage":{"input_tokens":120,"input_tokens_details":{"cached_tokens":40},"output_tokens":25,"output_tokens_details":{"reasoning_tokens":9},"total_tokens":145}}"#;
+pub const RESPONSES_REPLY: &str = r#"{"id":"resp_01","object":"response","created_at":1790000000,"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"error":null,"model":"m","output":[{"id":"rs_0","type":"reasoning","summary":[{"type":"summary_text","text":"Now 5+1."},{"type":"summary_text","text":"So."}],"encrypted_content":"gAAA"},{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"5, next:","annotations":[{"type":"url_citation","start_index":0,"end_index":2,"title":"A","url":"https://a.b"}],"logprobs":[{"token":"5","logprob":-0.5,"bytes":[53],"top_logprobs":[{"token":"6","logprob":-1.5,"bytes":null}]}]},{"type":"refusal","refusal":"No."}]},{"id":"fc_2","type":"function_call","status":"completed","call_id":"call_2","name":"add","arguments":"{\"a\":5,\"b\":1}"},{"id":"ct_3","type":"custom_tool_call","call_id":"call_3","name":"patch","input":"raw"},{"id":"ws_4","type":"web_search_call","status":"completed","action":{"type":"search","query":"q","sources":[{"type":"url","url":"https://a.b"}]}}],"usage":{"input_tokens":120,"input_tokens_details":{"cached_tokens":40},"output_tokens":25,"output_tokens_details":{"reasoning_tokens":9},"total_tokens":145}}"#;
 
-pub const MESSAGES_REPLY: &str = r#"{"id":"msg_01","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"Now 5+1.","signature":"SIG2"},{"type":"redacted_thinking","data":"RR"},{"type":"text","text":"5, next:"},{"type":"tool_use","id":"call_2","name":"add","input":{"a":5,"b":1}},{"type":"server_tool_use","id":"s","name":"web_search","input":{}}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":80,"cache_creation_input_tokens":0,"cache_read_input_tokens":40,"output_tokens":25}}"#;
+pub const MESSAGES_REPLY: &str = r#"{"id":"msg_01","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"Now 5+1.","signature":"SIG2"},{"type":"redacted_thinking","data":"RR"},{"type":"text","text":"5, next:","citations":[{"type":"web_search_result_location","url":"https://a.b","title":"A","cited_text":"five","encrypted_index":"E"}]},{"type":"tool_use","id":"call_2","name":"add","input":{"a":5,"b":1}},{"type":"server_tool_use","id":"s","name":"web_search","input":{"query":"q"}},{"type":"web_search_tool_result","tool_use_id":"s","content":[{"type":"web_search_result","url":"https://a.b","title":"A","encrypted_content":"E","page_age":null}]}],"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":80,"cache_creation_input_tokens":0,"cache_read_input_tokens":40,"output_tokens":25}}"#;
 
-pub const GEMINI_REPLY: &str = r#"{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"Now 5+1.","thought":true},{"text":"5, next:"},{"functionCall":{"name":"add","args":{"a":5,"b":1}},"thoughtSignature":"Cq=="}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":120,"cachedContentTokenCount":40,"candidatesTokenCount":16,"thoughtsTokenCount":9,"totalTokenCount":145},"modelVersion":"m","responseId":"msg_01"}"#;
+pub const GEMINI_REPLY: &str = r#"{"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"Now 5+1.","thought":true},{"text":"5, next:"},{"functionCall":{"name":"add","args":{"a":5,"b":1}},"thoughtSignature":"Cq=="}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["q"],"groundingChunks":[{"web":{"uri":"https://a.b","title":"A"}}],"groundingSupports":[{"segment":{"partIndex":0,"startIndex":1,"endIndex":3,"text":", "},"groundingChunkIndices":[0]}]},"logprobsResult":{"topCandidates":[{"candidates":[{"token":"6","logProbability":-1.5}]}],"chosenCandidates":[{"token":"5","logProbability":-0.5}]}}],"usageMetadata":{"promptTokenCount":120,"cachedContentTokenCount":40,"candidatesTokenCount":16,"thoughtsTokenCount":9,"totalTokenCount":145},"modelVersion":"m","responseId":"msg_01"}"#;
 
 pub const CHAT_STREAM: &str = r#": hello
 
@@ -27,7 +27,9 @@ data: {"id":"c","choices":[{"index":0,"delta":{"reasoning_signature":"sy1:anthro
 
 data: {"id":"c","choices":[{"index":0,"delta":{"content":"5, "},"finish_reason":null}]}
 
-data: {"id":"c","choices":[{"index":0,"delta":{"content":"next:"},"finish_reason":""}]}
+data: {"id":"c","choices":[{"index":0,"delta":{"content":"next:"},"logprobs":{"content":[{"token":"5","logprob":-0.5,"bytes":[53],"top_logprobs":[{"token":"6","logprob":-1.5,"bytes":null}]}]},"finish_reason":""}]}
+
+data: {"id":"c","choices":[{"index":0,"delta":{"annotations":[{"type":"url_citation","url_citation":{"start_index":0,"end_index":2,"title":"A","url":"https://a.b"}}]},"finish_reason":null}]}
 
 data: {"id":"c","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_2","type":"function","function":{"name":"add","arguments":""}},{"index":1,"id":"call_3","function":{"name":"sub","arguments":"{"}}]},"finish_reason":null}]}
 
@@ -49,6 +51,9 @@ data: {"type":"response.created","sequence_number":0,"response":{"id":"resp_01",
 event: response.output_item.added
 data: {"type":"response.output_item.added","sequence_number":1,"output_index":0,"item":{"id":"rs_0","type":"reasoning","summary":[]}}
 
+event: response.output_item.done
+data: {"type":"response.output_item.done","sequence_number":3,"output_index":9,"item":{"id":"ws_9","type":"web_search_call","status":"completed","action":{"type":"search","query":"q","sources":[{"type":"url","url":"https://a.b"}]}}}
+
 event: response.reasoning_summary_text.delta
 data: {"type":"response.reasoning_summary_text.delta","sequence_number":2,"item_id":"rs_0","output_index":0,"summary_index":0,"delta":"Now 5+1."}
 
@@ -59,7 +64,10 @@ event: response.output_item.added
 data: {"type":"response.output_item.added","sequence_number":4,"output_index":1,"item":{"id":"msg_1","type":"message","role":"assistant","content":[]}}
 
 event: response.output_text.delta
-data: {"type":"response.output_text.delta","sequence_number":5,"item_id":"msg_1","output_index":1,"content_index":0,"delta":"5, next:"}
+data: {"type":"response.output_text.delta","sequence_number":5,"item_id":"msg_1","output_index":1,"content_index":0,"delta":"5, next:","logprobs":[{"token":"5","logprob":-0.5,"bytes":[53],"top_logprobs":[{"token":"6","logprob":-1.5,"bytes":null}]}]}
+
+event: response.output_text.annotation.added
+data: {"type":"response.output_text.annotation.added","sequence_number":6,"item_id":"msg_1","output_index":1,"content_index":0,"annotation_index":0,"annotation":{"type":"url_citation","start_index":0,"end_index":2,"title":"A","url":"https://a.b"}}
 
 event: response.output_text.done
 data: {"type":"response.output_text.done","sequence_number":6,"item_id":"msg_1","output_index":1,"content_index":0,"text":"5, next:"}
@@ -97,10 +105,28 @@ event: ping
 data: {"type":"ping"}
 
 event: content_block_start
+data: {"type":"content_block_start","index":7,"content_block":{"type":"server_tool_use","id":"s","name":"web_search","input":{}}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":7,"delta":{"type":"input_json_delta","partial_json":"{\"query\":\"q\"}"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":7}
+
+event: content_block_start
+data: {"type":"content_block_start","index":8,"content_block":{"type":"web_search_tool_result","tool_use_id":"s","content":[{"type":"web_search_result","url":"https://a.b","title":"A","encrypted_content":"E"}]}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":8}
+
+event: content_block_start
 data: {"type":"content_block_start","index":1,"content_block":{"type":"text","text":""}}
 
 event: content_block_delta
 data: {"type":"content_block_delta","index":1,"delta":{"type":"text_delta","text":"5, next:"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"https://a.b","title":"A","cited_text":"five","encrypted_index":"E"}}}
 
 event: content_block_stop
 data: {"type":"content_block_stop","index":1}
@@ -126,7 +152,7 @@ pub const GEMINI_STREAM: &str = r#"data: {"candidates":[{"index":0,"content":{"r
 
 data: {"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"5, next:"},{"functionCall":{"name":"add","args":{"a":5}},"thoughtSignature":"Cq=="}]}}],"modelVersion":"m","responseId":"r"}
 
-data: {"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":""}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":120,"candidatesTokenCount":16,"thoughtsTokenCount":9,"totalTokenCount":145},"modelVersion":"m","responseId":"r"}
+data: {"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":""}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["q"],"groundingChunks":[{"web":{"uri":"https://a.b","title":"A"}}],"groundingSupports":[{"segment":{"partIndex":0,"startIndex":1,"endIndex":3,"text":", "},"groundingChunkIndices":[0]}]},"logprobsResult":{"topCandidates":[{"candidates":[{"token":"6","logProbability":-1.5}]}],"chosenCandidates":[{"token":"5","logProbability":-0.5}]}}],"usageMetadata":{"promptTokenCount":120,"candidatesTokenCount":16,"thoughtsTokenCount":9,"totalTokenCount":145},"modelVersion":"m","responseId":"r"}
 
 "#;
 

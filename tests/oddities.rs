@@ -174,3 +174,18 @@ fn a_long_answer_passes_with_its_usage_and_a_long_page_does_not() {
     let error = gateway.client().chat(MODEL).expect(502);
     assert_eq!(error["error"]["message"], "Upstream returned an HTML page: Sign in");
 }
+
+#[test]
+fn an_answer_is_read_under_the_name_of_a_stream_and_behind_a_byte_order_mark() {
+    let (gateway, upstream) = through();
+    let whole = wire::chat(MODEL).to_string();
+    let marked = format!("\u{feff}{whole}");
+    for (body, kind) in [(&whole, "text/event-stream"), (&marked, "application/json")] {
+        upstream.answer(CHAT, Reply::bytes(200, kind, body.as_bytes()));
+        let answer = gateway.client().chat(MODEL);
+        assert_eq!(answer.expect(200), wire::chat(MODEL), "{kind}");
+        assert_eq!(answer.header("content-type"), Some("application/json"));
+        let told = gateway.client().chat_streamed(MODEL).text();
+        assert!(told.starts_with("data: {") && told.ends_with("data: [DONE]\n\n"), "{kind}: {told}");
+    }
+}

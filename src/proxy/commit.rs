@@ -43,6 +43,9 @@ const MAX_JUDGED: usize = 2 << 20;
 /// A complete answer that must be converted, or gathered from a stream, can be this long.
 const MAX_CONVERTED: usize = 64 << 20;
 
+/// Means nothing in UTF-8, and no reader of JSON takes it.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
 /// Holds the answer until it is known to be good, then makes it the client's.
 pub(super) async fn commit(
     app: &Arc<App>,
@@ -53,13 +56,17 @@ pub(super) async fn commit(
     if call.envelope.stream {
         attempt.keep_lease();
     }
-    let first = match accepted.next().await {
+    let mut first = match accepted.next().await {
         Ok(first) => first.unwrap_or_default(),
         Err(failure) => return Err(give_up(attempt, failure)),
     };
+    if first.starts_with(BYTE_ORDER_MARK) {
+        first = first.slice(BYTE_ORDER_MARK.len()..);
+    }
     attempt.first_byte();
     accepted.patience.first_byte = None;
-    let streams = is_event_stream(&accepted.head.headers) || looks_like_events(&first);
+    let named_stream = is_event_stream(&accepted.head.headers) && !looks_like_json(&first);
+    let streams = named_stream || looks_like_events(&first);
     let format = accepted.format;
     let own = format == call.face.dialect;
     let answer = Held { app, call, accepted, first, own };
@@ -410,6 +417,11 @@ fn is_json(content_type: &HeaderValue) -> bool {
 
 /// Some upstreams stream under another content type (proxy.md 10.4).
 fn looks_like_events(first: &[u8]) -> bool {
-    let text = first.strip_prefix(b"\xef\xbb\xbf").unwrap_or(first).trim_ascii_start();
+    let text = first.trim_ascii_start();
     [b"data:".as_slice(), b"event:", b":"].iter().any(|prefix| text.starts_with(prefix))
+}
+
+/// And some answer at once under that of a stream: no event begins like this.
+fn looks_like_json(first: &[u8]) -> bool {
+    matches!(first.trim_ascii_start().first(), Some(b'{' | b'['))
 }

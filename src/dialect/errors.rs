@@ -119,7 +119,7 @@ pub(super) fn stream_event_of(
     sequence: u64,
     begun: Option<&str>,
 ) -> Bytes {
-    let kind = error.kind.as_deref().unwrap_or("stream_error");
+    let kind = error.kind.as_deref().unwrap_or(UpstreamError::BROKEN_STREAM);
     let text = match dialect {
         Dialect::Messages => {
             let kind = messages_kind(error.kind.as_deref(), 500);
@@ -158,6 +158,9 @@ fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) ->
     );
     response["status"] = json!("failed");
     response["error"] = json!({"code": error.response_code(), "message": error.message});
+    if let Some(kind) = error.upstream_kind() {
+        response["error"]["type"] = json!(kind);
+    }
     response["output"] = json!([]);
     response["usage"] = Value::Null;
     json!({"type": "response.failed", "sequence_number": sequence, "response": response})

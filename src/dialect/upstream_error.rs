@@ -34,6 +34,9 @@ pub struct UpstreamError {
 }
 
 impl UpstreamError {
+    /// The kind of error that is ours: the upstream did not say that its stream broke.
+    pub const BROKEN_STREAM: &str = "stream_error";
+
     /// An error that we state ourselves.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), ..Self::default() }
@@ -55,6 +58,11 @@ impl UpstreamError {
             (None, Some("rate_limit_error" | "RESOURCE_EXHAUSTED")) => "rate_limit_exceeded",
             _ => "server_error",
         }
+    }
+
+    /// `error.type` as an upstream gave it.
+    pub fn upstream_kind(&self) -> Option<&str> {
+        self.kind.as_deref().filter(|kind| *kind != Self::BROKEN_STREAM)
     }
 
     /// Takes an error object (or text) as it stands in a body or in a stream's event: `error` itself

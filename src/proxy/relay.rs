@@ -205,7 +205,7 @@ impl Relay {
         }
         let error = UpstreamError {
             message: format!("Upstream stream broke: {cause}"),
-            kind: Some("stream_error".to_owned()),
+            kind: Some(UpstreamError::BROKEN_STREAM.to_owned()),
             ..UpstreamError::default()
         };
         if let Some(converter) = &mut self.converter {

@@ -197,3 +197,74 @@ fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect(
     let compatible = upstream.asked_for("/v1beta/openai/chat/completions").len();
     assert_eq!(compatible, 3, "a refused address is not asked again soon: once for every surface");
 }
+
+/// An upstream of chat alone, and a gateway before it.
+fn chat_alone() -> (Gateway, Upstream) {
+    let upstream = Upstream::start(&[MODEL]);
+    for path in ["/v1/responses", "/v1/messages"] {
+        upstream.answer(path, Reply::error(404, "Not found"));
+    }
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    (gateway, upstream)
+}
+
+/// What a candidate said, and how it ended.
+fn told(events: &[Value], candidate: u64) -> (String, Value) {
+    let own =
+        |event: &Value| event["candidates"].as_array()?.iter().find(|one| one["index"] == candidate).cloned();
+    let own: Vec<Value> = events.iter().filter_map(own).collect();
+    let text = own.iter().filter_map(|one| one["content"]["parts"][0]["text"].as_str()).collect();
+    (text, own.last().map_or(Value::Null, |last| last["finishReason"].clone()))
+}
+
+#[test]
+fn several_candidates_come_in_one_stream() {
+    let (gateway, upstream) = chat_alone();
+    let mut several = body();
+    several["generationConfig"] = json!({"candidateCount": 2});
+    let chunk = |index: u64, text: &str, finish: Value| {
+        wire::data(&json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": MODEL,
+            "choices": [{"index": index, "delta": {"content": text}, "finish_reason": finish}]}))
+    };
+    let usage = wire::data(&json!({"id": "c", "choices": [], "usage": wire::chat_usage()}));
+    let chunks = [
+        chunk(0, "No", Value::Null),
+        chunk(1, "Sou", Value::Null),
+        chunk(0, "rth", json!("stop")),
+        chunk(1, "th", json!("length")),
+        usage,
+        wire::DONE.to_owned(),
+    ];
+    upstream.answer("/v1/chat/completions", Reply::events(chunks));
+    let path = format!("{STREAM}?alt=sse");
+    let streamed = || {
+        let text = gateway.client().post(&path, &several).text();
+        let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.map(|data| serde_json::from_str(data).expect("JSON")).collect::<Vec<Value>>()
+    };
+    let events = streamed();
+    assert_eq!(upstream.last("/v1/chat/completions").json()["n"], 2);
+    assert_eq!(told(&events, 0), ("North".to_owned(), json!("STOP")), "{events:?}");
+    assert_eq!(told(&events, 1), ("South".to_owned(), json!("MAX_TOKENS")), "{events:?}");
+    assert_eq!(events.last().expect("events")["usageMetadata"]["totalTokenCount"], 18);
+
+    // The same from an upstream that answers at once.
+    let choice = |index: u64, text: &str| json!({"index": index, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"});
+    let whole = json!({"id": "c", "object": "chat.completion", "model": MODEL, "usage": wire::chat_usage(),
+        "choices": [choice(0, "North"), choice(1, "South")]});
+    upstream.answer("/v1/chat/completions", Reply::json(200, &whole));
+    let events = streamed();
+    assert_eq!(
+        (told(&events, 0).0, told(&events, 1).0),
+        ("North".to_owned(), "South".to_owned()),
+        "{events:?}"
+    );
+
+    // A stream that breaks in one of them fails once.
+    let broken = [chunk(0, "No", json!("stop")), chunk(1, "Sou", Value::Null)];
+    upstream.answer("/v1/chat/completions", Reply::events(broken).cut_after(2));
+    let events = streamed();
+    assert!(events.last().expect("events")["error"].is_object(), "{events:?}");
+    assert_eq!(events.iter().filter(|event| event.get("error").is_some()).count(), 1);
+}

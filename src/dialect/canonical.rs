@@ -497,6 +497,8 @@ pub struct Asked {
     pub names: super::names::Names,
     /// Tools the client knows as custom ones, sent upstream as functions with one `input` string.
     pub custom_tools: Vec<String>,
+    /// Several answers may come in one stream, and the client's dialect has place for them.
+    pub several: bool,
     /// Where the text ends, when the upstream was not told (responses knows no stop sequences).
     pub stop: Vec<String>,
     /// What an answer in the responses dialect repeats of its request: member name and JSON value.

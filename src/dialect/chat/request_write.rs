@@ -18,10 +18,6 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     if let Some(field) = request.native.first() {
         return Err(Unfit::unsupported(*field));
     }
-    // A stream is converted as one answer.
-    if request.n.is_some() && target.stream {
-        return Err(Unfit::unsupported("n"));
-    }
     tools_write::check(request)?;
     turns_write::check(request, target.vendor)?;
     let mut json = Writer::with_capacity(4096);

@@ -82,6 +82,7 @@ pub fn request_with(
     let mut asked = asked(from, &node);
     asked.names = fitted.names;
     asked.custom_tools = fitted.custom_tools;
+    asked.several = (from, to) == (Dialect::Gemini, Dialect::Chat) && request.n.is_some();
     if to == Dialect::Responses {
         asked.stop = request.stop.iter().map(|stop| stop.decode().into_owned()).collect();
     }
@@ -148,8 +149,7 @@ fn gathered_choices(to: Dialect, body: &[u8], asked: &Asked) -> Result<Answer, U
     each_event(body, |_, data| left.read(data));
     let mut reply: Option<Reply<'static>> = None;
     for choice in left.choices().take(MAX_CHOICES) {
-        let reader = Reader::Chat(Box::new(chat::StreamReader::of_choice(choice)));
-        let read = read_to_end(reader, body)?;
+        let read = read_to_end(Reader::of_choice(choice), body)?;
         match &mut reply {
             Some(reply) => reply.candidates.extend(read.candidates),
             None => reply = Some(read),
@@ -189,7 +189,7 @@ pub fn told_text(to: Dialect, text: &str, asked: &Asked) -> Answer {
     restore::reply(&mut reply, asked);
     let mut writer = Writer::new(to, asked);
     let mut out = String::new();
-    whole::tell(&reply, &mut |event| writer.write(&event, asked, &mut out));
+    whole::tell(&reply, 0, &mut |event| writer.write(&event, asked, &mut out));
     Answer { body: Bytes::from(out), usage: None, proofs: Vec::new() }
 }
 
@@ -215,8 +215,11 @@ pub fn told(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Ans
         return Ok(Answer { body: Bytes::from(out), usage: reply.usage, proofs: Vec::new() });
     }
     restore::reply(&mut reply, asked);
-    let mut writer = Writer::new(to, asked);
-    whole::tell(&reply, &mut |event| writer.write(&event, asked, &mut out));
+    let answers = if asked.several { reply.candidates.len().clamp(1, MAX_CHOICES) } else { 1 };
+    for answer in 0..answers {
+        let mut writer = Writer::of_answer(answer as u64, to, asked);
+        whole::tell(&reply, answer, &mut |event| writer.write(&event, asked, &mut out));
+    }
     Ok(Answer { body: Bytes::from(out), usage: reply.usage, proofs: lost_proofs(to, &reply) })
 }
 
@@ -291,6 +294,11 @@ impl Reader {
         }
     }
 
+    /// Of several answers in one stream of chat, one.
+    fn of_choice(index: u64) -> Self {
+        Self::Chat(Box::new(chat::StreamReader::of_choice(index)))
+    }
+
     fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
         match self {
             Self::Chat(reader) => reader.read(name, data, each),
@@ -324,8 +332,16 @@ impl Writer {
         match dialect {
             Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(asked))),
             Dialect::Messages => Self::Messages(Box::new(messages::StreamWriter::new(asked))),
-            Dialect::Gemini => Self::Gemini(Box::new(gemini::StreamWriter::new(asked))),
+            Dialect::Gemini => Self::Gemini(Box::default()),
             _ => Self::Chat(Box::new(chat::StreamWriter::new(asked))),
+        }
+    }
+
+    /// Of several answers in one stream of gemini, one.
+    fn of_answer(index: u64, dialect: Dialect, asked: &Asked) -> Self {
+        match dialect {
+            Dialect::Gemini => Self::Gemini(Box::new(gemini::StreamWriter::of_candidate(index))),
+            _ => Self::new(dialect, asked),
         }
     }
 

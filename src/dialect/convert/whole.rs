@@ -109,15 +109,15 @@ fn empty(part: PartKind<'_>) -> Part<'static> {
     }
 }
 
-/// Tells a complete answer as a stream: one delta per part. Of several candidates the first.
-pub(super) fn tell(reply: &Reply<'_>, each: &mut dyn FnMut(Event<'_>)) {
+/// Tells a complete answer as a stream: one delta per part. Of several candidates the one at that place.
+pub(super) fn tell(reply: &Reply<'_>, answer: usize, each: &mut dyn FnMut(Event<'_>)) {
     each(Event::Start { id: reply.id.borrowed(), model: reply.model.borrowed(), created: reply.created });
     if let Some(usage) = reply.usage {
         // Here it is known at the start, where messages wants it.
         each(Event::Usage(usage));
     }
     let none = Candidate::default();
-    let candidate = reply.candidates.first().unwrap_or(&none);
+    let candidate = reply.candidates.get(answer).unwrap_or(&none);
     let mut key = 0;
     for (place, part) in candidate.parts.iter().enumerate() {
         let (kind, text, signature): (_, _, Option<&Signature<'_>>) = match part {
@@ -194,7 +194,7 @@ mod tests {
             usage: Some(Usage { prompt: Some(1), ..Usage::default() }),
         };
         let mut gathered = Gathered::default();
-        tell(&reply, &mut |event| gathered.take(event));
+        tell(&reply, 0, &mut |event| gathered.take(event));
         assert_eq!(format!("{:?}", gathered.finish().unwrap()), format!("{reply:?}"));
     }
 

@@ -18,6 +18,8 @@ use crate::dialect::writer::Writer;
 /// Writes a streamed answer.
 #[derive(Debug, Default)]
 pub struct StreamWriter {
+    /// Of several answers, which.
+    candidate: u64,
     id: Text<'static>,
     model: Text<'static>,
     usage: Option<Usage>,
@@ -59,8 +61,9 @@ enum Kind {
 }
 
 impl StreamWriter {
-    pub fn new(_: &Asked) -> Self {
-        Self::default()
+    /// Writes the candidate of that index.
+    pub fn of_candidate(candidate: u64) -> Self {
+        Self { candidate, ..Self::default() }
     }
 
     /// Appends to `out` the SSE events that say it.
@@ -199,7 +202,7 @@ impl StreamWriter {
                         grounding::put(o, &self.queries, &[said]);
                         probabilities::put(o, &self.tokens.iter().collect::<Vec<_>>());
                     }
-                    o.field("index", 0u64);
+                    o.field("index", self.candidate);
                 });
             });
             if let Some(usage) = self.usage.filter(|_| stop.is_some()) {

@@ -29,7 +29,7 @@ fn printed_stream() -> Vec<Value> {
 
 fn rewritten(chunks: &[Value]) -> Vec<Value> {
     let mut reader = StreamReader::default();
-    let mut writer = StreamWriter::new(&asked());
+    let mut writer = StreamWriter::default();
     let mut out = String::new();
     for chunk in chunks {
         reader.read(b"", &chunk.to_string(), &mut |event| writer.write(&event, &asked(), &mut out));
@@ -100,7 +100,7 @@ fn failures_are_told() {
     };
     for (error, code, status) in [(error, 503, "UNAVAILABLE"), (UpstreamError::new("busy"), 500, "INTERNAL")]
     {
-        let mut writer = StreamWriter::new(&asked());
+        let mut writer = StreamWriter::default();
         let mut out = String::new();
         writer.write(&Event::Fail(error), &asked(), &mut out);
         writer.write(&Event::End, &asked(), &mut out);
@@ -121,7 +121,7 @@ fn a_call_is_written_whole() {
         Event::PartStart { key, part: PartKind::Call { id, name, kind: Default::default() } }
     };
     let delta = |key, text: &str| Event::Delta { key, text: Text::of(text) };
-    let mut writer = StreamWriter::new(&asked());
+    let mut writer = StreamWriter::default();
     let mut out = String::new();
     for event in [
         call(0, "x"),

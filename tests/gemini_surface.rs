@@ -268,3 +268,41 @@ fn several_candidates_come_in_one_stream() {
     assert!(events.last().expect("events")["error"].is_object(), "{events:?}");
     assert_eq!(events.iter().filter(|event| event.get("error").is_some()).count(), 1);
 }
+
+#[test]
+fn the_command_line_is_served_in_its_envelope() {
+    let (gateway, upstream) = chat_alone();
+    let sealed = json!({"model": MODEL, "project": "p", "request": body()});
+    let whole = gateway.client().post("/v1internal:generateContent", &sealed).expect(200);
+    let said = &whole["response"]["candidates"][0]["content"]["parts"][0]["text"];
+    assert_eq!((said, whole.as_object().map(|it| it.len())), (&json!(wire::TEXT), Some(1)), "{whole}");
+    assert_eq!(upstream.last("/v1/chat/completions").json()["model"], MODEL);
+
+    let stream = gateway.client().send(Ask::post("/v1internal:streamGenerateContent").json(&sealed));
+    assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
+    let text = stream.text();
+    let events: Vec<Value> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|data| serde_json::from_str::<Value>(data).expect("JSON")["response"].take())
+        .collect();
+    assert_eq!(told(&events, 0), (wire::TEXT.to_owned(), json!("STOP")), "{text}");
+
+    let count = json!({"request": {"model": format!("models/{MODEL}"), "contents": body()["contents"]}});
+    let counted = gateway.client().post("/v1internal:countTokens", &count).expect(200);
+    assert!(counted["totalTokens"].is_u64(), "{counted}");
+
+    for (path, body, status) in [
+        ("/v1internal:generateContent", json!({"model": MODEL}), 400),
+        ("/v1internal:generateContent", json!({"request": body()}), 400),
+        ("/v1internal:loadCodeAssist", sealed.clone(), 404),
+    ] {
+        let refused = gateway.client().post(path, &body).expect(status);
+        assert_eq!(refused["error"]["code"], status, "{path}: {refused}");
+    }
+    let unknown = json!({"model": "model-unknown", "request": body()});
+    let refused = gateway.client().post("/v1internal:generateContent", &unknown).expect(503);
+    assert_eq!(refused["error"]["status"], "UNAVAILABLE", "{refused}");
+    let rows = gateway.wait_for_logs(2);
+    assert!(rows.iter().any(|row| row["clientFamily"] == "gemini_cli"), "{rows:?}");
+}

@@ -94,3 +94,36 @@ fn an_upstream_that_cannot_compact_says_so_itself() {
         0
     );
 }
+
+#[test]
+fn a_search_goes_to_who_offers_one() {
+    const SEARCH: &str = "/v1/search";
+    let upstream = Upstream::start(&["__search", "model-search"]);
+    let found = json!({"data": [{"title": "Signals", "url": "https://a.example/"}]});
+    upstream.answer(SEARCH, Reply::json(200, &found));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    gateway.wait_for_channels("__search", 1);
+    let client = gateway.client();
+    assert_eq!(client.post(SEARCH, &json!({"query": "which way"})).expect(200), found);
+    let asked = upstream.last(SEARCH);
+    assert_eq!(asked.json(), json!({"query": "which way", "model": "__search", "max_results": 10}));
+    let whole = json!({"query": "way", "model": "model-search", "max_results": 3});
+    client.post(SEARCH, &whole).expect(200);
+    assert_eq!(upstream.last(SEARCH).json(), whole);
+    let asked = upstream.asked_for(SEARCH).len();
+    for (body, field) in [
+        (json!({}), "query"),
+        (json!({"query": "a", "stream": true}), "stream"),
+        (json!({"query": "a", "max_results": 21}), "max_results"),
+    ] {
+        let error = client.post(SEARCH, &body).expect(400)["error"].take();
+        assert_eq!((&error["type"], &error["param"]), (&json!("invalid_request_error"), &json!(field)));
+    }
+    assert_eq!(upstream.asked_for(SEARCH).len(), asked);
+    upstream.answer(SEARCH, Reply::bytes(200, "text/plain", "nothing here"));
+    assert_eq!(client.post(SEARCH, &json!({"query": "a"})).expect(200), json!({"data": []}));
+    upstream.answer(SEARCH, Reply::error(400, "query is too long"));
+    let refused = client.post(SEARCH, &json!({"query": "a"})).expect(400);
+    assert!(refused["error"]["message"].as_str().is_some_and(|text| text.contains("too long")), "{refused}");
+}

@@ -29,6 +29,8 @@ pub(super) enum Operation {
     Compact,
     /// To change a picture, which comes as a form (proxy.md 14.5).
     EditImage,
+    /// To search the web (proxy.md 14.7).
+    Search,
 }
 
 impl Operation {
@@ -40,6 +42,7 @@ impl Operation {
             Self::CountTokens => dialect.path(),
             Self::Compact => "/v1/responses/compact",
             Self::EditImage => "/v1/images/edits",
+            Self::Search => "/v1/search",
         }
     }
 
@@ -47,7 +50,9 @@ impl Operation {
     pub(super) fn upstream_path(self, platform: Platform, dialect: Dialect) -> &'static str {
         match (self, platform, dialect) {
             (Self::Compact, Platform::Codex, _) => "/responses/compact",
-            (Self::CountTokens | Self::Compact | Self::EditImage, _, dialect) => self.path(dialect),
+            (Self::CountTokens | Self::Compact | Self::EditImage | Self::Search, _, dialect) => {
+                self.path(dialect)
+            }
             (_, Platform::Codex, Dialect::Responses) => "/responses",
             (_, Platform::Gemini, Dialect::Chat) => "/v1beta/openai/chat/completions",
             (_, Platform::Gemini, Dialect::Embeddings) => "/v1beta/openai/embeddings",

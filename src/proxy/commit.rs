@@ -32,6 +32,7 @@ use super::headers;
 use super::kept::Unkept;
 use super::long_reply::LongReply;
 use super::relay::{LAST_WORDS, Relay};
+use super::search;
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
 const MAX_HELD: usize = 1 << 20;
@@ -165,7 +166,7 @@ impl Held<'_> {
             reply.extensions_mut().insert(Unkept);
         }
 
-        let (held, complete) = match self.hold(length, MAX_JUDGED).await {
+        let (mut held, complete) = match self.hold(length, MAX_JUDGED).await {
             Ok(held) => held,
             Err(failure) => return Err(give_up(attempt, failure)),
         };
@@ -183,6 +184,11 @@ impl Held<'_> {
         // A count and a compaction have no output to be judged by.
         let verdict = match self.call.operation {
             Operation::Answer => judge::reply(format, &held, &settings.judge),
+            // Who finds nothing may say so in no words at all (proxy.md 14.7).
+            Operation::Search if judge::object(format, &held) == Err(Fault::NotJson) => {
+                held = Bytes::from_static(search::NOTHING_FOUND);
+                Ok(None)
+            }
             _ => judge::object(format, &held),
         };
         match verdict {

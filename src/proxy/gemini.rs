@@ -9,6 +9,7 @@ use crate::http::{Request, Response};
 use super::array_stream;
 use super::auth::Caller;
 use super::call::{Operation, PathModel};
+use super::cli_envelope;
 use super::pipeline;
 use super::reply::Face;
 
@@ -31,4 +32,27 @@ pub(super) async fn call(app: Arc<App>, request: Request, caller: Caller) -> Res
     let wants_array = stream && request.query.get("alt").as_deref() != Some("sse");
     let answer = pipeline::serve(app, Dialect::Gemini, operation, request, caller, Some(of_path)).await;
     if wants_array { array_stream::of(answer) } else { answer }
+}
+
+/// `POST /v1internal:{action}`: the same for Google's command line, in its envelope.
+pub(super) async fn call_of_cli(
+    app: Arc<App>,
+    mut request: Request,
+    caller: Caller,
+    operation: Operation,
+    stream: bool,
+) -> Response {
+    let face = Face { dialect: Dialect::Gemini, id: request.id };
+    let body = match request.bytes().await {
+        Ok(body) => body,
+        Err(error) => return face.body_error(&error),
+    };
+    let opened = match cli_envelope::open(&body) {
+        Ok(opened) => opened,
+        Err((field, message)) => return face.refuse(400, message, None, field),
+    };
+    let of_path = Some(PathModel { model: opened.model, stream });
+    let answer =
+        pipeline::serve_body(app, Dialect::Gemini, operation, request, opened.body, caller, of_path).await;
+    if operation == Operation::Answer { cli_envelope::seal(answer) } else { answer }
 }

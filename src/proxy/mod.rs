@@ -10,7 +10,8 @@
 //! failure   why a try failed, what follows    reply     errors in the surface's shape
 //! headers   what crosses, both ways           models    the model lists
 //! gemini    the surface whose paths name the model           responses_ws  responses over a WebSocket
-//! array_stream  streams of gemini without events
+//! array_stream  streams of gemini without events                      cli_envelope  what its command line puts around them
+//! search    searches of the web
 //! images    edits, which come as forms
 //! call_proofs                                 what clients cannot carry until their next request
 //! quota     a call counted against its key    cost      what an answer cost
@@ -27,6 +28,7 @@ mod attempt;
 pub mod auth;
 mod call;
 mod call_proofs;
+mod cli_envelope;
 mod client;
 mod commit;
 mod cost;
@@ -49,6 +51,7 @@ mod relay;
 mod renamed;
 pub mod reply;
 mod responses_ws;
+mod search;
 mod session;
 mod trace;
 pub mod within;
@@ -128,6 +131,20 @@ pub fn routes() -> Vec<Route> {
     for path in ["/v1beta/models/{call}", "/gemini/{version}/models/{call}"] {
         routes.push(route(Method::POST, path, Surface::Chat, Some(Dialect::Gemini), gemini::call));
     }
+    for (path, operation, stream) in [
+        ("/v1internal:generateContent", Operation::Answer, false),
+        ("/v1internal:streamGenerateContent", Operation::Answer, true),
+        ("/v1internal:countTokens", Operation::CountTokens, false),
+    ] {
+        routes.push(route(
+            Method::POST,
+            path,
+            Surface::Chat,
+            Some(Dialect::Gemini),
+            move |app, request, caller| gemini::call_of_cli(app, request, caller, operation, stream),
+        ));
+    }
+    routes.push(route(Method::POST, "/v1/search", Surface::Other, Some(Dialect::Chat), search::search));
     for path in ["/v1beta/models", "/gemini/{version}/models"] {
         routes.push(route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_list));
     }

@@ -99,6 +99,7 @@ pub(super) fn prepare(call: &Call, operation: Operation, to: Destination<'_>) ->
         Operation::CountTokens => count(call, to),
         Operation::Compact => compaction(call, to),
         Operation::EditImage => image_edit(call, to),
+        Operation::Search => Outgoing::of(splice_model(&call.body, &call.envelope, to.model), false),
     };
     let target = payload_rules::Target {
         platform: to.platform.id(),

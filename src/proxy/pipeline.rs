@@ -52,11 +52,23 @@ pub(super) async fn serve(
     caller: Caller,
     of_path: Option<PathModel>,
 ) -> Response {
+    match request.bytes().await {
+        Ok(body) => serve_body(app, dialect, operation, request, body, caller, of_path).await,
+        Err(error) => Face { dialect, id: request.id }.body_error(&error),
+    }
+}
+
+/// The same, where the body is not the one that came.
+pub(super) async fn serve_body(
+    app: Arc<App>,
+    dialect: Dialect,
+    operation: Operation,
+    mut request: Request,
+    body: Bytes,
+    caller: Caller,
+    of_path: Option<PathModel>,
+) -> Response {
     let face = Face { dialect, id: request.id };
-    let body = match request.bytes().await {
-        Ok(body) => body,
-        Err(error) => return face.body_error(&error),
-    };
     app.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
     let head = Head { path: request.uri.path(), headers, query: request.query.raw(), session: None };

@@ -1,0 +1,182 @@
+//! What Gemini's command line puts around requests and answers: `/v1internal:{action}` (proxy.md 14.8).
+//!
+//! ```text
+//! {"model":"m","project":"p","request":{…}}   ─▶   the request alone, with the model beside it
+//! {"response":{…}}                            ◀─   the answer, or each event of a stream
+//! ```
+//!
+//! Its streams are events, whether it says so or not. What counts tokens, and what failed, is answered as
+//! it is.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame};
+use hyper::header::CONTENT_TYPE;
+
+use crate::dialect::json;
+use crate::dialect::sse::Scanner;
+use crate::http::body::Cut;
+use crate::http::{Response, ResponseBody};
+
+/// The longest event, as anywhere else in a conversion.
+const MAX_EVENT: usize = 16 << 20;
+const OPEN: &[u8] = b"{\"response\":";
+const CLOSE: &[u8] = b"}";
+
+/// A request out of its envelope.
+pub(super) struct Opened {
+    pub(super) model: String,
+    pub(super) body: Bytes,
+}
+
+/// Opens the envelope; says what is wrong with one that cannot be opened, and with which field.
+pub(super) fn open(body: &Bytes) -> Result<Opened, (Option<&'static str>, &'static str)> {
+    let text = std::str::from_utf8(body).map_err(|_| (None, "The request body is not valid UTF-8"))?;
+    let (mut model, mut request) = (None, None);
+    let read = json::members(text, |member| match member.key.as_ref() {
+        "model" => model = json::string(member.value),
+        "request" => request = Some((member.at, member.value)),
+        _ => {}
+    });
+    read.map_err(|_| (None, "The request body is not a JSON object"))?;
+    let request = request.filter(|(_, request)| request.starts_with('{'));
+    let (at, request) = request.ok_or((Some("request"), "request is required and must be an object"))?;
+    // Who counts tokens names the model inside.
+    let model = model.or_else(|| json::member(request, "model").and_then(json::string)).unwrap_or_default();
+    let name = model.trim().strip_prefix("models/").unwrap_or(model.trim());
+    if name.is_empty() {
+        return Err((Some("model"), "model is required"));
+    }
+    Ok(Opened { model: name.to_owned(), body: body.slice(at..at + request.len()) })
+}
+
+/// The answer in its envelope; a refusal as it is.
+pub(super) fn seal(mut answer: Response) -> Response {
+    if !answer.status().is_success() {
+        return answer;
+    }
+    let kind = answer.headers().get(CONTENT_TYPE);
+    let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let inner = std::mem::replace(answer.body_mut(), ResponseBody::empty());
+    *answer.body_mut() = match inner {
+        ResponseBody::Full(bytes) if !is_stream => {
+            ResponseBody::full(Bytes::from([OPEN, &bytes.unwrap_or_default(), CLOSE].concat()))
+        }
+        inner => {
+            let scanner = is_stream.then(|| Scanner::new(MAX_EVENT));
+            ResponseBody::stream(Sealed { inner, scanner, begun: false, ended: false })
+        }
+    };
+    answer
+}
+
+struct Sealed {
+    inner: ResponseBody,
+    /// `None` where the answer is one object, of which the length is not known yet.
+    scanner: Option<Scanner>,
+    begun: bool,
+    ended: bool,
+}
+
+impl Sealed {
+    fn take(&mut self, bytes: &[u8], out: &mut BytesMut) {
+        let begun = std::mem::replace(&mut self.begun, true);
+        match &mut self.scanner {
+            Some(scanner) => {
+                // A comment between events keeps a connection awake.
+                if bytes.starts_with(b":") && scanner.between_events() {
+                    out.extend_from_slice(b": keepalive\n\n");
+                }
+                scanner.feed(bytes, |event| put(event.data, out));
+            }
+            None => {
+                out.extend_from_slice(if begun { b"" } else { OPEN });
+                out.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    fn finish(&mut self, out: &mut BytesMut) {
+        self.ended = true;
+        match &mut self.scanner {
+            Some(scanner) => scanner.finish(|event| put(event.data, out)),
+            None if self.begun => out.extend_from_slice(CLOSE),
+            None => {}
+        }
+    }
+}
+
+/// An event, sealed; one that tells a failure is no answer.
+fn put(data: &[u8], out: &mut BytesMut) {
+    if data.is_empty() {
+        return;
+    }
+    let text = std::str::from_utf8(data).unwrap_or_default();
+    let is_failure = json::member(text, "error").is_some();
+    out.extend_from_slice(b"data: ");
+    out.extend_from_slice(if is_failure { b"" } else { OPEN });
+    // Lines of one event are one object.
+    data.split(|byte| *byte == b'\n').for_each(|line| out.extend_from_slice(line));
+    out.extend_from_slice(if is_failure { b"" } else { CLOSE });
+    out.extend_from_slice(b"\n\n");
+}
+
+impl Body for Sealed {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = self.get_mut();
+        loop {
+            if this.ended {
+                return Poll::Ready(None);
+            }
+            let mut out = BytesMut::new();
+            match ready!(Pin::new(&mut this.inner).poll_frame(context)) {
+                Some(Ok(frame)) => {
+                    if let Ok(bytes) = frame.into_data() {
+                        this.take(&bytes, &mut out);
+                    }
+                }
+                Some(Err(cut)) => {
+                    this.ended = true;
+                    return Poll::Ready(Some(Err(cut)));
+                }
+                None => this.finish(&mut out),
+            }
+            if !out.is_empty() {
+                return Poll::Ready(Some(Ok(Frame::data(out.freeze()))));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_envelope_is_opened_or_says_what_it_lacks() {
+        for (body, wanted) in [
+            (r#"{"model":"m","project":"p","request":{"contents":[1]}}"#, Ok(("m", r#"{"contents":[1]}"#))),
+            (r#"{"request":{"model":"models/m","a":1}}"#, Ok(("m", r#"{"model":"models/m","a":1}"#))),
+            (r#"{"model":" models/m ","request":{}}"#, Ok(("m", "{}"))),
+            (r#"{"model":"m"}"#, Err(Some("request"))),
+            (r#"{"model":"m","request":[]}"#, Err(Some("request"))),
+            (r#"{"model":" ","request":{}}"#, Err(Some("model"))),
+            (r#"{"model":5,"request":{}}"#, Err(Some("model"))),
+            ("[]", Err(None)),
+            ("{", Err(None)),
+        ] {
+            let opened = open(&Bytes::from(body));
+            let opened =
+                opened.as_ref().map(|it| (it.model.as_str(), std::str::from_utf8(&it.body).unwrap()));
+            assert_eq!(opened.map_err(|(field, _)| *field), wanted, "{body}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `/v1/search`: a search of the web, where a site offers one (proxy.md 14.7).
+//!
+//! What names no model asks for the one that operators route searches by.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::app::App;
+use crate::dialect::edit::edit;
+use crate::dialect::tree::Node;
+use crate::dialect::{Dialect, json};
+use crate::http::{Request, Response};
+
+use super::auth::Caller;
+use super::call::Operation;
+use super::pipeline;
+use super::reply::Face;
+
+/// The surface whose manners a search has: one JSON object there, one back.
+const SURFACE: Dialect = Dialect::Embeddings;
+const DEFAULT_MODEL: &str = "\"__search\"";
+const DEFAULT_RESULTS: &str = "10";
+const MOST_RESULTS: f64 = 20.0;
+/// What stands for an answer that nobody can read.
+pub(super) const NOTHING_FOUND: &[u8] = b"{\"data\":[]}";
+
+/// `POST /v1/search`
+pub(super) async fn search(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
+    let face = Face { dialect: Dialect::Chat, id: request.id };
+    let body = match request.bytes().await {
+        Ok(body) => body,
+        Err(error) => return face.body_error(&error),
+    };
+    match checked(&body) {
+        Ok(body) => pipeline::serve_body(app, SURFACE, Operation::Search, request, body, caller, None).await,
+        Err(Wrong { field, message }) => face.refuse(400, message, None, field),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Wrong {
+    field: Option<&'static str>,
+    message: &'static str,
+}
+
+/// The body with what it leaves to us.
+fn checked(body: &[u8]) -> Result<Bytes, Wrong> {
+    let wrong = |field, message| Err(Wrong { field, message });
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let Some(node) = Node::parse(text).ok().filter(Node::is_object) else {
+        return wrong(None, "The request body is not a JSON object");
+    };
+    if node.get("query").and_then(Node::str).is_none_or(|query| query.trim().is_empty()) {
+        return wrong(Some("query"), "query is required");
+    }
+    if node.bool_at("stream") == Some(true) {
+        return wrong(Some("stream"), "A search cannot be streamed");
+    }
+    let is_given = |key: &str| node.get(key).is_some_and(|value| !value.is_null());
+    let in_range = |n: f64| n.fract() == 0.0 && (1.0..=MOST_RESULTS).contains(&n);
+    if is_given("max_results") && !node.get("max_results").and_then(Node::f64).is_some_and(in_range) {
+        return wrong(Some("max_results"), "max_results must be a number from 1 to 20");
+    }
+    let mut set = Vec::new();
+    if !is_given("model") || json::member(text, "model").is_some_and(|model| model == "\"\"") {
+        set.push(("model", DEFAULT_MODEL));
+    }
+    if !is_given("max_results") {
+        set.push(("max_results", DEFAULT_RESULTS));
+    }
+    Ok(Bytes::from(edit(text, &set, &[]).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_is_checked_and_completed() {
+        for (body, wanted) in [
+            (r#"{"query":"way"}"#, Ok(r#"{"query":"way","model":"__search","max_results":10}"#)),
+            (
+                r#"{"query":"way","max_results":20,"model":"m","x":1.0,"stream":false}"#,
+                Ok(r#"{"query":"way","max_results":20,"model":"m","x":1.0,"stream":false}"#),
+            ),
+            (r#"{"query":" "}"#, Err(Some("query"))),
+            (r#"{"query":5}"#, Err(Some("query"))),
+            (r#"{}"#, Err(Some("query"))),
+            (r#"{"query":"a","stream":true}"#, Err(Some("stream"))),
+            (r#"{"query":"a","max_results":0}"#, Err(Some("max_results"))),
+            (r#"{"query":"a","max_results":21}"#, Err(Some("max_results"))),
+            (r#"{"query":"a","max_results":1.5}"#, Err(Some("max_results"))),
+            (r#"{"query":"a","max_results":"5"}"#, Err(Some("max_results"))),
+            ("[]", Err(None)),
+            ("", Err(None)),
+        ] {
+            let done = checked(body.as_bytes());
+            let done = done.as_ref().map(|body| std::str::from_utf8(body).unwrap());
+            assert_eq!(done.map_err(|wrong| wrong.field), wanted, "{body}");
+        }
+    }
+}

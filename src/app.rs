@@ -19,7 +19,7 @@ use crate::admin::marketplace::MarketplaceCache;
 use crate::admin::playground::Jobs as Playground;
 use crate::admin::stats_cache::StatsCache;
 use crate::background::Background;
-use crate::config::{Config, DatabaseKind};
+use crate::config::Config;
 use crate::jobs::announcements::Announcements;
 use crate::jobs::checkin::Checkins;
 use crate::jobs::health;
@@ -132,7 +132,7 @@ impl App {
                 .and_then(|pem| roots_from_pem(&pem))
                 .map_err(|error| unconfigured(format!("SSL_CERT_FILE: {}: {error}", path.display())))?,
         };
-        let options = store_options(&config)?;
+        let options = store_options(&config);
         let store = tokio::task::spawn_blocking(move || Store::open(options))
             .await
             .map_err(|error| fail(format!("opening the store: {error}")))?
@@ -265,22 +265,16 @@ impl App {
     }
 }
 
-fn store_options(config: &Config) -> Result<StoreOptions, StartError> {
-    if config.database.kind != DatabaseKind::Sqlite {
-        return Err(StartError {
-            message: "DB_TYPE: this build keeps its state in SQLite only; unset DB_TYPE and DB_URL, or set DB_TYPE=sqlite"
-                .to_owned(),
-            exit_code: 78,
-        });
-    }
-    Ok(StoreOptions {
+fn store_options(config: &Config) -> StoreOptions {
+    StoreOptions {
+        kind: config.database.kind,
         db_url: config.database.url.clone(),
         previous_secrets: config.credential_secret_previous.clone(),
         secret_lost: config.credential_secret_lost,
         synchronous: config.database.synchronous,
         time_zone: config.time_zone.clone(),
         ..StoreOptions::in_dir(&config.data_dir, config.credential_secret.clone())
-    })
+    }
 }
 
 async fn load_settings(config: &Config, store: &Store) -> store::Result<Settings> {

@@ -17,6 +17,7 @@ use super::sqlite::{self, Location, Readers};
 use super::telemetry::{Recorder, Telemetry};
 use super::writer::{Command, Queue, Writer};
 use super::{StoreOptions, migrate};
+use crate::config::DatabaseKind;
 
 /// A question that waits longer than this for its answer calls another reader: each has a connection with
 /// caches of its own, which the many short questions of a start do not pay for.
@@ -39,18 +40,9 @@ pub struct Sqlite {
 
 impl Database {
     pub(super) fn open(options: &StoreOptions) -> Result<(Self, Sealer), OpenError> {
-        match options.db_type.trim().to_ascii_lowercase().as_str() {
-            "" | "sqlite" => {}
-            known @ ("mysql" | "postgres" | "postgresql") => {
-                return Err(OpenError::Unsupported(format!(
-                    "DB_TYPE={known} is not built into this binary yet; use DB_TYPE=sqlite"
-                )));
-            }
-            other => {
-                return Err(OpenError::Unsupported(format!(
-                    "DB_TYPE={other} is unknown; it can be sqlite, mysql or postgres"
-                )));
-            }
+        if options.kind != DatabaseKind::Sqlite {
+            let message = "DB_TYPE: this build keeps its state in SQLite only; unset DB_TYPE and DB_URL, or set DB_TYPE=sqlite";
+            return Err(OpenError::Unsupported(message.to_owned()));
         }
         let location = Location::parse(&options.db_url, &options.data_dir);
         let lock = sqlite::lock(&location)?;

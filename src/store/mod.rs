@@ -62,15 +62,15 @@ pub use seal::Sealer;
 pub use sql::{Outcome, Row, Statement, Value};
 pub use telemetry::Telemetry;
 
-use crate::config::Synchronous;
+use crate::config::{DatabaseKind, Synchronous};
 pub use crate::routing::Secret;
 
 /// What [`Store::open`] needs to know.
 pub struct StoreOptions {
     /// Created (0700) when missing.
     pub data_dir: PathBuf,
-    /// `sqlite`; `mysql` and `postgres` are refused until they are built in.
-    pub db_type: String,
+    /// DB_TYPE; only SQLite is built in, the others are refused.
+    pub kind: DatabaseKind,
     /// Empty for the file in `data_dir`.
     pub db_url: String,
     /// ACCOUNT_CREDENTIAL_SECRET: what the keys that seal credentials are wrapped under.
@@ -90,7 +90,7 @@ impl StoreOptions {
     pub fn in_dir(data_dir: impl Into<PathBuf>, secret: impl Into<String>) -> Self {
         Self {
             data_dir: data_dir.into(),
-            db_type: "sqlite".into(),
+            kind: DatabaseKind::Sqlite,
             db_url: String::new(),
             secret: secret.into(),
             previous_secrets: Vec::new(),
@@ -105,7 +105,7 @@ impl fmt::Debug for StoreOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreOptions")
             .field("data_dir", &self.data_dir)
-            .field("db_type", &self.db_type)
+            .field("kind", &self.kind)
             .field("secret_lost", &self.secret_lost)
             .finish_non_exhaustive()
     }

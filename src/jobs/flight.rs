@@ -1,4 +1,4 @@
-//! Two ways to share one run of something costly between everybody who asks for it.
+//! Ways to share one run of something costly between everybody who asks for it.
 //!
 //! - [`SingleFlight`]: who asks during a run gets the result of that run. For reading the outside
 //!   world, where a run under way is as good as a new one.

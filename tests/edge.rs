@@ -242,7 +242,7 @@ fn a_refusal_before_any_handler_is_in_the_shape_of_its_surface() {
     for (method, path, status, word) in [
         ("POST", "/v1beta/nothing", 404, "NOT_FOUND"),
         ("POST", "/gemini/v1/nothing", 404, "NOT_FOUND"),
-        ("POST", "/v1internal:countTokens", 404, "NOT_FOUND"),
+        ("POST", "/v1internal:loadCodeAssist", 404, "NOT_FOUND"),
     ] {
         let error = gateway.client().send(Ask::new(method, path)).expect(status);
         assert_eq!(error["error"]["status"], word, "{path}: {error}");

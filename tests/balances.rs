@@ -144,6 +144,31 @@ fn the_scheduled_pass_reads_every_active_session() {
 }
 
 #[test]
+fn a_balance_that_falls_below_the_threshold_is_told_once() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    let runtime = "/api/settings/runtime";
+    gateway.admin().put(runtime, &json!({"lowBalanceThreshold": -1})).expect(400);
+    let saved = gateway.admin().put(runtime, &json!({"lowBalanceThreshold": "2.5"})).expect(200);
+    assert_eq!(saved["lowBalanceThreshold"], 2.5);
+    // 3, 2, 1, 3 and 2 USD: it falls below twice.
+    for quota in [1_500_000, 1_000_000, 500_000, 1_500_000, 1_000_000] {
+        relay.has(quota, 0);
+        refresh(&gateway, &account, 200);
+    }
+    let events = gateway.admin().get("/api/events?type=balance").expect(200);
+    let told: Vec<&Value> =
+        events.as_array().expect("events").iter().filter(|e| e["title"] == "Low balance").collect();
+    assert_eq!(told.len(), 2, "{events}");
+    for event in told {
+        assert_eq!((&event["level"], &event["relatedType"]), (&json!("warning"), &json!("account")));
+        assert_eq!(event["relatedId"], account["id"]);
+        assert!(event["message"].as_str().is_some_and(|text| text.contains("2.000000 USD")), "{event}");
+    }
+}
+
+#[test]
 fn a_batch_reads_the_balances_it_can() {
     let gateway = Gateway::start();
     let relay = Relay::start(&["m-a"]);

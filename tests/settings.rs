@@ -13,7 +13,7 @@ const PATH: &str = "/api/settings/runtime";
 /// What a gateway with the tests' tokens shows.
 const DEFAULTS: &str = r#"{
     "checkinCron": "0 8 * * *", "checkinScheduleMode": "cron", "checkinIntervalHours": 6,
-    "balanceRefreshCron": "0 * * * *", "dailySummaryCron": "58 23 * * *",
+    "balanceRefreshCron": "0 * * * *", "lowBalanceThreshold": 0, "dailySummaryCron": "58 23 * * *",
     "logCleanupCron": "0 6 * * *", "logCleanupUsageLogsEnabled": true,
     "logCleanupProgramLogsEnabled": false, "logCleanupRetentionDays": 30,
     "modelAvailabilityProbeEnabled": false, "channelRecoveryProbeEnabled": false, "codexUpstreamWebsocketEnabled": false,

@@ -29,6 +29,8 @@ pub enum Rule {
     CooldownCap,
     /// A number above zero.
     UnitCost,
+    /// A number from zero on.
+    Amount,
     Text,
     /// Text that is shown masked.
     Secret,
@@ -76,6 +78,10 @@ impl Rule {
                 .filter(|cost| *cost > 0.0)
                 .map(|cost| shortest(cost.max(MIN_UNIT_COST)))
                 .ok_or_else(|| "number above 0".to_owned()),
+            Self::Amount => number(value)
+                .filter(|amount| *amount >= 0.0)
+                .map(shortest)
+                .ok_or_else(|| "number of at least 0".to_owned()),
             Self::Text | Self::Secret | Self::Target => {
                 // A line end in what becomes a header or a mail would begin another one.
                 let text = text()?;

@@ -74,6 +74,7 @@ pub static SETTINGS: &[Setting] = &[
     setting("checkinScheduleMode", "checkin_schedule_mode", Rule::Choice(&["cron", "interval"]), &["CHECKIN_SCHEDULE_MODE"], || json!("cron")),
     setting("checkinIntervalHours", "checkin_interval_hours", Rule::Integer(1, 24), &["CHECKIN_INTERVAL_HOURS"], || json!(6)),
     setting("balanceRefreshCron", "balance_refresh_cron", Rule::Schedule, &["BALANCE_REFRESH_CRON"], || json!("0 * * * *")),
+    setting("lowBalanceThreshold", "low_balance_threshold", Rule::Amount, &["LOW_BALANCE_THRESHOLD"], || json!(0)),
     setting("dailySummaryCron", "daily_summary_cron", Rule::ScheduleOrOff, &["DAILY_SUMMARY_CRON"], || json!("58 23 * * *")),
     setting("logCleanupCron", "log_cleanup_cron", Rule::Schedule, &["LOG_CLEANUP_CRON"], || json!("0 6 * * *")),
     setting("logCleanupUsageLogsEnabled", "log_cleanup_usage_logs_enabled", Rule::Flag, &["LOG_CLEANUP_USAGE_LOGS_ENABLED"], OFF),

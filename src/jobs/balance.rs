@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::account_health::{advised, note_failure, success_statements};
 use super::income::{self, SNAPSHOT};
+use super::low_balance;
 use super::session::Session;
 use super::spread::{Concurrency, spread};
 use crate::app::App;
@@ -94,6 +95,7 @@ pub async fn refresh(app: &Arc<App>, id: i64) -> Result<Known, Failure> {
     match read(app, &site, &account).await {
         Ok((session, balance)) => {
             store(app, &session, &balance).await?;
+            low_balance::note(app, &site, &account, balance.balance).await?;
             Ok(Known::Read(balance))
         }
         Err(error) => {

@@ -34,6 +34,7 @@ pub mod flight;
 pub mod health;
 pub mod health_check;
 pub mod income;
+mod low_balance;
 pub mod model_refresh;
 pub mod outcome;
 pub mod prices;

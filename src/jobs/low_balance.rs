@@ -1,0 +1,59 @@
+//! An alert when an account's money runs low (upstreams-jobs.md 13.3): once, at the reading that first finds less
+//! than `lowBalanceThreshold`.
+
+use crate::app::App;
+use crate::notify::Notice;
+use crate::store;
+use crate::store::accounts::AccountRow;
+use crate::store::events::{EventLevel, NewEvent};
+use crate::store::sites::SiteRow;
+use crate::time::now_ms;
+
+/// Tells the operator when `balance`, just read, fell below the threshold. `account` is as it was before.
+pub(super) async fn note(app: &App, site: &SiteRow, account: &AccountRow, balance: f64) -> store::Result<()> {
+    let threshold = app.settings.load().values.number("low_balance_threshold");
+    let before = account.last_balance_refresh.map(|_| account.balance);
+    if !falls_below(threshold, before, balance) {
+        return Ok(());
+    }
+    let name = account.username.as_deref().unwrap_or("(no name)");
+    let event = NewEvent {
+        kind: "balance",
+        title: "Low balance".to_owned(),
+        message: Some(format!(
+            "Account {} ({name}) on site \"{}\" has {balance:.6} USD left, less than {threshold}",
+            account.id, site.name
+        )),
+        level: EventLevel::Warning,
+        related_id: Some(account.id),
+        related_type: Some("account"),
+    };
+    let notice = Notice::from(&event).about(format!("low-balance:{}", account.id));
+    app.store.batch(vec![event.insert(now_ms())]).await?;
+    app.notifier.send(notice);
+    Ok(())
+}
+
+/// A threshold of 0 is none, and a first reading falls from nowhere.
+fn falls_below(threshold: f64, before: Option<f64>, now: f64) -> bool {
+    threshold > 0.0 && now < threshold && before.is_some_and(|before| before >= threshold)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_reading_that_falls_below_tells() {
+        for (threshold, before, now, tells) in [
+            (1.0, Some(1.0), 0.99, true),
+            (1.0, Some(0.99), 0.98, false),
+            (1.0, Some(5.0), 1.0, false),
+            (1.0, Some(0.5), 5.0, false),
+            (1.0, None, 0.5, false),
+            (0.0, Some(1.0), -1.0, false),
+        ] {
+            assert_eq!(falls_below(threshold, before, now), tells, "{threshold} {before:?} {now}");
+        }
+    }
+}

@@ -17,7 +17,7 @@ mod tests;
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::errors::Result;
 use crate::app::App;
@@ -60,32 +60,32 @@ impl Refused {
 
 /// `POST /api/test/proxy`: the answer, whole.
 pub async fn proxy(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(tried(app, request, envelope::read, Streamed::Never).await)
+    Ok(tried(app, request, Form::Envelope, Streamed::Never).await)
 }
 
 /// `POST /api/test/proxy/stream`: the answer as server-sent events.
 pub async fn proxy_stream(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(tried(app, request, envelope::read, Streamed::Always).await)
+    Ok(tried(app, request, Form::Envelope, Streamed::Always).await)
 }
 
 /// `POST /api/test/proxy/jobs`: the answer later.
 pub async fn start_proxy_job(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(begun(app, request, envelope::read).await)
+    Ok(begun(app, request, Form::Envelope).await)
 }
 
 /// `POST /api/test/chat`: the same over a plain conversation.
 pub async fn chat(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(tried(app, request, chat::read, Streamed::Never).await)
+    Ok(tried(app, request, Form::Chat, Streamed::Never).await)
 }
 
 /// `POST /api/test/chat/stream`
 pub async fn chat_stream(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(tried(app, request, chat::read, Streamed::Always).await)
+    Ok(tried(app, request, Form::Chat, Streamed::Always).await)
 }
 
 /// `POST /api/test/chat/jobs`
 pub async fn start_chat_job(app: Arc<App>, request: Request) -> Result<Response> {
-    Ok(begun(app, request, chat::read).await)
+    Ok(begun(app, request, Form::Chat).await)
 }
 
 /// `GET /api/test/{proxy,chat}/jobs/{id}`: how a job goes, or what it gave.
@@ -106,49 +106,56 @@ pub async fn cancel_job(app: Arc<App>, request: Request) -> Result<Response> {
     })
 }
 
-/// Reads what to ask out of a request's body.
-type Reader = fn(&Map<String, Value>, Streamed) -> std::result::Result<within::Ask, Refused>;
+/// How an operator says what to ask.
+#[derive(Clone, Copy)]
+enum Form {
+    /// A request to the proxy in full.
+    Envelope,
+    /// A conversation, which is put as a dialect wants it.
+    Chat,
+}
 
-async fn tried(app: Arc<App>, mut request: Request, read: Reader, streamed: Streamed) -> Response {
-    match asked(&mut request, read, streamed).await {
-        Err(refused) => refusal(read, refused),
-        Ok(ask) => {
-            let limit = app.config.request_body_limit;
-            match within::ask(app, ask).await {
-                None => Refused::not_found("The service has no such route").into_response(),
-                Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
-                Some(response) => answer::whole(response, limit).await,
-            }
-        }
+impl Form {
+    async fn read(
+        self,
+        request: &mut Request,
+        streamed: Streamed,
+    ) -> std::result::Result<within::Ask, Response> {
+        let body = request.json_object().await;
+        let ask = body
+            .map_err(|error| Refused { status: error.status(), ..Refused::invalid(error.to_string()) })
+            .and_then(|fields| match self {
+                Self::Envelope => envelope::read(&fields, streamed),
+                Self::Chat => chat::read(&fields, streamed),
+            });
+        ask.map_err(|refused| match self {
+            Self::Envelope => refused.into_response(),
+            // Here a refusal is a plain text.
+            Self::Chat => http::json(refused.status, &json!({ "error": refused.message })),
+        })
     }
 }
 
-async fn begun(app: Arc<App>, mut request: Request, read: Reader) -> Response {
-    let ask = match asked(&mut request, read, Streamed::AsAsked).await {
-        Err(refused) => return refusal(read, refused),
+async fn tried(app: Arc<App>, mut request: Request, form: Form, streamed: Streamed) -> Response {
+    let ask = match form.read(&mut request, streamed).await {
         Ok(ask) => ask,
+        Err(refusal) => return refusal,
+    };
+    let limit = app.config.request_body_limit;
+    match within::ask(app, ask).await {
+        None => Refused::not_found("The service has no such route").into_response(),
+        Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
+        Some(response) => answer::whole(response, limit).await,
+    }
+}
+
+async fn begun(app: Arc<App>, mut request: Request, form: Form) -> Response {
+    let ask = match form.read(&mut request, Streamed::AsAsked).await {
+        Ok(ask) => ask,
+        Err(refusal) => return refusal,
     };
     match jobs::begin(&app, ask) {
         Ok(shown) => http::json(StatusCode::ACCEPTED, &shown),
         Err(refused) => refused.into_response(),
     }
-}
-
-async fn asked(
-    request: &mut Request,
-    read: Reader,
-    streamed: Streamed,
-) -> std::result::Result<within::Ask, Refused> {
-    let body = request.json_object().await;
-    let fields =
-        body.map_err(|error| Refused { status: error.status(), ..Refused::invalid(error.to_string()) })?;
-    read(&fields, streamed)
-}
-
-/// The wrappers over a conversation refuse with a plain text.
-fn refusal(read: Reader, refused: Refused) -> Response {
-    if std::ptr::fn_addr_eq(read, chat::read as Reader) {
-        return http::json(refused.status, &json!({ "error": refused.message }));
-    }
-    refused.into_response()
 }

@@ -44,7 +44,7 @@ const MAX_JUDGED: usize = 2 << 20;
 /// A complete answer that must be converted, or gathered from a stream, can be this long.
 const MAX_CONVERTED: usize = 64 << 20;
 
-/// Means nothing in UTF-8, and no reader of JSON takes it.
+/// Means nothing in UTF-8. Readers of events pass over it, those of JSON do not take it.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Holds the answer until it is known to be good, then makes it the client's.
@@ -61,13 +61,14 @@ pub(super) async fn commit(
         Ok(first) => first.unwrap_or_default(),
         Err(failure) => return Err(give_up(attempt, failure)),
     };
-    if first.starts_with(BYTE_ORDER_MARK) {
-        first = first.slice(BYTE_ORDER_MARK.len()..);
-    }
     attempt.first_byte();
     accepted.patience.first_byte = None;
-    let named_stream = is_event_stream(&accepted.head.headers) && !looks_like_json(&first);
-    let streams = named_stream || looks_like_events(&first);
+    let unmarked = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&first);
+    let named_stream = is_event_stream(&accepted.head.headers) && !looks_like_json(unmarked);
+    let streams = named_stream || looks_like_events(unmarked);
+    if !streams {
+        first = first.slice(first.len() - unmarked.len()..);
+    }
     let format = accepted.format;
     let own = format == call.face.dialect;
     let answer = Held { app, call, accepted, first, own };

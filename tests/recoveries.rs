@@ -206,4 +206,14 @@ fn an_answer_that_the_upstream_has_forgotten_is_referred_to_no_more() {
     // Once is enough.
     gateway.client().post(RESPONSES, &body).expect(400);
     assert_eq!(upstream.asked_for(RESPONSES).len(), 5);
+
+    // Where other dialects could be asked, they are not: the answer is no more there than here, and the
+    // dialect is as good as it was.
+    let (gateway, upstream) = started("new-api", &[]);
+    upstream.answer(RESPONSES, forgotten());
+    let refused = gateway.client().post(RESPONSES, &continued).expect(400);
+    assert_eq!(refused["error"]["code"], "previous_response_not_found", "{refused}");
+    upstream.answer_faithfully();
+    gateway.client().post(RESPONSES, &json!({"model": MODEL, "input": "Again"})).expect(200);
+    assert_eq!((upstream.asked_for(RESPONSES).len(), upstream.asked_for(CHAT).len()), (2, 0));
 }

@@ -173,6 +173,14 @@ impl Failure {
         self.kind == Kind::Status && messages::refuses_thinking_form(self.status, &self.error)
     }
 
+    /// Whether the upstream does not know the answer (any more) that the request goes on from.
+    pub(super) fn has_forgotten(&self) -> bool {
+        let words = self.words().to_lowercase();
+        let says = |phrase| words.contains(phrase);
+        self.kind == Kind::Status
+            && (says("previous_response_not_found") || says("previous response with id"))
+    }
+
     /// Whether the upstream has no way to compact a conversation (proxy.md 14.4).
     pub(super) fn lacks_compaction(&self) -> bool {
         self.kind == Kind::Status

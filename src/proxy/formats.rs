@@ -250,6 +250,10 @@ pub(super) fn downgrade(failure: &Failure) -> Option<Downgrade> {
         return Some(Downgrade { to: None, blocks: false });
     }
     let status = failure.upstream_status()?;
+    // No other dialect knows it any better.
+    if failure.has_forgotten() {
+        return None;
+    }
     let words = failure.words().to_lowercase();
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
     if (status >= 500 || matches!(status, 408 | 429)) && says(EXHAUSTED) {

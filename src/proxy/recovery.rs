@@ -75,8 +75,6 @@ const UNKNOWN: [&str; 8] = [
 const OF_CONTENT_TYPE: [&str; 4] = ["content-type", "content type", "media type", "application/json"];
 /// Words about reasoning that an upstream cannot decrypt (proxy-conversion.md 2.2).
 const OF_ENCRYPTION: [&str; 2] = ["encrypted content", "encrypted_content"];
-/// Words about an earlier answer that an upstream does not know.
-const OF_PREVIOUS: [&str; 2] = ["previous_response_not_found", "previous response with id"];
 const PREVIOUS: &str = "previous_response_id";
 /// What a client's part of the headers comes down to; `anthropic-*` joins it on messages.
 const OF_SESSION: [&str; 6] =
@@ -133,7 +131,7 @@ impl Recovery {
                 self.anew = true;
                 written_anew(prepare()?)
             }
-            Dialect::Responses if !self.forgotten && says(&OF_PREVIOUS) => {
+            Dialect::Responses if !self.forgotten && failure.has_forgotten() => {
                 self.forgotten = true;
                 without_previous(prepare()?)
             }

@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use switchyard::admin::site_url::SiteUrl;
 use switchyard::cron::Cron;
+use switchyard::dialect::rename::Renamer;
 use switchyard::dialect::tree::Node;
 use switchyard::dialect::{Dialect, envelope, errors, judge, payload_rules, sse, usage};
 use switchyard::http::multipart;
@@ -35,6 +36,26 @@ fn events_are_the_same_however_they_are_cut() {
         assert_eq!(events(&pieces(input, random), 1 << 20), whole);
         // Bounded memory cuts events, and nothing else.
         assert_eq!(events(&pieces(input, random), 100).len(), whole.len());
+    });
+}
+
+#[test]
+fn an_answer_is_renamed_the_same_however_it_is_cut() {
+    const NAME: &str = "another \"model\"";
+    let dialects = [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Gemini];
+    fuzz("rename", &EVENTS, WORDS, |input, random| {
+        let (dialect, is_stream) = (*random.one_of(&dialects), random.below(2) == 0);
+        let renamed = |chunks: &[&[u8]]| {
+            let mut renamer = Renamer::new(dialect, NAME, is_stream).expect("a dialect with a name");
+            let mut out = Vec::new();
+            chunks.iter().for_each(|chunk| renamer.feed(chunk, &mut out));
+            renamer.finish(&mut out);
+            out
+        };
+        let once = renamed(&[input]);
+        assert_eq!(renamed(&pieces(input, random)), once);
+        // What has the name already keeps it.
+        assert_eq!(renamed(&[&once]), once);
     });
 }
 

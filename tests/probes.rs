@@ -207,8 +207,10 @@ fn a_check_asks_for_the_models_and_rebuilds_the_routes() {
 #[test]
 fn a_site_may_wish_to_be_probed_after_each_discovery() {
     let gateway = Gateway::start();
-    let upstream = Upstream::start(&["m-a", "m-b", "m-c"]);
+    let upstream = Upstream::start(&["m-0", "m-a", "m-b", "m-c"]);
     let (site, account) = gateway.add("Relay A", &upstream);
+    // What is too busy for one model says nothing about the next.
+    upstream.answer_model(CHAT, "m-0", Reply::error(429, "slow down"));
     upstream.answer_model(CHAT, "m-b", missing("m-b"));
     upstream.answer_model(CHAT, "m-c", Reply::error(400, "max_tokens is too small"));
     let wish = json!({"postRefreshProbeEnabled": true, "postRefreshProbeScope": "all"});
@@ -218,7 +220,7 @@ fn a_site_may_wish_to_be_probed_after_each_discovery() {
     let probed = &checked["refresh"]["postProbeResult"];
     assert_eq!(
         (&probed["scope"], &probed["probed"], &probed["unsupported"]),
-        (&json!("all"), &json!(3), &json!(1))
+        (&json!("all"), &json!(4), &json!(1))
     );
     let statuses: Vec<_> = probed["details"]
         .as_array()
@@ -229,6 +231,7 @@ fn a_site_may_wish_to_be_probed_after_each_discovery() {
     assert_eq!(
         statuses,
         [
+            (&json!("m-0"), &json!("inconclusive")),
             (&json!("m-a"), &json!("supported")),
             (&json!("m-b"), &json!("unsupported")),
             (&json!("m-c"), &json!("inconclusive"))

@@ -1,7 +1,8 @@
 //! A site's own wish: after each discovery of its models, ask for one of them or for all, and switch off
 //! what it does not serve, or not fast enough (upstreams-jobs.md 13.5).
 //!
-//! What is inconclusive (a time-out, 429, 5xx) switches nothing off: it says nothing of the model.
+//! What is inconclusive (a time-out, 429, 5xx) switches nothing off: it says nothing of the model, nor of the next one,
+//! which is asked for all the same. The probe of availability stops there instead (13.6).
 
 use std::sync::Arc;
 
@@ -128,9 +129,6 @@ pub async fn run_seen(
         let detail = Detail { model_name: model.clone(), status, latency_ms: probed.latency_ms, reason };
         seen(Step::Tried(&detail));
         details.push(detail);
-        if probed.is_overloaded {
-            break;
-        }
     }
     let refused: Vec<&Detail> =
         details.iter().filter(|detail| detail.status == Verdict::Unsupported).collect();

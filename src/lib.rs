@@ -26,7 +26,7 @@
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says
 //! background   work that outlives who asked for it: owned, stopped with the process, panics contained
-//! time, cron, bell, logging, metrics, request_id, sync
+//! time, cron, bell, logging, metrics, request_id, uuid, hex, sync
 //! ```
 #![forbid(unsafe_code)]
 
@@ -40,6 +40,7 @@ pub mod cron;
 pub mod demo;
 pub mod dialect;
 pub mod greeting;
+pub mod hex;
 pub mod http;
 pub mod jobs;
 pub mod keys;
@@ -56,3 +57,4 @@ pub mod store;
 pub mod sync;
 pub mod time;
 pub mod upstream;
+pub mod uuid;

@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::hex;
+
 /// How long the gateway may take to end after SIGTERM before it is killed.
 const GRACE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -151,5 +153,5 @@ fn free_port() -> std::io::Result<u16> {
 fn random() -> Result<String, String> {
     let mut bytes = [0; 12];
     SystemRandom::new().fill(&mut bytes).map_err(|_| "the system gives no random numbers".to_owned())?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(&bytes))
 }

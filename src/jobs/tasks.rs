@@ -25,6 +25,7 @@ use tokio::time::Instant;
 use crate::background::{Background, contain};
 use crate::sync::lock;
 use crate::time::{self, Millis};
+use crate::uuid;
 
 /// How long an ended task can be read.
 const KEPT: Duration = Duration::from_secs(6 * 3600);
@@ -305,7 +306,7 @@ impl Task {
     fn pending(spec: Spec) -> Self {
         let now = time::iso(time::now_ms());
         let mut task = Self {
-            id: uuid(),
+            id: uuid::v4(),
             kind: spec.kind,
             message: String::new(),
             title: spec.title,
@@ -359,17 +360,6 @@ fn sweep(tasks: &mut VecDeque<Entry>) {
 fn expiry() -> Millis {
     let kept = Millis::try_from(KEPT.as_millis()).unwrap_or(Millis::MAX);
     time::now_ms().saturating_add(kept)
-}
-
-/// A random UUID (RFC 9562, version 4).
-pub fn uuid() -> String {
-    let mut bytes: [u8; 16] = ring::rand::generate(&ring::rand::SystemRandom::new())
-        .expect("the operating system gives random bytes")
-        .expose();
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
-    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
 #[cfg(test)]

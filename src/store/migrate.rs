@@ -12,6 +12,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::error::OpenError;
 use super::sql::Dialect;
+use crate::hex;
 use crate::time::Millis;
 
 /// One numbered file.
@@ -75,7 +76,7 @@ impl Step {
 
     fn checksum(&self, dialect: Dialect) -> String {
         let sum = digest(&SHA256, self.text(dialect).as_bytes());
-        sum.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(sum.as_ref())
     }
 }
 

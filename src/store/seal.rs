@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Error, OpenError, Result};
 use super::{StoreOptions, sweep};
+use crate::hex;
 use crate::routing::Secret;
 use crate::time::now_ms;
 
@@ -94,7 +95,7 @@ impl Sealer {
 
     /// The look-up hash of a token: equal values give equal hashes, and nothing leads back.
     pub fn index(&self, value: &str) -> String {
-        hex(&self.digest(value.as_bytes()))
+        hex::encode(&self.digest(value.as_bytes()))
     }
 
     /// The same hash as bytes, for look-ups in memory.
@@ -403,8 +404,4 @@ fn open_reference(key: &LessSafeKey, stored: &str) -> Option<String> {
     let (nonce, tag, mut sealed) = (parts.next()??, parts.next()??, parts.next()??);
     sealed.extend_from_slice(&tag);
     String::from_utf8(open_sealed(key, nonce.try_into().ok()?, "", sealed)?).ok()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -8,8 +8,8 @@ use hyper::{HeaderMap, Method, Uri};
 use serde_json::{Map, Value};
 
 use super::Refused;
-use crate::jobs::tasks::uuid;
 use crate::proxy::within::Ask;
+use crate::uuid;
 
 type Result<T> = std::result::Result<T, Refused>;
 
@@ -188,7 +188,7 @@ fn json_body(fields: &Map<String, Value>, raw: Option<&str>, stream: bool) -> By
 fn form(fields: &Map<String, Value>) -> Result<(Option<String>, Bytes)> {
     let wrong =
         |name: &str, expected: &str| Refused::invalid(format!("Invalid {name}. Expected {expected}."));
-    let boundary = format!("switchyard-{}", uuid());
+    let boundary = format!("switchyard-{}", uuid::v4());
     let mut body = Vec::new();
     let mut part = |head: String, data: &[u8]| {
         body.extend_from_slice(

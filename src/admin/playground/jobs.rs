@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 use super::Refused;
 use super::answer::Answer;
 use crate::app::App;
-use crate::jobs::tasks::uuid;
 use crate::proxy::within::{self, Ask};
 use crate::sync::lock;
 use crate::time::{Millis, iso, now_ms};
+use crate::uuid;
 
 /// How long after its last change a job is kept, and a cancelled one.
 const KEPT: Millis = 600_000;
@@ -43,7 +43,7 @@ enum State {
 
 /// Begins a job and shows it.
 pub(super) fn begin(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
-    let id = uuid();
+    let id = uuid::v4();
     let (running, stopped) = oneshot::channel();
     let shown = app.playground.add(&id, running, now_ms())?;
     let (worker, name) = (app.clone(), id.clone());

@@ -7,6 +7,7 @@ use super::{tools_write, turns_write};
 use crate::dialect::canonical::{Effort, Format, Request, Target, Unfit, Vendor};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::writer::Writer;
+use crate::hex;
 
 /// OpenAI takes no longer name of a user.
 const MAX_USER: usize = 64;
@@ -115,6 +116,5 @@ fn short_user<'t>(user: &'t Text<'_>) -> Text<'t> {
         return user.borrowed();
     }
     let hash = digest(&SHA256, name.as_bytes());
-    let hex: String = hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Text::of(&hex)
+    Text::of(&hex::encode(hash.as_ref()))
 }

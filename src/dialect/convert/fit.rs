@@ -10,6 +10,7 @@ use crate::dialect::Dialect;
 use crate::dialect::canonical::{Call, CallKind, Part, Request, Role, Tool, ToolChoice, Turn, Vendor};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::names::{self, Names};
+use crate::hex;
 
 /// The schema of a custom tool where only functions are known (proxy-conversion.md 3.2).
 const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}}}"#;
@@ -213,8 +214,7 @@ fn fit_id(id: &mut Text<'_>, to: Dialect) {
     };
     if !fits {
         let hash = digest(&SHA256, plain.as_bytes());
-        let hex: String = hash.as_ref().iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-        *id = Text::of(&format!("call_{hex}"));
+        *id = Text::of(&format!("call_{}", hex::encode(&hash.as_ref()[..12])));
     }
 }
 

@@ -10,6 +10,7 @@ use crate::dialect::canonical::{
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
+use crate::hex;
 
 /// The API takes no smaller limit.
 const MIN_OUTPUT: u64 = 16;
@@ -167,7 +168,7 @@ fn bounded<'t>(name: &'t Text<'_>) -> Text<'t> {
         return name.borrowed();
     }
     let hash = digest(&SHA256, plain.as_bytes());
-    Text::of(&hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    Text::of(&hex::encode(hash.as_ref()))
 }
 
 // === items ===

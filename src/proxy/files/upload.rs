@@ -11,6 +11,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio::time::Instant;
 
 use crate::app::App;
+use crate::hex;
 use crate::http::multipart::{Event, Malformed, PartHead, Reader};
 use crate::http::{self, BodyError, Request, Response};
 use crate::proxy::auth::Caller;
@@ -224,7 +225,7 @@ impl Incoming {
             mime_type: self.mime_type.clone(),
             purpose: if purpose.is_empty() { DEFAULT_PURPOSE } else { purpose }.to_owned(),
             byte_size: self.size,
-            sha256: hex(sum.as_ref()),
+            sha256: hex::encode(sum.as_ref()),
             created_at: now_ms(),
         };
         // From here on the store has it or not, whoever hangs up.
@@ -265,11 +266,7 @@ impl From<BodyError> for Refusal {
 fn new_id() -> Result<String, Refusal> {
     let mut bits = [0; 16];
     SystemRandom::new().fill(&mut bits).map_err(|_| Refusal::new(503, "There is no randomness for an id"))?;
-    Ok(format!("file-sy-{}", hex(&bits)))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    Ok(format!("file-sy-{}", hex::encode(&bits)))
 }
 
 /// The last part of a path, without control characters; `upload.bin` when nothing is left.

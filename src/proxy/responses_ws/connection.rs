@@ -27,10 +27,10 @@ use crate::dialect::responses::{cancelled_turn, warm_up};
 use crate::dialect::tree::Node;
 use crate::http::ResponseBody;
 use crate::http::websocket::{self, CloseReason, Gone, Received, Receiver, Sender, Stopping, WebSocket};
-use crate::jobs::tasks::uuid;
 use crate::metrics::Surface;
 use crate::request_id::RequestId;
 use crate::time::{monotonic_ms, now_ms};
+use crate::uuid;
 
 use super::super::call::{Call, Head, Operation};
 use super::super::pipeline;
@@ -247,7 +247,7 @@ impl Lead<'_> {
 
     /// Answers a request that is only to be kept for the next (proxy.md 16.3).
     fn warm_up(&mut self, call: &Call) -> Vec<String> {
-        let id = format!("resp_prewarm_{}", uuid());
+        let id = format!("resp_prewarm_{}", uuid::v4());
         let events = with_node(&call.body, |request| warm_up(request, &id, now_secs()));
         self.history.keep_as(call.body.clone(), Vec::new(), id);
         events.map_or_else(Vec::new, Vec::from)
@@ -287,7 +287,7 @@ impl Lead<'_> {
     /// The client wants no more of the turn under way; it stays as far as it came.
     async fn cancelled(&mut self, request: Bytes, events: &Events) -> Result<(), Gone> {
         let output = events.output();
-        let id = output.response_id().map_or_else(|| format!("resp_{}", uuid()), str::to_owned);
+        let id = output.response_id().map_or_else(|| format!("resp_{}", uuid::v4()), str::to_owned);
         let items = output.items();
         let end = with_node(&request, |node| cancelled_turn(node, &id, &items, events.count(), now_secs()));
         let items = items.into_iter().map(str::to_owned).collect();

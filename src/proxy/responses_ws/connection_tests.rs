@@ -34,7 +34,7 @@ impl Drop for Folder {
 
 /// A client of a socket that nobody else is on.
 async fn served() -> Served {
-    let folder = std::env::temp_dir().join(format!("switchyard-socket-{}", uuid()));
+    let folder = std::env::temp_dir().join(format!("switchyard-socket-{}", uuid::v4()));
     let values = [("DATA_DIR", folder.to_str().unwrap()), ("ACCOUNT_CREDENTIAL_SECRET", "of-these-tests")];
     let values: HashMap<String, String> =
         values.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

@@ -29,10 +29,10 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
 use crate::http::{Query, Request, Response};
-use crate::jobs::tasks::uuid;
 use crate::limits::Identity;
 use crate::service::too_many_of_peer;
 use crate::time::monotonic_ms;
+use crate::uuid;
 
 use super::auth::{self, Caller, Refused};
 use super::reply::Face;
@@ -86,7 +86,7 @@ pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
         query: mem::take(&mut request.query),
         local,
         identity,
-        session: uuid(),
+        session: uuid::v4(),
     };
     let longest = app.config.request_body_limit;
     let serve = move |socket| connection::serve(app, opener, socket);

@@ -1,12 +1,11 @@
 //! What the site tells its users: its one notice, and the announcements of its console
 //! (upstreams.md 4, 6.5).
 
-use std::fmt::Write as _;
-
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::Value;
 
 use super::{learn_unit, status};
+use crate::hex;
 use crate::time;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{Announcement, NoticeLevel};
@@ -92,10 +91,7 @@ fn of_console(item: &Value) -> Option<Announcement> {
 
 fn sha1(text: &str) -> String {
     let digest = digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
-    digest.as_ref().iter().fold(String::new(), |mut hex, byte| {
-        let _ = write!(hex, "{byte:02x}"); // writing to a String cannot fail
-        hex
-    })
+    hex::encode(digest.as_ref())
 }
 
 #[cfg(test)]

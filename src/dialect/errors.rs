@@ -158,7 +158,7 @@ fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) ->
     );
     response["status"] = json!("failed");
     response["error"] = json!({"code": error.response_code(), "message": error.message});
-    if let Some(kind) = error.upstream_kind() {
+    if let Some(kind) = &error.kind {
         response["error"]["type"] = json!(kind);
     }
     response["output"] = json!([]);

@@ -60,11 +60,6 @@ impl UpstreamError {
         }
     }
 
-    /// `error.type` as an upstream gave it.
-    pub fn upstream_kind(&self) -> Option<&str> {
-        self.kind.as_deref().filter(|kind| *kind != Self::BROKEN_STREAM)
-    }
-
     /// Takes an error object (or text) as it stands in a body or in a stream's event: `error` itself
     /// or what contains it. `None` when it says nothing at all.
     pub fn of_json(value: &Value) -> Option<Self> {

@@ -119,7 +119,7 @@ fn response_id(id: &Text<'_>, asked: &Asked) -> String {
 fn put_error(o: &mut Writer, error: &UpstreamError) {
     o.field("code", error.response_code());
     o.field("message", &error.message);
-    o.field_if("type", error.upstream_kind());
+    o.field_if("type", error.kind.as_deref());
 }
 
 /// Both objects of details always come with their number: Codex reads them so.

@@ -2,6 +2,7 @@
 
 use memchr::memmem;
 
+use crate::dialect::errors::UpstreamError;
 use crate::dialect::responses::TurnOutput;
 use crate::dialect::sse::{Event, Scanner};
 use crate::dialect::tree::Node;
@@ -10,8 +11,8 @@ use super::refusal;
 
 /// The longest event that is passed on: a terminal event repeats the whole answer, images included.
 pub(super) const LONGEST: usize = 32 << 20;
-/// The code that our own relay gives an answer whose stream broke.
-const BROKEN: &str = "stream_error";
+/// The type of error that our own relay gives an answer whose stream broke.
+const BROKEN: &str = UpstreamError::BROKEN_STREAM;
 
 /// Reads the events of one turn.
 pub(super) struct Events {
@@ -96,8 +97,8 @@ impl Turn {
             "response.completed" | "response.incomplete" => self.over = true,
             "response.failed" => {
                 self.over = true;
-                let code = event.path(&["response", "error", "code"]).and_then(Node::str);
-                if code.as_deref() == Some(BROKEN) {
+                let kind = event.path(&["response", "error", "type"]).and_then(Node::str);
+                if kind.as_deref() == Some(BROKEN) {
                     return Some(refusal::stream_closed());
                 }
             }
@@ -163,7 +164,7 @@ mod tests {
         assert!(events.finish().is_empty());
 
         let mut events = Events::default();
-        let broke = json!({"type":"response.failed","response":{"id":"resp_1","error":{"code":BROKEN}}});
+        let broke = json!({"type":"response.failed","response":{"id":"resp_1","error":{"type":BROKEN}}});
         assert_eq!(parsed(&events.read(stream(&[broke]).as_bytes())), [closed]);
         assert!(events.finish().is_empty());
     }

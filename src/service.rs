@@ -232,6 +232,7 @@ impl Service {
             method: head.method,
             headers: head.headers,
             peer: connection.peer,
+            timer: connection.timer.clone(),
             upgrade: connection.upgrade(&mut head.extensions),
             client_ip,
             id,

@@ -19,7 +19,7 @@ pub mod router;
 pub mod server;
 mod stream;
 pub mod strict;
-mod timer;
+pub mod timer;
 pub mod tls;
 pub mod websocket;
 

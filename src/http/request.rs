@@ -11,6 +11,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::body::{self, BodyError, BodyLimits, RequestBody};
+use super::timer::ReusableTimer;
 use super::websocket::Upgrade;
 use crate::request_id::RequestId;
 
@@ -41,6 +42,8 @@ pub struct Parts {
     pub limits: BodyLimits,
     /// Set when the service itself asks.
     pub within: Option<Within>,
+    /// The connection's, for what its handler waits for; one wait at a time.
+    pub timer: ReusableTimer,
     /// Set when it asks for another protocol.
     pub upgrade: Option<Upgrade>,
 }

@@ -28,7 +28,7 @@ use tokio::sync::{Semaphore, watch};
 
 use super::Response;
 use super::stream::{AmbiguousFraming, ClientStream};
-use super::timer::HeadTimer;
+use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
 use super::websocket::Upgrade;
 use crate::bell::Bell;
@@ -54,6 +54,8 @@ pub struct ServerOptions {
 #[derive(Clone)]
 pub struct Connection {
     pub peer: SocketAddr,
+    /// For what its handlers wait for, one after the other.
+    pub timer: ReusableTimer,
     ambiguous: AmbiguousFraming,
     afterwards: Afterwards,
 }
@@ -193,8 +195,12 @@ where
     F: Future<Output = Response> + Send + 'static,
 {
     let afterwards = Afterwards(Arc::new(Next { life: Mutex::default(), stop: stop.clone() }));
-    let connection =
-        Connection { peer, ambiguous: Arc::new(AtomicBool::new(false)), afterwards: afterwards.clone() };
+    let connection = Connection {
+        peer,
+        timer: ReusableTimer::default(),
+        ambiguous: Arc::new(AtomicBool::new(false)),
+        afterwards: afterwards.clone(),
+    };
     let stream = ClientStream::new(stream, options.idle_timeout, connection.ambiguous.clone());
     let service = service_fn(|request| {
         let answer = handler(request, connection.clone());

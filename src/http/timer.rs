@@ -1,68 +1,101 @@
-//! One timer for all heads of a connection.
+//! Timers that are used again.
 //!
-//! hyper asks for a timer for every head that it waits for, and drops it once the head is there. Each would go into the
-//! runtime's wheel and out again, both under a lock that all threads share. [`HeadTimer`] hands out the same one again:
-//! moving it to a later time takes no lock, and when it goes off for a head that came long ago, the connection is polled
-//! once in vain.
+//! A timer goes into the runtime's wheel and out again, both under a lock that all threads share. A connection waits for
+//! every head and for every answer, and nearly never as long as it may: it keeps a [`ReusableTimer`] for each of the two.
+//! Moving one to a later time takes no lock, and when it goes off for a wait that ended long ago, the connection is
+//! polled once in vain.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::rt::{Sleep, Timer};
-use tokio::time::sleep_until;
+use tokio::time::{Instant, sleep_until};
 
-/// For one connection, which waits for one head at a time: only the timer handed out last counts.
+/// For one task, which waits for one thing at a time: the wait polled last is the one that counts.
 #[derive(Clone, Default)]
-pub(super) struct HeadTimer(Arc<Mutex<Option<Pin<Box<tokio::time::Sleep>>>>>);
+pub struct ReusableTimer(Arc<Mutex<Option<Pin<Box<tokio::time::Sleep>>>>>);
+
+impl ReusableTimer {
+    /// Ready once `deadline` has come; until then the task is woken for it, unless another wait follows.
+    pub fn poll_until(&self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
+        let mut timer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(context)
+    }
+}
+
+/// As hyper asks for a timer for every head that it waits for, and drops it once the head is there.
+#[derive(Default)]
+pub(super) struct HeadTimer(ReusableTimer);
+
+/// One wait for a head.
+struct HeadWait {
+    timer: ReusableTimer,
+    deadline: Instant,
+}
 
 impl Timer for HeadTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.sleep_until(self.now() + duration)
     }
 
-    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        let mut timer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *timer {
-            Some(timer) => timer.as_mut().reset(deadline.into()),
-            none => *none = Some(Box::pin(sleep_until(deadline.into()))),
-        }
-        Box::pin(self.clone())
+    fn sleep_until(&self, deadline: std::time::Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(HeadWait { timer: self.0.clone(), deadline: deadline.into() })
     }
 
-    fn now(&self) -> Instant {
-        tokio::time::Instant::now().into()
+    fn now(&self) -> std::time::Instant {
+        Instant::now().into()
     }
 }
 
-impl Future for HeadTimer {
+impl Future for HeadWait {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut timer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *timer {
-            Some(timer) => timer.as_mut().poll(context),
-            None => Poll::Pending,
-        }
+        self.timer.poll_until(self.deadline, context)
     }
 }
 
-impl Sleep for HeadTimer {}
+impl Sleep for HeadWait {}
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_handed_out_again_counts_from_then() {
         let timer = HeadTimer::default();
-        let started = tokio::time::Instant::now();
+        let started = Instant::now();
         drop(timer.sleep(Duration::from_secs(10)));
         tokio::time::advance(Duration::from_secs(5)).await;
         timer.sleep(Duration::from_secs(10)).await;
         assert_eq!(started.elapsed().as_secs(), 15);
         timer.sleep(Duration::from_secs(3)).await;
         assert_eq!(started.elapsed().as_secs(), 18);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_that_ended_early_does_not_shorten_the_next() {
+        let timer = ReusableTimer::default();
+        let started = Instant::now();
+        let first = started + Duration::from_secs(2);
+        let early = poll_fn(|context| {
+            assert!(timer.poll_until(first, context).is_pending());
+            Poll::Ready(())
+        });
+        early.await;
+        for seconds in [9, 5] {
+            let deadline = Instant::now() + Duration::from_secs(seconds);
+            poll_fn(|context| timer.poll_until(deadline, context)).await;
+            assert_eq!(Instant::now(), deadline);
+        }
+        assert_eq!(started.elapsed().as_secs(), 14);
     }
 }

@@ -8,6 +8,7 @@ use hyper::HeaderMap;
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
+use crate::http::timer::ReusableTimer;
 use crate::routing::Platform;
 
 use super::auth::Caller;
@@ -68,6 +69,7 @@ pub(super) struct Head<'a> {
     pub(super) headers: HeaderMap,
     /// As sent, without the question mark.
     pub(super) query: &'a str,
+    pub(super) timer: ReusableTimer,
     /// The name of the conversation, where neither the client nor the body names one.
     pub(super) session: Option<&'a str>,
 }
@@ -98,6 +100,8 @@ pub(super) struct Call {
     pub(super) proofs: Arc<CallProofs>,
     /// Empty unless an operator asked for such calls.
     pub(super) trace: Trace,
+    /// For the wait for an answer: one attempt follows the other.
+    pub(super) timer: ReusableTimer,
 }
 
 impl Call {
@@ -136,6 +140,7 @@ impl Call {
             caller,
             proofs: app.call_proofs.clone(),
             trace: Trace::default(),
+            timer: head.timer,
         }))
     }
 }

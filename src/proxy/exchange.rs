@@ -16,12 +16,13 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use hyper::Method;
 use hyper::header;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use crate::app::App;
 use crate::dialect::canonical::{Asked, Unfit};
 use crate::dialect::{Dialect, messages};
 use crate::http::Response;
+use crate::http::timer::ReusableTimer;
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, Why, pool};
 use crate::time::{Millis, now_ms};
 use crate::upstream::{ErrorKind, RequestBody, SendError, UpstreamBody};
@@ -71,30 +72,35 @@ impl Accepted {
 pub(super) struct Patience {
     pub(super) first_byte: Option<(Instant, Duration)>,
     pub(super) idle: Duration,
+    timer: ReusableTimer,
 }
 
 impl Patience {
-    /// Waits for `what`. A timer is only made when it is not there yet: chunks mostly are.
+    /// Waits for `what`. The clock is only looked at when it is not there yet: chunks mostly are.
     async fn wait<T>(
         &self,
         limit: Duration,
         mut what: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, Failure> {
-        let ready = poll_fn(|context| match what.as_mut().poll(context) {
-            Poll::Ready(value) => Poll::Ready(Some(value)),
-            Poll::Pending => Poll::Ready(None),
-        });
-        if let Some(value) = ready.await {
-            return Ok(value);
-        }
-        match self.first_byte {
-            Some((deadline, total)) => {
-                timeout_at(deadline, what).await.map_err(|_| Failure::first_byte_timeout(total))
+        let mut until = None;
+        poll_fn(|context| {
+            if let Poll::Ready(value) = what.as_mut().poll(context) {
+                return Poll::Ready(Ok(value));
             }
-            None => timeout(limit, what).await.map_err(|_| {
+            let deadline = self.first_byte.map(|(deadline, _)| deadline);
+            let until = *until.get_or_insert_with(|| deadline.unwrap_or_else(|| Instant::now() + limit));
+            self.timer.poll_until(until, context).map(|()| Err(self.is_over(limit)))
+        })
+        .await
+    }
+
+    fn is_over(&self, limit: Duration) -> Failure {
+        match self.first_byte {
+            Some((_, total)) => Failure::first_byte_timeout(total),
+            None => {
                 let silence = format!("the upstream sent nothing for {} s", limit.as_secs());
                 Failure::network(ErrorKind::Timeout, &silence)
-            }),
+            }
         }
     }
 }
@@ -331,6 +337,7 @@ impl Sending<'_> {
         Patience {
             first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
             idle: self.app.config.proxy.stream_idle_timeout,
+            timer: self.call.timer.clone(),
         }
     }
 

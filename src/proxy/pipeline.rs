@@ -71,7 +71,13 @@ pub(super) async fn serve_body(
     let face = Face { dialect, id: request.id };
     app.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
-    let head = Head { path: request.uri.path(), headers, query: request.query.raw(), session: None };
+    let head = Head {
+        path: request.uri.path(),
+        headers,
+        query: request.query.raw(),
+        timer: request.timer.clone(),
+        session: None,
+    };
     let mut call = match Call::read(&app, face, operation, head, body, caller, of_path) {
         Ok(call) => call,
         Err(error) => return face.refuse(400, &error.message, None, error.field),

@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::http::body::{BodyLimits, RequestBody};
 use crate::http::request::{Parts, Within};
 use crate::http::router::{Found, Router};
+use crate::http::timer::ReusableTimer;
 use crate::http::{Query, Request, Response};
 use crate::request_id::RequestId;
 use crate::service::Route;
@@ -50,6 +51,7 @@ pub async fn ask(app: Arc<App>, ask: Ask) -> Option<Response> {
         client_ip: here.into(),
         id: RequestId::next(),
         body: RequestBody::Own((!ask.body.is_empty()).then_some(ask.body)),
+        timer: ReusableTimer::default(),
         limits: BodyLimits { bytes: app.config.request_body_limit, idle: app.config.client_idle_timeout },
         within: Some(Within { forced_channel: ask.forced_channel }),
         upgrade: None,

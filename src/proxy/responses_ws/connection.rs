@@ -26,6 +26,7 @@ use crate::dialect::Dialect;
 use crate::dialect::responses::{cancelled_turn, warm_up};
 use crate::dialect::tree::Node;
 use crate::http::ResponseBody;
+use crate::http::timer::ReusableTimer;
 use crate::http::websocket::{self, CloseReason, Gone, Received, Receiver, Sender, Stopping, WebSocket};
 use crate::metrics::Surface;
 use crate::request_id::RequestId;
@@ -232,6 +233,7 @@ impl Lead<'_> {
             path: Dialect::Responses.path(),
             headers: opener.headers.clone(),
             query: opener.query.raw(),
+            timer: ReusableTimer::default(),
             session: Some(&opener.session),
         };
         let call = Call::read(app, face, Operation::Answer, head, request, caller, None)

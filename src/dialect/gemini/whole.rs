@@ -107,6 +107,8 @@ impl Gathered {
         let Ok(chunk) = Node::parse(data.trim()) else {
             if name == b"error" {
                 self.failure.get_or_insert_with(|| UpstreamError::new(data));
+            } else if let Some(error) = UpstreamError::of_broken_json(data).filter(|_| !self.ended) {
+                self.failure.get_or_insert(error);
             }
             return;
         };
@@ -267,6 +269,10 @@ mod tests {
         assert!(gather(&[r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#]).is_err());
         let error = r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#;
         assert_eq!(gather(&[error]).unwrap_err().message, "busy");
+        let broken = r#"{"candidates":[{"cont"#;
+        let last = r#"{"candidates":[{"finishReason":"STOP"}]}"#;
+        assert!(gather(&[broken, last]).unwrap_err().message.contains("not valid JSON"));
+        assert!(gather(&[last, broken]).is_ok(), "nothing is missing");
         let blocked = r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#;
         assert_eq!(gather(&[blocked]).unwrap(), blocked);
     }

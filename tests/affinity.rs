@@ -123,6 +123,31 @@ fn a_bound_conversation_takes_a_turn_only_where_turns_are_taken() {
 }
 
 #[test]
+fn who_goes_on_from_a_stored_answer_comes_back_to_its_channel() {
+    for streamed in [false, true] {
+        let pair = Pair::start();
+        let ask = |more: &Value| {
+            let mut body = json!({"model": MODEL, "input": "And then?", "stream": streamed});
+            body.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
+            let answer = pair.gateway.client().send(Ask::post(RESPONSES).json(&body));
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            answer.text()
+        };
+        set_status(&pair.gateway, "first", "disabled");
+        let text = ask(&json!({}));
+        let id = text.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an id");
+        set_status(&pair.gateway, "first", "active");
+        for _ in 0..3 {
+            ask(&json!({"previous_response_id": id}));
+        }
+        assert_eq!((count(&pair.first), count(&pair.second)), (0, 4), "streamed: {streamed}");
+        // Who begins anew goes wherever it is best.
+        ask(&json!({}));
+        assert_eq!(count(&pair.first), 1);
+    }
+}
+
+#[test]
 fn stickiness_can_be_switched_off() {
     let pair = Pair::with(&[("PROXY_STICKY_SESSION_ENABLED", "false")]);
     bind_to_second(&pair, "talk");

@@ -41,6 +41,8 @@ pub struct Envelope {
     pub has_continuation: bool,
     /// One of these: `previous_response_id`.
     pub has_previous: bool,
+    /// The client lets its upstream store the answer, which it may then go on from.
+    pub stores: bool,
     /// It says what an answer is to include.
     pub has_include: bool,
     /// It names a service tier.
@@ -103,6 +105,7 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         marks: object.marks,
         has_continuation: found.has_continuation || found.has_previous,
         has_previous: found.has_previous,
+        stores: !found.forbids_storing,
         has_include: found.has_include,
         has_tier: found.has_tier,
         has_openai_words: found.has_openai_words,
@@ -138,6 +141,7 @@ pub fn of_form(body: &[u8], model: FormModel, stream: bool) -> Result<Envelope, 
         marks: Marks::default(),
         has_continuation: false,
         has_previous: false,
+        stores: true,
         has_include: false,
         has_tier: false,
         has_openai_words: false,
@@ -180,6 +184,7 @@ struct Found<'a> {
     has_two_models: bool,
     has_continuation: bool,
     has_previous: bool,
+    forbids_storing: bool,
     has_include: bool,
     has_tier: bool,
     has_openai_words: bool,
@@ -206,6 +211,7 @@ impl<'a> Found<'a> {
                 self.prompt_cache_key = hint(value);
             }
             "previous_response_id" => self.has_previous = true,
+            "store" => self.forbids_storing = value == "false",
             "include" => self.has_include = true,
             "service_tier" => self.has_tier = true,
             key if dialect == Dialect::Gemini && OPENAI_WORDS.contains(&key) => self.has_openai_words = true,

@@ -22,7 +22,7 @@ use super::alarm;
 use super::call::{Call, Operation};
 use super::cost;
 use super::failure::Failure;
-use super::session::Session;
+use super::session::{self, Session};
 
 /// A client that hung up, as nginx numbers it.
 const CLIENT_CLOSED: u16 = 499;
@@ -268,9 +268,19 @@ impl Attempt {
 
     /// The conversation stays where it was answered, for as long again.
     fn bind(&self) {
-        if let Some(conversation) = self.conversation
-            && let Some(ttl) = self.app.settings.load().sticky_ttl
-        {
+        if let Some(conversation) = self.conversation {
+            self.bind_to_channel(conversation);
+        }
+    }
+
+    /// Who goes on from the answer of this id comes back here: no other channel has stored it.
+    pub(super) fn has_stored(&self, answer_id: &str) {
+        let key_id = self.key.as_ref().map(|key| key.id);
+        self.bind_to_channel(session::opened_by(&self.app, key_id, answer_id));
+    }
+
+    fn bind_to_channel(&self, conversation: Conversation) {
+        if let Some(ttl) = self.app.settings.load().sticky_ttl {
             let expires = now_ms().saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
             self.app.affinity.bind(conversation, self.channel.id, expires);
         }

@@ -125,7 +125,9 @@ impl Call {
         }
         let client = Client::detect(head.path, face.dialect, &head.headers, envelope.user.as_deref());
         let path = operation.path(face.dialect);
-        let session = Session::of(app, &client, path, &envelope, caller.key_id(), head.session);
+        let key_id = caller.key_id();
+        let session = Session::going_on(app, &body, &envelope, key_id)
+            .or_else(|| Session::of(app, &client, path, &envelope, key_id, head.session));
         Ok(Box::new(Self {
             operation,
             face,
@@ -136,7 +138,7 @@ impl Call {
             body,
             headers: head.headers,
             query: forwarded_query(head.query),
-            key_id: caller.key_id(),
+            key_id,
             caller,
             proofs: app.call_proofs.clone(),
             trace: Trace::default(),

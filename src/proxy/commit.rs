@@ -145,6 +145,7 @@ impl Held<'_> {
         if self.is_unkept() {
             response.extensions_mut().insert(Unkept);
         }
+        self.note_stored(&held, &attempt);
         let Accepted { body, patience, .. } = *self.accepted;
         let mut relay = Relay::new(dialect, converter, body, held, observer, attempt, patience.idle);
         if let Some(late) = late {
@@ -194,6 +195,7 @@ impl Held<'_> {
         };
         match verdict {
             Ok(usage) => {
+                self.note_stored(&held, &attempt);
                 let held = self.finished(held);
                 self.app.metrics.sent_bytes.add(held.len() as u64);
                 attempt.succeed(usage);
@@ -223,6 +225,7 @@ impl Held<'_> {
             Ok(converted) => converted,
             Err(fault) => return Err(give_up(attempt, judged(fault))),
         };
+        self.note_stored(&answer, &attempt);
         let answer = self.finished(answer);
         attempt.keep_proofs(proofs);
         let mut reply = self.response();
@@ -294,6 +297,18 @@ impl Held<'_> {
     /// A client may go on from this answer, and its upstream will know nothing of it.
     fn is_unkept(&self) -> bool {
         self.call.face.dialect == Dialect::Responses && (!self.own || self.accepted.keeps_nothing)
+    }
+
+    /// An answer that its upstream stores is for this channel alone to go on from.
+    fn note_stored(&self, answer: &[u8], attempt: &Attempt) {
+        let call = self.call;
+        let is_stored = call.face.dialect == Dialect::Responses
+            && call.operation == Operation::Answer
+            && call.envelope.stores
+            && !self.is_unkept();
+        if is_stored && let Some(id) = responses::answer_id(answer) {
+            attempt.has_stored(&id);
+        }
     }
 
     /// What the answer's writer must know of the request.

@@ -1,12 +1,14 @@
 //! The conversation a request belongs to (design §3, Affinity; routing.md 7).
 //!
-//! Its name is the client's session id, else the prompt cache key of the body, else the user id of
+//! Who goes on from an answer that its upstream has stored belongs to the conversation that the answer opened: no
+//! other channel knows its `previous_response_id`. Else the name is the client's session id, else the prompt cache key of the body, else the user id of
 //! Claude Code, else of the WebSocket it comes over, and counts for one caller, one kind of client, one
 //! surface and one model. Who names none, or where stickiness is off, has none: nothing is bound, and no
 //! slot of a channel is taken.
 
 use crate::app::App;
 use crate::dialect::envelope::Envelope;
+use crate::dialect::json;
 use crate::routing::Conversation;
 use crate::time::now_ms;
 
@@ -33,6 +35,16 @@ impl Session {
         Some(Self { conversation: app.affinity.conversation(&text) })
     }
 
+    /// Of a request of the responses dialect that goes on from an answer whose channel is known.
+    pub(super) fn going_on(app: &App, body: &[u8], envelope: &Envelope, key_id: Option<i64>) -> Option<Self> {
+        if !envelope.has_previous {
+            return None;
+        }
+        let id = json::string(json::member(std::str::from_utf8(body).ok()?, "previous_response_id")?)?;
+        let session = Self { conversation: opened_by(app, key_id, &id) };
+        session.channel(app).map(|_| session)
+    }
+
     pub(super) fn conversation(&self) -> Conversation {
         self.conversation
     }
@@ -43,6 +55,15 @@ impl Session {
     }
 }
 
+/// The conversation that a stored answer opens, by the id under which its caller knows it.
+pub(super) fn opened_by(app: &App, key_id: Option<i64>, answer_id: &str) -> Conversation {
+    app.affinity.conversation(&format!("answer:{}|{answer_id}", caller(key_id)))
+}
+
+fn caller(key_id: Option<i64>) -> String {
+    key_id.map_or_else(|| "anonymous".to_owned(), |id| id.to_string())
+}
+
 fn name<'c>(client: &'c Client, envelope: &'c Envelope) -> Option<&'c str> {
     let user = || envelope.user.as_deref().filter(|_| client.family == Family::ClaudeCode);
     client.session.as_deref().or(envelope.prompt_cache_key.as_deref()).or_else(user)
@@ -50,8 +71,7 @@ fn name<'c>(client: &'c Client, envelope: &'c Envelope) -> Option<&'c str> {
 
 /// Lower case but for the session's own name.
 fn sticky_key(key_id: Option<i64>, family: Family, path: &str, model: &str, name: &str) -> String {
-    let caller = key_id.map_or_else(|| "anonymous".to_owned(), |id| id.to_string());
-    format!("key:{caller}|{}|{}|{}|{name}", family.id(), path, model.to_lowercase())
+    format!("key:{}|{}|{}|{}|{name}", caller(key_id), family.id(), path, model.to_lowercase())
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@
 //! its failure ──── unbind ──▶ nowhere, unless a success has moved it meanwhile
 //! ```
 //!
+//! An answer of the responses dialect that its upstream stores binds those who go on from it in the same way.
+//!
 //! A preference, never a pin: it keeps an upstream's prompt cache warm, and nothing breaks when it is
 //! forgotten. So a conversation is kept as a keyed 64-bit hash (a collision costs one cold cache), and
 //! a full shard forgets what would expire first. Each shard has a lock of its own, held for one look-up.

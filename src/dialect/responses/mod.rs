@@ -13,9 +13,10 @@
 //! instructions to where Codex wants them, [`echo`] collects what an answer repeats. [`Gathered`] is the
 //! answer that a stream ends with, [`tell`] a stream of an answer. [`merge_turn`] and [`TurnOutput`] make
 //! whole requests of a socket's frames, [`warm_up`] and [`cancelled_turn`] are what it hears when no
-//! upstream speaks.
+//! upstream speaks. [`answer_id`] is what a client may go on from.
 
 mod answer;
+mod answer_id;
 mod compaction;
 mod content;
 mod echo;
@@ -42,6 +43,7 @@ mod validate;
 
 use own_ids::is_own_id;
 
+pub use answer_id::answer_id;
 pub use compaction::as_compaction;
 pub use echo::echo;
 pub use gathered::Gathered;

@@ -83,15 +83,15 @@ impl Patience {
         mut what: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, Failure> {
         let mut until = None;
-        poll_fn(|context| {
+        let came = poll_fn(|context| {
             if let Poll::Ready(value) = what.as_mut().poll(context) {
-                return Poll::Ready(Ok(value));
+                return Poll::Ready(Some(value));
             }
             let deadline = self.first_byte.map(|(deadline, _)| deadline);
             let until = *until.get_or_insert_with(|| deadline.unwrap_or_else(|| Instant::now() + limit));
-            self.timer.poll_until(until, context).map(|()| Err(self.is_over(limit)))
-        })
-        .await
+            self.timer.poll_until(until, context).map(|()| None)
+        });
+        came.await.ok_or_else(|| self.is_over(limit))
     }
 
     fn is_over(&self, limit: Duration) -> Failure {

@@ -21,8 +21,10 @@ pub struct StreamReader {
     /// The open part, and whether it is thinking.
     open: Option<(u32, bool)>,
     calls: usize,
-    /// All that was said, how many characters of it before the open part, and where it comes from.
+    /// All that was said, how many characters that is, and how many before the open part; and where it
+    /// comes from.
     said: Text<'static>,
+    letters: u64,
     before: u64,
     grounding: Option<String>,
     stop: Option<Stop<'static>>,
@@ -115,6 +117,7 @@ impl StreamReader {
             Part::Text(text) => {
                 let key = self.open_part(false, each);
                 self.said.push(&text);
+                self.letters += text.letters();
                 each(Event::Delta { key, text });
             }
             Part::Thinking(thinking) => {
@@ -155,7 +158,7 @@ impl StreamReader {
         self.close_part(each);
         let key = self.take_key();
         self.open = Some((key, is_thought));
-        self.before = self.said.letters();
+        self.before = self.letters;
         each(Event::PartStart { key, part: if is_thought { PartKind::Thinking } else { PartKind::Text } });
         key
     }

@@ -26,8 +26,9 @@ pub struct StreamWriter {
     stop: Option<Stop<'static>>,
     open: Vec<Open>,
     calls: u64,
-    /// All that was said, and where it comes from.
+    /// All that was said, how many characters that is, and where it comes from.
     said: Text<'static>,
+    letters: u64,
     citations: Vec<Citation<'static>>,
     tokens: Vec<Token<'static>>,
     /// What was searched for.
@@ -78,7 +79,7 @@ impl StreamWriter {
             }
             Event::PartStart { key, part } => {
                 let kind = match part {
-                    PartKind::Text | PartKind::Refusal => Kind::Text(self.said.letters(), Vec::new()),
+                    PartKind::Text | PartKind::Refusal => Kind::Text(self.letters, Vec::new()),
                     PartKind::Thinking => Kind::Thinking,
                     PartKind::Search { .. } => Kind::Search(Text::EMPTY),
                     PartKind::Call { id, name, .. } => {
@@ -129,6 +130,7 @@ impl StreamWriter {
         let part = match &mut part.kind {
             Kind::Text(..) => {
                 self.said.push(text);
+                self.letters += text.letters();
                 object(|o| o.field("text", text))
             }
             Kind::Thinking => object(|o| put_thought(o, text, None)),
@@ -153,7 +155,7 @@ impl StreamWriter {
                     });
                 }
                 Kind::Text(from, citations) => {
-                    let letters = self.said.letters().saturating_sub(from);
+                    let letters = self.letters.saturating_sub(from);
                     let placed = citations.iter().map(|it| it.within(from, letters).into_owned());
                     self.citations.extend(placed);
                 }

@@ -112,8 +112,13 @@ fn apply<'a>(turns: &mut Vec<Turn<'a>>, missing: Vec<(usize, Found<'a>)>) {
         };
         taken.extend(part.map(|part| (before, part)));
     }
-    // The last first, so that no place before it changes.
-    for (before, part) in taken.into_iter().rev() {
-        turns.insert(before, Turn::new(Role::User, vec![part]));
+    let mut taken = taken.into_iter().peekable();
+    let mut settled = Vec::with_capacity(turns.len() + taken.len());
+    for (place, turn) in turns.drain(..).enumerate() {
+        while let Some((_, part)) = taken.next_if(|(before, _)| *before <= place) {
+            settled.push(Turn::new(Role::User, vec![part]));
+        }
+        settled.push(turn);
     }
+    *turns = settled;
 }

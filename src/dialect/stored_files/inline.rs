@@ -39,7 +39,10 @@ pub fn with_media_blocks(
     for said in ["messages", "input"].iter().filter_map(|key| body.get(key)) {
         collect(said, &mut found);
     }
+    // All are slices of one text.
     let start = body.raw().as_ptr() as usize;
+    let place = |block: &Node<'_>| block.raw().as_ptr() as usize - start;
+    found.sort_by_key(|inline| place(inline.block));
     let (mut out, mut copied) = (String::new(), 0);
     for inline in found {
         let filename = inline.holder.str_at("filename").into_owned();
@@ -57,8 +60,7 @@ pub fn with_media_blocks(
         let reference = Reference { id: String::new(), holder: inline.holder, is_idle: false };
         let mut block = Writer::new();
         put_file(dialect, inline.block, &reference, &file, &mut block);
-        // All are slices of one text.
-        let at = inline.block.raw().as_ptr() as usize - start;
+        let at = place(inline.block);
         out.push_str(body.raw().get(copied..at).unwrap_or_default());
         out.push_str(block.as_str());
         copied = at + inline.block.raw().len();
@@ -70,7 +72,7 @@ pub fn with_media_blocks(
     Ok(Some(out))
 }
 
-/// Finds them, in the order in which they stand.
+/// Finds them.
 fn collect<'n, 'a>(node: &'n Node<'a>, found: &mut Vec<Inline<'n, 'a>>) {
     if let Some(inline) = Inline::of(node) {
         return found.push(inline);
@@ -159,6 +161,12 @@ mod tests {
             let done = with_media_blocks(Dialect::Chat, &Node::parse(&body).unwrap(), type_of);
             assert_eq!(done, Ok(wanted.map(chat)), "{blocks}");
         }
+        // Whichever list comes first.
+        let both = |block: &str| format!(r#"{{"input":[{block}],"messages":[{block}],"n":1}}"#);
+        let body = both(r#"{"type":"file","file_data":"data:image/png;base64,QQ=="}"#);
+        let done = with_media_blocks(Dialect::Chat, &Node::parse(&body).unwrap(), type_of);
+        let wanted = both(r#"{"type":"image_url","image_url":{"url":"data:image/png;base64,QQ=="}}"#);
+        assert_eq!(done, Ok(Some(wanted)));
         let body = responses(r#"{"type":"input_file","file_data":"data:image\/png;base64,QQ=="}"#);
         let done = with_media_blocks(Dialect::Responses, &Node::parse(&body).unwrap(), type_of);
         let wanted = responses(r#"{"type":"input_image","image_url":"data:image/png;base64,QQ=="}"#);

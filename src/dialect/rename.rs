@@ -213,6 +213,7 @@ impl Walk {
         self.is_held = false;
         self.wants = Wants::Nothing;
         self.string = None;
+        self.escaped = false;
     }
 
     /// What was held back passes, and so does all that follows.

@@ -82,6 +82,9 @@ fn events_are_renamed_one_by_one_however_their_lines_end() {
     check(Dialect::Chat, true, &lines(r#""y""#), &lines(name));
     let broken = "data: {\"model\":\"y\ndata: z\"}\n\ndata: x\n\n";
     check(Dialect::Chat, true, broken, broken);
+    // Nor does what breaks off behind a backslash say anything of the next event.
+    let broken = |model: &str| format!("data: {{\"a\":\"x\\\n\ndata: {{\"\":1,\"model\":{model}}}\n\n");
+    check(Dialect::Chat, true, &broken(r#""y""#), &broken(name));
 }
 
 proptest! {

@@ -140,6 +140,12 @@ fn geminis_surface_has_its_own_word_for_it() {
     let events = gateway.client().post(&format!("{stream}?alt=sse"), &ask).text();
     assert_eq!(events, wire::data(&said(MODEL)).repeat(2));
     assert_eq!(gateway.client().post(stream, &ask).expect(200), json!([said(MODEL), said(MODEL)]));
+    // Some sites answer with one array, whatever they are asked for.
+    upstream.answer(stream, Reply::json(200, &json!([said(THERE), said(THERE)])));
+    for (query, named) in [("?alt=sse", MODEL), ("", MODEL)] {
+        let text = gateway.client().post(&format!("{stream}{query}"), &ask).text();
+        assert!(text.contains(named) && !text.contains(THERE), "{query}: {text}");
+    }
 }
 
 #[test]

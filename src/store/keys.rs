@@ -238,24 +238,39 @@ fn json(value: &impl Serialize) -> Result<Value> {
 fn read(store: &Store, row: &Row) -> Result<KeyRow> {
     let mut row = row.fields();
     let id = row.int()?;
+    let key = store.sealer().open_column(TABLE, "key_enc", row.opt_str()?);
+    let mut settings = KeySettings {
+        name: row.text()?,
+        description: row.opt_text()?,
+        group_name: row.opt_text()?,
+        tags: list_or_empty(id, "tags", row.opt_str()?),
+        enabled: row.bool()?,
+        expires_at: row.opt_int()?,
+        max_cost: row.opt_real()?,
+        max_requests: row.opt_int()?,
+        supported_models: list_or_empty(id, "supported_models", row.opt_str()?),
+        allowed_route_ids: list_or_empty(id, "allowed_route_ids", row.opt_str()?),
+        site_weight_multipliers: list_or_empty(id, "site_weight_multipliers", row.opt_str()?),
+        excluded_site_ids: Vec::new(),
+        excluded_credential_refs: Vec::new(),
+    };
+    let sites = exclusions(id, "excluded_site_ids", row.opt_str()?);
+    let credentials = exclusions(id, "excluded_credential_refs", row.opt_str()?);
+    match (sites, credentials) {
+        (Some(sites), Some(credentials)) => {
+            settings.excluded_site_ids = sites;
+            settings.excluded_credential_refs = credentials;
+        }
+        // Nobody knows what to keep the key from. It stays without a use until an operator sets it anew.
+        _ => {
+            settings.supported_models.clear();
+            settings.allowed_route_ids.clear();
+        }
+    }
     Ok(KeyRow {
         id,
-        key: store.sealer().open_column(TABLE, "key_enc", row.opt_str()?),
-        settings: KeySettings {
-            name: row.text()?,
-            description: row.opt_text()?,
-            group_name: row.opt_text()?,
-            tags: from_json(id, "tags", row.opt_str()?),
-            enabled: row.bool()?,
-            expires_at: row.opt_int()?,
-            max_cost: row.opt_real()?,
-            max_requests: row.opt_int()?,
-            supported_models: from_json(id, "supported_models", row.opt_str()?),
-            allowed_route_ids: from_json(id, "allowed_route_ids", row.opt_str()?),
-            site_weight_multipliers: from_json(id, "site_weight_multipliers", row.opt_str()?),
-            excluded_site_ids: from_json(id, "excluded_site_ids", row.opt_str()?),
-            excluded_credential_refs: from_json(id, "excluded_credential_refs", row.opt_str()?),
-        },
+        key,
+        settings,
         used_cost: row.real()?,
         used_requests: row.int()?,
         last_used_at: row.opt_int()?,
@@ -265,10 +280,20 @@ fn read(store: &Store, row: &Row) -> Result<KeyRow> {
 }
 
 /// A damaged list restricts nothing by itself, but an empty pair of lists allows nothing.
-fn from_json<T: DeserializeOwned + Default>(id: i64, column: &str, text: Option<&str>) -> T {
+fn list_or_empty<T: DeserializeOwned + Default>(id: i64, column: &str, text: Option<&str>) -> T {
     let Some(text) = text else { return T::default() };
     serde_json::from_str(text).unwrap_or_else(|error| {
         log::error!("{column} of downstream key {id} cannot be read and counts as empty: {error}");
         T::default()
     })
+}
+
+/// What a key must not use; `None` when that cannot be read.
+fn exclusions<T: DeserializeOwned>(id: i64, column: &str, text: Option<&str>) -> Option<Vec<T>> {
+    let Some(text) = text else { return Some(Vec::new()) };
+    serde_json::from_str(text)
+        .inspect_err(|error| {
+            log::error!("{column} of downstream key {id} cannot be read: the key serves nothing: {error}");
+        })
+        .ok()
 }

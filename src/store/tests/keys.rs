@@ -47,6 +47,33 @@ async fn a_key_is_sealed_and_found_by_what_a_client_presents() {
 }
 
 #[tokio::test]
+async fn a_key_whose_exclusions_cannot_be_read_may_use_nothing() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let full = KeySettings {
+        supported_models: vec!["gpt-*".into()],
+        allowed_route_ids: vec![3],
+        excluded_site_ids: vec![2],
+        ..settings(None)
+    };
+    let id = keys::insert(&store, &Secret::new("sk-0123456789"), &full).await.unwrap();
+    for column in ["excluded_site_ids", "excluded_credential_refs"] {
+        let [damage, heal] = ["[2", "[]"].map(|text| {
+            let sql = format!("UPDATE downstream_api_keys SET {column} = ? WHERE id = ?");
+            Statement::new(sql, vec![text.into(), id.into()])
+        });
+        store.batch(vec![damage]).await.unwrap();
+        let table = keys::load_table(&store, &KeyTable::default()).await.unwrap();
+        let policy = &table.get(id).expect("the key").policy;
+        assert!(policy.managed && !policy.supports("gpt-5"), "{column}");
+        assert!(policy.allowed_route_ids.is_empty(), "{column}");
+        store.batch(vec![heal]).await.unwrap();
+        let healed = keys::get(&store, id).await.unwrap().expect("the key").settings;
+        assert_eq!(healed.supported_models, full.supported_models, "{column}");
+    }
+}
+
+#[tokio::test]
 async fn a_block_is_counted_before_it_is_spent_and_the_rest_goes_back() {
     let dir = Dir::new();
     let store = dir.open();

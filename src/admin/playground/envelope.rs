@@ -79,7 +79,11 @@ pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<As
     let (content_type, body) = match kind {
         "empty" => (None, Bytes::new()),
         "multipart" => form(fields)?,
-        _ => (Some("application/json".to_owned()), json_body(fields, raw, stream)),
+        _ => {
+            // Gemini's path says it, and its upstreams refuse a member that they do not know.
+            let stream = (!is_gemini(&target)).then_some(stream);
+            (Some("application/json".to_owned()), json_body(fields, raw, stream))
+        }
     };
     Ok(ask(method, target, content_type, body, fields))
 }
@@ -165,7 +169,11 @@ fn is_plain(segment: &str) -> bool {
         && !["%2e", "%2f", "%5c"].iter().any(|encoded| lower.contains(encoded))
 }
 
-fn json_body(fields: &Map<String, Value>, raw: Option<&str>, stream: bool) -> Bytes {
+fn is_gemini(target: &Uri) -> bool {
+    ["/v1beta/", "/gemini/"].iter().any(|family| target.path().starts_with(family))
+}
+
+fn json_body(fields: &Map<String, Value>, raw: Option<&str>, stream: Option<bool>) -> Bytes {
     let mut body = match raw {
         // What is no JSON is sent as it is: how the proxy takes it is what is tried.
         Some(raw) => match serde_json::from_str(raw) {
@@ -178,7 +186,7 @@ fn json_body(fields: &Map<String, Value>, raw: Option<&str>, stream: bool) -> By
             .cloned()
             .unwrap_or_else(|| Map::new().into()),
     };
-    if let Some(body) = body.as_object_mut() {
+    if let (Some(body), Some(stream)) = (body.as_object_mut(), stream) {
         body.insert("stream".to_owned(), stream.into());
     }
     Bytes::from(body.to_string())

@@ -72,6 +72,10 @@ fn an_envelope_says_what_is_sent() {
         assert_eq!((ask.method.as_str(), ask.forced_channel), ("POST", Some(7)));
         assert_eq!(ask.headers["content-type"], "application/json");
     }
+    // Gemini's path says whether it streams, and a body with more than it knows is refused.
+    let asked = json!({ "path": "/v1beta/models/m:generateContent", "jsonBody": { "contents": [] } });
+    let ask = envelope(asked, Streamed::Always).expect("an envelope");
+    assert_eq!(json_of(&ask.body), json!({ "contents": [] }));
     let raw = |raw: &str| json!({ "path": "/v1/messages", "rawMode": true, "rawJsonText": raw, "jsonBody": { "a": 1 } });
     let ask = envelope(raw("{\"b\":2}"), Streamed::Never).expect("an envelope");
     assert_eq!(json_of(&ask.body), json!({ "b": 2, "stream": false }));

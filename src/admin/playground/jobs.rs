@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
@@ -53,6 +54,9 @@ pub(super) fn begin(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
             _ = stopped => {}
             outcome = run(&worker, ask) => worker.playground.end(&name, outcome, now_ms()),
         }
+        // What it gave may be long, and nobody may ever ask for it.
+        tokio::time::sleep(Duration::from_millis(KEPT.unsigned_abs())).await;
+        worker.playground.sweep(now_ms());
     };
     if !app.background.spawn("a try of the proxy", work) {
         app.playground.cancel(&id, now_ms());
@@ -76,7 +80,17 @@ async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Value> {
 }
 
 impl Jobs {
-    fn add(&self, id: &str, running: oneshot::Sender<()>, now: Millis) -> Result<Value, Refused> {
+    /// Forgets what is kept no longer.
+    pub(super) fn sweep(&self, now: Millis) {
+        lock(&self.0).retain(|_, job| !job.is_expired(now));
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        lock(&self.0).len()
+    }
+
+    pub(super) fn add(&self, id: &str, running: oneshot::Sender<()>, now: Millis) -> Result<Value, Refused> {
         let mut jobs = lock(&self.0);
         jobs.retain(|_, job| !job.is_expired(now));
         if jobs.len() >= MAX_JOBS {
@@ -95,7 +109,7 @@ impl Jobs {
         Ok(shown.into())
     }
 
-    fn end(&self, id: &str, outcome: Result<Value, Value>, now: Millis) {
+    pub(super) fn end(&self, id: &str, outcome: Result<Value, Value>, now: Millis) {
         let mut jobs = lock(&self.0);
         // A cancelled job stays cancelled, whatever came in the same moment.
         if let Some(job) = jobs.get_mut(id).filter(|job| matches!(job.state, State::Pending { .. })) {

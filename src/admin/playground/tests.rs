@@ -2,7 +2,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::envelope::{self, Streamed, target};
-use super::{Refused, answer, chat};
+use super::{Jobs, Refused, answer, chat};
 use crate::proxy::within::Ask;
 
 fn fields(value: Value) -> Map<String, Value> {
@@ -162,6 +162,18 @@ fn a_conversation_is_put_as_each_dialect_wants_it() {
     {
         assert!(asked("openai", wrong.clone()).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn a_job_that_nobody_looks_at_is_forgotten() {
+    let jobs = Jobs::default();
+    let (running, _stopped) = tokio::sync::oneshot::channel();
+    assert!(jobs.add("a", running, 0).is_ok());
+    jobs.end("a", Ok(json!({ "long": true })), 5_000);
+    jobs.sweep(604_999);
+    assert_eq!(jobs.count(), 1);
+    jobs.sweep(605_000);
+    assert_eq!(jobs.count(), 0);
 }
 
 #[test]

@@ -92,6 +92,15 @@ fn a_forced_channel_answers_alone_or_not_at_all() {
     );
     forced(&json!(999_999)).expect(503);
     assert!(first.asked_for(CHAT).is_empty(), "nobody else was asked");
+    // What fails for everybody is told as an event; this alone would be untrue.
+    gateway
+        .client()
+        .post(CHAT, &json!({ "model": "none", "messages": [{ "role": "user", "content": "x" }] }));
+    let events = eventually("the failure of a client's request is told", || {
+        let events = gateway.admin().get("/api/events").expect(200).to_string();
+        events.contains("No available channel").then_some(events)
+    });
+    assert!(!events.contains("All channels failed"), "{events}");
 }
 
 #[test]

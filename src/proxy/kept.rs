@@ -14,6 +14,9 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+
 use crate::dialect::responses::{TurnOutput, merge_turn};
 use crate::dialect::sse::Scanner;
 use crate::dialect::tree::Node;
@@ -22,8 +25,6 @@ use crate::http::body::Cut;
 use crate::http::{Response, ResponseBody};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
 
 use super::call::{Call, Operation};
 

@@ -1,10 +1,10 @@
 //! The conversation a request belongs to (design §3, Affinity; routing.md 7).
 //!
-//! Who goes on from an answer that its upstream has stored belongs to the conversation that the answer opened: no
-//! other channel knows its `previous_response_id`. Else the name is the client's session id, else the prompt cache key of the body, else the user id of
-//! Claude Code, else of the WebSocket it comes over, and counts for one caller, one kind of client, one
-//! surface and one model. Who names none, or where stickiness is off, has none: nothing is bound, and no
-//! slot of a channel is taken.
+//! Who goes on from an answer that its upstream has stored belongs to the conversation that the answer
+//! opened: no other channel knows its `previous_response_id`. Else the name is the client's session id, else
+//! the prompt cache key of the body, else the user id of Claude Code, else of the WebSocket it comes over, and
+//! counts for one caller, one kind of client, one surface and one model. Who names none, or where stickiness
+//! is off, has none: nothing is bound, and no slot of a channel is taken.
 
 use crate::app::App;
 use crate::dialect::envelope::Envelope;

@@ -149,7 +149,7 @@ pub(super) fn read(dialect: Dialect, name: &[u8], data: &[u8], cut: bool) -> Rea
             return Reading::failure(&Value::String(String::from_utf8_lossy(data).into_owned()));
         }
         // Words without JSON are an answer of some site's own; JSON that is broken says nothing yet.
-        let says_nothing = data.is_empty() || data.starts_with(b"{");
+        let says_nothing = matches!(data.trim_ascii_start(), [] | [b'{', ..]);
         return if says_nothing { Reading::preamble() } else { Reading::output() };
     };
     if name == b"error" || event["type"] == "error" {

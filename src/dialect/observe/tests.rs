@@ -151,6 +151,8 @@ fn events_without_content_hold_the_commit_back() {
         ),
         (Responses, "[DONE]"),
         (Chat, r#"{"choices":[{"del"#),
+        (Chat, r#"  {"choices":[{"del"#),
+        (Chat, "  "),
     ] {
         assert_eq!(phase_of(dialect, data), Phase::Preamble, "{data}");
     }

@@ -12,12 +12,14 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
-use crate::dialect::sse::Scanner;
+use crate::dialect::sse::{Event, Scanner};
 use crate::http::body::Cut;
 use crate::http::{Response, ResponseBody};
 
 /// The longest event, as anywhere else in a conversion.
 const MAX_EVENT: usize = 16 << 20;
+/// What was left out of an event may have been the middle of a picture: its client would not notice.
+pub(super) const TOO_LONG: Cut = Cut("an event of the answer is too long");
 
 /// The answer with its events in an array; one that is no stream as it is.
 pub(super) fn of(mut answer: Response) -> Response {
@@ -47,29 +49,33 @@ struct Array {
 }
 
 impl Array {
-    fn take(&mut self, bytes: &[u8]) -> Bytes {
+    fn take(&mut self, bytes: &[u8]) -> Result<Bytes, Cut> {
+        let mut is_whole = true;
         let mut out = BytesMut::with_capacity(bytes.len());
         let begun = &mut self.begun;
-        self.scanner.feed(bytes, |event| put(event.data, begun, &mut out));
-        out.freeze()
+        self.scanner.feed(bytes, |event| is_whole &= put(&event, begun, &mut out));
+        if is_whole { Ok(out.freeze()) } else { Err(TOO_LONG) }
     }
 
-    fn finish(&mut self) -> Bytes {
+    fn finish(&mut self) -> Result<Bytes, Cut> {
         self.ended = true;
+        let mut is_whole = true;
         let mut out = BytesMut::new();
         let begun = &mut self.begun;
-        self.scanner.finish(|event| put(event.data, begun, &mut out));
+        self.scanner.finish(|event| is_whole &= put(&event, begun, &mut out));
         out.extend_from_slice(if *begun { b"\n]" } else { b"[]" });
-        out.freeze()
+        if is_whole { Ok(out.freeze()) } else { Err(TOO_LONG) }
     }
 }
 
-fn put(data: &[u8], begun: &mut bool, out: &mut BytesMut) {
-    if data.is_empty() {
-        return;
+/// False for an event that was too long to be kept whole.
+fn put(event: &Event<'_>, begun: &mut bool, out: &mut BytesMut) -> bool {
+    if event.cut || event.data.is_empty() {
+        return !event.cut;
     }
     out.extend_from_slice(if std::mem::replace(begun, true) { b",\n" } else { b"[" });
-    out.extend_from_slice(data);
+    out.extend_from_slice(event.data);
+    true
 }
 
 impl Body for Array {
@@ -85,18 +91,35 @@ impl Body for Array {
             if array.ended {
                 return Poll::Ready(None);
             }
-            let bytes = match ready!(Pin::new(&mut array.events).poll_frame(context)) {
-                Some(Ok(frame)) => frame.into_data().map(|bytes| array.take(&bytes)).unwrap_or_default(),
-                Some(Err(cut)) => {
+            let read = match ready!(Pin::new(&mut array.events).poll_frame(context)) {
+                Some(Ok(frame)) => frame.into_data().map_or(Ok(Bytes::new()), |bytes| array.take(&bytes)),
+                Some(Err(cut)) => Err(cut),
+                None => array.finish(),
+            };
+            match read {
+                // A comment that keeps a connection awake is nothing here.
+                Ok(bytes) if bytes.is_empty() => {}
+                Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
+                Err(cut) => {
                     array.ended = true;
                     return Poll::Ready(Some(Err(cut)));
                 }
-                None => array.finish(),
-            };
-            // A comment that keeps a connection awake is nothing here.
-            if !bytes.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_that_cannot_be_kept_whole_breaks_the_array() {
+        let events = ResponseBody::empty();
+        let mut array = Array { events, scanner: Scanner::new(64), begun: false, ended: false };
+        assert_eq!(array.take(b"data: {\"a\":1}\n\n").ok().as_deref(), Some(&b"[{\"a\":1}"[..]));
+        let long = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
+        let mut pieces = long.as_bytes().chunks(50);
+        assert!(pieces.any(|piece| array.take(piece).is_err()));
     }
 }

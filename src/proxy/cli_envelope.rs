@@ -16,9 +16,11 @@ use http_body::{Body, Frame};
 use hyper::header::CONTENT_TYPE;
 
 use crate::dialect::json;
-use crate::dialect::sse::Scanner;
+use crate::dialect::sse::{Event, Scanner};
 use crate::http::body::Cut;
 use crate::http::{Response, ResponseBody};
+
+use super::array_stream::TOO_LONG;
 
 /// The longest event, as anywhere else in a conversion.
 const MAX_EVENT: usize = 16 << 20;
@@ -81,7 +83,7 @@ struct Sealed {
 }
 
 impl Sealed {
-    fn take(&mut self, bytes: &[u8], out: &mut BytesMut) {
+    fn take(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<(), Cut> {
         let begun = std::mem::replace(&mut self.begun, true);
         match &mut self.scanner {
             Some(scanner) => {
@@ -89,29 +91,38 @@ impl Sealed {
                 if bytes.starts_with(b":") && scanner.between_events() {
                     out.extend_from_slice(b": keepalive\n\n");
                 }
-                scanner.feed(bytes, |event| put(event.data, out));
+                let mut is_whole = true;
+                scanner.feed(bytes, |event| is_whole &= put(&event, out));
+                return if is_whole { Ok(()) } else { Err(TOO_LONG) };
             }
             None => {
                 out.extend_from_slice(if begun { b"" } else { OPEN });
                 out.extend_from_slice(bytes);
             }
         }
+        Ok(())
     }
 
-    fn finish(&mut self, out: &mut BytesMut) {
+    fn finish(&mut self, out: &mut BytesMut) -> Result<(), Cut> {
         self.ended = true;
         match &mut self.scanner {
-            Some(scanner) => scanner.finish(|event| put(event.data, out)),
+            Some(scanner) => {
+                let mut is_whole = true;
+                scanner.finish(|event| is_whole &= put(&event, out));
+                return if is_whole { Ok(()) } else { Err(TOO_LONG) };
+            }
             None if self.begun => out.extend_from_slice(CLOSE),
             None => {}
         }
+        Ok(())
     }
 }
 
-/// An event, sealed; one that tells a failure is no answer.
-fn put(data: &[u8], out: &mut BytesMut) {
-    if data.is_empty() {
-        return;
+/// An event, sealed; one that tells a failure is no answer. False where it was too long to be kept whole.
+fn put(event: &Event<'_>, out: &mut BytesMut) -> bool {
+    let data = event.data;
+    if event.cut || data.is_empty() {
+        return !event.cut;
     }
     let text = std::str::from_utf8(data).unwrap_or_default();
     let is_failure = json::member(text, "error").is_some();
@@ -121,6 +132,7 @@ fn put(data: &[u8], out: &mut BytesMut) {
     data.split(|byte| *byte == b'\n').for_each(|line| out.extend_from_slice(line));
     out.extend_from_slice(if is_failure { b"" } else { CLOSE });
     out.extend_from_slice(b"\n\n");
+    true
 }
 
 impl Body for Sealed {
@@ -137,17 +149,14 @@ impl Body for Sealed {
                 return Poll::Ready(None);
             }
             let mut out = BytesMut::new();
-            match ready!(Pin::new(&mut this.inner).poll_frame(context)) {
-                Some(Ok(frame)) => {
-                    if let Ok(bytes) = frame.into_data() {
-                        this.take(&bytes, &mut out);
-                    }
-                }
-                Some(Err(cut)) => {
-                    this.ended = true;
-                    return Poll::Ready(Some(Err(cut)));
-                }
+            let read = match ready!(Pin::new(&mut this.inner).poll_frame(context)) {
+                Some(Ok(frame)) => frame.into_data().map_or(Ok(()), |bytes| this.take(&bytes, &mut out)),
+                Some(Err(cut)) => Err(cut),
                 None => this.finish(&mut out),
+            };
+            if let Err(cut) = read {
+                this.ended = true;
+                return Poll::Ready(Some(Err(cut)));
             }
             if !out.is_empty() {
                 return Poll::Ready(Some(Ok(Frame::data(out.freeze()))));
@@ -159,6 +168,22 @@ impl Body for Sealed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_that_cannot_be_kept_whole_breaks_the_stream() {
+        let mut sealed = Sealed {
+            inner: ResponseBody::empty(),
+            scanner: Some(Scanner::new(64)),
+            begun: false,
+            ended: false,
+        };
+        let mut out = BytesMut::new();
+        assert!(sealed.take(b"data: {\"a\":1}\n\n", &mut out).is_ok());
+        assert_eq!(&*out, b"data: {\"response\":{\"a\":1}}\n\n");
+        let long = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
+        let mut pieces = long.as_bytes().chunks(50);
+        assert!(pieces.any(|piece| sealed.take(piece, &mut out).is_err()));
+    }
 
     #[test]
     fn an_envelope_is_opened_or_says_what_it_lacks() {

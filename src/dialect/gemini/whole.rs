@@ -38,8 +38,11 @@ fn parts<'n, 'a>(candidate: &'n Node<'a>) -> &'n [Node<'a>] {
     candidate.path(&["content", "parts"]).map_or(&[][..], Node::items)
 }
 
-/// A candidate that says why it ends, as the end of a stream must.
+/// A candidate that says why it ends, as the end of a stream must; what is no object says nothing else.
 fn finished(candidate: &Node<'_>) -> String {
+    if !candidate.is_object() {
+        return r#"{"finishReason":"STOP"}"#.to_owned();
+    }
     let body = compact(candidate.raw());
     match member::get(candidate, "finishReason") {
         Some(_) => body.into_owned(),
@@ -249,6 +252,7 @@ mod tests {
                 r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#,
                 r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#,
             ),
+            (r#"{"candidates":[7]}"#, r#"{"candidates":[{"finishReason":"STOP"}]}"#),
             (
                 r#"{"candidates":[ {"content":{"parts":[{"text":"a"}]}}]}"#,
                 r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"a"}]},"finishReason":"STOP"}]}"#,

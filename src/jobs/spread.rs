@@ -16,8 +16,8 @@ pub struct Concurrency {
     pub per_site: usize,
 }
 
-/// From one beginning to the next, at least: 200 accounts in a second.
-const APART: Duration = Duration::from_millis(5);
+/// From one beginning to the next, at least: 100 accounts in a second.
+const APART: Duration = Duration::from_millis(10);
 
 /// Does `work` for every item, of each site in the order given. Gives the results in the order of their
 /// ends; a piece that panics gives none. Dropping the future drops what runs.

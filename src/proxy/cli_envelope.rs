@@ -8,11 +8,7 @@
 //! Its streams are events, whether it says so or not. What counts tokens, and what failed, is answered as
 //! it is.
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
-use bytes::{Bytes, BytesMut};
-use http_body::{Body, Frame};
+use bytes::Bytes;
 use hyper::header::CONTENT_TYPE;
 
 use crate::dialect::json;
@@ -21,6 +17,7 @@ use crate::http::body::Cut;
 use crate::http::{Response, ResponseBody};
 
 use super::array_stream::TOO_LONG;
+use super::rewritten::{Rewrite, rewritten};
 
 /// The longest event, as anywhere else in a conversion.
 const MAX_EVENT: usize = 16 << 20;
@@ -68,22 +65,20 @@ pub(super) fn seal(mut answer: Response) -> Response {
         }
         inner => {
             let scanner = is_stream.then(|| Scanner::new(MAX_EVENT));
-            ResponseBody::stream(Sealed { inner, scanner, begun: false, ended: false })
+            rewritten(inner, Sealed { scanner, begun: false })
         }
     };
     answer
 }
 
 struct Sealed {
-    inner: ResponseBody,
     /// `None` where the answer is one object, of which the length is not known yet.
     scanner: Option<Scanner>,
     begun: bool,
-    ended: bool,
 }
 
-impl Sealed {
-    fn take(&mut self, bytes: &[u8], out: &mut BytesMut) -> Result<(), Cut> {
+impl Rewrite for Sealed {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
         let begun = std::mem::replace(&mut self.begun, true);
         match &mut self.scanner {
             Some(scanner) => {
@@ -103,8 +98,7 @@ impl Sealed {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut BytesMut) -> Result<(), Cut> {
-        self.ended = true;
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Cut> {
         match &mut self.scanner {
             Some(scanner) => {
                 let mut is_whole = true;
@@ -119,7 +113,7 @@ impl Sealed {
 }
 
 /// An event, sealed; one that tells a failure is no answer. False where it was too long to be kept whole.
-fn put(event: &Event<'_>, out: &mut BytesMut) -> bool {
+fn put(event: &Event<'_>, out: &mut Vec<u8>) -> bool {
     let data = event.data;
     if event.cut || data.is_empty() {
         return !event.cut;
@@ -135,54 +129,19 @@ fn put(event: &Event<'_>, out: &mut BytesMut) -> bool {
     true
 }
 
-impl Body for Sealed {
-    type Data = Bytes;
-    type Error = Cut;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        let this = self.get_mut();
-        loop {
-            if this.ended {
-                return Poll::Ready(None);
-            }
-            let mut out = BytesMut::new();
-            let read = match ready!(Pin::new(&mut this.inner).poll_frame(context)) {
-                Some(Ok(frame)) => frame.into_data().map_or(Ok(()), |bytes| this.take(&bytes, &mut out)),
-                Some(Err(cut)) => Err(cut),
-                None => this.finish(&mut out),
-            };
-            if let Err(cut) = read {
-                this.ended = true;
-                return Poll::Ready(Some(Err(cut)));
-            }
-            if !out.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(out.freeze()))));
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn an_event_that_cannot_be_kept_whole_breaks_the_stream() {
-        let mut sealed = Sealed {
-            inner: ResponseBody::empty(),
-            scanner: Some(Scanner::new(64)),
-            begun: false,
-            ended: false,
-        };
-        let mut out = BytesMut::new();
-        assert!(sealed.take(b"data: {\"a\":1}\n\n", &mut out).is_ok());
-        assert_eq!(&*out, b"data: {\"response\":{\"a\":1}}\n\n");
+        let mut sealed = Sealed { scanner: Some(Scanner::new(64)), begun: false };
+        let mut out = Vec::new();
+        assert!(sealed.feed(b"data: {\"a\":1}\n\n", &mut out).is_ok());
+        assert_eq!(out, b"data: {\"response\":{\"a\":1}}\n\n");
         let long = format!("data: {{\"a\":\"{}\"}}\n\n", "x".repeat(1000));
         let mut pieces = long.as_bytes().chunks(50);
-        assert!(pieces.any(|piece| sealed.take(piece, &mut out).is_err()));
+        assert!(pieces.any(|piece| sealed.feed(piece, &mut out).is_err()));
     }
 
     #[test]

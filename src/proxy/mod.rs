@@ -11,7 +11,7 @@
 //! headers   what crosses, both ways           models    the model lists
 //! gemini    the surface whose paths name the model           responses_ws  responses over a WebSocket
 //! array_stream  streams of gemini without events                      cli_envelope  what its command line puts around them
-//! search    searches of the web
+//! search    searches of the web              rewritten  the body of an answer that such as these write anew
 //! images    edits, which come as forms
 //! call_proofs                                 what clients cannot carry until their next request
 //! quota     a call counted against its key    cost      what an answer cost
@@ -51,6 +51,7 @@ mod relay;
 mod renamed;
 pub mod reply;
 mod responses_ws;
+mod rewritten;
 mod search;
 mod session;
 mod trace;

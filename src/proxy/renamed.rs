@@ -1,10 +1,6 @@
 //! Answers that name the model as the client did, where the operator wants it (`echoRequestedModel`).
 
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
-
 use bytes::Bytes;
-use http_body::{Body, Frame};
 use hyper::header::CONTENT_TYPE;
 
 use crate::dialect::rename::Renamer;
@@ -12,6 +8,7 @@ use crate::http::body::Cut;
 use crate::http::{Response, ResponseBody};
 
 use super::call::Call;
+use super::rewritten::{Rewrite, rewritten};
 
 /// The answer under the name that was asked for; a refusal as it is.
 pub(super) fn of(call: &Call, mut answer: Response) -> Response {
@@ -32,56 +29,23 @@ pub(super) fn of(call: &Call, mut answer: Response) -> Response {
             renamer.finish(&mut out);
             ResponseBody::full(Bytes::from(out))
         }
-        inner => ResponseBody::stream(Renamed { inner, renamer, ended: false }),
+        inner => rewritten(inner, renamer),
     };
     answer
 }
 
-/// An answer on its way. Its length is not known: the names need not be equally long.
-struct Renamed {
-    inner: ResponseBody,
-    renamer: Renamer,
-    ended: bool,
-}
-
-impl Body for Renamed {
-    type Data = Bytes;
-    type Error = Cut;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        let this = self.get_mut();
-        loop {
-            if this.ended {
-                return Poll::Ready(None);
-            }
-            let mut out = Vec::new();
-            match ready!(Pin::new(&mut this.inner).poll_frame(context)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(bytes) => {
-                        out.reserve(bytes.len() + 64);
-                        this.renamer.feed(&bytes, &mut out);
-                    }
-                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
-                },
-                Some(Err(cut)) => {
-                    this.ended = true;
-                    return Poll::Ready(Some(Err(cut)));
-                }
-                None => {
-                    this.ended = true;
-                    this.renamer.finish(&mut out);
-                }
-            }
-            if !out.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(Bytes::from(out)))));
-            }
-        }
+impl Rewrite for Renamer {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
+        Self::feed(self, bytes, out);
+        Ok(())
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.ended || (self.renamer.is_idle() && self.inner.is_end_stream())
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Cut> {
+        Self::finish(self, out);
+        Ok(())
+    }
+
+    fn is_idle(&self) -> bool {
+        Self::is_idle(self)
     }
 }

@@ -88,7 +88,7 @@ pub struct App {
     /// Which dialects sites have refused.
     pub formats: crate::proxy::FormatMemory,
     /// Answers that clients may refer to and no upstream keeps.
-    pub turns: Arc<crate::proxy::KeptTurns>,
+    pub stored_responses: Arc<crate::proxy::ResponseStore>,
     /// Proofs of calls that clients cannot carry.
     pub call_proofs: Arc<crate::proxy::CallProofs>,
     /// Which sessions are at work on which channel right now.
@@ -153,7 +153,7 @@ impl App {
         let client = Arc::new(Client::new(ClientOptions { extra_roots, ..ClientOptions::default() }));
         let settings = Arc::new(ArcSwap::from_pointee(settings));
         let notifier = Notifier::new(client.clone(), settings.clone(), store.clone(), &config);
-        notifier.recall().await.map_err(unreadable)?;
+        notifier.restore_cooldowns().await.map_err(unreadable)?;
         Ok(Arc::new(Self {
             settings,
             settings_changed: watch::Sender::new(()),
@@ -181,7 +181,7 @@ impl App {
             rates: RateLimiter::new(config.rate_limits),
             leases,
             formats: crate::proxy::FormatMemory::default(),
-            turns: Arc::default(),
+            stored_responses: Arc::default(),
             call_proofs: Arc::default(),
             session_leases: SessionLeases::default(),
             affinity: Affinity::default(),

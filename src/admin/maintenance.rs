@@ -108,7 +108,7 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     app.publish_keys().await?;
     app.publish().await?;
     app.formats.clear();
-    app.turns.clear();
+    app.stored_responses.clear();
     app.call_proofs.clear();
     app.rates.clear();
     app.guards.clear();
@@ -116,7 +116,7 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     app.decisions.clear();
     app.marketplace.clear();
     app.live.retain_prices(&HashSet::new());
-    app.notifier.forget().await;
+    app.notifier.reset_cooldowns().await;
     app.tasks.forget_ended();
     log::warn!(
         "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \

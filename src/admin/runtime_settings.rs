@@ -71,7 +71,7 @@ async fn save(app: &Arc<App>, change: &Change) -> Result<()> {
         app.publish().await?;
     }
     if change.touches_channels() {
-        app.notifier.forget().await;
+        app.notifier.reset_cooldowns().await;
     }
     if change.touches(&["global_allowed_models", "global_blocked_brands"]) {
         routes::start_refresh(app, "maintenance");

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::letter::Letter;
 use super::mail::{self, Envelope};
+use super::message::Message;
 use super::post::{FORM, JSON, Target};
 use super::smtp::Server;
 use super::webhook::Form;
@@ -19,7 +19,7 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 /// Before the second attempt, made when no connection came about.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// Why a channel did not take a letter. Shows no secret.
+/// Why a channel did not take a message. Shows no secret.
 pub(super) struct Failure {
     pub(super) text: String,
     /// Nothing was sent: trying again cannot send twice.
@@ -90,45 +90,45 @@ impl Channel {
     }
 
     /// Delivers; tries once more when no connection came about.
-    pub(super) async fn deliver(&self, client: &Client, letter: &Letter) -> Result<(), String> {
-        let first = self.attempt(client, letter).await;
+    pub(super) async fn deliver(&self, client: &Client, message: &Message) -> Result<(), String> {
+        let first = self.attempt(client, message).await;
         let outcome = match first {
             Err(failure) if failure.unconnected => {
                 tokio::time::sleep(RETRY_AFTER).await;
-                self.attempt(client, letter).await
+                self.attempt(client, message).await
             }
             other => other,
         };
         outcome.map_err(|failure| failure.text)
     }
 
-    async fn attempt(&self, client: &Client, letter: &Letter) -> Result<(), Failure> {
+    async fn attempt(&self, client: &Client, message: &Message) -> Result<(), Failure> {
         let target = |url: &str, proxy| Target::parse(url, proxy).map_err(Failure::lasting);
         match self {
             Self::Webhook { url } => {
                 let target = target(url, None)?;
                 let form = Form::of(&target);
-                let body = form.payload(letter).to_string();
+                let body = form.payload(message).to_string();
                 target.post(client, JSON, body, |answer| form.verdict(answer)).await
             }
             Self::PushApp { url } => {
-                let body = push_app::payload(letter).to_string();
+                let body = push_app::payload(message).to_string();
                 target(url, None)?.post(client, JSON, body, |_| Ok(())).await
             }
             Self::PushService { key } => {
                 let target = target(&push_service::address(key), None)?.hiding(key);
-                target.post(client, FORM, push_service::form(letter), push_service::verdict).await
+                target.post(client, FORM, push_service::form(message), push_service::verdict).await
             }
             Self::ChatBot { api, token, chat, topic, proxy } => {
                 let proxy = proxy.as_deref().map(OutboundProxy::parse).transpose();
                 let proxy = proxy.map_err(|why| Failure::lasting(format!("the system proxy: {why}")))?;
                 let target = target(&chat_bot::address(api, token), proxy.map(Arc::new))?.hiding(token);
-                let body = chat_bot::payload(letter, chat, topic).to_string();
+                let body = chat_bot::payload(message, chat, topic).to_string();
                 target.post(client, JSON, body, chat_bot::verdict).await
             }
             Self::Mail { server, from, to } => {
                 let envelope = Envelope::parse(from, to).map_err(Failure::lasting)?;
-                let mail = mail::text(letter, &envelope, RequestId::next().as_str());
+                let mail = mail::text(message, &envelope, RequestId::next().as_str());
                 let sent = tokio::time::timeout(TIMEOUT, server.send(client, &envelope, &mail)).await;
                 sent.unwrap_or_else(|_elapsed| {
                     let seconds = TIMEOUT.as_secs();

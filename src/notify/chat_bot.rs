@@ -3,7 +3,7 @@
 use percent_encoding::utf8_percent_encode;
 use serde_json::{Value, json};
 
-use super::letter::{Letter, cut};
+use super::message::{Message, cut};
 use super::post::UNRESERVED;
 
 /// Where the bot's messages go.
@@ -15,8 +15,8 @@ pub(super) fn address(api: &str, token: &str) -> String {
 }
 
 /// No `parse_mode`: the text is shown as it is. `topic` is a number in a text, or blank.
-pub(super) fn payload(letter: &Letter, chat: &str, topic: &str) -> Value {
-    let text = format!("{}\n\n{}", letter.tag_line(), letter.levelled());
+pub(super) fn payload(message: &Message, chat: &str, topic: &str) -> Value {
+    let text = format!("{}\n\n{}", message.tag_line(), message.levelled());
     let mut payload = json!({
         "chat_id": chat,
         "text": cut(&text, 3900, usize::MAX),
@@ -39,7 +39,7 @@ pub(super) fn verdict(body: &[u8]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::letter::sample;
+    use super::super::message::sample;
     use super::*;
     use crate::store::events::EventLevel;
 
@@ -55,12 +55,12 @@ mod tests {
 
     #[test]
     fn the_text_has_a_level_line_and_the_topic_is_a_number() {
-        let letter = sample("*bold* _x_ <b>", "m", EventLevel::Warning);
+        let message = sample("*bold* _x_ <b>", "m", EventLevel::Warning);
         let text = "[Switchyard][WARNING] *bold* _x_ <b>\n\nm\n\nLevel: warning\n\
             Local Time: 2026-03-01 16:00:00 (Asia/Shanghai)\nUTC Time: 2026-03-01T08:00:00.000Z";
         let expected = json!({"chat_id": "-100", "text": text, "disable_web_page_preview": true});
-        assert_eq!(payload(&letter, "-100", ""), expected);
-        assert_eq!(payload(&letter, "-100", "42")["message_thread_id"], 42);
+        assert_eq!(payload(&message, "-100", ""), expected);
+        assert_eq!(payload(&message, "-100", "42")["message_thread_id"], 42);
         let long = payload(&sample("t", &"a".repeat(5000), EventLevel::Info), "1", "");
         let text = long["text"].as_str().expect("a text");
         assert_eq!((text.len(), text.ends_with("...(truncated)")), (3900, true));

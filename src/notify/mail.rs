@@ -1,4 +1,4 @@
-//! A letter as a mail: who it is from and to, and its text (RFC 5322, 2045, 2047).
+//! A message as a mail: who it is from and to, and its text (RFC 5322, 2045, 2047).
 //!
 //! Everything that is not plain ASCII is encoded, so no server needs to know more than the oldest does,
 //! and nothing of a title or message can end a header or the mail.
@@ -6,7 +6,7 @@
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-use super::letter::Letter;
+use super::message::Message;
 
 /// Bytes in one encoded word: with its frame and `Subject: ` it fits a line of 76.
 const WORD: usize = 39;
@@ -71,17 +71,17 @@ impl Mailbox {
 }
 
 /// The whole mail, its lines ended by CR LF. `id` is unique.
-pub(super) fn text(letter: &Letter, envelope: &Envelope, id: &str) -> String {
+pub(super) fn text(message: &Message, envelope: &Envelope, id: &str) -> String {
     let to: Vec<String> = envelope.to.iter().map(Mailbox::shown).collect();
     let host = envelope.from.address.rsplit_once('@').map_or("localhost", |(_, host)| host);
-    let subject = letter.tag_line();
+    let subject = message.tag_line();
     let subject =
         if is_plain(&subject) && subject.len() <= PLAIN_SUBJECT { subject } else { encoded_words(&subject) };
     let headers = [
         format!("From: {}", envelope.from.shown()),
         format!("To: {}", to.join(",\r\n ")),
         format!("Subject: {subject}"),
-        format!("Date: {}", letter.date),
+        format!("Date: {}", message.date),
         format!("Message-ID: <{id}@{host}>"),
         "MIME-Version: 1.0".to_owned(),
         "Content-Type: text/plain; charset=utf-8".to_owned(),
@@ -89,7 +89,7 @@ pub(super) fn text(letter: &Letter, envelope: &Envelope, id: &str) -> String {
         // No vacation notice should answer (RFC 3834).
         "Auto-Submitted: auto-generated".to_owned(),
     ];
-    format!("{}\r\n\r\n{}", headers.join("\r\n"), body(&letter.levelled()))
+    format!("{}\r\n\r\n{}", headers.join("\r\n"), body(&message.levelled()))
 }
 
 /// A text in base64, its own line ends as mail wants them.
@@ -129,7 +129,7 @@ fn encoded_words(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::letter::sample;
+    use super::super::message::sample;
     use super::*;
     use crate::store::events::EventLevel;
 

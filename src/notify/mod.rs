@@ -10,10 +10,10 @@
 //! |---|---|
 //! | `notifier` | taking notices without waiting, sending them in the background, draining on stop |
 //! | `cooldown` | which repeats are held back, and how many were |
-//! | `letter` | the texts: tag line, footnote, cutting |
+//! | `message` | the texts: tag line, footnote, cutting |
 //! | `channel` | which channels are usable by the settings, and one delivery on each |
 //! | `webhook`, `push_app`, `push_service`, `chat_bot` | what each channel is sent and how it says yes |
-//! | `mail`, `smtp` | the letter as a mail, and handing it to a server |
+//! | `mail`, `smtp` | the message as a mail, and handing it to a server |
 //! | `post` | one HTTP request of a channel, its secrets kept out of every text |
 //!
 //! A channel that fails is a log line (`notify failed`); it never delays the caller or another channel.
@@ -22,8 +22,8 @@
 mod channel;
 mod chat_bot;
 mod cooldown;
-mod letter;
 mod mail;
+mod message;
 mod notifier;
 mod post;
 mod push_app;

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::channel::Channel;
 use super::cooldown::{Cooldowns, Mark};
-use super::letter::{Letter, Zone, one_line, with_merged};
+use super::message::{Message, Zone, one_line, with_merged};
 use super::{Notice, Repeats};
 use crate::config::Config;
 use crate::settings::Settings;
@@ -42,29 +42,29 @@ struct Inner {
     settings: Arc<ArcSwap<Settings>>,
     store: Store,
     zone: Zone,
-    lately: Mutex<Lately>,
+    recent: Mutex<RecentlySent>,
     /// `None` once stopped.
     waiting: Mutex<Option<JoinSet<()>>>,
     slots: Semaphore,
 }
 
-/// What was told lately. Events and notices are held back apart: an event is stored also when no
+/// What was sent recently. Events and notices have cool-downs of their own: an event is stored also when no
 /// channel takes the notice.
 #[derive(Default)]
-struct Lately {
+struct RecentlySent {
     notices: Cooldowns,
     events: Cooldowns,
 }
 
-/// The two lists of [`Lately`].
+/// What a cool-down is about.
 #[derive(Clone, Copy)]
-enum List {
-    Notices,
-    Events,
+enum Sent {
+    Notice,
+    Event,
 }
 
-/// An event to be stored, and what it is known by.
-struct Told {
+/// An event to be stored, and the signature of its subject.
+struct PendingEvent {
     event: NewEvent,
     signature: u64,
 }
@@ -81,7 +81,7 @@ struct Outgoing {
     notice: Notice,
     /// Those like it that were held back before it.
     merged: u64,
-    /// What it is known by, when the cool-down has to hear that nobody was reached.
+    /// Its subject, when the cool-down must be taken back if no channel was reached.
     signature: Option<u64>,
 }
 
@@ -94,7 +94,7 @@ impl Notifier {
                 settings,
                 store,
                 zone,
-                lately: Mutex::default(),
+                recent: Mutex::default(),
                 waiting: Mutex::new(Some(JoinSet::new())),
                 slots: Semaphore::new(PARALLEL),
             }),
@@ -120,7 +120,7 @@ impl Notifier {
         let merged = match signature {
             Some(signature) => {
                 let cooldown = self.inner.cooldown();
-                let passed = lock(&self.inner.lately).notices.pass(signature, cooldown, monotonic_ms());
+                let passed = lock(&self.inner.recent).notices.pass(signature, cooldown, monotonic_ms());
                 let Some(merged) = passed else { return };
                 merged
             }
@@ -129,16 +129,16 @@ impl Notifier {
         self.enqueue(None, Some(Outgoing { notice, merged, signature }));
     }
 
-    /// Stores an event and sends it as a notice, both in the background, unless one about the same `subject` was told
+    /// Stores an event and sends it as a notice, both in the background, unless one about the same `subject` was sent
     /// within the cool-down. For places where it may happen with every request: `make` runs, and anything is
     /// allocated, only when there is something to tell.
     pub fn alert(&self, subject: fmt::Arguments<'_>, make: impl FnOnce() -> NewEvent) {
         let signature = signature(subject);
         let (cooldown, now) = (self.inner.cooldown(), monotonic_ms());
         let (event_due, notice_due) = {
-            let mut lately = lock(&self.inner.lately);
-            let event = lately.events.pass(signature, cooldown, now);
-            (event, lately.notices.pass(signature, cooldown, now))
+            let mut recent = lock(&self.inner.recent);
+            let event = recent.events.pass(signature, cooldown, now);
+            (event, recent.notices.pass(signature, cooldown, now))
         };
         if event_due.is_none() && notice_due.is_none() {
             return;
@@ -146,35 +146,35 @@ impl Notifier {
         let event = make();
         let notice = Notice::from(&event);
         let outgoing = notice_due.map(|merged| Outgoing { notice, merged, signature: Some(signature) });
-        let told = event_due.map(|merged| {
+        let pending = event_due.map(|merged| {
             let message = event.message.as_deref().map(|message| with_merged(message, merged));
-            Told { event: NewEvent { message, ..event }, signature }
+            PendingEvent { event: NewEvent { message, ..event }, signature }
         });
-        self.enqueue(told, outgoing);
+        self.enqueue(pending, outgoing);
     }
 
-    /// Sends now, whatever was sent before, and tells how it went; takes up to 22 s when a channel hangs.
+    /// Sends now, whatever was sent before, and reports the outcome; takes up to 22 s when a channel hangs.
     pub async fn deliver(&self, notice: &Notice) -> Report {
         self.inner.deliver(notice, 0).await
     }
 
-    /// Knows again what was sent before the last stop. Call it before anything is sent.
-    pub async fn recall(&self) -> store::Result<()> {
+    /// Loads what was sent before the last stop. Call it before anything is sent.
+    pub async fn restore_cooldowns(&self) -> store::Result<()> {
         let (now, now_here) = (now_ms(), monotonic_ms());
         let rows = throttle::all(&self.inner.store).await?;
-        let mut lately = lock(&self.inner.lately);
+        let mut recent = lock(&self.inner.recent);
         for row in rows {
-            let Some((list, signature)) = List::of_stored(&row.signature) else { continue };
+            let Some((kind, signature)) = Sent::of_stored(&row.signature) else { continue };
             // What lies ahead was noted by a clock that has been set back since.
             let Some(ago) = now.checked_sub(row.last_sent_at).filter(|ago| *ago >= 0) else { continue };
-            lately.list(list).restore(Mark { signature, at: now_here - ago, held_back: row.held_back });
+            recent.cooldowns(kind).restore(Mark { signature, at: now_here - ago, held_back: row.held_back });
         }
         Ok(())
     }
 
-    /// Forgets what was sent: channels have changed, and the new ones have heard of nothing yet.
-    pub async fn forget(&self) {
-        *lock(&self.inner.lately) = Lately::default();
+    /// Forgets what was sent: channels have changed, and the new ones have been sent nothing yet.
+    pub async fn reset_cooldowns(&self) {
+        *lock(&self.inner.recent) = RecentlySent::default();
         if let Err(error) = throttle::clear(&self.inner.store).await {
             log::warn!(
                 "sent notices could not be deleted from the store and will count again after a restart: {error}"
@@ -191,19 +191,22 @@ impl Notifier {
             log::warn!("{} notification(s) could not be sent before the stop", waiting.len());
         }
         waiting.shutdown().await;
-        let held_back: Vec<(List, Mark)> = {
-            let lately = lock(&self.inner.lately);
-            let notices = lately.notices.held_back().map(|mark| (List::Notices, mark));
-            notices.chain(lately.events.held_back().map(|mark| (List::Events, mark))).collect()
+        let held_back: Vec<(Sent, Mark)> = {
+            let recent = lock(&self.inner.recent);
+            let notices = recent.notices.held_back().map(|mark| (Sent::Notice, mark));
+            notices.chain(recent.events.held_back().map(|mark| (Sent::Event, mark))).collect()
         };
-        self.inner.keep(held_back).await;
+        self.inner.persist(held_back).await;
     }
 
-    fn enqueue(&self, told: Option<Told>, outgoing: Option<Outgoing>) {
+    fn enqueue(&self, pending: Option<PendingEvent>, outgoing: Option<Outgoing>) {
         let mut waiting = lock(&self.inner.waiting);
         let title = || {
             let notice = outgoing.as_ref().map(|outgoing| outgoing.notice.title.as_str());
-            notice.or(told.as_ref().map(|told| told.event.title.as_str())).unwrap_or_default().to_owned()
+            notice
+                .or(pending.as_ref().map(|pending| pending.event.title.as_str()))
+                .unwrap_or_default()
+                .to_owned()
         };
         let Some(waiting) = waiting.as_mut() else {
             log::warn!("notify failed: \"{}\" comes while the service stops", title());
@@ -220,9 +223,9 @@ impl Notifier {
         }
         let inner = self.inner.clone();
         waiting.spawn(async move {
-            if let Some(Told { event, signature }) = told {
+            if let Some(PendingEvent { event, signature }) = pending {
                 match events::insert(&inner.store, event).await {
-                    Ok(_) => inner.keep_one(List::Events, signature).await,
+                    Ok(_) => inner.persist_one(Sent::Event, signature).await,
                     Err(error) => log::warn!("the event of an alert could not be stored: {error}"),
                 }
             }
@@ -240,9 +243,9 @@ impl Inner {
         let report = self.deliver(&notice, merged).await;
         let Some(signature) = signature else { return };
         if report.succeeded() > 0 {
-            self.keep_one(List::Notices, signature).await;
+            self.persist_one(Sent::Notice, signature).await;
         } else if report.attempted() > 0 {
-            lock(&self.lately).notices.take_back(signature, merged);
+            lock(&self.recent).notices.take_back(signature, merged);
         }
     }
 
@@ -250,19 +253,19 @@ impl Inner {
         Duration::from_secs(self.settings.load().values.count("notify_cooldown_sec"))
     }
 
-    /// Remembers over a restart that this was told.
-    async fn keep_one(&self, list: List, signature: u64) {
-        let mark = lock(&self.lately).list(list).mark(signature);
-        self.keep(mark.map(|mark| (list, mark)).into_iter().collect()).await;
+    /// Stores, for the next process, that this was sent.
+    async fn persist_one(&self, kind: Sent, signature: u64) {
+        let mark = lock(&self.recent).cooldowns(kind).mark(signature);
+        self.persist(mark.map(|mark| (kind, mark)).into_iter().collect()).await;
     }
 
-    async fn keep(&self, marks: Vec<(List, Mark)>) {
+    async fn persist(&self, marks: Vec<(Sent, Mark)>) {
         if marks.is_empty() {
             return;
         }
         let (now, now_here) = (now_ms(), monotonic_ms());
-        let rows = marks.into_iter().map(|(list, mark)| SentRow {
-            signature: list.stored(mark.signature),
+        let rows = marks.into_iter().map(|(kind, mark)| SentRow {
+            signature: kind.stored(mark.signature),
             last_sent_at: now - (now_here - mark.at),
             held_back: mark.held_back,
         });
@@ -274,14 +277,14 @@ impl Inner {
 
     async fn deliver(&self, notice: &Notice, merged: u64) -> Report {
         let channels = Channel::usable(&self.settings.load().values);
-        let letter = Arc::new(Letter::new(notice, merged, now_ms(), &self.zone));
+        let message = Arc::new(Message::new(notice, merged, now_ms(), &self.zone));
         let mut report = Report::default();
         let mut deliveries = JoinSet::new();
         for (index, channel) in channels.into_iter().enumerate() {
             // Says so until it is known better: a delivery that panics never reports.
             report.channels.push((channel.name(), Err("internal error".to_owned())));
-            let (client, letter) = (self.client.clone(), letter.clone());
-            deliveries.spawn(async move { (index, channel.deliver(&client, &letter).await) });
+            let (client, message) = (self.client.clone(), message.clone());
+            deliveries.spawn(async move { (index, channel.deliver(&client, &message).await) });
         }
         while let Some(ended) = deliveries.join_next().await {
             match ended {
@@ -300,31 +303,31 @@ impl Inner {
     }
 }
 
-impl Lately {
-    fn list(&mut self, list: List) -> &mut Cooldowns {
-        match list {
-            List::Notices => &mut self.notices,
-            List::Events => &mut self.events,
+impl RecentlySent {
+    fn cooldowns(&mut self, kind: Sent) -> &mut Cooldowns {
+        match kind {
+            Sent::Notice => &mut self.notices,
+            Sent::Event => &mut self.events,
         }
     }
 }
 
-impl List {
+impl Sent {
     fn stored(self, signature: u64) -> String {
         match self {
-            Self::Notices => format!("notice:{signature:016x}"),
-            Self::Events => format!("event:{signature:016x}"),
+            Self::Notice => format!("notice:{signature:016x}"),
+            Self::Event => format!("event:{signature:016x}"),
         }
     }
 
     fn of_stored(text: &str) -> Option<(Self, u64)> {
-        let (list, signature) = text.split_once(':')?;
-        let list = match list {
-            "notice" => Self::Notices,
-            "event" => Self::Events,
+        let (kind, signature) = text.split_once(':')?;
+        let kind = match kind {
+            "notice" => Self::Notice,
+            "event" => Self::Event,
             _ => return None,
         };
-        Some((list, u64::from_str_radix(signature, 16).ok()?))
+        Some((kind, u64::from_str_radix(signature, 16).ok()?))
     }
 }
 

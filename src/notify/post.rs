@@ -15,7 +15,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str};
 use serde_json::Value;
 
 use super::channel::{Failure, without};
-use super::letter::one_line;
+use super::message::one_line;
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
 

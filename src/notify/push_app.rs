@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::letter::{Letter, SENDER};
+use super::message::{Message, SENDER};
 use crate::store::events::EventLevel;
 
-pub(super) fn payload(letter: &Letter) -> Value {
+pub(super) fn payload(message: &Message) -> Value {
     // The app knows how loud a message is, not how bad.
-    let level = match letter.level {
+    let level = match message.level {
         EventLevel::Info | EventLevel::Warning => "active",
         EventLevel::Error => "timeSensitive",
     };
-    json!({"title": letter.title, "body": letter.message, "group": SENDER, "level": level})
+    json!({"title": message.title, "body": message.text, "group": SENDER, "level": level})
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::letter::sample;
+    use super::super::message::sample;
     use super::*;
 
     #[test]

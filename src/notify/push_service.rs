@@ -3,7 +3,7 @@
 use percent_encoding::utf8_percent_encode;
 use serde_json::Value;
 
-use super::letter::{Letter, one_line};
+use super::message::{Message, one_line};
 use super::post::{UNRESERVED, refusal_code};
 
 const SERVICE: &str = "https://sctapi.ftqq.com";
@@ -14,8 +14,8 @@ pub(super) fn address(key: &str) -> String {
 }
 
 /// `application/x-www-form-urlencoded`.
-pub(super) fn form(letter: &Letter) -> String {
-    let (title, text) = (one_line(&letter.title), letter.levelled());
+pub(super) fn form(message: &Message) -> String {
+    let (title, text) = (one_line(&message.title), message.levelled());
     format!(
         "title={}&desp={}",
         utf8_percent_encode(&title, UNRESERVED),
@@ -33,14 +33,14 @@ pub(super) fn verdict(body: &[u8]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::letter::sample;
+    use super::super::message::sample;
     use super::*;
     use crate::store::events::EventLevel;
 
     #[test]
     fn the_form_survives_every_character() {
-        let letter = sample("a&b=c\n\u{754c} \"+%", "x&title=y", EventLevel::Error);
-        let form = form(&letter);
+        let message = sample("a&b=c\n\u{754c} \"+%", "x&title=y", EventLevel::Error);
+        let form = form(&message);
         let fields: Vec<(&str, String)> = form
             .split('&')
             .filter_map(|field| field.split_once('='))

@@ -15,8 +15,8 @@ use base64::prelude::BASE64_STANDARD;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::channel::{Failure, without};
-use super::letter::one_line;
 use super::mail::Envelope;
+use super::message::one_line;
 use crate::upstream::{Client, Stream};
 
 /// Of one answer, all its lines.

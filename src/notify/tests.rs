@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::letter::{Letter, sample};
+use super::message::{Message, sample};
 use super::post::{FORM, JSON, Target};
 use super::push_service;
 use super::webhook::Form;
@@ -41,7 +41,7 @@ async fn service(answer: &'static str) -> (String, JoinHandle<String>) {
 }
 
 /// Quotes, line ends, markdown and markup.
-fn hostile() -> Letter {
+fn hostile() -> Message {
     sample("say \"hi\"\n*now*", "<b>\\ `x` [a](b)\r\n\u{1f600}\u{0}", EventLevel::Warning)
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::letter::{Letter, cut};
+use super::message::{Message, cut};
 use super::post::{Target, json_of, refusal_code};
 
 /// What a webhook's address says of who reads it.
@@ -26,23 +26,23 @@ impl Form {
         }
     }
 
-    pub(super) fn payload(self, letter: &Letter) -> Value {
+    pub(super) fn payload(self, message: &Message) -> Value {
         match self {
             Self::Generic => json!({
-                "title": letter.title,
-                "message": letter.message,
-                "level": letter.level.as_str(),
-                "timestamp": letter.timestamp,
-                "localTime": letter.local_time,
-                "timeZone": letter.zone,
+                "title": message.title,
+                "message": message.text,
+                "level": message.level.as_str(),
+                "timestamp": message.timestamp,
+                "localTime": message.local_time,
+                "timeZone": message.zone,
             }),
             // The service takes 2048 bytes.
             Self::WeCom => {
-                json!({"msgtype": "text", "text": {"content": cut(&letter.tagged(), 1900, 2048)}})
+                json!({"msgtype": "text", "text": {"content": cut(&message.tagged(), 1900, 2048)}})
             }
             Self::Feishu => {
                 // Its text messages know one piece of markup, which calls people: `<at user_id="all">`.
-                let text = letter.tagged().replace("<at ", "<\u{200b}at ");
+                let text = message.tagged().replace("<at ", "<\u{200b}at ");
                 json!({"msg_type": "text", "content": {"text": cut(&text, 3900, usize::MAX)}})
             }
         }
@@ -60,7 +60,7 @@ impl Form {
 
 #[cfg(test)]
 mod tests {
-    use super::super::letter::sample;
+    use super::super::message::sample;
     use super::*;
     use crate::store::events::EventLevel;
 

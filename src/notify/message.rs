@@ -20,10 +20,10 @@ pub(super) struct Zone {
 }
 
 /// A notice ready to be sent on any channel.
-pub(super) struct Letter {
+pub(super) struct Message {
     pub(super) level: EventLevel,
     pub(super) title: String,
-    pub(super) message: String,
+    pub(super) text: String,
     /// ISO 8601, UTC.
     pub(super) timestamp: String,
     /// `YYYY-MM-DD HH:MM:SS`.
@@ -33,7 +33,7 @@ pub(super) struct Letter {
     pub(super) date: String,
 }
 
-impl Letter {
+impl Message {
     /// `merged`: how many like it were held back since the last one.
     pub(super) fn new(notice: &Notice, merged: u64, now: Millis, zone: &Zone) -> Self {
         let stamp = jiff::Timestamp::from_millisecond(now).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
@@ -41,7 +41,7 @@ impl Letter {
         Self {
             level: notice.level,
             title: notice.title.trim().to_owned(),
-            message: with_merged(notice.message.trim(), merged),
+            text: with_merged(notice.message.trim(), merged),
             timestamp: time::iso(now),
             local_time: local.strftime("%Y-%m-%d %H:%M:%S").to_string(),
             zone: zone.name.clone(),
@@ -55,14 +55,14 @@ impl Letter {
         format!("[{SENDER}][{level}] {}", one_line(&self.title))
     }
 
-    /// Tag line, message and footnote.
+    /// Tag line, text and footnote.
     pub(super) fn tagged(&self) -> String {
-        format!("{}\n\n{}\n\n{}", self.tag_line(), self.message, self.footnote())
+        format!("{}\n\n{}\n\n{}", self.tag_line(), self.text, self.footnote())
     }
 
-    /// Message, level and footnote.
+    /// Text, level and footnote.
     pub(super) fn levelled(&self) -> String {
-        format!("{}\n\nLevel: {}\n{}", self.message, self.level.as_str(), self.footnote())
+        format!("{}\n\nLevel: {}\n{}", self.text, self.level.as_str(), self.footnote())
     }
 
     fn footnote(&self) -> String {
@@ -102,11 +102,11 @@ pub(super) fn cut(text: &str, most_units: usize, most_bytes: usize) -> Cow<'_, s
 }
 
 #[cfg(test)]
-pub(super) fn sample(title: &str, message: &str, level: EventLevel) -> Letter {
+pub(super) fn sample(title: &str, message: &str, level: EventLevel) -> Message {
     let zone = TimeZone::get("Asia/Shanghai").expect("a zone");
     let zone = Zone { zone, name: "Asia/Shanghai".to_owned() };
     // 2026-03-01T08:00:00Z, the moment of the spec's example.
-    Letter::new(&Notice::new(level, title, message), 0, 1_772_352_000_000, &zone)
+    Message::new(&Notice::new(level, title, message), 0, 1_772_352_000_000, &zone)
 }
 
 #[cfg(test)]
@@ -115,19 +115,19 @@ mod tests {
 
     #[test]
     fn a_tagged_text_has_tag_line_message_and_footnote() {
-        let letter = sample(" Token expired ", "alice @ Demo site: HTTP 401\n", EventLevel::Error);
+        let message = sample(" Token expired ", "alice @ Demo site: HTTP 401\n", EventLevel::Error);
         let expected = "[Switchyard][ERROR] Token expired\n\nalice @ Demo site: HTTP 401\n\n\
             Local Time: 2026-03-01 16:00:00 (Asia/Shanghai)\nUTC Time: 2026-03-01T08:00:00.000Z";
-        assert_eq!(letter.tagged(), expected);
+        assert_eq!(message.tagged(), expected);
         let expected = "alice @ Demo site: HTTP 401\n\nLevel: error\n\
             Local Time: 2026-03-01 16:00:00 (Asia/Shanghai)\nUTC Time: 2026-03-01T08:00:00.000Z";
-        assert_eq!(letter.levelled(), expected);
+        assert_eq!(message.levelled(), expected);
     }
 
     #[test]
     fn a_title_of_several_lines_makes_one_tag_line() {
-        let letter = sample("a\r\nBcc: x@y.example\u{0}\u{2028}b", "", EventLevel::Warning);
-        assert_eq!(letter.tag_line(), "[Switchyard][WARNING] a Bcc: x@y.example b");
+        let message = sample("a\r\nBcc: x@y.example\u{0}\u{2028}b", "", EventLevel::Warning);
+        assert_eq!(message.tag_line(), "[Switchyard][WARNING] a Bcc: x@y.example b");
     }
 
     #[test]

@@ -16,14 +16,14 @@ use super::visit::visitor_of;
 use crate::app::App;
 use crate::keys::Key;
 use crate::routing::Channel;
-use crate::routing::pricing::receipt::{Receipt, Sought, find};
+use crate::routing::pricing::usage_record::{UsageQuery, UsageRecord, find};
 use crate::routing::pricing::{self, Bill, Billing, Labels, ModelPrice, Tokens};
 use crate::store::accounts;
 use crate::store::amend::{Amendment, RowName, amend};
 use crate::store::proxy_logs::UsageSource;
 use crate::store::sites;
 use crate::time::{Millis, now_ms};
-use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_receipts};
+use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 
 /// Questions that may wait.
 const MAX_WAITING: usize = 512;
@@ -77,8 +77,8 @@ async fn look_up(app: &App, question: &Question) {
             look(app, question).await
         };
         match looked {
-            Ok(Some(receipt)) => {
-                if let Err(error) = settle(app, question, &receipt).await {
+            Ok(Some(record)) => {
+                if let Err(error) = settle(app, question, &record).await {
                     let id = question.row.request_id;
                     log::warn!("the log row of {} keeps its estimate: {error}", id.as_str());
                 }
@@ -97,7 +97,7 @@ async fn look_up(app: &App, question: &Question) {
 }
 
 /// The request's line in the site's log, when it is there yet.
-async fn look(app: &App, question: &Question) -> Result<Option<Receipt>, String> {
+async fn look(app: &App, question: &Question) -> Result<Option<UsageRecord>, String> {
     let channel = &question.channel;
     let Some(account) = accounts::get(&app.store, channel.account.id).await.map_err(|e| e.to_string())?
     else {
@@ -110,23 +110,23 @@ async fn look(app: &App, question: &Question) -> Result<Option<Receipt>, String>
     let mut visitor = visitor_of(app, &site, &account).map_err(|error| error.to_string())?;
     // The session first, then what the request was sent with, then the account's key.
     visitor.keys.splice(..0, channel.credential.as_ref().map(|sent| sent.secret().clone()));
-    let lines = fetch_receipts(&app.client, &visitor, &question.row.model, USAGE_LOG_LIMITS).await;
+    let lines = fetch_usage_records(&app.client, &visitor, &question.row.model, USAGE_LOG_LIMITS).await;
     let lines = lines.map_err(|error| error.to_string())?;
-    let sought = Sought {
+    let query = UsageQuery {
         model: &question.row.model,
         started: question.row.created_at,
         ended: question.ended,
         token,
         token_name: channel.token_name.as_deref(),
     };
-    Ok(find(&lines, &sought).cloned())
+    Ok(find(&lines, &query).cloned())
 }
 
 /// Books what the line says beyond what was booked.
-async fn settle(app: &App, question: &Question, receipt: &Receipt) -> crate::store::Result<()> {
+async fn settle(app: &App, question: &Question, record: &UsageRecord) -> crate::store::Result<()> {
     let channel = &question.channel;
-    let (tokens, source) = recovered(question.tokens, receipt);
-    let bill = bill(channel, &question.row.model, tokens, receipt);
+    let (tokens, source) = recovered(question.tokens, record);
+    let bill = bill(channel, &question.row.model, tokens, record);
     let total = |tokens: Tokens| tokens.total.max(tokens.prompt.saturating_add(tokens.completion));
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
     let more_cost = bill.usd - question.usd;
@@ -153,26 +153,26 @@ async fn settle(app: &App, question: &Question, receipt: &Receipt) -> crate::sto
 }
 
 /// The line's tokens where it has any, else the answer's.
-fn recovered(answered: Tokens, receipt: &Receipt) -> (Tokens, UsageSource) {
-    if receipt.total == 0 {
+fn recovered(answered: Tokens, record: &UsageRecord) -> (Tokens, UsageSource) {
+    if record.total == 0 {
         return (answered, UsageSource::Upstream);
     }
     let tokens = Tokens {
-        prompt: receipt.prompt,
-        completion: receipt.completion,
-        total: receipt.total,
-        cache_read: receipt.cache_read.max(answered.cache_read),
-        cache_creation: receipt.cache_creation.max(answered.cache_creation),
-        prompt_includes_cache: receipt.prompt_includes_cache.or(answered.prompt_includes_cache),
+        prompt: record.prompt,
+        completion: record.completion,
+        total: record.total,
+        cache_read: record.cache_read.max(answered.cache_read),
+        cache_creation: record.cache_creation.max(answered.cache_creation),
+        prompt_includes_cache: record.prompt_includes_cache.or(answered.prompt_includes_cache),
     };
     (tokens, UsageSource::SelfLog)
 }
 
 /// The sum under the line's ratios, or the price list where it has none; what the line says was
 /// charged goes before the sum.
-fn bill(channel: &Channel, model: &str, tokens: Tokens, receipt: &Receipt) -> Bill {
+fn bill(channel: &Channel, model: &str, tokens: Tokens, record: &UsageRecord) -> Bill {
     let platform = Some(channel.account.site.platform);
-    let computed = match receipt.ratios {
+    let computed = match record.ratios {
         Some((ratios, group_ratio)) => {
             let price = ModelPrice::new(model, Billing::PerToken(ratios), Vec::new(), Labels::default());
             pricing::bill(Some(&ModelPrice { group_ratio, ..price }), platform, tokens)
@@ -183,6 +183,6 @@ fn bill(channel: &Channel, model: &str, tokens: Tokens, receipt: &Receipt) -> Bi
             pricing::bill(price, platform, tokens)
         }
     };
-    let charged = pricing::round6(receipt.usd);
+    let charged = pricing::round6(record.usd);
     if charged > 0.0 { Bill { usd: charged, ..computed } } else { computed }
 }

@@ -6,7 +6,7 @@ use crate::dialect::usage::Usage;
 use crate::jobs::usage_lookup::Question;
 use crate::keys::Key;
 use crate::routing::Channel;
-use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, receipt};
+use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, usage_record};
 use crate::store::amend::RowName;
 use crate::store::proxy_logs::ProxyLogRow;
 
@@ -37,7 +37,7 @@ pub(super) fn question(
     usage: Option<&Usage>,
 ) -> Option<Question> {
     let site = &channel.account.site;
-    if !receipt::is_worth_asking(site.platform, usage.is_some()) {
+    if !usage_record::is_worth_asking(site.platform, usage.is_some()) {
         return None;
     }
     Some(Question {

@@ -7,7 +7,7 @@
 //! | `read` | that list out of the answers of each kind of site |
 //! | `bill` | tokens and prices to USD, with the parts that explain the sum |
 //! | `list` | the list an account has now, for requests to read while a refresh replaces it |
-//! | `receipt` | a request's line in the site's own log: which one it is, and what it says |
+//! | `usage_record` | a request's line in the site's own log: which one it is, and what it says |
 //!
 //! When to read a list is [`jobs::prices`](crate::jobs::prices)' matter. Amounts are USD, and estimates.
 
@@ -15,7 +15,7 @@ pub mod bill;
 pub mod catalog;
 pub mod list;
 pub mod read;
-pub mod receipt;
+pub mod usage_record;
 
 pub use bill::{Bill, BillingDetails, Tokens, bill, flat_estimate};
 pub use catalog::{Billing, CallPrice, Catalog, Labels, ModelPrice, Ratios};

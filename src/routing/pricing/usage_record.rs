@@ -14,14 +14,14 @@ const EARLY: Millis = 25_000;
 const LATE: Millis = 120_000;
 /// Farther from the end than this, a line is another request's.
 const FAR: Millis = 90_000;
-/// So is one that took so much more or less time.
+/// So is one that duration_ms so much more or less time.
 const SLOW: f64 = 12_000.0;
 /// Units of quota in a dollar.
 const UNITS_PER_USD: f64 = 500_000.0;
 
 /// One line of a site's log.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Receipt {
+pub struct UsageRecord {
     pub model: String,
     pub prompt: u64,
     pub completion: u64,
@@ -33,8 +33,8 @@ pub struct Receipt {
     /// What the site charged; 0 when it does not say.
     pub usd: f64,
     pub created: Option<Millis>,
-    /// Milliseconds the request took by the site's clock.
-    pub took: Option<f64>,
+    /// Milliseconds the request duration_ms by the site's clock.
+    pub duration_ms: Option<f64>,
     pub token_name: Option<String>,
     pub token: Option<String>,
     /// The ratios that were charged, and the group's multiplier.
@@ -43,7 +43,7 @@ pub struct Receipt {
 
 /// The request whose line is looked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Sought<'a> {
+pub struct UsageQuery<'a> {
     pub model: &'a str,
     pub started: Millis,
     pub ended: Millis,
@@ -62,7 +62,7 @@ pub fn is_worth_asking(platform: Platform, has_usage: bool) -> bool {
 }
 
 /// The lines of an answer, whichever way it wraps them. The error is for people.
-pub fn read(body: &[u8]) -> Result<Vec<Receipt>, String> {
+pub fn read(body: &[u8]) -> Result<Vec<UsageRecord>, String> {
     let answer: Value = serde_json::from_slice(body).map_err(|_| "the log is not valid JSON".to_owned())?;
     if answer["success"] == Value::Bool(false) {
         let said = answer["message"].as_str().unwrap_or_default().trim();
@@ -76,17 +76,17 @@ pub fn read(body: &[u8]) -> Result<Vec<Receipt>, String> {
 }
 
 /// The line of this request among those of a log.
-pub fn find<'r>(lines: &'r [Receipt], sought: &Sought<'_>) -> Option<&'r Receipt> {
-    let mut near: Vec<&Receipt> = lines.iter().filter(|line| line.could_be(sought)).collect();
-    narrow(&mut near, |line| same_token(line.token.as_deref(), sought.token));
-    narrow(&mut near, |line| line.token_name.is_some() && line.token_name.as_deref() == sought.token_name);
-    let best = near.into_iter().min_by(|one, other| one.misfit(sought).total_cmp(&other.misfit(sought)))?;
-    let is_far = best.created.is_none_or(|created| (created - sought.ended).abs() > FAR);
-    (!is_far && best.slowness(sought) <= SLOW).then_some(best)
+pub fn find<'r>(lines: &'r [UsageRecord], query: &UsageQuery<'_>) -> Option<&'r UsageRecord> {
+    let mut near: Vec<&UsageRecord> = lines.iter().filter(|line| line.may_match(query)).collect();
+    narrow(&mut near, |line| same_token(line.token.as_deref(), query.token));
+    narrow(&mut near, |line| line.token_name.is_some() && line.token_name.as_deref() == query.token_name);
+    let best = near.into_iter().min_by(|one, other| one.mismatch(query).total_cmp(&other.mismatch(query)))?;
+    let is_far = best.created.is_none_or(|created| (created - query.ended).abs() > FAR);
+    (!is_far && best.duration_difference(query) <= SLOW).then_some(best)
 }
 
 /// Keeps what fits, unless nothing does.
-fn narrow(lines: &mut Vec<&Receipt>, fits: impl Fn(&Receipt) -> bool) {
+fn narrow(lines: &mut Vec<&UsageRecord>, fits: impl Fn(&UsageRecord) -> bool) {
     if lines.iter().any(|line| fits(line)) {
         lines.retain(|line| fits(line));
     }
@@ -97,7 +97,7 @@ fn same_token(logged: Option<&str>, used: Option<&str>) -> bool {
     logged.zip(used).is_some_and(|(logged, used)| !logged.is_empty() && bare(logged) == bare(used))
 }
 
-fn line(entry: &Value) -> Option<Receipt> {
+fn line(entry: &Value) -> Option<UsageRecord> {
     let model = text(entry, &["model_name", "modelName", "model"])?;
     let count = |names: &[&str]| amount(entry, names).map_or(0, |count| count.round() as u64);
     let charged = amount(entry, &["actual_cost", "actualCost", "total_cost", "totalCost"]);
@@ -109,7 +109,7 @@ fn line(entry: &Value) -> Option<Receipt> {
     let cache_creation = cached(&["cache_creation_tokens", "cacheCreationTokens"]);
     let prompt = count(&["prompt_tokens", "promptTokens", "input_tokens", "inputTokens"]);
     let completion = count(&["completion_tokens", "completionTokens", "output_tokens", "outputTokens"]);
-    Some(Receipt {
+    Some(UsageRecord {
         prompt,
         completion,
         total: count(&["total_tokens", "totalTokens"]).max(prompt.saturating_add(completion)),
@@ -118,7 +118,7 @@ fn line(entry: &Value) -> Option<Receipt> {
         prompt_includes_cache: (details["claude"] == Value::Bool(true)).then_some(false),
         usd: charged.filter(|usd| *usd > 0.0).unwrap_or(quota / UNITS_PER_USD),
         created: field(entry, &["created_at", "createdAt"]).and_then(time::from_json),
-        took: amount(entry, &["request_time", "requestTime", "duration_ms", "durationMs"])
+        duration_ms: amount(entry, &["request_time", "requestTime", "duration_ms", "durationMs"])
             // new-api counts seconds.
             .or_else(|| amount(entry, &["use_time", "useTime"]).map(|seconds| seconds * 1000.0)),
         token_name: text(entry, &["token_name", "tokenName"]),
@@ -170,29 +170,30 @@ fn amount(entry: &Value, names: &[&str]) -> Option<f64> {
     (number.is_finite() && number >= 0.0).then_some(number)
 }
 
-// === impl Receipt ===
+// === impl UsageRecord ===
 
-impl Receipt {
-    fn could_be(&self, sought: &Sought<'_>) -> bool {
+impl UsageRecord {
+    fn may_match(&self, query: &UsageQuery<'_>) -> bool {
         let last = |name: &str| name.rsplit('/').next().unwrap_or_default().to_lowercase();
         let in_time =
-            self.created.is_some_and(|at| (sought.started - EARLY..=sought.ended + LATE).contains(&at));
-        let says_something = self.total > 0 || self.usd > 0.0 || self.took.is_some_and(|took| took > 0.0);
-        in_time && says_something && last(&self.model) == last(sought.model)
+            self.created.is_some_and(|at| (query.started - EARLY..=query.ended + LATE).contains(&at));
+        let says_something =
+            self.total > 0 || self.usd > 0.0 || self.duration_ms.is_some_and(|duration| duration > 0.0);
+        in_time && says_something && last(&self.model) == last(query.model)
     }
 
-    fn misfit(&self, sought: &Sought<'_>) -> f64 {
-        let apart = self.created.map_or(f64::MAX, |created| (created - sought.ended).abs() as f64);
-        apart + 2.0 * self.slowness(sought)
+    fn mismatch(&self, query: &UsageQuery<'_>) -> f64 {
+        let apart = self.created.map_or(f64::MAX, |created| (created - query.ended).abs() as f64);
+        apart + 2.0 * self.duration_difference(query)
     }
 
     /// By how much the two clocks differ about how long it took; nothing where the line does not tell.
-    fn slowness(&self, sought: &Sought<'_>) -> f64 {
-        let latency = (sought.ended - sought.started) as f64;
-        self.took.map_or(0.0, |took| (took - latency).abs())
+    fn duration_difference(&self, query: &UsageQuery<'_>) -> f64 {
+        let latency = (query.ended - query.started) as f64;
+        self.duration_ms.map_or(0.0, |duration| (duration - latency).abs())
     }
 }
 
 #[cfg(test)]
-#[path = "receipt_tests.rs"]
+#[path = "usage_record_tests.rs"]
 mod tests;

@@ -4,8 +4,8 @@ use super::*;
 
 const END: Millis = 1_790_000_010_000;
 
-fn sought() -> Sought<'static> {
-    Sought {
+fn query() -> UsageQuery<'static> {
+    UsageQuery {
         model: "vendor/gpt-x",
         started: END - 2_000,
         ended: END,
@@ -14,8 +14,8 @@ fn sought() -> Sought<'static> {
     }
 }
 
-fn at(created: Millis) -> Receipt {
-    Receipt { model: "gpt-x".into(), total: 10, created: Some(created), ..Receipt::default() }
+fn at(created: Millis) -> UsageRecord {
+    UsageRecord { model: "gpt-x".into(), total: 10, created: Some(created), ..UsageRecord::default() }
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn every_known_form_of_a_line_is_read() {
         "other": "{\"model_ratio\":1.25,\"completion_ratio\":4,\"cache_ratio\":0.25,\"cache_tokens\":8000,\"group_ratio\":1.5}"}]}});
     let line = &read(new_api.to_string().as_bytes()).expect("a log")[0];
     assert_eq!((line.prompt, line.completion, line.total), (12_000, 800, 12_800));
-    assert_eq!((line.usd, line.created, line.took), (0.035438, Some(END), Some(2_000.0)));
+    assert_eq!((line.usd, line.created, line.duration_ms), (0.035438, Some(END), Some(2_000.0)));
     assert_eq!(line.cache_read, 8_000);
     let wanted = Ratios { model: 1.25, completion: 4.0, cache_read: 0.25, cache_creation: 1.0 };
     assert_eq!(line.ratios, Some((wanted, 1.5)));
@@ -36,13 +36,13 @@ fn every_known_form_of_a_line_is_read() {
         "api_key": {"key": "sk-mine"}}]}});
     let line = &read(sub2api.to_string().as_bytes()).expect("a log")[0];
     assert_eq!((line.prompt, line.completion, line.total, line.usd), (7, 3, 10, 0.02));
-    assert_eq!((line.took, line.token.as_deref()), (Some(1900.0), Some("sk-mine")));
+    assert_eq!((line.duration_ms, line.token.as_deref()), (Some(1900.0), Some("sk-mine")));
     assert_eq!(line.ratios, None);
 
     let hub = json!({"data": {"data": [{"modelName": "gpt-x", "promptTokens": "7", "quota": 500000,
         "createdAt": 1_790_000_010_000_i64, "requestTime": 1900, "tokenName": "cli"}]}});
     let line = &read(hub.to_string().as_bytes()).expect("a log")[0];
-    assert_eq!((line.prompt, line.usd, line.created, line.took), (7, 1.0, Some(END), Some(1900.0)));
+    assert_eq!((line.prompt, line.usd, line.created, line.duration_ms), (7, 1.0, Some(END), Some(1900.0)));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_line_counts_within_its_time() {
         (END + 90_001, false),
         (END + 120_001, false),
     ] {
-        assert_eq!(find(&[at(created)], &sought()).is_some(), found, "{}", created - END);
+        assert_eq!(find(&[at(created)], &query()).is_some(), found, "{}", created - END);
     }
 }
 
@@ -71,30 +71,30 @@ fn a_line_counts_within_its_time() {
 fn a_line_of_another_model_or_pace_or_without_content_is_not_ours() {
     let good = at(END);
     for (what, line) in [
-        ("another model", Receipt { model: "gpt-y".into(), ..good.clone() }),
-        ("no time", Receipt { created: None, ..good.clone() }),
-        ("nothing in it", Receipt { total: 0, ..good.clone() }),
-        ("too slow", Receipt { took: Some(14_001.0), ..good.clone() }),
+        ("another model", UsageRecord { model: "gpt-y".into(), ..good.clone() }),
+        ("no time", UsageRecord { created: None, ..good.clone() }),
+        ("nothing in it", UsageRecord { total: 0, ..good.clone() }),
+        ("too slow", UsageRecord { duration_ms: Some(14_001.0), ..good.clone() }),
     ] {
-        assert_eq!(find(&[line], &sought()), None, "{what}");
+        assert_eq!(find(&[line], &query()), None, "{what}");
     }
-    let slow = Receipt { took: Some(14_000.0), ..good };
-    assert!(find(&[slow], &sought()).is_some(), "twelve seconds apart are near enough");
+    let slow = UsageRecord { duration_ms: Some(14_000.0), ..good };
+    assert!(find(&[slow], &query()).is_some(), "twelve seconds apart are near enough");
 }
 
 #[test]
 fn the_token_decides_then_its_name_then_the_best_fit() {
     let near = at(END + 1_000);
-    let named = Receipt { token_name: Some("cli".into()), ..at(END + 5_000) };
-    let ours = Receipt { token: Some("mine".into()), ..at(END + 9_000) };
+    let named = UsageRecord { token_name: Some("cli".into()), ..at(END + 5_000) };
+    let ours = UsageRecord { token: Some("mine".into()), ..at(END + 9_000) };
     let all = [near.clone(), named.clone(), ours.clone()];
-    assert_eq!(find(&all, &sought()), Some(&ours));
-    assert_eq!(find(&all[..2], &sought()), Some(&named));
-    assert_eq!(find(&[at(END + 5_000), near.clone()], &sought()), Some(&near));
+    assert_eq!(find(&all, &query()), Some(&ours));
+    assert_eq!(find(&all[..2], &query()), Some(&named));
+    assert_eq!(find(&[at(END + 5_000), near.clone()], &query()), Some(&near));
     // A second nearer in time, a second farther in pace: pace counts twice.
-    let paced = Receipt { took: Some(2_000.0), ..at(END + 2_000) };
-    let hasty = Receipt { took: Some(1_000.0), ..at(END + 1_000) };
-    assert_eq!(find(&[hasty, paced.clone()], &sought()), Some(&paced));
+    let paced = UsageRecord { duration_ms: Some(2_000.0), ..at(END + 2_000) };
+    let hasty = UsageRecord { duration_ms: Some(1_000.0), ..at(END + 1_000) };
+    assert_eq!(find(&[hasty, paced.clone()], &query()), Some(&paced));
 }
 
 #[test]

@@ -45,6 +45,6 @@ pub use memory::SiteMemory;
 pub use models::{DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, list_models};
 pub use new_api::notices::GENERIC_TITLE;
 pub use prices::{PRICE_LIMITS, PriceError, fetch_prices};
-pub use usage_log::{USAGE_LOG_LIMITS, fetch_receipts};
+pub use usage_log::{USAGE_LOG_LIMITS, fetch_usage_records};
 pub use user_ids::of_username as user_id_of_name;
 pub use visitor::{MANAGEMENT_LIMITS, Visitor};

@@ -7,7 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use super::error::{VisitError, VisitKind};
 use super::visitor::Visitor;
 use crate::routing::Platform;
-use crate::routing::pricing::receipt::{self, Receipt};
+use crate::routing::pricing::usage_record::{self, UsageRecord};
 use crate::upstream::{Client, FetchLimits};
 
 /// What one look at a log may cost, all its requests together.
@@ -15,12 +15,12 @@ pub const USAGE_LOG_LIMITS: FetchLimits =
     FetchLimits { timeout: Duration::from_secs(8), max_bytes: 2 * 1024 * 1024 };
 
 /// Asks the visitor's site for the latest lines of its log; of sub2api those of one model.
-pub async fn fetch_receipts(
+pub async fn fetch_usage_records(
     client: &Client,
     visitor: &Visitor,
     model: &str,
     limits: FetchLimits,
-) -> Result<Vec<Receipt>, VisitError> {
+) -> Result<Vec<UsageRecord>, VisitError> {
     let path = match visitor.platform {
         Platform::Sub2Api => {
             let model = utf8_percent_encode(model, NON_ALPHANUMERIC);
@@ -34,7 +34,7 @@ pub async fn fetch_receipts(
         let mut failure = None;
         for proof in visitor.proofs() {
             let read = match visitor.get(client, &path, &proof).await {
-                Ok(body) => receipt::read(&body)
+                Ok(body) => usage_record::read(&body)
                     .map_err(|message| VisitError::new(VisitKind::Malformed, visitor.conceal(message))),
                 Err(error) => Err(error),
             };

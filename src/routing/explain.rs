@@ -12,7 +12,7 @@ use super::score::{Conditions, Score};
 use super::select::{next_in_turn, shares, upstream_model, weigh};
 use super::shortlist::{Layer, Shortlist};
 use super::snapshot::Match;
-use super::stable::{self, Standing};
+use super::stable::{self, RankedSite};
 
 /// What a selection looks at.
 #[derive(Debug)]
@@ -151,19 +151,19 @@ impl<'r> Sheet<'r> {
 
     fn compare(&mut self, list: Shortlist<'r>, asked: &Asked<'_>, route_id: i64) {
         self.stand_back(&list);
-        let (primary, observation) = stable::pools(stable::standings(&list.candidates, asked));
+        let (primary, observation) = stable::pools(stable::rank_sites(&list.candidates, asked));
         let turns = asked.ask.rotations.map(|rotations| rotations.turns(route_id, asked.ask.model));
         let turn = stable::turn_of(Pool::Primary, &primary, asked, &turns.unwrap_or_default());
         let leaders = turn.iter().flat_map(|turn| &turn.leaders).map(|leader| leader.id);
         let leaders: HashSet<i64> = leaders.collect();
         let share = 1.0 / leaders.len().max(1) as f64;
-        let mut put_all = |pool, standings: &[Standing<'r>]| {
-            for standing in standings {
-                for channel in &standing.channels {
+        let mut put_all = |pool, sites: &[RankedSite<'r>]| {
+            for site in sites {
+                for channel in &site.channels {
                     let place = Place::Stable {
                         pool,
-                        effective: standing.effective,
-                        site_channels: standing.channels.len(),
+                        effective: site.effective,
+                        site_channels: site.channels.len(),
                         conditions: asked.conditions(channel),
                         health: HealthParts::of(channel, asked),
                     };

@@ -27,8 +27,8 @@ const LEAST_SCORE: f64 = 1e-4;
 
 /// One site behind a route.
 #[derive(Debug)]
-pub struct Standing<'r> {
-    pub site: i64,
+pub struct RankedSite<'r> {
+    pub id: i64,
     /// Its candidates, by ascending id.
     pub channels: Vec<&'r Arc<Channel>>,
     /// Its expected rate of success.
@@ -55,9 +55,9 @@ pub fn next_turn<'r>(
     turns: &Turns,
     may_observe: bool,
 ) -> Option<Turn<'r>> {
-    let (primary, observation) = pools(standings(&list.candidates, asked));
+    let (primary, observation) = pools(rank_sites(&list.candidates, asked));
     if may_observe && turns.may_observe() {
-        let is_due = |standing: &Standing| turns.is_due(standing.site, asked.ask.now);
+        let is_due = |site: &RankedSite| turns.is_due(site.id, asked.ask.now);
         let due: Vec<_> = observation.into_iter().filter(is_due).collect();
         if let Some(turn) = turn_of(Pool::Observation, &due, asked, turns) {
             return Some(turn);
@@ -67,7 +67,7 @@ pub fn next_turn<'r>(
 }
 
 /// The sites behind the candidates, in the order of their first channels.
-pub(super) fn standings<'r>(candidates: &[&'r Arc<Channel>], asked: &Asked<'_>) -> Vec<Standing<'r>> {
+pub(super) fn rank_sites<'r>(candidates: &[&'r Arc<Channel>], asked: &Asked<'_>) -> Vec<RankedSite<'r>> {
     let mut places: HashMap<i64, usize> = HashMap::new();
     let mut channels: Vec<Vec<&'r Arc<Channel>>> = Vec::new();
     for channel in candidates {
@@ -77,31 +77,31 @@ pub(super) fn standings<'r>(candidates: &[&'r Arc<Channel>], asked: &Asked<'_>) 
             None => channels.push(vec![channel]),
         }
     }
-    channels.into_iter().filter_map(|channels| Standing::new(channels, asked)).collect()
+    channels.into_iter().filter_map(|channels| RankedSite::new(channels, asked)).collect()
 }
 
 /// The primary and the observation pool. The primary has at least the best of those it may be made of.
-pub(super) fn pools(standings: Vec<Standing<'_>>) -> (Vec<Standing<'_>>, Vec<Standing<'_>>) {
-    let any_trusted = standings.iter().any(|standing| standing.trusted);
-    let may_lead = |standing: &Standing| standing.trusted || !any_trusted;
-    let leading = standings.iter().filter(|standing| may_lead(standing));
-    let best = leading.map(|standing| standing.effective).fold(0.0, f64::max);
-    standings.into_iter().partition(|standing| may_lead(standing) && standing.effective >= NEAR_BEST * best)
+pub(super) fn pools(sites: Vec<RankedSite<'_>>) -> (Vec<RankedSite<'_>>, Vec<RankedSite<'_>>) {
+    let any_trusted = sites.iter().any(|site| site.trusted);
+    let may_lead = |site: &RankedSite| site.trusted || !any_trusted;
+    let leading = sites.iter().filter(|site| may_lead(site));
+    let best = leading.map(|site| site.effective).fold(0.0, f64::max);
+    sites.into_iter().partition(|site| may_lead(site) && site.effective >= NEAR_BEST * best)
 }
 
 /// The best channel of each site, those near the best of all in the order of the sites' priorities, and
 /// the one behind the site that was used last.
 pub(super) fn turn_of<'r>(
     pool: Pool,
-    standings: &[Standing<'r>],
+    sites: &[RankedSite<'r>],
     asked: &Asked<'_>,
     turns: &Turns,
 ) -> Option<Turn<'r>> {
-    let mut leaders: Vec<(f64, i64, &'r Arc<Channel>)> = standings
+    let mut leaders: Vec<(f64, i64, &'r Arc<Channel>)> = sites
         .iter()
-        .filter_map(|standing| {
-            let (score, channel) = standing.leader(asked)?;
-            let priority = standing.channels.iter().map(|channel| channel.priority).min()?;
+        .filter_map(|site| {
+            let (score, channel) = site.leader(asked)?;
+            let priority = site.channels.iter().map(|channel| channel.priority).min()?;
             Some((score, priority, channel))
         })
         .collect();
@@ -115,9 +115,9 @@ pub(super) fn turn_of<'r>(
     (!leaders.is_empty()).then_some(Turn { pool, leaders, next })
 }
 
-// === impl Standing ===
+// === impl RankedSite ===
 
-impl<'r> Standing<'r> {
+impl<'r> RankedSite<'r> {
     fn new(channels: Vec<&'r Arc<Channel>>, asked: &Asked<'_>) -> Option<Self> {
         let first = *channels.first()?;
         let site = &first.account.site;
@@ -130,7 +130,7 @@ impl<'r> Standing<'r> {
         let ever = if outcomes == 0 { 0.5 } else { success as f64 / outcomes as f64 };
         let confidence = recent.confidence();
         Some(Self {
-            site: site.id,
+            id: site.id,
             effective: recent.rate() * confidence + ever * (1.0 - confidence),
             trusted: confidence >= TRUSTED_CONFIDENCE || outcomes >= TRUSTED_OUTCOMES,
             channels,

@@ -33,8 +33,8 @@ fn standings_of(route: &Route) -> Vec<(i64, f64, bool)> {
     let ask = Ask::new("m", &policy, NOW);
     let asked = Asked::new(route, false, &ask);
     let candidates: Vec<_> = route.channels.iter().collect();
-    let standings = standings(&candidates, &asked);
-    standings.iter().map(|one| (one.site, (one.effective * 1e4).round() / 1e4, one.trusted)).collect()
+    let sites = rank_sites(&candidates, &asked);
+    sites.iter().map(|one| (one.id, (one.effective * 1e4).round() / 1e4, one.trusted)).collect()
 }
 
 /// Selects and records, as requests do.

@@ -26,14 +26,13 @@
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says
 //! background   work that outlives who asked for it: owned, stopped with the process, panics contained
-//! time, cron, bell, logging, metrics, request_id, uuid, hex, sync
+//! time, cron, logging, metrics, request_id, uuid, hex, sync, wake_flag
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod admin;
 pub mod app;
 pub mod background;
-pub mod bell;
 pub mod cli;
 pub mod config;
 pub mod cron;
@@ -58,3 +57,4 @@ pub mod sync;
 pub mod time;
 pub mod upstream;
 pub mod uuid;
+pub mod wake_flag;

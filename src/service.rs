@@ -238,7 +238,7 @@ impl Service {
             id,
             body: RequestBody::Wire(body),
             limits: self.limits,
-            within: None,
+            internal: None,
         });
         if route.access == Access::Admin {
             if let Err(error) = admin::authorize(&self.app, &request) {

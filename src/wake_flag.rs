@@ -1,40 +1,40 @@
-//! A waker that knows whether anybody sleeps.
+//! A waker that knows whether its task waits.
 //!
-//! hyper's connections are futures that are polled for anything to happen on them. Polled with the waker of a task they
-//! wake it for whatever happens, also while it is at work and would have seen it anyway: a body gives its last piece and
+//! hyper's connections are futures that are polled for anything to happen on them. Polled with the waker of a task, they
+//! wake it for every event, even while it is running and would have noticed anyway: a body that hands out its last piece
 //! wakes its reader, who has just taken it. The runtime then polls the task once more, and wakes another thread to do
-//! so. Whoever drives such a future polls it with a [`Bell`] of its own, which tells two things apart:
+//! so. A task that drives such a future polls it with a [`WakeFlag`] instead, which tells two things apart:
 //!
-//! - whether anything has happened since the last look: if not, polling again would be in vain;
-//! - whether the task waits: only then it is woken.
+//! - whether anything has happened since the flag was cleared: if not, polling again would be in vain;
+//! - whether the task waits: only then is it woken.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 #[derive(Default)]
-pub struct Bell {
-    /// Something has happened since it was last silenced.
-    rung: AtomicBool,
+pub struct WakeFlag {
+    /// A wake-up has come since it was last cleared.
+    set: AtomicBool,
     /// The task has returned `Pending` and must be woken.
     waiting: AtomicBool,
     task: Mutex<Option<Waker>>,
 }
 
-impl Bell {
-    /// To be called before the future is polled: from now on every ring counts.
-    pub fn silence(&self) {
-        self.rung.store(false, SeqCst);
+impl WakeFlag {
+    /// To be called before the future is polled: every wake-up from now on counts.
+    pub fn clear(&self) {
+        self.set.store(false, SeqCst);
     }
 
-    /// Whether there may be work since it was silenced.
-    pub fn has_rung(&self) -> bool {
-        self.rung.load(SeqCst)
+    /// Whether a wake-up has come since it was cleared.
+    pub fn is_set(&self) -> bool {
+        self.set.load(SeqCst)
     }
 
-    /// Has the task woken at the next ring. To be called last before returning `Pending`: either a ring that comes after
-    /// this wakes the task, or one that came before is seen here.
-    pub fn wait(&self, task: &Waker) {
+    /// Has the task woken by the next wake-up. To be called last before returning `Pending`: a wake-up that comes after
+    /// this wakes the task, and one that came before is seen here.
+    pub fn register(&self, task: &Waker) {
         let mut known = self.task();
         match &mut *known {
             Some(known) => known.clone_from(task),
@@ -42,19 +42,19 @@ impl Bell {
         }
         drop(known);
         self.waiting.store(true, SeqCst);
-        if self.has_rung() {
-            self.call();
+        if self.is_set() {
+            self.wake_task();
         }
     }
 
-    /// Nobody waits any more, and what has happened is of no interest.
-    pub fn rest(&self) {
+    /// No task waits any more, and earlier wake-ups are of no interest.
+    pub fn deregister(&self) {
         self.waiting.store(false, SeqCst);
-        self.silence();
+        self.clear();
         *self.task() = None;
     }
 
-    fn call(&self) {
+    fn wake_task(&self) {
         if self.waiting.swap(false, SeqCst)
             && let Some(task) = &*self.task()
         {
@@ -67,14 +67,14 @@ impl Bell {
     }
 }
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.rung.store(true, SeqCst);
-        self.call();
+        self.set.store(true, SeqCst);
+        self.wake_task();
     }
 }
 
@@ -83,20 +83,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_who_waits_is_woken_and_no_ring_is_lost() {
-        let (bell, task) = (Arc::new(Bell::default()), Arc::new(Bell::default()));
-        let (rope, waker) = (Waker::from(bell.clone()), Waker::from(task.clone()));
-        rope.wake_by_ref();
-        assert!(bell.has_rung() && !task.has_rung(), "nobody waits yet");
-        bell.wait(&waker);
-        assert!(task.has_rung(), "what rang before the wait is heard");
-        task.silence();
-        bell.silence();
-        bell.wait(&waker);
-        rope.wake_by_ref();
-        assert!(task.has_rung());
-        task.silence();
-        rope.wake_by_ref();
-        assert!(!task.has_rung(), "it is woken once for every wait");
+    fn only_a_waiting_task_is_woken_and_no_wake_up_is_lost() {
+        let (flag, task) = (Arc::new(WakeFlag::default()), Arc::new(WakeFlag::default()));
+        let (waker, task_waker) = (Waker::from(flag.clone()), Waker::from(task.clone()));
+        waker.wake_by_ref();
+        assert!(flag.is_set() && !task.is_set(), "no task waits yet");
+        flag.register(&task_waker);
+        assert!(task.is_set(), "a wake-up before the wait is seen");
+        task.clear();
+        flag.clear();
+        flag.register(&task_waker);
+        waker.wake_by_ref();
+        assert!(task.is_set());
+        task.clear();
+        waker.wake_by_ref();
+        assert!(!task.is_set(), "it is woken once for every wait");
     }
 }

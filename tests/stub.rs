@@ -75,10 +75,10 @@ fn a_stub_breaks_streams_and_notices_who_left() {
     upstream.answer("/x", Reply::events(["a", "b"]).waits_for(1, &gate));
     let mut stream = caller.stream(Ask::new("GET", "/x"));
     stream.next_piece().expect("the first piece needs no gate");
-    stream.patience(Duration::from_millis(50));
+    stream.set_timeout(Duration::from_millis(50));
     assert!(stream.next_piece().is_err(), "the second one does");
     gate.open();
-    stream.patience(SOON);
+    stream.set_timeout(SOON);
     assert_eq!(stream.next_piece().expect("no break"), Some(b"b".to_vec()));
 
     upstream.refuse();

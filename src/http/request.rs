@@ -20,7 +20,7 @@ pub struct Request(Box<Parts>);
 
 /// A request that came over no connection: an operator tries the proxy from the admin API.
 #[derive(Clone, Copy, Debug)]
-pub struct Within {
+pub struct Internal {
     /// The only channel that may answer.
     pub forced_channel: Option<i64>,
 }
@@ -41,7 +41,7 @@ pub struct Parts {
     pub body: RequestBody,
     pub limits: BodyLimits,
     /// Set when the service itself asks.
-    pub within: Option<Within>,
+    pub internal: Option<Internal>,
     /// The connection's, for what its handler waits for; one wait at a time.
     pub timer: ReusableTimer,
     /// Set when it asks for another protocol.

@@ -31,7 +31,7 @@ use super::stream::{AmbiguousFraming, ClientStream};
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
 use super::websocket::Upgrade;
-use crate::bell::Bell;
+use crate::wake_flag::WakeFlag;
 
 /// Longest TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -221,8 +221,8 @@ where
     Ok(())
 }
 
-/// How often what rang in the middle of a poll is looked at before others get their turn.
-const LOOKS: usize = 2;
+/// How many polls in a row a connection gets that was woken in the middle of one, before others get their turn.
+const POLLS_IN_A_ROW: usize = 2;
 
 /// Drives a connection to its end, which the server's stop brings about as soon as may be: `finish` tells it.
 async fn until_ended<C: Future<Output = hyper::Result<()>>>(
@@ -230,10 +230,10 @@ async fn until_ended<C: Future<Output = hyper::Result<()>>>(
     finish: fn(Pin<&mut C>),
     stop: watch::Receiver<bool>,
 ) -> hyper::Result<()> {
-    let bell = Arc::new(Bell::default());
-    let rope = Waker::from(Arc::clone(&bell));
-    let mut told = stop.clone();
-    let mut stopped = pin!(stopped(&mut told));
+    let flag = Arc::new(WakeFlag::default());
+    let waker = Waker::from(Arc::clone(&flag));
+    let mut stop_signal = stop.clone();
+    let mut stopped = pin!(stopped(&mut stop_signal));
     let (mut is_listening, mut is_stopping) = (false, false);
     std::future::poll_fn(|context| {
         // Once is enough to be woken, for the task's waker stays the same: another look would take a lock that all
@@ -245,16 +245,16 @@ async fn until_ended<C: Future<Output = hyper::Result<()>>>(
                 finish(serving.as_mut());
             }
         }
-        for _ in 0..LOOKS {
-            bell.silence();
-            if let Poll::Ready(ended) = serving.as_mut().poll(&mut Context::from_waker(&rope)) {
+        for _ in 0..POLLS_IN_A_ROW {
+            flag.clear();
+            if let Poll::Ready(ended) = serving.as_mut().poll(&mut Context::from_waker(&waker)) {
                 return Poll::Ready(ended);
             }
-            if !bell.has_rung() {
+            if !flag.is_set() {
                 break;
             }
         }
-        bell.wait(context.waker());
+        flag.register(context.waker());
         Poll::Pending
     })
     .await

@@ -18,7 +18,7 @@ use crate::routing::{Channel, Conversation, Credential, FailureWeight, Secret, W
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, now_ms};
 
-use super::alarm;
+use super::alerts;
 use super::call::{Call, Operation};
 use super::cost;
 use super::failure::Failure;
@@ -200,7 +200,7 @@ impl Attempt {
             if failure.leaves_the_channel() && !attempt.is_extra {
                 attempt.unbind();
             }
-            alarm::refused(&attempt.app, &attempt.channel, failure);
+            alerts::refused(&attempt.app, &attempt.channel, failure);
         });
     }
 

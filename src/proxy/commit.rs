@@ -29,9 +29,9 @@ use super::call::{Call, Operation};
 use super::exchange::Accepted;
 use super::failure::Failure;
 use super::headers;
-use super::kept::Unkept;
 use super::long_reply::LongReply;
 use super::relay::{LAST_WORDS, Relay};
+use super::response_store::NotStoredUpstream;
 use super::search;
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
@@ -62,7 +62,7 @@ pub(super) async fn commit(
         Err(failure) => return Err(give_up(attempt, failure)),
     };
     attempt.first_byte();
-    accepted.patience.first_byte = None;
+    accepted.timeouts.first_byte = None;
     let unmarked = first.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&first);
     let named_stream = is_event_stream(&accepted.head.headers) && !looks_like_json(unmarked);
     let streams = named_stream || looks_like_events(unmarked);
@@ -142,12 +142,12 @@ impl Held<'_> {
             let asked = Arc::new(self.asked());
             Box::new(StreamConverter::new(self.accepted.format, dialect, asked))
         });
-        if self.is_unkept() {
-            response.extensions_mut().insert(Unkept);
+        if self.is_not_stored_upstream() {
+            response.extensions_mut().insert(NotStoredUpstream);
         }
         self.note_stored(&held, &attempt);
-        let Accepted { body, patience, .. } = *self.accepted;
-        let mut relay = Relay::new(dialect, converter, body, held, observer, attempt, patience.idle);
+        let Accepted { body, timeouts, .. } = *self.accepted;
+        let mut relay = Relay::new(dialect, converter, body, held, observer, attempt, timeouts.idle);
         if let Some(late) = late {
             relay.take(late);
         }
@@ -164,8 +164,8 @@ impl Held<'_> {
         let content_type =
             self.accepted.head.headers.get(header::CONTENT_TYPE).filter(|value| is_json(value)).cloned();
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
-        if self.is_unkept() {
-            reply.extensions_mut().insert(Unkept);
+        if self.is_not_stored_upstream() {
+            reply.extensions_mut().insert(NotStoredUpstream);
         }
 
         let (mut held, complete) = match self.hold(length, MAX_JUDGED).await {
@@ -176,8 +176,8 @@ impl Held<'_> {
             if let Err(fault) = judge::beginning(&held) {
                 return Err(give_up(attempt, Failure::judged(fault.message())));
             }
-            let Accepted { body, patience, format, .. } = *self.accepted;
-            let long = LongReply::new(format, body, held, length, attempt, patience.idle);
+            let Accepted { body, timeouts, format, .. } = *self.accepted;
+            let long = LongReply::new(format, body, held, length, attempt, timeouts.idle);
             *reply.body_mut() = ResponseBody::stream(long);
             return Ok(reply);
         }
@@ -235,8 +235,8 @@ impl Held<'_> {
             let json = HeaderValue::from_static("application/json");
             reply.headers_mut().insert(header::CONTENT_TYPE, json);
         }
-        if self.is_unkept() {
-            reply.extensions_mut().insert(Unkept);
+        if self.is_not_stored_upstream() {
+            reply.extensions_mut().insert(NotStoredUpstream);
         }
         self.app.metrics.sent_bytes.add(answer.len() as u64);
         attempt.succeed(usage);
@@ -295,7 +295,7 @@ impl Held<'_> {
     }
 
     /// A client may go on from this answer, and its upstream will know nothing of it.
-    fn is_unkept(&self) -> bool {
+    fn is_not_stored_upstream(&self) -> bool {
         self.call.face.dialect == Dialect::Responses && (!self.own || self.accepted.keeps_nothing)
     }
 
@@ -305,7 +305,7 @@ impl Held<'_> {
         let is_stored = call.face.dialect == Dialect::Responses
             && call.operation == Operation::Answer
             && call.envelope.stores
-            && !self.is_unkept();
+            && !self.is_not_stored_upstream();
         if is_stored && let Some(id) = responses::answer_id(answer) {
             attempt.has_stored(&id);
         }

@@ -48,7 +48,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(900);
 pub(super) struct Accepted {
     pub(super) head: hyper::http::response::Parts,
     pub(super) body: UpstreamBody,
-    pub(super) patience: Patience,
+    pub(super) timeouts: Timeouts,
     /// The dialect it answers in.
     pub(super) format: Dialect,
     /// It stores nothing that a client could refer to.
@@ -60,7 +60,7 @@ pub(super) struct Accepted {
 impl Accepted {
     /// The next bytes of the body; `None` at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        match self.patience.wait(self.patience.idle, pin!(self.body.data())).await? {
+        match self.timeouts.wait(self.timeouts.idle, pin!(self.body.data())).await? {
             None => Ok(None),
             Some(Ok(bytes)) => Ok(Some(bytes)),
             Some(Err(error)) => Err(Failure::network(error.kind(), error.message())),
@@ -69,13 +69,13 @@ impl Accepted {
 }
 
 /// Waits bounded by the first-byte deadline when there is one, and by an idle limit always.
-pub(super) struct Patience {
+pub(super) struct Timeouts {
     pub(super) first_byte: Option<(Instant, Duration)>,
     pub(super) idle: Duration,
     timer: ReusableTimer,
 }
 
-impl Patience {
+impl Timeouts {
     /// Waits for `what`. The clock is only looked at when it is not there yet: chunks mostly are.
     async fn wait<T>(
         &self,
@@ -91,10 +91,10 @@ impl Patience {
             let until = *until.get_or_insert_with(|| deadline.unwrap_or_else(|| Instant::now() + limit));
             self.timer.poll_until(until, context).map(|()| None)
         });
-        came.await.ok_or_else(|| self.is_over(limit))
+        came.await.ok_or_else(|| self.timed_out(limit))
     }
 
-    fn is_over(&self, limit: Duration) -> Failure {
+    fn timed_out(&self, limit: Duration) -> Failure {
         match self.first_byte {
             Some((_, total)) => Failure::first_byte_timeout(total),
             None => {
@@ -116,7 +116,7 @@ pub(super) async fn attempt(
     number: u32,
     slots: Slots,
 ) -> Result<Response, Failure> {
-    call.trace.tries(channel, model, why);
+    call.trace.channel_selected(channel, model, why);
     let mut attempt = Attempt::begin(app, call, channel, model, why, number, slots);
     let sending = Sending { app, call, channel, model };
     let accepted = match sending.answer(&mut attempt).await {
@@ -258,16 +258,16 @@ impl Sending<'_> {
             let path = operation.upstream_path(site.platform, format);
             attempt.via(path);
             let (request, asked) = self.request(endpoint, (path, format), values, outgoing);
-            let patience = self.patience();
-            self.call.trace.sends(&endpoint.base, path, &request);
+            let timeouts = self.timeouts();
+            self.call.trace.request_sent(&endpoint.base, path, &request);
             let sending = self.app.client.send(&endpoint.base.origin, request);
-            let failure = match answered(pin!(sending), path, &patience, &self.call.trace).await {
+            let failure = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
                 Ok((head, body)) => {
                     if refusal.is_some() {
                         self.app.formats.succeeded(site.id, client, &self.call.model, format, now_ms());
                     }
                     let keeps_nothing = outgoing::always_streams(site.platform, format);
-                    return Ok(Box::new(Accepted { head, body, patience, format, keeps_nothing, asked }));
+                    return Ok(Box::new(Accepted { head, body, timeouts, format, keeps_nothing, asked }));
                 }
                 Err(failure) => failure.without(Some(credential.secret())),
             };
@@ -278,14 +278,14 @@ impl Sending<'_> {
                 operation = Operation::Answer;
             }
             if again.is_some() || operation != self.call.operation && compacts {
-                self.call.trace.misses(&failure, true);
+                self.call.trace.request_failed(&failure, true);
                 queue.push_first(format);
                 continue;
             }
             let failure = if format == client { failure } else { failure.in_other_words() };
             let refused = formats::downgrade(&failure);
             let downgrade = refused.filter(|_| formats.len() > 1);
-            self.call.trace.misses(&failure, downgrade.is_some());
+            self.call.trace.request_failed(&failure, downgrade.is_some());
             let Some(downgrade) = downgrade else {
                 if refused.is_some_and(|refused| refused.blocks) && self.has_choice() {
                     // The last one left: remembered like the others, since all refused is none refused.
@@ -332,9 +332,9 @@ impl Sending<'_> {
         outgoing::prepare(self.call, operation, destination)
     }
 
-    fn patience(&self) -> Patience {
+    fn timeouts(&self) -> Timeouts {
         let first_byte = self.app.settings.load().first_byte_timeout;
-        Patience {
+        Timeouts {
             first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
             idle: self.app.config.proxy.stream_idle_timeout,
             timer: self.call.timer.clone(),
@@ -399,15 +399,15 @@ fn continues_elsewhere(call: &Call) -> bool {
 async fn answered(
     sending: Pin<&mut impl Future<Output = Result<hyper::Response<UpstreamBody>, SendError>>>,
     path: &'static str,
-    patience: &Patience,
+    timeouts: &Timeouts,
     trace: &Trace,
 ) -> Result<(hyper::http::response::Parts, UpstreamBody), Failure> {
-    let response = patience
+    let response = timeouts
         .wait(HEAD_TIMEOUT, sending)
         .await?
         .map_err(|error| Failure::network(error.kind(), error.message()))?;
     let (head, body) = response.into_parts();
-    let body = trace.hears(&head, body);
+    let body = trace.response_started(&head, body);
     if head.status.is_success() {
         return Ok((head, body));
     }

@@ -11,7 +11,7 @@ use hyper::{HeaderMap, Method, Uri};
 use super::routes;
 use crate::app::App;
 use crate::http::body::{BodyLimits, RequestBody};
-use crate::http::request::{Parts, Within};
+use crate::http::request::{Internal, Parts};
 use crate::http::router::{Found, Router};
 use crate::http::timer::ReusableTimer;
 use crate::http::{Query, Request, Response};
@@ -28,7 +28,7 @@ static ROUTER: LazyLock<Router<Route>> = LazyLock::new(|| {
 });
 
 /// What is asked.
-pub struct Ask {
+pub struct InternalRequest {
     pub method: Method,
     /// Path and query.
     pub target: Uri,
@@ -38,23 +38,25 @@ pub struct Ask {
 }
 
 /// The proxy's answer; `None` where it has no such route.
-pub async fn ask(app: Arc<App>, ask: Ask) -> Option<Response> {
-    let Found::Route(route, params) = ROUTER.find(&ask.method, ask.target.path()) else { return None };
+pub async fn ask(app: Arc<App>, request: InternalRequest) -> Option<Response> {
+    let Found::Route(route, params) = ROUTER.find(&request.method, request.target.path()) else {
+        return None;
+    };
     let here = Ipv4Addr::LOCALHOST;
-    let request = Request::from(Parts {
-        method: ask.method,
+    let parsed = Request::from(Parts {
+        method: request.method,
         params,
-        query: Query::new(ask.target.query().unwrap_or_default()),
-        uri: ask.target,
-        headers: ask.headers,
+        query: Query::new(request.target.query().unwrap_or_default()),
+        uri: request.target,
+        headers: request.headers,
         peer: SocketAddr::from((here, 0)),
         client_ip: here.into(),
         id: RequestId::next(),
-        body: RequestBody::Own((!ask.body.is_empty()).then_some(ask.body)),
+        body: RequestBody::Own((!request.body.is_empty()).then_some(request.body)),
         timer: ReusableTimer::default(),
         limits: BodyLimits { bytes: app.config.request_body_limit, idle: app.config.client_idle_timeout },
-        within: Some(Within { forced_channel: ask.forced_channel }),
+        internal: Some(Internal { forced_channel: request.forced_channel }),
         upgrade: None,
     });
-    Some(route.answer(app, request).await)
+    Some(route.answer(app, parsed).await)
 }

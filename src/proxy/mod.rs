@@ -17,12 +17,12 @@
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
 //! client    who is calling, by its own words  session   a conversation and its channel
-//! kept      answers that a client may go on from                     renamed   answers under the name asked for
-//! files     what clients upload                alarm    one alert for requests nobody could serve
-//! within    requests of the service itself
+//! response_store  answers that a client may go on from                   renamed   answers under the name asked for
+//! files     what clients upload                alerts   one alert for requests nobody could serve
+//! internal  requests of the service itself
 //! ```
 
-mod alarm;
+mod alerts;
 mod array_stream;
 mod attempt;
 pub mod auth;
@@ -39,7 +39,7 @@ mod formats;
 mod gemini;
 mod headers;
 mod images;
-mod kept;
+pub mod internal;
 mod long_reply;
 mod models;
 mod outgoing;
@@ -50,12 +50,12 @@ mod redact;
 mod relay;
 mod renamed;
 pub mod reply;
+mod response_store;
 mod responses_ws;
 mod rewritten;
 mod search;
 mod session;
 mod trace;
-pub mod within;
 
 use std::sync::Arc;
 
@@ -74,8 +74,8 @@ use auth::Caller;
 use call::Operation;
 pub use call_proofs::CallProofs;
 pub use formats::Memory as FormatMemory;
-pub use kept::Turns as KeptTurns;
 use reply::Face;
+pub use response_store::ResponseStore;
 
 const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";
 
@@ -214,8 +214,8 @@ where
     H: FnOnce(Arc<App>, Request, Caller) -> F,
     F: Future<Output = Response>,
 {
-    if let Some(within) = request.within {
-        let caller = Caller { key: None, forced_channel: within.forced_channel };
+    if let Some(internal) = request.internal {
+        let caller = Caller { key: None, forced_channel: internal.forced_channel };
         return handler(app, request, caller).await;
     }
     let local = auth::is_local(request.peer.ip(), request.client_ip);

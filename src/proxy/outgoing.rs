@@ -173,7 +173,7 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
         _ => None,
     };
     let converted = convert::request_with(call.face.dialect, to.format, text(call), &target, proof_of)?;
-    call.trace.leaves_out(&converted.unknown);
+    call.trace.members_dropped(&converted.unknown);
     let mut written = converted.body;
     if to.format == Dialect::Responses && call.envelope.has_tier {
         let tiered = tiered(call, to, &String::from_utf8_lossy(&written))?;

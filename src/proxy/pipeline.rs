@@ -24,7 +24,7 @@ use crate::limits::{Lease, Refused as NoLease};
 use crate::routing::{Ask, Channel, Selection, Why, select, select_bound};
 use crate::time::now_ms;
 
-use super::alarm;
+use super::alerts;
 use super::attempt::{Attempt, Slots};
 use super::auth::{Caller, Refused};
 use super::call::{Call, Head, Operation, PathModel};
@@ -34,10 +34,10 @@ use super::failure::Failure;
 use super::files;
 use super::formats::is_served;
 use super::headers;
-use super::kept;
 use super::quota::{self, NotCounted};
 use super::renamed;
 use super::reply::Face;
+use super::response_store;
 use super::trace::Trace;
 
 /// How often a request that sees a free slot and finds it taken looks again, before it queues.
@@ -85,7 +85,7 @@ pub(super) async fn serve_body(
     if operation == Operation::Compact && call.envelope.stream {
         return face.refuse(400, "A compaction cannot be streamed", None, Some("stream"));
     }
-    kept::resume(&app.turns, &mut call);
+    response_store::resume(&app.stored_responses, &mut call);
     if let Some(refusal) = orphaned_output(&call) {
         return refusal;
     }
@@ -99,7 +99,7 @@ pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
         return refusal;
     }
     call.trace = Trace::of(app, &call);
-    let mut response = kept::remember(&app.turns, &call, route(app, &call).await);
+    let mut response = response_store::remember(&app.stored_responses, &call, route(app, &call).await);
     if app.settings.load().echo_model {
         response = renamed::of(&call, response);
     }
@@ -107,7 +107,7 @@ pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
         let member = if call.face.dialect == Dialect::Gemini { "totalTokens" } else { "input_tokens" };
         response = estimated_count(call.face, member, &call.body);
     }
-    mem::take(&mut call.trace).answered(response)
+    mem::take(&mut call.trace).response_sent(response)
 }
 
 /// A tool's output in a responses request must name its call (proxy.md 5.3). Codex is let through: it
@@ -190,7 +190,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         };
         tried.push(channel.id);
         let answered = exchange::attempt(app, call, &channel, &model, why, number, slots).await;
-        match answered.inspect_err(|failure| call.trace.fails(failure)) {
+        match answered.inspect_err(|failure| call.trace.channel_failed(failure)) {
             Ok(response) => return response,
             Err(failure) if failure.may_retry() => last = Some(Box::new(failure)),
             Err(failure) => return failure.into_response(call.face),
@@ -205,7 +205,7 @@ fn unserved(app: &App, call: &Call, last: Option<Box<Failure>>, earliest_cooldow
         let message = format!("Channel {channel} is not available for this model");
         return call.face.refuse(503, &message, None, None);
     }
-    alarm::unserved(app, call, last.as_deref());
+    alerts::unserved(app, call, last.as_deref());
     match last {
         Some(failure) => failure.into_response(call.face),
         None => call.face.no_channels(earliest_cooldown.map(seconds_until)),

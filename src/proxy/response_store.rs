@@ -1,13 +1,12 @@
-//! Conversations of the responses dialect that no upstream keeps (proxy.md 5.3).
+//! Answers of the responses dialect that no upstream stores, for `previous_response_id` (proxy.md 5.3).
 //!
-//! An upstream of another dialect knows nothing of `previous_response_id`, and codex and sub2api, which are
-//! asked to store nothing, know no more. So what a client was answered by one of them is kept here for a
-//! while: the request and the items that answered it. The next request that refers to it becomes a whole
-//! one, as on a socket, and goes wherever it can be served. Any other upstream of the dialect itself keeps
-//! its own answers, and nothing is kept of them.
+//! An upstream of another dialect knows nothing of `previous_response_id`; nor do codex and sub2api, which are asked to
+//! store nothing. What such an upstream answered is stored here for a while: the request and the items of its answer. The
+//! next request that refers to it is merged into a complete one, as on a WebSocket, and can be served by any channel.
+//! Every other upstream of the dialect stores its own answers, and nothing is stored here.
 //!
-//! Everything is in memory, for its owner alone, and bounded: the oldest go first. Who refers to what is
-//! gone gets the 400 that clients recover from.
+//! Everything is in memory, for its owner alone, and bounded: the oldest entries go first. A reference to an answer that
+//! is gone gets the 400 that clients recover from.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -28,79 +27,79 @@ use crate::time::{Millis, now_ms};
 
 use super::call::{Call, Operation};
 
-/// All of it together, in bytes, and one of it.
+/// Bytes of all turns together, and of one.
 const MAX_BYTES: usize = 64 << 20;
 const MAX_TURN: usize = 4 << 20;
-/// As long as a conversation may pause.
-const KEPT_MS: Millis = 24 * 60 * 60 * 1000;
+/// How long a conversation may pause.
+const RETENTION_MS: Millis = 24 * 60 * 60 * 1000;
 
-/// Says of an answer that its upstream does not keep it.
+/// Marks a response whose upstream does not store it.
 #[derive(Clone, Copy)]
-pub(super) struct Unkept;
+pub(super) struct NotStoredUpstream;
 
-/// Who was answered under which id.
+/// The downstream key (none for the global token) and the response id.
 type Key = (Option<i64>, String);
 
-/// What is kept.
+/// The turns of all conversations that may go on.
 #[derive(Default)]
-pub struct Turns(Mutex<Held>);
+pub struct ResponseStore(Mutex<Entries>);
 
 #[derive(Default)]
-struct Held {
-    turns: HashMap<Key, Arc<Turn>>,
+struct Entries {
+    turns: HashMap<Key, Arc<StoredTurn>>,
     /// Oldest first.
     order: VecDeque<Key>,
     bytes: usize,
 }
 
-struct Turn {
+struct StoredTurn {
     request: Bytes,
     items: Vec<String>,
-    kept_at: Millis,
+    stored_at: Millis,
 }
 
-impl Turn {
+impl StoredTurn {
     fn len(&self) -> usize {
         self.request.len() + self.items.iter().map(String::len).sum::<usize>()
     }
 }
 
-impl Turns {
-    fn find(&self, key: &Key, now: Millis) -> Option<Arc<Turn>> {
-        self.held().turns.get(key).filter(|turn| turn.kept_at + KEPT_MS > now).cloned()
+impl ResponseStore {
+    fn find(&self, key: &Key, now: Millis) -> Option<Arc<StoredTurn>> {
+        self.entries().turns.get(key).filter(|turn| turn.stored_at + RETENTION_MS > now).cloned()
     }
 
-    fn keep(&self, key: Key, turn: Turn) {
+    fn insert(&self, key: Key, turn: StoredTurn) {
         if turn.len() > MAX_TURN {
             return;
         }
-        let mut held = self.held();
-        held.bytes += turn.len();
-        if let Some(other) = held.turns.insert(key.clone(), Arc::new(turn)) {
-            held.bytes -= other.len();
+        let mut entries = self.entries();
+        entries.bytes += turn.len();
+        if let Some(other) = entries.turns.insert(key.clone(), Arc::new(turn)) {
+            entries.bytes -= other.len();
         } else {
-            held.order.push_back(key);
+            entries.order.push_back(key);
         }
-        while held.bytes > MAX_BYTES
-            && let Some(oldest) = held.order.pop_front()
+        while entries.bytes > MAX_BYTES
+            && let Some(oldest) = entries.order.pop_front()
         {
-            let gone = held.turns.remove(&oldest).map_or(0, |turn| turn.len());
-            held.bytes -= gone;
+            let gone = entries.turns.remove(&oldest).map_or(0, |turn| turn.len());
+            entries.bytes -= gone;
         }
     }
 
     /// Forgets every answer.
     pub fn clear(&self) {
-        *self.held() = Held::default();
+        *self.entries() = Entries::default();
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
         lock(&self.0)
     }
 }
 
-/// Makes a request whole that refers to an answer kept here; leaves any other alone.
-pub(super) fn resume(turns: &Turns, call: &mut Call) {
+/// Completes a request that refers to an answer stored here; leaves any other alone.
+pub(super) fn resume(store: &ResponseStore, call: &mut Call) {
     let refers = call.face.dialect == Dialect::Responses
         && call.operation == Operation::Answer
         && call.envelope.has_previous;
@@ -109,7 +108,7 @@ pub(super) fn resume(turns: &Turns, call: &mut Call) {
     }
     let Ok(text) = std::str::from_utf8(&call.body) else { return };
     let Some(id) = json::member(text, "previous_response_id").and_then(json::string) else { return };
-    let Some(turn) = turns.find(&(call.key_id, id), now_ms()) else { return };
+    let Some(turn) = store.find(&(call.key_id, id), now_ms()) else { return };
     let request = std::str::from_utf8(&turn.request).ok().and_then(|text| Node::parse(text).ok());
     let (Some(request), Ok(new)) = (request, Node::parse(text)) else { return };
     let items: Vec<&str> = turn.items.iter().map(String::as_str).collect();
@@ -123,64 +122,64 @@ pub(super) fn resume(turns: &Turns, call: &mut Call) {
     }
 }
 
-/// The answer, of which something is kept where nobody else does and the client wants to go on from it.
-pub(super) fn remember(turns: &Arc<Turns>, call: &Call, mut answer: Response) -> Response {
+/// The same response, which is stored here when its upstream does not store it and the client may refer to it.
+pub(super) fn remember(store: &Arc<ResponseStore>, call: &Call, mut answer: Response) -> Response {
     let may_go_on = call.face.dialect == Dialect::Responses && call.operation == Operation::Answer;
-    if !may_go_on || answer.extensions_mut().remove::<Unkept>().is_none() {
+    if !may_go_on || answer.extensions_mut().remove::<NotStoredUpstream>().is_none() {
         return answer;
     }
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     if call.body.len() > MAX_TURN || json::member(text, "store") == Some("false") {
         return answer;
     }
-    let keeper = Keeper { turns: turns.clone(), key: call.key_id, request: call.body.clone() };
+    let recorder = TurnRecorder { store: store.clone(), key: call.key_id, request: call.body.clone() };
     let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
     *answer.body_mut() = match body {
         ResponseBody::Full(Some(bytes)) => {
             let event = [b"{\"type\":\"response.completed\",\"response\":".as_slice(), &bytes, b"}"].concat();
             let mut output = TurnOutput::default();
             output.read(&String::from_utf8_lossy(&event));
-            keeper.keep(&output);
+            recorder.record(&output);
             ResponseBody::full(bytes)
         }
         ResponseBody::Full(None) => ResponseBody::empty(),
         stream => {
             let (scanner, output) = (Scanner::new(MAX_TURN), TurnOutput::default());
-            ResponseBody::stream(Overheard { stream, scanner, output, read: 0, keeper })
+            ResponseBody::stream(RecordedStream { stream, scanner, output, read: 0, recorder })
         }
     };
     answer
 }
 
-struct Keeper {
-    turns: Arc<Turns>,
+struct TurnRecorder {
+    store: Arc<ResponseStore>,
     key: Option<i64>,
     request: Bytes,
 }
 
-impl Keeper {
-    /// Keeps what an answer has brought.
-    fn keep(&self, output: &TurnOutput) {
+impl TurnRecorder {
+    /// Stores a completed answer.
+    fn record(&self, output: &TurnOutput) {
         let Some(id) = output.response_id() else { return };
         let items = output.items().into_iter().map(str::to_owned).collect();
-        let turn = Turn { request: self.request.clone(), items, kept_at: now_ms() };
-        self.turns.keep((self.key, id.to_owned()), turn);
+        let turn = StoredTurn { request: self.request.clone(), items, stored_at: now_ms() };
+        self.store.insert((self.key, id.to_owned()), turn);
     }
 }
 
-/// A stream that passes, and that is kept when its last event does.
-struct Overheard {
+/// A stream on its way to the client; the turn is stored when its last event passes.
+struct RecordedStream {
     stream: ResponseBody,
     scanner: Scanner,
     output: TurnOutput,
     /// Bytes of the events that `output` was read from.
     read: usize,
-    keeper: Keeper,
+    recorder: TurnRecorder,
 }
 
-impl Overheard {
-    fn hear(&mut self, bytes: &[u8]) {
-        let Self { scanner, output, read, keeper, .. } = self;
+impl RecordedStream {
+    fn observe(&mut self, bytes: &[u8]) {
+        let Self { scanner, output, read, recorder, .. } = self;
         scanner.feed(bytes, |event| {
             if !TurnOutput::concerns(event.data) || event.cut {
                 return;
@@ -190,14 +189,14 @@ impl Overheard {
             if *read <= 2 * MAX_TURN {
                 output.read(&String::from_utf8_lossy(event.data));
                 if output.is_complete() {
-                    keeper.keep(output);
+                    recorder.record(output);
                 }
             }
         });
     }
 }
 
-impl Body for Overheard {
+impl Body for RecordedStream {
     type Data = Bytes;
     type Error = Cut;
 
@@ -210,7 +209,7 @@ impl Body for Overheard {
         if let Some(Ok(frame)) = &frame
             && let Some(bytes) = frame.data_ref()
         {
-            this.hear(bytes);
+            this.observe(bytes);
         }
         Poll::Ready(frame)
     }
@@ -228,33 +227,33 @@ impl Body for Overheard {
 mod tests {
     use super::*;
 
-    fn turn(length: usize, kept_at: Millis) -> Turn {
-        Turn { request: Bytes::from(vec![b' '; length]), items: Vec::new(), kept_at }
+    fn turn(length: usize, stored_at: Millis) -> StoredTurn {
+        StoredTurn { request: Bytes::from(vec![b' '; length]), items: Vec::new(), stored_at }
     }
 
     #[test]
     fn memory_is_bounded_and_the_oldest_go_first() {
-        let turns = Turns::default();
+        let store = ResponseStore::default();
         for number in 0..40 {
-            turns.keep((None, number.to_string()), turn(2 << 20, 0));
+            store.insert((None, number.to_string()), turn(2 << 20, 0));
         }
-        let found = |number: i32| turns.find(&(None, number.to_string()), 1).is_some();
+        let found = |number: i32| store.find(&(None, number.to_string()), 1).is_some();
         assert!(!found(7) && found(8) && found(39));
-        assert_eq!(turns.held().bytes, MAX_BYTES);
-        turns.keep((None, "39".to_owned()), turn(1, 0));
-        assert_eq!(turns.held().bytes, 62 * (1 << 20) + 1);
-        assert_eq!(turns.held().order.len(), 32);
-        turns.keep((None, "large".to_owned()), turn(MAX_TURN + 1, 0));
-        assert!(turns.find(&(None, "large".to_owned()), 1).is_none());
+        assert_eq!(store.entries().bytes, MAX_BYTES);
+        store.insert((None, "39".to_owned()), turn(1, 0));
+        assert_eq!(store.entries().bytes, 62 * (1 << 20) + 1);
+        assert_eq!(store.entries().order.len(), 32);
+        store.insert((None, "large".to_owned()), turn(MAX_TURN + 1, 0));
+        assert!(store.find(&(None, "large".to_owned()), 1).is_none());
     }
 
     #[test]
     fn a_turn_is_its_owners_and_ends_in_time() {
-        let turns = Turns::default();
-        turns.keep((Some(1), "r".to_owned()), turn(1, 1_000));
-        assert!(turns.find(&(Some(1), "r".to_owned()), KEPT_MS).is_some());
-        assert!(turns.find(&(Some(1), "r".to_owned()), KEPT_MS + 1_000).is_none());
-        assert!(turns.find(&(None, "r".to_owned()), 2_000).is_none());
-        assert!(turns.find(&(Some(2), "r".to_owned()), 2_000).is_none());
+        let store = ResponseStore::default();
+        store.insert((Some(1), "r".to_owned()), turn(1, 1_000));
+        assert!(store.find(&(Some(1), "r".to_owned()), RETENTION_MS).is_some());
+        assert!(store.find(&(Some(1), "r".to_owned()), RETENTION_MS + 1_000).is_none());
+        assert!(store.find(&(None, "r".to_owned()), 2_000).is_none());
+        assert!(store.find(&(Some(2), "r".to_owned()), 2_000).is_none());
     }
 }

@@ -1,13 +1,13 @@
 //! What an operator has recorded of a call, to see why it went as it did (admin-ops-2.md 18).
 //!
 //! ```text
-//! Trace::of ─▶ tries ─▶ sends ─▶ hears | misses ─▶ fails ┄▶ answered     the last holder drops it:
-//!                └─ once per upstream request ─┘                      it goes to the writer
+//! Trace::of ─▶ channel_selected ─▶ request_sent ─▶ response_started | request_failed ─▶ channel_failed ┄▶ response_sent
+//!                                  └──────── once per upstream request ───────────┘
 //! ```
 //!
-//! While tracing is off a [`Trace`] is empty, and every call of it returns at once. While it is on, the
-//! answer's bodies are overheard as they pass, as far as they are to be kept. Everything is redacted
-//! ([`redact`](super::redact)) before it leaves this file.
+//! The last holder of a trace drops it, and it goes to the writer. While tracing is off a [`Trace`] is empty, and every
+//! call of it returns at once. While it is on, the answers' bodies are captured as they pass, as far as the rules want
+//! them. Everything is redacted ([`redact`](super::redact)) before it leaves this file.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,7 +53,7 @@ struct Draft {
     /// Which channels were tried, and how that ended.
     tried: Vec<serde_json::Value>,
     attempts: Vec<Exchange>,
-    answer: Overheard,
+    answer: CapturedBody,
 }
 
 /// One request to an upstream.
@@ -61,14 +61,14 @@ struct Draft {
 struct Exchange {
     attempt: DebugAttempt,
     sent: Vec<Bytes>,
-    heard: Overheard,
+    received: CapturedBody,
 }
 
 /// The beginning of a body that passes by, and how long it was.
 #[derive(Default)]
-struct Overheard {
+struct CapturedBody {
     wanted: bool,
-    begun: Vec<u8>,
+    beginning: Vec<u8>,
     total: usize,
 }
 
@@ -111,7 +111,7 @@ impl Trace {
     }
 
     /// A channel was chosen, with the model's name there, for this reason.
-    pub(super) fn tries(&self, channel: &Channel, model: &str, why: Why) {
+    pub(super) fn channel_selected(&self, channel: &Channel, model: &str, why: Why) {
         let Some(recording) = &self.0 else { return };
         let (account, site) = (&channel.account, &channel.account.site);
         let mut draft = recording.draft();
@@ -139,16 +139,16 @@ impl Trace {
         );
     }
 
-    /// Members of the request were left out: nobody knows them.
-    pub(super) fn leaves_out(&self, members: &[String]) {
+    /// Members of the request were left out, because no upstream knows them.
+    pub(super) fn members_dropped(&self, members: &[String]) {
         let Some(recording) = self.0.as_ref().filter(|_| !members.is_empty()) else { return };
         if let Some(tried) = recording.draft().tried.last_mut() {
             tried["leftOut"] = json!(members);
         }
     }
 
-    /// A request leaves for an address.
-    pub(super) fn sends(&self, base: &BaseUrl, path: &str, request: &hyper::Request<RequestBody>) {
+    /// A request is sent to an address.
+    pub(super) fn request_sent(&self, base: &BaseUrl, path: &str, request: &hyper::Request<RequestBody>) {
         let Some(recording) = &self.0 else { return };
         let mut draft = recording.draft();
         let headers = recording.rules.headers.then(|| draft.secrets.headers(request.headers()));
@@ -163,11 +163,15 @@ impl Trace {
         };
         let sent = if recording.rules.bodies { request.body().pieces().to_vec() } else { Vec::new() };
         draft.trace.final_upstream_path = Some(path.to_owned());
-        draft.attempts.push(Exchange { attempt, sent, heard: Overheard::default() });
+        draft.attempts.push(Exchange { attempt, sent, received: CapturedBody::default() });
     }
 
-    /// The head of its answer is here; gives the body, which from now on is overheard.
-    pub(super) fn hears(&self, head: &hyper::http::response::Parts, body: UpstreamBody) -> UpstreamBody {
+    /// The head of its answer has arrived; gives the body, which is captured from now on.
+    pub(super) fn response_started(
+        &self,
+        head: &hyper::http::response::Parts,
+        body: UpstreamBody,
+    ) -> UpstreamBody {
         let Some(recording) = &self.0 else { return body };
         let mut draft = recording.draft();
         let headers = recording.rules.headers.then(|| draft.secrets.headers(&head.headers));
@@ -175,20 +179,20 @@ impl Trace {
         let Some(exchange) = draft.attempts.last_mut() else { return body };
         exchange.attempt.response_status = Some(i64::from(head.status.as_u16()));
         exchange.attempt.response_headers_json = headers;
-        exchange.heard.wanted = recording.rules.wants_answer(&head.headers);
+        exchange.received.wanted = recording.rules.wants_answer(&head.headers);
         drop(draft);
         let recording = Arc::clone(recording);
-        body.overheard(Box::new(move |bytes| {
+        body.with_tap(Box::new(move |bytes| {
             let mut draft = recording.draft();
             let window = draft.secrets.window(recording.rules.max_body_bytes);
             if let Some(exchange) = draft.attempts.get_mut(index) {
-                exchange.heard.take(bytes, window);
+                exchange.received.push(bytes, window);
             }
         }))
     }
 
-    /// The request that was sent last came to nothing; another dialect may follow it.
-    pub(super) fn misses(&self, failure: &Failure, gives_way: bool) {
+    /// The request that was sent last has failed; `gives_way` when another dialect follows it.
+    pub(super) fn request_failed(&self, failure: &Failure, gives_way: bool) {
         let Some(recording) = &self.0 else { return };
         let mut draft = recording.draft();
         let text = draft.secrets.text(&failure.text);
@@ -198,8 +202,8 @@ impl Trace {
         attempt.raw_error_text = Some(text);
     }
 
-    /// No answer came of the channel that was tried last.
-    pub(super) fn fails(&self, failure: &Failure) {
+    /// The channel that was tried last gave no answer.
+    pub(super) fn channel_failed(&self, failure: &Failure) {
         let Some(recording) = &self.0 else { return };
         let mut draft = recording.draft();
         let text = draft.secrets.text(&failure.text);
@@ -212,7 +216,7 @@ impl Trace {
     }
 
     /// The client gets this answer.
-    pub(super) fn answered(self, mut response: Response) -> Response {
+    pub(super) fn response_sent(self, mut response: Response) -> Response {
         let Some(recording) = self.0 else { return response };
         let mut draft = recording.draft();
         let is_success = response.status().is_success();
@@ -224,7 +228,7 @@ impl Trace {
             ResponseBody::Full(bytes) => {
                 if let Some(bytes) = &bytes {
                     let window = draft.secrets.window(recording.rules.max_body_bytes);
-                    draft.answer.take(bytes, window);
+                    draft.answer.push(bytes, window);
                 }
                 if is_success {
                     draft.trace.final_status = Some("success");
@@ -233,7 +237,7 @@ impl Trace {
             }
             inner @ ResponseBody::Stream(_) => {
                 drop(draft);
-                *response.body_mut() = ResponseBody::stream(Listening { inner, recording, is_success });
+                *response.body_mut() = ResponseBody::stream(CapturedStream { inner, recording, is_success });
             }
         }
         response
@@ -260,17 +264,17 @@ impl Draft {
         let most = rules.max_body_bytes;
         trace.request_body_json = rules.bodies.then(|| secrets.body(&request, request.len(), most));
         trace.decision_summary_json = Some(secrets.text(&json!({ "tried": tried }).to_string()));
-        trace.final_response_body_json = answer.shown(&secrets, most);
+        trace.final_response_body_json = answer.redacted(&secrets, most);
         trace.updated_at = now_ms();
         trace.attempts = attempts
             .into_iter()
-            .map(|Exchange { mut attempt, sent, heard }| {
+            .map(|Exchange { mut attempt, sent, received }| {
                 attempt.request_body_json = rules.bodies.then(|| {
-                    let mut all = Overheard { wanted: true, ..Overheard::default() };
-                    sent.iter().for_each(|piece| all.take(piece, secrets.window(most)));
-                    secrets.body(&all.begun, all.total, most)
+                    let mut all = CapturedBody { wanted: true, ..CapturedBody::default() };
+                    sent.iter().for_each(|piece| all.push(piece, secrets.window(most)));
+                    secrets.body(&all.beginning, all.total, most)
                 });
-                attempt.response_body_json = heard.shown(&secrets, most);
+                attempt.response_body_json = received.redacted(&secrets, most);
                 attempt
             })
             .collect();
@@ -278,18 +282,18 @@ impl Draft {
     }
 }
 
-impl Overheard {
-    fn take(&mut self, bytes: &[u8], window: usize) {
+impl CapturedBody {
+    fn push(&mut self, bytes: &[u8], window: usize) {
         if !self.wanted {
             return;
         }
         self.total += bytes.len();
-        let room = window.saturating_sub(self.begun.len());
-        self.begun.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        let room = window.saturating_sub(self.beginning.len());
+        self.beginning.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    fn shown(&self, secrets: &Secrets, most: usize) -> Option<String> {
-        (self.total > 0).then(|| secrets.body(&self.begun, self.total, most))
+    fn redacted(&self, secrets: &Secrets, most: usize) -> Option<String> {
+        (self.total > 0).then(|| secrets.body(&self.beginning, self.total, most))
     }
 }
 
@@ -306,14 +310,14 @@ fn origin_of(base: &BaseUrl) -> String {
     format!("{scheme}://{}", String::from_utf8_lossy(base.authority.as_bytes()))
 }
 
-/// A streamed answer on its way to the client, overheard.
-struct Listening {
+/// A streamed answer on its way to the client, captured.
+struct CapturedStream {
     inner: ResponseBody,
     recording: Arc<Recording>,
     is_success: bool,
 }
 
-impl Listening {
+impl CapturedStream {
     fn ended(&self) {
         if self.is_success {
             self.recording.draft().trace.final_status = Some("success");
@@ -321,7 +325,7 @@ impl Listening {
     }
 }
 
-impl Body for Listening {
+impl Body for CapturedStream {
     type Data = Bytes;
     type Error = Cut;
 
@@ -335,7 +339,7 @@ impl Body for Listening {
             Poll::Ready(Some(Ok(frame))) => {
                 let mut draft = this.recording.draft();
                 let window = draft.secrets.window(this.recording.rules.max_body_bytes);
-                draft.answer.take(frame.data_ref().unwrap_or(&Bytes::new()), window);
+                draft.answer.push(frame.data_ref().unwrap_or(&Bytes::new()), window);
                 drop(draft);
                 if this.inner.is_end_stream() {
                     this.ended();

@@ -34,28 +34,28 @@ const SMALL: usize = 1024;
 pub struct UpstreamBody {
     raw: RawBody,
     decoder: Option<Box<Decoder>>,
-    listener: Option<Listener>,
+    tap: Option<Tap>,
 }
 
-/// Somebody who is shown what a body gives.
-type Listener = Box<dyn FnMut(&Bytes) + Send>;
+/// Is called with every piece of a body that is read.
+type Tap = Box<dyn FnMut(&Bytes) + Send>;
 
 impl UpstreamBody {
     pub(crate) fn new(raw: RawBody, decoder: Option<Box<Decoder>>) -> Self {
-        Self { raw, decoder, listener: None }
+        Self { raw, decoder, tap: None }
     }
 
-    /// The same body, of which `listener` is shown all that is read.
-    pub fn overheard(mut self, listener: Listener) -> Self {
-        self.listener = Some(listener);
+    /// The same body, with `tap` called for every piece that is read.
+    pub fn with_tap(mut self, tap: Tap) -> Self {
+        self.tap = Some(tap);
         self
     }
 
     /// The next bytes, as they come from the socket in one go; `None` at the end.
     pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         let data = self.poll_decoded(cx);
-        if let (Some(listener), Poll::Ready(Some(Ok(bytes)))) = (&mut self.listener, &data) {
-            listener(bytes);
+        if let (Some(tap), Poll::Ready(Some(Ok(bytes)))) = (&mut self.tap, &data) {
+            tap(bytes);
         }
         data
     }
@@ -173,7 +173,7 @@ impl RawBody {
                 Poll::Pending => match &mut self.wire {
                     Some(wire) if wire.is_closed() => self.wire = None, // which makes the body say what it lacks
                     // Once per chunk: a connection that gives nothing and still has news wants the runtime to go on.
-                    Some(wire) if !driven && wire.has_news() => {
+                    Some(wire) if !driven && wire.may_have_work() => {
                         joined.let_go();
                         wire.drive();
                         driven = true;

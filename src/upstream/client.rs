@@ -199,7 +199,7 @@ async fn exchange(
     let mut response = tokio::task::unconstrained(response);
     let mut started = false;
     let result = poll_fn(|cx| {
-        if !started || wire.has_news() {
+        if !started || wire.may_have_work() {
             wire.drive();
             started = true;
         }

@@ -37,7 +37,7 @@ impl Pool {
     pub(crate) fn checkout(&self, origin: &Arc<Origin>) -> Option<Box<Wire>> {
         loop {
             let mut wire = lock(self.shard(origin)).get_mut(origin)?.pop()?;
-            if wire.has_news() {
+            if wire.may_have_work() {
                 wire.drive();
             }
             if wire.is_reusable() {
@@ -48,7 +48,7 @@ impl Pool {
 
     /// Keeps a connection whose exchange is over.
     pub(crate) fn keep(self: &Arc<Self>, origin: &Arc<Origin>, mut wire: Box<Wire>) {
-        wire.rest();
+        wire.set_idle();
         let mut shard = lock(self.shard(origin));
         match shard.get_mut(origin) {
             Some(wires) => wires.push(wire),

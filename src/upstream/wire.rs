@@ -1,9 +1,9 @@
 //! One HTTP/1.1 connection, driven by the exchange that uses it.
 //!
 //! hyper's connection is a future that must be polled for anything to happen on it; usually a task of its own does that
-//! and hands every chunk over by waking another. Here whoever wants the answer polls it, and what it asks to be woken by
-//! is a [`Bell`] that belongs to the connection: hyper also wakes whoever waits on its channels, which is this very task
-//! in the middle of its work, and data arrives while the task writes what came before.
+//! and hands every chunk over by waking another. Here whoever wants the answer polls it, and the waker it
+//! polls with is a [`WakeFlag`] that belongs to the connection: hyper also wakes whoever waits on its channels, which is
+//! this very task in the middle of its work, and data arrives while the task writes what came before.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::request::RequestBody;
 use super::stream::Stream;
-use crate::bell::Bell;
+use crate::wake_flag::WakeFlag;
 
 /// Bounds the head of an answer, and what one connection holds of a body that nobody reads.
 const BUFFER: usize = 64 * 1024;
@@ -26,9 +26,9 @@ pub(crate) struct Wire {
     connection: Connection<TokioIo<Stream>, RequestBody>,
     /// The connection's future has completed and must not be polled again.
     closed: bool,
-    bell: Arc<Bell>,
-    /// The bell as hyper takes it.
-    rope: Waker,
+    flag: Arc<WakeFlag>,
+    /// The flag as hyper takes it.
+    waker: Waker,
     idle_since: Instant,
 }
 
@@ -36,29 +36,29 @@ impl Wire {
     pub(crate) async fn new(stream: Stream) -> hyper::Result<Box<Self>> {
         let (sender, connection) =
             http1::Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(stream)).await?;
-        let bell = Arc::new(Bell::default());
-        let rope = Waker::from(Arc::clone(&bell));
-        Ok(Box::new(Self { sender, connection, closed: false, bell, rope, idle_since: Instant::now() }))
+        let flag = Arc::new(WakeFlag::default());
+        let waker = Waker::from(Arc::clone(&flag));
+        Ok(Box::new(Self { sender, connection, closed: false, flag, waker, idle_since: Instant::now() }))
     }
 
     /// Does what work there is: writes, reads, parses.
     pub(crate) fn drive(&mut self) {
-        self.bell.silence();
+        self.flag.clear();
         // An error is not lost here: hyper has already given it to the response or to its body.
         let work = Pin::new(&mut self.connection);
-        if !self.closed && matches!(work.poll(&mut Context::from_waker(&self.rope)), Poll::Ready(_)) {
+        if !self.closed && matches!(work.poll(&mut Context::from_waker(&self.waker)), Poll::Ready(_)) {
             self.closed = true;
         }
     }
 
     /// Whether there may be work since the connection was last driven.
-    pub(crate) fn has_news(&self) -> bool {
-        self.bell.has_rung()
+    pub(crate) fn may_have_work(&self) -> bool {
+        self.flag.is_set()
     }
 
-    /// Has the task woken at the next news. To be called last before returning [`Poll::Pending`].
+    /// Has the task woken when there is work again. To be called last before returning [`Poll::Pending`].
     pub(crate) fn wait(&self, task: &Waker) {
-        self.bell.wait(task);
+        self.flag.register(task);
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -71,9 +71,9 @@ impl Wire {
         !self.closed && self.sender.is_ready()
     }
 
-    /// To be called when it goes to rest: from now on the bell rings if the upstream hangs up or speaks unasked.
-    pub(crate) fn rest(&mut self) {
-        self.bell.rest();
+    /// To be called when it becomes idle: from now on the flag is set if the upstream hangs up or speaks unasked.
+    pub(crate) fn set_idle(&mut self) {
+        self.flag.deregister();
         self.idle_since = Instant::now();
     }
 

@@ -384,7 +384,7 @@ impl Stream {
     }
 
     /// How long one read may take.
-    pub fn patience(&mut self, limit: Duration) {
+    pub fn set_timeout(&mut self, limit: Duration) {
         let socket = self.connection.reader.get_ref();
         socket.set_read_timeout(Some(limit)).expect("a time-out");
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Refused;
 use super::envelope::{self, Streamed, target};
-use crate::proxy::within::Ask;
+use crate::proxy::internal::InternalRequest;
 
 /// What dialects get that must be told how much to write.
 const DEFAULT_MAX_TOKENS: i64 = 4096;
@@ -23,7 +23,7 @@ impl<'a> Message<'a> {
 }
 
 /// Reads a chat body (admin-ops-2.md 25).
-pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<Ask, Refused> {
+pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<InternalRequest, Refused> {
     let model = fields.get("model").and_then(Value::as_str).unwrap_or_default().trim();
     if model.is_empty() {
         return Err(Refused::invalid("Invalid model. Expected non-empty string."));

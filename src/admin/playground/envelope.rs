@@ -8,7 +8,7 @@ use hyper::{HeaderMap, Method, Uri};
 use serde_json::{Map, Value};
 
 use super::Refused;
-use crate::proxy::within::Ask;
+use crate::proxy::internal::InternalRequest;
 use crate::uuid;
 
 type Result<T> = std::result::Result<T, Refused>;
@@ -51,7 +51,7 @@ const ANTHROPIC_VERSION: &str = "2023-06-01";
 const MAX_EXACT: i64 = 9_007_199_254_740_991;
 
 /// Reads the envelope (admin-ops-2.md 25).
-pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<Ask> {
+pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<InternalRequest> {
     let target = target(text(fields, "path")?.unwrap_or_default())?;
     let method = match text(fields, "method")?.unwrap_or("POST").to_ascii_uppercase().as_str() {
         "POST" => Method::POST,
@@ -95,7 +95,7 @@ pub(super) fn ask(
     content_type: Option<String>,
     body: Bytes,
     fields: &Map<String, Value>,
-) -> Ask {
+) -> InternalRequest {
     let mut headers = HeaderMap::new();
     if let Some(content_type) = content_type.and_then(|text| HeaderValue::from_str(&text).ok()) {
         headers.insert(CONTENT_TYPE, content_type);
@@ -103,7 +103,7 @@ pub(super) fn ask(
     if target.path().starts_with("/v1/messages") {
         headers.insert("anthropic-version", HeaderValue::from_static(ANTHROPIC_VERSION));
     }
-    Ask { method, target, headers, body, forced_channel: forced_channel(fields) }
+    InternalRequest { method, target, headers, body, forced_channel: forced_channel(fields) }
 }
 
 /// A positive exact integer, as a number or in text; anything else forces nothing.

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::Refused;
 use super::answer::Answer;
 use crate::app::App;
-use crate::proxy::within::{self, Ask};
+use crate::proxy::internal::{self, InternalRequest};
 use crate::sync::lock;
 use crate::time::{Millis, iso, now_ms};
 use crate::uuid;
@@ -43,7 +43,7 @@ enum State {
 }
 
 /// Begins a job and shows it.
-pub(super) fn begin(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
+pub(super) fn begin(app: &Arc<App>, ask: InternalRequest) -> Result<Value, Refused> {
     let id = uuid::v4();
     let (running, stopped) = oneshot::channel();
     let shown = app.playground.add(&id, running, now_ms())?;
@@ -65,8 +65,8 @@ pub(super) fn begin(app: &Arc<App>, ask: Ask) -> Result<Value, Refused> {
 }
 
 /// What the proxy answered, or the error that it answered.
-async fn run(app: &Arc<App>, ask: Ask) -> Result<Value, Value> {
-    let Some(response) = within::ask(app.clone(), ask).await else {
+async fn run(app: &Arc<App>, ask: InternalRequest) -> Result<Value, Value> {
+    let Some(response) = internal::ask(app.clone(), ask).await else {
         return Err(Refused::not_found("The service has no such route").error());
     };
     let answer =

@@ -1,7 +1,7 @@
 //! `/api/test/*`: an operator tries the proxy (admin-ops-2.md 25).
 //!
 //! ```text
-//! envelope, chat ─▶ what to ask ─▶ proxy::within ─▶ answer: whole, as events, or kept as a job
+//! envelope, chat ─▶ what to ask ─▶ proxy::internal ─▶ answer: whole, as events, or kept as a job
 //! ```
 //!
 //! The call goes the proxy's own way as the global token, without a socket between: it is under no rate limit, and
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::errors::Result;
 use crate::app::App;
 use crate::http::{self, Request, Response};
-use crate::proxy::within;
+use crate::proxy::internal;
 use crate::time;
 
 use envelope::Streamed;
@@ -120,7 +120,7 @@ impl Form {
         self,
         request: &mut Request,
         streamed: Streamed,
-    ) -> std::result::Result<within::Ask, Response> {
+    ) -> std::result::Result<internal::InternalRequest, Response> {
         let body = request.json_object().await;
         let ask = body
             .map_err(|error| Refused { status: error.status(), ..Refused::invalid(error.to_string()) })
@@ -142,7 +142,7 @@ async fn tried(app: Arc<App>, mut request: Request, form: Form, streamed: Stream
         Err(refusal) => return refusal,
     };
     let limit = app.config.request_body_limit;
-    match within::ask(app, ask).await {
+    match internal::ask(app, ask).await {
         None => Refused::not_found("The service has no such route").into_response(),
         Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
         Some(response) => answer::whole(response, limit).await,

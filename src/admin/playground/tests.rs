@@ -3,7 +3,7 @@ use serde_json::{Map, Value, json};
 
 use super::envelope::{self, Streamed, target};
 use super::{Jobs, Refused, answer, chat};
-use crate::proxy::within::Ask;
+use crate::proxy::internal::InternalRequest;
 
 fn fields(value: Value) -> Map<String, Value> {
     match value {
@@ -12,7 +12,7 @@ fn fields(value: Value) -> Map<String, Value> {
     }
 }
 
-fn envelope(value: Value, streamed: Streamed) -> Result<Ask, Refused> {
+fn envelope(value: Value, streamed: Streamed) -> Result<InternalRequest, Refused> {
     envelope::read(&fields(value), streamed)
 }
 

@@ -89,8 +89,8 @@ pub struct App {
     pub formats: crate::proxy::FormatMemory,
     /// Answers that clients may refer to and no upstream keeps.
     pub stored_responses: Arc<crate::proxy::ResponseStore>,
-    /// Proofs of calls that clients cannot carry.
-    pub call_proofs: Arc<crate::proxy::CallProofs>,
+    /// Signatures of calls that clients cannot carry.
+    pub call_signatures: Arc<crate::proxy::CallSignatures>,
     /// Which sessions are at work on which channel right now.
     pub session_leases: SessionLeases,
     /// Which channel served which conversation last.
@@ -182,7 +182,7 @@ impl App {
             leases,
             formats: crate::proxy::FormatMemory::default(),
             stored_responses: Arc::default(),
-            call_proofs: Arc::default(),
+            call_signatures: Arc::default(),
             session_leases: SessionLeases::default(),
             affinity: Affinity::default(),
             metrics: Metrics::default(),

@@ -109,7 +109,7 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     app.publish().await?;
     app.formats.clear();
     app.stored_responses.clear();
-    app.call_proofs.clear();
+    app.call_signatures.clear();
     app.rates.clear();
     app.guards.clear();
     app.stats.clear();

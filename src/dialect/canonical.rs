@@ -178,7 +178,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// What the model thought, and the proof that it did.
+/// What the model thought, and the signature that it did.
 ///
 /// `text` is what may be shown (a summary on responses, all of it on messages), and may be empty:
 /// redacted thinking is a signature alone.
@@ -456,7 +456,7 @@ pub enum Event<'a> {
         key: u32,
         found: Found<'a>,
     },
-    /// The proof of a part of thinking, or of a call.
+    /// The signature of a part of thinking, or of a call.
     Signature {
         key: u32,
         signature: Signature<'a>,
@@ -490,7 +490,7 @@ pub enum PartKind<'a> {
 
 /// What the writer of an answer must know of the request it answers.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct ReplyContext {
     /// The client wants a trailing usage chunk (chat).
     pub usage_chunk: bool,
     /// Names that were shortened for the upstream, with the client's own (proxy-conversion.md 3.3).

@@ -11,13 +11,13 @@ use super::upstream_error::{UpstreamError, is_error};
 use super::writer::Writer;
 
 /// A complete answer as a stream: its chunks have the same form, so that one is enough.
-pub fn told(answer: &str) -> String {
+pub fn replay(answer: &str) -> String {
     format!("data: {}\n\ndata: [DONE]\n\n", compact(answer))
 }
 
 /// A stream as a complete answer.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct Accumulator {
     /// The first chunk.
     begun: Option<String>,
     usage: Option<String>,
@@ -34,7 +34,7 @@ struct Choice {
     reason: Option<String>,
 }
 
-impl Gathered {
+impl Accumulator {
     /// Reads the data of one SSE event.
     pub fn read(&mut self, data: &str) {
         if data.trim() == "[DONE]" {
@@ -96,9 +96,9 @@ mod tests {
     use super::*;
 
     fn gather(chunks: &[&str]) -> Result<String, UpstreamError> {
-        let mut gathered = Gathered::default();
-        chunks.iter().for_each(|chunk| gathered.read(chunk));
-        gathered.finish()
+        let mut accumulator = Accumulator::default();
+        chunks.iter().for_each(|chunk| accumulator.read(chunk));
+        accumulator.finish()
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
             r#""usage":{"total_tokens":3}}"#
         );
         assert_eq!(answer.as_deref(), Ok(wanted));
-        assert_eq!(told("{ \"id\": 1 }"), "data: {\"id\":1}\n\ndata: [DONE]\n\n");
+        assert_eq!(replay("{ \"id\": 1 }"), "data: {\"id\":1}\n\ndata: [DONE]\n\n");
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub struct Break {
     /// Bytes of the chunk to relay before anything else.
     pub keep: usize,
     /// The error event had begun in an earlier chunk and is relayed whole: no event of our own may follow.
-    pub told: bool,
+    pub error_relayed: bool,
 }
 
 /// Reads phase and usage beside a stream.
@@ -196,8 +196,8 @@ impl Seen {
         match meaning {
             Meaning::Failure(error) => {
                 self.broke = Some(match event.start {
-                    Some(start) => Break { keep: start, told: false },
-                    None => Break { keep: event.end, told: true },
+                    Some(start) => Break { keep: start, error_relayed: false },
+                    None => Break { keep: event.end, error_relayed: true },
                 });
                 self.events = read.sequence.unwrap_or(number);
                 self.phase = Phase::Failed(error);

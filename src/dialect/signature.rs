@@ -1,4 +1,4 @@
-//! Proofs of thinking, and how they travel through a client of another dialect
+//! Signatures of thinking, and how they travel through a client of another dialect
 //! (proxy-conversion.md 2.2).
 //!
 //! A provider signs or encrypts what its model thought, and wants it back unchanged with the next
@@ -16,7 +16,7 @@ use super::writer::Writer;
 
 /// Tags of ours begin with this.
 const PREFIX: &str = "sy1:";
-/// Tags that other software gave out; what follows is the bare proof.
+/// Tags that other software gave out; what follows is the bare signature.
 const OLD_PREFIXES: [(&str, Provider); 3] = [
     ("metapi:anthropic-signature:", Provider::Anthropic),
     ("metapi:openai-encrypted-reasoning:", Provider::OpenAi),
@@ -48,7 +48,7 @@ impl Provider {
     }
 }
 
-/// The proof of one piece of thinking.
+/// The signature of one piece of thinking.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Signature<'a> {
     /// The `signature` of a thinking block.
@@ -88,8 +88,8 @@ impl Signature<'_> {
     }
 }
 
-/// The tag that carries thinking of one provider: each piece as its text and its proof. `None` when
-/// there is no proof, or nobody knows whose it is. Of several providers the first counts.
+/// The tag that carries thinking of one provider: each piece as its text and its signature. `None` when
+/// there is no signature, or nobody knows whose it is. Of several providers the first counts.
 pub fn tag(pieces: &[(Text<'_>, Signature<'_>)]) -> Option<Text<'static>> {
     let provider = pieces.iter().find_map(|(_, signature)| signature.provider())?;
     let mut json = Writer::new();
@@ -125,7 +125,7 @@ fn put(json: &mut Writer, (text, signature): &(Text<'_>, Signature<'_>)) {
     });
 }
 
-/// What a tag carries: pieces of thinking with their proofs. `None` when the string is no tag.
+/// What a tag carries: pieces of thinking with their signatures. `None` when the string is no tag.
 /// A damaged tag of ours carries nothing.
 pub fn untag(tag: &Text<'_>) -> Option<Vec<(Text<'static>, Signature<'static>)>> {
     let tag = tag.decode();

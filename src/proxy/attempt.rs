@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::app::App;
-use crate::dialect::convert::CallProof;
+use crate::dialect::convert::CallSignature;
 use crate::dialect::usage::Usage;
 use crate::jobs::usage_lookup;
 use crate::keys::Key;
@@ -111,11 +111,11 @@ impl Attempt {
         &self.app
     }
 
-    /// Keeps the proofs of calls for which the client has no place.
-    pub(super) fn keep_proofs(&self, proofs: Vec<CallProof>) {
+    /// Keeps the signatures of calls for which the client has no place.
+    pub(super) fn store_signatures(&self, signatures: Vec<CallSignature>) {
         let key = self.key.as_ref().map(|key| key.id);
-        for (call, proof) in proofs {
-            self.app.call_proofs.keep(key, call, proof, now_ms());
+        for (call, signature) in signatures {
+            self.app.call_signatures.keep(key, call, signature, now_ms());
         }
     }
 

@@ -12,7 +12,7 @@ use crate::http::timer::ReusableTimer;
 use crate::routing::Platform;
 
 use super::auth::Caller;
-use super::call_proofs::CallProofs;
+use super::call_signatures::CallSignatures;
 use super::client::Client;
 use super::images;
 use super::reply::Face;
@@ -97,7 +97,7 @@ pub(super) struct Call {
     /// The conversation it belongs to, where it says so and it matters.
     pub(super) session: Option<Session>,
     /// Of calls that came with earlier answers.
-    pub(super) proofs: Arc<CallProofs>,
+    pub(super) call_signatures: Arc<CallSignatures>,
     /// Empty unless an operator asked for such calls.
     pub(super) trace: Trace,
     /// For the wait for an answer: one attempt follows the other.
@@ -140,7 +140,7 @@ impl Call {
             query: forwarded_query(head.query),
             key_id,
             caller,
-            proofs: app.call_proofs.clone(),
+            call_signatures: app.call_signatures.clone(),
             trace: Trace::default(),
             timer: head.timer,
         }))

@@ -16,7 +16,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::dialect::canonical::Asked;
+use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter};
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
@@ -139,8 +139,8 @@ impl Held<'_> {
         headers::event_stream(response.headers_mut());
         headers::request_id(dialect, self.call.face.id, response.headers_mut());
         let converter = (!self.own).then(|| {
-            let asked = Arc::new(self.asked());
-            Box::new(StreamConverter::new(self.accepted.format, dialect, asked))
+            let reply_context = Arc::new(self.reply_context());
+            Box::new(StreamConverter::new(self.accepted.format, dialect, reply_context))
         });
         if self.is_not_stored_upstream() {
             response.extensions_mut().insert(NotStoredUpstream);
@@ -221,13 +221,13 @@ impl Held<'_> {
             let failure = Failure::judged("the answer is too long to be converted".to_owned());
             return Err(give_up(attempt, failure));
         }
-        let Answer { body: answer, usage, proofs } = match self.convert(streams, &held) {
+        let Answer { body: answer, usage, signatures } = match self.convert(streams, &held) {
             Ok(converted) => converted,
             Err(fault) => return Err(give_up(attempt, judged(fault))),
         };
         self.note_stored(&answer, &attempt);
         let answer = self.finished(answer);
-        attempt.keep_proofs(proofs);
+        attempt.store_signatures(signatures);
         let mut reply = self.response();
         if self.call.envelope.stream {
             headers::event_stream(reply.headers_mut());
@@ -251,25 +251,25 @@ impl Held<'_> {
             if !changes_form(from) {
                 return Err(Fault::NotJson);
             }
-            let answer = convert::gathered(from, to, held, &self.asked()).map_err(Fault::Error)?;
+            let answer = convert::accumulated(from, to, held, &self.reply_context()).map_err(Fault::Error)?;
             judge::reply(to, &answer.body, rules)?;
             return Ok(answer);
         }
         if let Some(events) = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten() {
             // A stream without events, from an upstream that does not heed how it was asked.
-            let answer =
-                convert::gathered(from, to, events.as_bytes(), &self.asked()).map_err(Fault::Error)?;
+            let answer = convert::accumulated(from, to, events.as_bytes(), &self.reply_context())
+                .map_err(Fault::Error)?;
             let is_stream = self.call.envelope.stream && self.own;
             return Ok(if is_stream { Answer { body: Bytes::from(events), ..answer } } else { answer });
         }
         if let Some(text) = self.plain_text(held) {
             judge::text(text, rules)?;
-            return Ok(convert::told_text(to, text, &self.asked()));
+            return Ok(convert::replayed_text(to, text, &self.reply_context()));
         }
         let usage = judge::reply(from, held, rules)?;
         let text = String::from_utf8_lossy(held);
-        let convert = if self.call.envelope.stream { convert::told } else { convert::reply };
-        let answer = convert(from, to, &text, &self.asked()).map_err(Fault::Error)?;
+        let convert = if self.call.envelope.stream { convert::replayed } else { convert::reply };
+        let answer = convert(from, to, &text, &self.reply_context()).map_err(Fault::Error)?;
         Ok(Answer { usage, ..answer })
     }
 
@@ -312,15 +312,15 @@ impl Held<'_> {
     }
 
     /// What the answer's writer must know of the request.
-    fn asked(&self) -> Asked {
+    fn reply_context(&self) -> ReplyContext {
         let call = self.call;
-        let mut asked = self.accepted.asked.clone().unwrap_or_else(|| {
-            convert::asked_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
+        let mut reply_context = self.accepted.reply_context.clone().unwrap_or_else(|| {
+            convert::context_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
         });
-        asked.now = u64::try_from(now_ms() / 1000).unwrap_or_default();
-        asked.fallback_id = call.face.id.as_str().to_owned();
-        asked.model = call.envelope.model.clone();
-        asked
+        reply_context.now = u64::try_from(now_ms() / 1000).unwrap_or_default();
+        reply_context.fallback_id = call.face.id.as_str().to_owned();
+        reply_context.model = call.envelope.model.clone();
+        reply_context
     }
 
     /// A response with the headers that any answer has.

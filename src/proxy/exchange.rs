@@ -19,7 +19,7 @@ use hyper::header;
 use tokio::time::{Instant, timeout};
 
 use crate::app::App;
-use crate::dialect::canonical::{Asked, Unfit};
+use crate::dialect::canonical::{ReplyContext, Unfit};
 use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::http::timer::ReusableTimer;
@@ -54,7 +54,7 @@ pub(super) struct Accepted {
     /// It stores nothing that a client could refer to.
     pub(super) keeps_nothing: bool,
     /// Set when the request was converted.
-    pub(super) asked: Option<Asked>,
+    pub(super) reply_context: Option<ReplyContext>,
 }
 
 impl Accepted {
@@ -257,7 +257,7 @@ impl Sending<'_> {
             };
             let path = operation.upstream_path(site.platform, format);
             attempt.via(path);
-            let (request, asked) = self.request(endpoint, (path, format), values, outgoing);
+            let (request, reply_context) = self.request(endpoint, (path, format), values, outgoing);
             let timeouts = self.timeouts();
             self.call.trace.request_sent(&endpoint.base, path, &request);
             let sending = self.app.client.send(&endpoint.base.origin, request);
@@ -267,7 +267,14 @@ impl Sending<'_> {
                         self.app.formats.succeeded(site.id, client, &self.call.model, format, now_ms());
                     }
                     let keeps_nothing = outgoing::always_streams(site.platform, format);
-                    return Ok(Box::new(Accepted { head, body, timeouts, format, keeps_nothing, asked }));
+                    return Ok(Box::new(Accepted {
+                        head,
+                        body,
+                        timeouts,
+                        format,
+                        keeps_nothing,
+                        reply_context,
+                    }));
                 }
                 Err(failure) => failure.without(Some(credential.secret())),
             };
@@ -348,9 +355,9 @@ impl Sending<'_> {
         (path, format): (&'static str, Dialect),
         credential: &CredentialHeaders,
         outgoing: Outgoing,
-    ) -> (hyper::Request<RequestBody>, Option<Asked>) {
+    ) -> (hyper::Request<RequestBody>, Option<ReplyContext>) {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
-        let Outgoing { pieces, stream, betas, content_type, bare, asked } = outgoing;
+        let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
         let own = &self.call.headers;
         let less = bare.then(|| recovery::bare(own, site.platform, format));
         let mut request = hyper::Request::new(RequestBody::from(pieces));
@@ -372,7 +379,7 @@ impl Sending<'_> {
             query => endpoint.base.join(&format!("{path}{query}")),
         };
         *request.uri_mut() = hyper::Uri::from(target);
-        (request, asked)
+        (request, reply_context)
     }
 
     /// Gemini's paths name the model and what is to be done. Streams are always asked for as events.

@@ -13,7 +13,7 @@
 //! array_stream  streams of gemini without events                      cli_envelope  what its command line puts around them
 //! search    searches of the web              rewritten  the body of an answer that such as these write anew
 //! images    edits, which come as forms
-//! call_proofs                                 what clients cannot carry until their next request
+//! call_signatures                               what clients cannot carry until their next request
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
 //! client    who is calling, by its own words  session   a conversation and its channel
@@ -27,7 +27,7 @@ mod array_stream;
 mod attempt;
 pub mod auth;
 mod call;
-mod call_proofs;
+mod call_signatures;
 mod cli_envelope;
 mod client;
 mod commit;
@@ -72,7 +72,7 @@ use crate::time::monotonic_ms;
 
 use auth::Caller;
 use call::Operation;
-pub use call_proofs::CallProofs;
+pub use call_signatures::CallSignatures;
 pub use formats::Memory as FormatMemory;
 use reply::Face;
 pub use response_store::ResponseStore;

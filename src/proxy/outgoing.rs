@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::header::HeaderValue;
 use memchr::memmem;
 
-use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
+use crate::dialect::canonical::{ReplyContext, Target, Unfit, Vendor};
 use crate::dialect::data_urls::with_data_urls;
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::splice_model;
@@ -53,7 +53,7 @@ pub(super) struct Outgoing {
     /// The client's headers stay here, but for what the protocol needs.
     pub(super) bare: bool,
     /// Set when the body was converted: what the answer's writer must know.
-    pub(super) asked: Option<Asked>,
+    pub(super) reply_context: Option<ReplyContext>,
 }
 
 impl Outgoing {
@@ -63,7 +63,7 @@ impl Outgoing {
     }
 
     fn of(pieces: [Bytes; 3], stream: bool) -> Self {
-        Self { pieces, stream, betas: None, content_type: None, bare: false, asked: None }
+        Self { pieces, stream, betas: None, content_type: None, bare: false, reply_context: None }
     }
 }
 
@@ -167,12 +167,12 @@ fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
 fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
     let stream = call.envelope.stream || always_streams(to.platform, to.format);
     let target = Target { model: to.model, stream, vendor: vendor(to.platform) };
-    // Only gemini wants proofs of calls back, and only clients of chat and its own bring them.
-    let proof_of = |id: &str| match target.vendor {
-        Vendor::Gemini => call.proofs.find(call.key_id, id, now_ms()),
+    // Only gemini wants signatures of calls back, and only clients of chat and its own bring them.
+    let signature_of = |id: &str| match target.vendor {
+        Vendor::Gemini => call.call_signatures.find(call.key_id, id, now_ms()),
         _ => None,
     };
-    let converted = convert::request_with(call.face.dialect, to.format, text(call), &target, proof_of)?;
+    let converted = convert::request_with(call.face.dialect, to.format, text(call), &target, signature_of)?;
     call.trace.members_dropped(&converted.unknown);
     let mut written = converted.body;
     if to.format == Dialect::Responses && call.envelope.has_tier {
@@ -183,7 +183,7 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
         None => [written, Bytes::new(), Bytes::new()],
         Some(body) => whole(body),
     };
-    Ok(Outgoing { asked: Some(converted.asked), ..Outgoing::of(pieces, stream) })
+    Ok(Outgoing { reply_context: Some(converted.context), ..Outgoing::of(pieces, stream) })
 }
 
 fn continues(body: &str) -> bool {
@@ -231,7 +231,7 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Unfit
             let node = Node::parse(text(call)).ok();
             body = node.and_then(|node| gemini::with_own_thinking(&node, to.model));
         }
-        Dialect::Chat if call.envelope.marks.own => body = restored(chat::without_proofs),
+        Dialect::Chat if call.envelope.marks.own => body = restored(chat::without_foreign_signatures),
         Dialect::Responses => {
             if call.envelope.marks.own {
                 body = restored(responses::without_own_ids);

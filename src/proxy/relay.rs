@@ -106,9 +106,10 @@ impl Relay {
         // What came before the error event is the client's; the event itself is told in our words.
         let error = without_credential(error, &self.attempt);
         let cause = format!("stream error: {}", error.message);
-        let (keep, begun) = self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.told));
+        let (keep, begun) =
+            self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.error_relayed));
         match begun {
-            true if self.half.told => self.end_with(bytes.slice(..keep), None, &cause),
+            true if self.half.relayed => self.end_with(bytes.slice(..keep), None, &cause),
             true => self.end_with(Bytes::new(), Some(&error), &cause),
             false => {
                 let before = self.half.before(bytes.slice(..keep));
@@ -129,7 +130,7 @@ impl Relay {
         let Some(converter) = &mut self.converter else { return };
         let mut out = String::new();
         converter.feed(bytes, &mut out);
-        self.attempt.keep_proofs(converter.take_proofs());
+        self.attempt.store_signatures(converter.take_signatures());
         let failure = converter.failure().or(match self.observer.phase() {
             Phase::Failed(error) => Some(error),
             _ => None,
@@ -178,7 +179,7 @@ impl Relay {
                 // All of the event is here but for the blank line that makes it count.
                 let error = without_credential(error, &self.attempt);
                 let cause = format!("stream error: {}", error.message);
-                let error = (!self.half.told).then_some(&error);
+                let error = (!self.half.relayed).then_some(&error);
                 self.end_with(self.separator(), error, &cause);
             }
             Phase::Preamble | Phase::Output => {
@@ -189,7 +190,7 @@ impl Relay {
 
     /// What ends the event that the client holds half, if it does.
     fn separator(&self) -> Bytes {
-        if self.half.told { Bytes::from_static(b"\n\n") } else { Bytes::new() }
+        if self.half.relayed { Bytes::from_static(b"\n\n") } else { Bytes::new() }
     }
 
     fn broke(&mut self, cause: &str) {
@@ -245,7 +246,7 @@ impl Relay {
                 let cause = format!("nothing came for {} s", idle.as_secs());
                 self.broke(&cause);
                 (None, true)
-            } else if silence >= KEEPALIVE && !self.half.told {
+            } else if silence >= KEEPALIVE && !self.half.relayed {
                 let started = self.converter.as_ref().map(|converter| converter.is_started());
                 let started = started.unwrap_or_else(|| self.observer.message_started());
                 let keepalive = errors::keepalive(self.dialect, started);
@@ -330,7 +331,7 @@ impl Body for Relay {
 struct Half {
     held: Bytes,
     /// It grew so long that the client has it.
-    told: bool,
+    relayed: bool,
 }
 
 /// The longest beginning of an event that is held back.
@@ -354,15 +355,15 @@ impl Half {
     fn pass(&mut self, bytes: Bytes, is_whole: bool) -> Bytes {
         let mut bytes = self.before(bytes);
         if is_whole {
-            self.told = false;
+            self.relayed = false;
             return bytes;
         }
         let end = sse::last_end(&bytes);
-        if end.is_none() && (self.told || bytes.len() > MAX_HALF) {
-            self.told = true;
+        if end.is_none() && (self.relayed || bytes.len() > MAX_HALF) {
+            self.relayed = true;
             return bytes;
         }
-        self.told = false;
+        self.relayed = false;
         self.held = bytes.split_off(end.unwrap_or(0));
         bytes
     }

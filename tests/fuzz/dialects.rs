@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use switchyard::dialect::canonical::{Asked, Target, Vendor};
+use switchyard::dialect::canonical::{ReplyContext, Target, Vendor};
 use switchyard::dialect::convert::{self, StreamConverter};
 use switchyard::dialect::errors::UpstreamError;
 use switchyard::dialect::observe::StreamObserver;
@@ -29,13 +29,13 @@ fn are_events(stream: &str) {
     }
 }
 
-fn asked(random: &mut Random) -> Asked {
+fn context(random: &mut Random) -> ReplyContext {
     let custom_tools = if random.below(2) == 0 { vec!["add".to_owned()] } else { Vec::new() };
-    Asked {
+    ReplyContext {
         usage_chunk: random.below(2) == 0,
         custom_tools,
         fallback_id: "req-1".to_owned(),
-        ..Asked::default()
+        ..ReplyContext::default()
     }
 }
 
@@ -55,7 +55,7 @@ fn requests(from: Dialect, seed: &str) {
         }
         let Ok(body) = Node::parse(text) else { return };
         let restored = [
-            chat::without_proofs(&body),
+            chat::without_foreign_signatures(&body),
             messages::without_foreign_thinking(&body),
             messages::in_other_thinking_form(&body),
             responses::without_own_ids(&body),
@@ -92,15 +92,15 @@ fn whole_answers_are_read() {
     fuzz("reply", &bodies::REPLIES, WORDS, |input, random| {
         let Ok(text) = std::str::from_utf8(input) else { return };
         let (from, to) = (*random.one_of(&ALL), *random.one_of(&ALL));
-        let asked = asked(random);
-        if let Ok(answer) = convert::reply(from, to, text, &asked) {
+        let context = context(random);
+        if let Ok(answer) = convert::reply(from, to, text, &context) {
             is_object(&answer.body);
         }
-        if let Ok(told) = convert::told(from, to, text, &asked) {
+        if let Ok(told) = convert::replayed(from, to, text, &context) {
             let told = std::str::from_utf8(&told.body).expect("text");
             are_events(told);
             // What is told as a stream can be read as one.
-            let read = convert::gathered(to, to, told.as_bytes(), &asked);
+            let read = convert::accumulated(to, to, told.as_bytes(), &context);
             assert!(read.is_ok() || to == Dialect::Chat, "{to:?} {read:?}: {told}");
         }
     });
@@ -110,12 +110,12 @@ fn whole_answers_are_read() {
 fn streams(from: Dialect, seed: &str) {
     fuzz(&format!("stream-{}", from.id()), &[seed, bodies::EVENTS[4]], WORDS, |input, random| {
         let to = *random.one_of(&ALL);
-        let asked = Arc::new(asked(random));
+        let context = Arc::new(context(random));
         let cut = pieces(input, random);
-        let whole = converted(from, to, &[input], &asked);
-        assert_eq!(converted(from, to, &cut, &asked), whole, "{from:?} to {to:?}");
+        let whole = converted(from, to, &[input], &context);
+        assert_eq!(converted(from, to, &cut, &context), whole, "{from:?} to {to:?}");
         are_events(&whole.0);
-        if let Ok(answer) = convert::gathered(from, to, input, &asked) {
+        if let Ok(answer) = convert::accumulated(from, to, input, &context) {
             is_object(&answer.body);
         }
         let mut observer = StreamObserver::new(from);
@@ -127,8 +127,8 @@ fn streams(from: Dialect, seed: &str) {
 }
 
 /// What a client gets of a stream, and whether it is complete. A failure is told as the relay does.
-fn converted(from: Dialect, to: Dialect, pieces: &[&[u8]], asked: &Arc<Asked>) -> (String, bool) {
-    let mut converter = StreamConverter::new(from, to, asked.clone());
+fn converted(from: Dialect, to: Dialect, pieces: &[&[u8]], context: &Arc<ReplyContext>) -> (String, bool) {
+    let mut converter = StreamConverter::new(from, to, context.clone());
     let mut out = String::new();
     pieces.iter().for_each(|piece| converter.feed(piece, &mut out));
     let complete = converter.close(&mut out);

@@ -52,7 +52,7 @@ fn input<'a>(input: &Node<'a>) -> Text<'a> {
     input.text().unwrap_or_else(|| Text::of(&input.json().compact()))
 }
 
-/// Where gemini's proof stands in the chat dialect: Google's own place, and that of a widespread proxy.
+/// Where gemini's signature stands in the chat dialect: Google's own place, and that of a widespread proxy.
 fn signature<'a>(call: &Node<'a>) -> Option<Signature<'a>> {
     let google = call.path(&["extra_content", "google", "thought_signature"]);
     let other = || call.path(&["provider_specific_fields", "thought_signature"]);

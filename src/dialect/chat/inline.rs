@@ -11,8 +11,8 @@ const MAX_BLANKS: usize = 64;
 
 /// Of what kind a piece of an answer is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Voice {
-    Thought,
+pub(super) enum TextKind {
+    Thinking,
     Text,
     Refusal,
 }
@@ -37,15 +37,15 @@ enum Place {
 
 impl Inline {
     /// Takes the next piece of the text, as a literal.
-    pub(super) fn feed(&mut self, literal: &str, each: &mut dyn FnMut(Voice, &str)) {
+    pub(super) fn feed(&mut self, literal: &str, each: &mut dyn FnMut(TextKind, &str)) {
         let mut rest = literal;
         while !rest.is_empty() {
             rest = match self.place {
                 Place::Start => self.at_start(rest),
                 Place::Inside => self.inside(rest, each),
                 Place::After => {
-                    self.release(Voice::Text, each);
-                    each(Voice::Text, rest);
+                    self.release(TextKind::Text, each);
+                    each(TextKind::Text, rest);
                     ""
                 }
             };
@@ -58,9 +58,9 @@ impl Inline {
     }
 
     /// The text is over: lets go what is held.
-    pub(super) fn finish(&mut self, each: &mut dyn FnMut(Voice, &str)) {
-        let voice = if self.place == Place::Inside { Voice::Thought } else { Voice::Text };
-        self.release(voice, each);
+    pub(super) fn finish(&mut self, each: &mut dyn FnMut(TextKind, &str)) {
+        let kind = if self.place == Place::Inside { TextKind::Thinking } else { TextKind::Text };
+        self.release(kind, each);
         self.place = Place::After;
     }
 
@@ -96,7 +96,7 @@ impl Inline {
         ""
     }
 
-    fn inside<'l>(&mut self, literal: &'l str, each: &mut dyn FnMut(Voice, &str)) -> &'l str {
+    fn inside<'l>(&mut self, literal: &'l str, each: &mut dyn FnMut(TextKind, &str)) -> &'l str {
         // The tag begins at `tag`, or in what is held.
         let (mut at, mut tag) = (0, 0);
         while let Some((letter, length)) = first_letter(&literal[at..]) {
@@ -113,7 +113,7 @@ impl Inline {
                 }
             } else if self.matched > 0 {
                 // No tag after all; this letter may begin one.
-                self.release(Voice::Thought, each);
+                self.release(TextKind::Thinking, each);
             } else {
                 at += length;
             }
@@ -124,17 +124,17 @@ impl Inline {
         ""
     }
 
-    fn release(&mut self, voice: Voice, each: &mut dyn FnMut(Voice, &str)) {
+    fn release(&mut self, kind: TextKind, each: &mut dyn FnMut(TextKind, &str)) {
         self.matched = 0;
         if !self.held.is_empty() {
-            each(voice, &std::mem::take(&mut self.held));
+            each(kind, &std::mem::take(&mut self.held));
         }
     }
 }
 
-fn say(thought: &str, each: &mut dyn FnMut(Voice, &str)) {
+fn say(thought: &str, each: &mut dyn FnMut(TextKind, &str)) {
     if !thought.is_empty() {
-        each(Voice::Thought, thought);
+        each(TextKind::Thinking, thought);
     }
 }
 

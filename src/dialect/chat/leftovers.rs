@@ -162,7 +162,7 @@ fn others<'n, 'a>(node: &'n Node<'a>, known: &'n [&str]) -> impl Iterator<Item =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::canonical::{Asked, Candidate, Reply};
+    use crate::dialect::canonical::{Candidate, Reply, ReplyContext};
     use crate::dialect::chat::write_reply_with;
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         }
         assert_eq!(left.choices().collect::<Vec<_>>(), [1]);
         let reply = Reply { candidates: vec![Candidate::default()], ..Reply::default() };
-        let written = write_reply_with(&reply, &Asked::default(), &left);
+        let written = write_reply_with(&reply, &ReplyContext::default(), &left);
         let written = String::from_utf8_lossy(&written);
         for wanted in [
             r#""audio":{"id":"a","data":"AABB","expires_at":5},"annotations":[1,2],"note":["b","c"]}"#,

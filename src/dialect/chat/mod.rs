@@ -8,7 +8,7 @@
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `parts`, `snapshots`, `inline` | a streamed answer, and the habits of upstreams |
 //! | `stream_write` | a streamed answer, written for a client |
-//! | `told`, `leftovers` | an answer that changes its form, and not its dialect |
+//! | `replay`, `leftovers` | an answer that changes its form, and not its dialect |
 //! | `content`, `calls`, `thinking`, `stop`, `usage` | what all of them consist of |
 //!
 //! The dialect is spoken by more vendors than any other, and by each a little differently. Readers
@@ -21,6 +21,7 @@ mod inline;
 mod leftovers;
 mod native;
 mod parts;
+mod replay;
 mod reply_read;
 mod reply_write;
 mod request_read;
@@ -30,7 +31,6 @@ mod stop;
 mod stream_read;
 mod stream_write;
 mod thinking;
-mod told;
 mod tools_read;
 mod tools_write;
 mod turns_read;
@@ -41,11 +41,11 @@ mod usage;
 mod tests;
 
 pub use leftovers::Leftovers;
-pub use native::without_proofs;
+pub use native::without_foreign_signatures;
+pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::{write_reply, write_reply_with};
 pub use request_read::{read_messages, read_request};
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
-pub use told::tell;

@@ -1,6 +1,6 @@
 //! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
 //!
-//! A conversation may have begun on another provider, whose proofs the client sends back as tags of
+//! A conversation may have begun on another provider, whose signatures the client sends back as tags of
 //! ours. No chat upstream can read them, and nothing of one provider is sent to another
 //! (proxy-conversion.md 1.7): they are taken out, and every other message stays as it was written.
 
@@ -10,8 +10,8 @@ use crate::dialect::edit::edit;
 use crate::dialect::signature;
 use crate::dialect::tree::Node;
 
-/// The body without tagged proofs; `None` when there is none in it.
-pub fn without_proofs(body: &Node<'_>) -> Option<Bytes> {
+/// The body without tagged signatures; `None` when there is none in it.
+pub fn without_foreign_signatures(body: &Node<'_>) -> Option<Bytes> {
     let is_tagged = |message: &&Node<'_>| {
         message.text_at("reasoning_signature").is_some_and(|proof| signature::untag(&proof).is_some())
     };

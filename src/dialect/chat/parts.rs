@@ -2,11 +2,11 @@
 //!
 //! A chunk only says what is new; which part that belongs to, and when a part is over, is worked out
 //! here. Text, thinking and refusal close one another, and calls close them. Calls stay open side by
-//! side to the end, because their pieces may alternate; what the model says after its calls waits
-//! until they are closed.
+//! side to the end, because their pieces may alternate; text after the calls waits until they are
+//! closed.
 
 use super::calls::Piece;
-use super::inline::Voice;
+use super::inline::TextKind;
 use crate::dialect::canonical::{CallKind, Event, PartKind};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
@@ -21,17 +21,17 @@ const MAX_NAMELESS: usize = 32 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     next_key: u32,
-    open: Option<(u32, Voice)>,
+    open: Option<(u32, TextKind)>,
     calls: Vec<OpenCall>,
-    /// What was said while calls were open.
-    late: Vec<(Voice, String)>,
+    /// Text that came while calls were open.
+    late: Vec<(TextKind, String)>,
     called: bool,
-    /// The tokens of the text that comes next.
+    /// The log probabilities of the text that comes next.
     tokens: Vec<Token<'static>>,
-    /// So many characters of text have been said,
-    said: u64,
-    /// and so many of them before the open part.
-    before: u64,
+    /// Characters of text so far,
+    characters: u64,
+    /// and before the open part.
+    characters_before: u64,
 }
 
 #[derive(Debug, Default)]
@@ -61,66 +61,70 @@ impl Parts {
     }
 
     /// More text, thinking or refusal, as a literal.
-    pub(super) fn say(&mut self, voice: Voice, literal: &str, each: &mut dyn FnMut(Event<'_>)) {
+    pub(super) fn push(&mut self, kind: TextKind, literal: &str, each: &mut dyn FnMut(Event<'_>)) {
         if literal.is_empty() {
             return;
         }
         if self.calls.iter().any(|call| !call.name.is_empty()) {
             match self.late.last_mut() {
-                Some((last, text)) if *last == voice => text.push_str(literal),
-                _ => self.late.push((voice, literal.to_owned())),
+                Some((last, text)) if *last == kind => text.push_str(literal),
+                _ => self.late.push((kind, literal.to_owned())),
             }
             if self.late.iter().map(|(_, text)| text.len()).sum::<usize>() > MAX_LATE {
                 self.close_calls(each);
-                self.say_late(each);
+                self.push_late(each);
             }
             return;
         }
-        let key = self.voice(voice, each);
+        let key = self.open_part(kind, each);
         let text = Text::inside(literal);
-        if voice == Voice::Text {
-            self.said += text.letters();
-            self.tell_tokens(key, each);
+        if kind == TextKind::Text {
+            self.characters += text.letters();
+            self.emit_logprobs(key, each);
         }
         each(Event::Delta { key, text });
     }
 
-    /// The tokens of the content that comes with them, or has come.
-    pub(super) fn weigh(&mut self, tokens: Vec<Token<'_>>) {
+    /// The log probabilities of the text in the same chunk.
+    pub(super) fn push_logprobs(&mut self, tokens: Vec<Token<'_>>) {
         self.tokens.extend(tokens.into_iter().map(Token::into_owned));
     }
 
-    fn tell_tokens(&mut self, key: u32, each: &mut dyn FnMut(Event<'_>)) {
+    fn emit_logprobs(&mut self, key: u32, each: &mut dyn FnMut(Event<'_>)) {
         if !self.tokens.is_empty() {
             each(Event::Logprobs { key, tokens: std::mem::take(&mut self.tokens) });
         }
     }
 
-    /// Where the content comes from. What is known of a text that is over comes too late for it.
-    pub(super) fn cite(&mut self, citation: Citation<'_>, each: &mut dyn FnMut(Event<'_>)) {
-        if let Some((key, Voice::Text)) = self.open {
-            each(Event::Cite { key, citation: citation.counted_from(self.before) });
+    /// A source of the text. It is dropped when the text part is closed already.
+    pub(super) fn push_citation(&mut self, citation: Citation<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        if let Some((key, TextKind::Text)) = self.open {
+            each(Event::Cite { key, citation: citation.counted_from(self.characters_before) });
         }
     }
 
-    /// The proofs of the thinking before.
-    pub(super) fn prove(&mut self, proofs: Vec<Signature<'static>>, each: &mut dyn FnMut(Event<'_>)) {
-        for signature in proofs {
+    /// The signatures of the thinking before.
+    pub(super) fn push_signatures(
+        &mut self,
+        signatures: Vec<Signature<'static>>,
+        each: &mut dyn FnMut(Event<'_>),
+    ) {
+        for signature in signatures {
             if matches!(signature, Signature::AnthropicRedacted(_)) {
                 // Thinking that is not shown is a part of its own.
-                self.close_voice(each);
-                let key = self.voice(Voice::Thought, each);
+                self.close_open(each);
+                let key = self.open_part(TextKind::Thinking, each);
                 each(Event::Signature { key, signature });
-                self.close_voice(each);
-            } else if let Some((key, Voice::Thought)) = self.open {
+                self.close_open(each);
+            } else if let Some((key, TextKind::Thinking)) = self.open {
                 each(Event::Signature { key, signature });
-                self.close_voice(each);
+                self.close_open(each);
             }
         }
     }
 
     /// A piece of a call.
-    pub(super) fn piece(&mut self, piece: Piece<'_>, each: &mut dyn FnMut(Event<'_>)) {
+    pub(super) fn push_call(&mut self, piece: Piece<'_>, each: &mut dyn FnMut(Event<'_>)) {
         let at = match self.find(&piece) {
             Some(at) => at,
             None => {
@@ -153,15 +157,15 @@ impl Parts {
         }
         // The id may come last; who has none gets one when the call is over.
         if !call.name.is_empty() && (!call.id.is_empty() || is_long) {
-            self.announce(at, each);
+            self.start_call(at, each);
         }
     }
 
     /// The answer is over: closes everything.
     pub(super) fn finish(&mut self, each: &mut dyn FnMut(Event<'_>)) {
-        self.close_voice(each);
+        self.close_open(each);
         self.close_calls(each);
-        self.say_late(each);
+        self.push_late(each);
     }
 
     /// Which call a piece belongs to: that of its index, else of its id, else the last. Upstreams
@@ -182,8 +186,8 @@ impl Parts {
         (!is_new).then_some(at)
     }
 
-    fn announce(&mut self, at: usize, each: &mut dyn FnMut(Event<'_>)) {
-        self.close_voice(each);
+    fn start_call(&mut self, at: usize, each: &mut dyn FnMut(Event<'_>)) {
+        self.close_open(each);
         let key = self.take_key();
         let Some(call) = self.calls.get_mut(at) else { return };
         call.key = Some(key);
@@ -204,7 +208,7 @@ impl Parts {
         for at in 0..self.calls.len() {
             let waits = |call: &OpenCall| call.key.is_none() && !call.name.is_empty();
             if self.calls.get(at).is_some_and(waits) {
-                self.announce(at, each);
+                self.start_call(at, each);
             }
         }
         for key in self.calls.drain(..).filter_map(|call| call.key) {
@@ -212,37 +216,37 @@ impl Parts {
         }
     }
 
-    fn say_late(&mut self, each: &mut dyn FnMut(Event<'_>)) {
-        for (voice, text) in std::mem::take(&mut self.late) {
-            self.say(voice, &text, each);
+    fn push_late(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        for (kind, text) in std::mem::take(&mut self.late) {
+            self.push(kind, &text, each);
         }
-        self.close_voice(each);
+        self.close_open(each);
     }
 
     /// The key of the open part of that kind, which is opened if need be.
-    fn voice(&mut self, voice: Voice, each: &mut dyn FnMut(Event<'_>)) -> u32 {
+    fn open_part(&mut self, kind: TextKind, each: &mut dyn FnMut(Event<'_>)) -> u32 {
         if let Some((key, open)) = self.open
-            && open == voice
+            && open == kind
         {
             return key;
         }
-        self.close_voice(each);
+        self.close_open(each);
         let key = self.take_key();
-        self.open = Some((key, voice));
-        self.before = self.said;
-        let part = match voice {
-            Voice::Thought => PartKind::Thinking,
-            Voice::Text => PartKind::Text,
-            Voice::Refusal => PartKind::Refusal,
+        self.open = Some((key, kind));
+        self.characters_before = self.characters;
+        let part = match kind {
+            TextKind::Thinking => PartKind::Thinking,
+            TextKind::Text => PartKind::Text,
+            TextKind::Refusal => PartKind::Refusal,
         };
         each(Event::PartStart { key, part });
         key
     }
 
-    fn close_voice(&mut self, each: &mut dyn FnMut(Event<'_>)) {
-        if let Some((key, voice)) = self.open.take() {
-            if voice == Voice::Text {
-                self.tell_tokens(key, each);
+    fn close_open(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        if let Some((key, kind)) = self.open.take() {
+            if kind == TextKind::Text {
+                self.emit_logprobs(key, each);
             }
             each(Event::PartStop { key });
         }

@@ -1,6 +1,6 @@
 //! A complete answer, read (proxy-conversion.md 7, column chat).
 
-use super::inline::{Inline, Voice};
+use super::inline::{Inline, TextKind};
 use super::{calls, content, stop, thinking, usage};
 use crate::dialect::canonical::{Candidate, Part, Reply, Thinking};
 use crate::dialect::citation::{self, Citation};
@@ -31,7 +31,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
 fn candidate<'a>(choice: &Node<'a>) -> Result<Candidate<'a>, UpstreamError> {
     let reason = choice.str_at("finish_reason");
     if reason == "error" {
-        return Err(stop::told(choice));
+        return Err(stop::error_of(choice));
     }
     let message = choice.get("message").or(choice.get("delta")).unwrap_or(choice);
     let mut parts: Vec<_> = thinking::pieces(message).into_iter().map(Part::Thinking).collect();
@@ -85,8 +85,8 @@ fn say<'a>(text: Text<'a>, thought: bool, parts: &mut Vec<Part<'a>>) {
         return;
     }
     let (mut thoughts, mut said) = (Text::EMPTY, Text::EMPTY);
-    let mut take = |voice: Voice, literal: &str| match voice {
-        Voice::Thought => thoughts.push(&Text::inside(literal)),
+    let mut take = |kind: TextKind, literal: &str| match kind {
+        TextKind::Thinking => thoughts.push(&Text::inside(literal)),
         _ => said.push(&Text::inside(literal)),
     };
     let mut inline = Inline::default();

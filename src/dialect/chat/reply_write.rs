@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::leftovers::{Leftovers, OfChoice};
-use super::turns_write::{put_call, put_gemini_proof};
+use super::turns_write::{put_call, put_gemini_signature};
 use super::{stop, thinking, usage};
-use crate::dialect::canonical::{Asked, Call, Candidate, Part, Reply};
+use crate::dialect::canonical::{Call, Candidate, Part, Reply, ReplyContext};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs::{self, Token};
@@ -13,17 +13,17 @@ use crate::dialect::signature::Signature;
 use crate::dialect::writer::Writer;
 
 /// Writes a complete answer.
-pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
-    write_reply_with(reply, asked, &Leftovers::default())
+pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
+    write_reply_with(reply, context, &Leftovers::default())
 }
 
 /// The same, with what the canonical form could not hold of an answer of this dialect.
-pub fn write_reply_with(reply: &Reply<'_>, asked: &Asked, left: &Leftovers) -> Bytes {
+pub fn write_reply_with(reply: &Reply<'_>, context: &ReplyContext, left: &Leftovers) -> Bytes {
     let mut json = Writer::with_capacity(1024);
     json.object(|o| {
-        o.field("id", id(&reply.id, asked));
+        o.field("id", id(&reply.id, context));
         o.field("object", "chat.completion");
-        o.field("created", reply.created.unwrap_or(asked.now));
+        o.field("created", reply.created.unwrap_or(context.now));
         o.field("model", &reply.model);
         o.array("choices", |a| {
             for (index, candidate) in reply.candidates.iter().enumerate() {
@@ -41,8 +41,8 @@ pub fn write_reply_with(reply: &Reply<'_>, asked: &Asked, left: &Leftovers) -> B
 }
 
 /// The upstream's id, or one of our own.
-pub(super) fn id<'t>(id: &'t Text<'_>, asked: &Asked) -> Text<'t> {
-    if id.is_empty() { Text::of(&format!("chatcmpl-{}", asked.fallback_id)) } else { id.borrowed() }
+pub(super) fn id<'t>(id: &'t Text<'_>, context: &ReplyContext) -> Text<'t> {
+    if id.is_empty() { Text::of(&format!("chatcmpl-{}", context.fallback_id)) } else { id.borrowed() }
 }
 
 /// The id of a call, or one made of its number.
@@ -126,11 +126,11 @@ fn write_message(o: &mut Writer, parts: &[Part<'_>]) {
     o.field("content", texts.clone().next().map(|_| Text::join(texts, "")));
     let thought = thinking::joined(parts.iter());
     o.field_if("reasoning_content", Some(thought).filter(|thought| !thought.is_empty()));
-    let proofs = parts.iter().filter_map(|part| match part {
+    let signatures = parts.iter().filter_map(|part| match part {
         Part::Thinking(thinking) => Some((thinking.text.borrowed(), thinking.signature.clone()?)),
         _ => None,
     });
-    o.field_if("reasoning_signature", thinking::proof(&proofs.collect::<Vec<_>>()));
+    o.field_if("reasoning_signature", thinking::to_member(&signatures.collect::<Vec<_>>()));
     let refusal = Text::join(refusals, "");
     o.field_if("refusal", Some(refusal).filter(|refusal| !refusal.is_empty()));
     let calls = parts.iter().filter_map(|part| match part {
@@ -148,6 +148,6 @@ fn write_call(o: &mut Writer, call: &Call<'_>, number: u64) {
     o.field("id", call_id(&call.id, number));
     put_call(o, call.kind, &call.name, &call.input);
     if let Some(Signature::Gemini(proof)) = &call.signature {
-        put_gemini_proof(o, proof);
+        put_gemini_signature(o, proof);
     }
 }

@@ -107,7 +107,7 @@ fn reasoning<'a>(body: &Node<'a>, signed: bool) -> Reasoning<'a> {
         budget,
         summary: summary.and_then(Node::text),
         off,
-        // Who asks for thinking is shown it with its proof, and may send both along next time.
+        // Who asks for thinking is shown it with its signature, and may send both along next time.
         encrypted: (wanted && !off) || signed,
     }
 }
@@ -135,6 +135,6 @@ fn native(body: &Node<'_>) -> Vec<&'static str> {
     let speaks =
         body.items_at("modalities").iter().any(|modality| modality.str().as_deref() == Some("audio"));
     let audio = body.get("audio").is_some_and(|audio| !audio.members().is_empty());
-    let asked = [("modalities", speaks), ("audio", audio)];
-    asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect()
+    let context = [("modalities", speaks), ("audio", audio)];
+    context.into_iter().filter(|(_, context)| *context).map(|(name, _)| name).collect()
 }

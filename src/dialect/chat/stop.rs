@@ -44,7 +44,7 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
         let explained = answer.get("message").is_some_and(Node::is_string) && answer.get("code").is_some();
         answer.get("choices").is_none() && explained
     };
-    (stated || bare()).then(|| told(answer))
+    (stated || bare()).then(|| error_of(answer))
 }
 
 /// Whether the value of an `error` member states one: many sites send an empty one with every chunk.
@@ -53,7 +53,7 @@ fn states_error(error: &Node<'_>) -> bool {
 }
 
 /// What something that is known to be an error says.
-pub(super) fn told(error: &Node<'_>) -> UpstreamError {
+pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
     let value = serde_json::from_str(error.raw()).ok();
     let error = value.as_ref().and_then(UpstreamError::of_json);
     error.unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))

@@ -7,7 +7,7 @@
 //! ```
 
 use super::calls::{self, Piece};
-use super::inline::{Inline, Voice};
+use super::inline::{Inline, TextKind};
 use super::parts::Parts;
 use super::snapshots::Snapshots;
 use super::{content, stop, thinking, usage};
@@ -63,7 +63,7 @@ impl StreamReader {
             }
             return;
         };
-        let failure = if name == b"error" { Some(stop::told(&chunk)) } else { stop::failure(&chunk) };
+        let failure = if name == b"error" { Some(stop::error_of(&chunk)) } else { stop::failure(&chunk) };
         if let Some(error) = failure {
             return self.fail(error, each);
         }
@@ -118,7 +118,7 @@ impl StreamReader {
             each(Event::Start { id, model, created: chunk.u64_at("created") });
         }
         if let Some(logprobs) = choice.get("logprobs") {
-            self.parts.weigh(logprobs::read(logprobs.items_at("content")));
+            self.parts.push_logprobs(logprobs::read(logprobs.items_at("content")));
         }
         let delta = choice.get("delta").filter(|delta| delta.is_object());
         if let Some(delta) = delta.or(choice.get("message")) {
@@ -126,7 +126,7 @@ impl StreamReader {
         }
         match &*choice.str_at("finish_reason") {
             "" => {}
-            "error" => self.fail(stop::told(choice), each),
+            "error" => self.fail(stop::error_of(choice), each),
             reason => {
                 self.release(each);
                 self.parts.finish(each);
@@ -141,8 +141,8 @@ impl StreamReader {
             self.think(&text, each);
         }
         if let Some(proof) = delta.text_at("reasoning_signature").filter(|proof| !proof.is_empty()) {
-            let proofs = thinking::proofs(&proof).into_iter().map(|(_, signature)| signature);
-            self.parts.prove(proofs.collect(), each);
+            let signatures = thinking::from_member(&proof).into_iter().map(|(_, signature)| signature);
+            self.parts.push_signatures(signatures.collect(), each);
         }
         match delta.get("content") {
             Some(text) if text.is_string() => self.say(&text.text().unwrap_or_default(), each),
@@ -159,24 +159,24 @@ impl StreamReader {
         }
         for citation in delta.items_at("annotations").iter().filter_map(Citation::of_annotation) {
             self.release(each);
-            self.parts.cite(citation, each);
+            self.parts.push_citation(citation, each);
         }
         if let Some(text) = delta.text_at("refusal") {
-            self.parts.say(Voice::Refusal, text.literal(), each);
+            self.parts.push(TextKind::Refusal, text.literal(), each);
         }
         let together = delta.items_at("tool_calls").len() > 1;
         for (place, piece) in calls::of_message(delta).enumerate() {
             self.release(each);
             // Calls that come together without numbers are told apart by their place.
             let place = together.then_some(place as u64);
-            self.parts.piece(Piece { index: piece.index.or(place), ..piece }, each);
+            self.parts.push_call(Piece { index: piece.index.or(place), ..piece }, each);
         }
     }
 
     fn say(&mut self, text: &Text<'_>, each: &mut dyn FnMut(Event<'_>)) {
         let Self { said, inline, parts, .. } = self;
         said.feed(text.literal(), &mut |new| {
-            inline.feed(new, &mut |voice, literal| parts.say(voice, literal, each));
+            inline.feed(new, &mut |kind, literal| parts.push(kind, literal, each));
         });
     }
 
@@ -185,14 +185,14 @@ impl StreamReader {
         if !text.is_empty() {
             inline.settle();
         }
-        thought.feed(text.literal(), &mut |new| parts.say(Voice::Thought, new, each));
+        thought.feed(text.literal(), &mut |new| parts.push(TextKind::Thinking, new, each));
     }
 
     /// Lets go everything that was held back in doubt.
     fn release(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         let Self { said, thought, inline, parts, .. } = self;
-        thought.finish(&mut |new| parts.say(Voice::Thought, new, each));
-        said.finish(&mut |new| inline.feed(new, &mut |voice, literal| parts.say(voice, literal, each)));
-        inline.finish(&mut |voice, literal| parts.say(voice, literal, each));
+        thought.finish(&mut |new| parts.push(TextKind::Thinking, new, each));
+        said.finish(&mut |new| inline.feed(new, &mut |kind, literal| parts.push(kind, literal, each)));
+        inline.finish(&mut |kind, literal| parts.push(kind, literal, each));
     }
 }

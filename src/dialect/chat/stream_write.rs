@@ -5,10 +5,10 @@
 //! ```
 
 use super::reply_write::{call_id, id, put_citations, put_logprobs};
-use super::turns_write::put_gemini_proof;
+use super::turns_write::put_gemini_signature;
 use super::{stop, thinking, usage};
 use crate::dialect::Dialect;
-use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
+use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::errors;
 use crate::dialect::literal::Text;
@@ -30,10 +30,10 @@ pub struct StreamWriter {
     stop: Option<Stop<'static>>,
     open: Vec<Open>,
     calls: u64,
-    /// Thinking with its proof, so far.
-    proofs: Vec<(Text<'static>, Signature<'static>)>,
+    /// Thinking with its signature, so far.
+    signatures: Vec<(Text<'static>, Signature<'static>)>,
     /// So many of them the client has been given.
-    told: usize,
+    signatures_written: usize,
     /// The tokens of what comes next.
     tokens: Vec<Token<'static>>,
     /// The characters of the content so far.
@@ -55,7 +55,7 @@ enum Kind {
     /// Where it begins in the content, and where it comes from.
     Text(u64, Vec<Citation<'static>>),
     Refusal,
-    /// What was thought is kept: the proof is handed out together with it.
+    /// What was thought is kept: the signature is handed out together with it.
     Thinking(Text<'static>, Option<Signature<'static>>),
     Call {
         number: u64,
@@ -65,19 +65,19 @@ enum Kind {
 }
 
 impl StreamWriter {
-    pub fn new(asked: &Asked) -> Self {
+    pub fn new(context: &ReplyContext) -> Self {
         Self {
             id: Text::EMPTY,
             model: Text::EMPTY,
             created: None,
             head: String::new(),
-            usage_chunk: asked.usage_chunk,
+            usage_chunk: context.usage_chunk,
             usage: None,
             stop: None,
             open: Vec::new(),
             calls: 0,
-            proofs: Vec::new(),
-            told: 0,
+            signatures: Vec::new(),
+            signatures_written: 0,
             tokens: Vec::new(),
             said: 0,
             citations: Vec::new(),
@@ -86,7 +86,7 @@ impl StreamWriter {
     }
 
     /// Appends to `out` the SSE events that say it. Nothing is written before the first part.
-    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+    pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         if self.over {
             return;
         }
@@ -99,7 +99,7 @@ impl StreamWriter {
             // There is no place for one here.
             Event::PartStart { part: PartKind::Search { .. }, .. } | Event::Found { .. } => {}
             Event::PartStart { key, part } => {
-                self.begin(asked, out);
+                self.begin(context, out);
                 self.start_part(*key, part, out);
             }
             Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, out),
@@ -113,7 +113,7 @@ impl StreamWriter {
                     citations.push(citation.clone().into_owned());
                 }
             }
-            Event::Signature { key, signature } => self.prove(*key, signature, out),
+            Event::Signature { key, signature } => self.signature(*key, signature, out),
             Event::PartStop { key } => self.stop_part(*key, out),
             Event::Usage(usage) => self.usage.get_or_insert_default().merge(*usage),
             Event::Finish(stop) => self.stop = Some(stop.clone().into_owned()),
@@ -122,20 +122,20 @@ impl StreamWriter {
                 let event = errors::stream_event(Dialect::Chat, error, 0);
                 out.push_str(&String::from_utf8_lossy(&event));
             }
-            Event::End => self.end(asked, out),
+            Event::End => self.end(context, out),
         }
     }
 
     /// The first chunk, which names the speaker.
-    fn begin(&mut self, asked: &Asked, out: &mut String) {
+    fn begin(&mut self, context: &ReplyContext, out: &mut String) {
         if !self.head.is_empty() {
             return;
         }
         let mut json = Writer::new();
         json.object(|o| {
-            o.field("id", id(&self.id, asked));
+            o.field("id", id(&self.id, context));
             o.field("object", "chat.completion.chunk");
-            o.field("created", self.created.unwrap_or(asked.now));
+            o.field("created", self.created.unwrap_or(context.now));
             o.field("model", &self.model);
         });
         let members = json.as_str().strip_suffix('}').unwrap_or_default();
@@ -155,7 +155,7 @@ impl StreamWriter {
             PartKind::Call { kind, .. } => Kind::Call { number: self.calls, kind: *kind, has_input: false },
         };
         if !matches!(kind, Kind::Thinking(..)) {
-            self.tell_proofs(out);
+            self.write_signatures(out);
         }
         self.open.push(Open { key, kind });
         let PartKind::Call { id, name, kind } = part else { return };
@@ -177,7 +177,7 @@ impl StreamWriter {
         let member = match &mut part.kind {
             Kind::Text(..) => {
                 self.said += text.letters();
-                return self.weighed(out, |o| o.field("content", text));
+                return self.delta_with_logprobs(out, |o| o.field("content", text));
             }
             Kind::Refusal => "refusal",
             Kind::Thinking(thought, _) => {
@@ -193,7 +193,7 @@ impl StreamWriter {
         self.delta(out, |o| o.field(member, text));
     }
 
-    fn prove(&mut self, key: u32, proof: &Signature<'_>, out: &mut String) {
+    fn signature(&mut self, key: u32, proof: &Signature<'_>, out: &mut String) {
         let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
         match (&mut part.kind, proof) {
             (Kind::Thinking(_, signature), proof) => *signature = Some(proof.clone().into_owned()),
@@ -202,7 +202,7 @@ impl StreamWriter {
                 self.call(number, out, |o| {
                     // OpenAI's SDK takes no piece of a call without it.
                     o.object_at(word, |o| o.field(input, ""));
-                    put_gemini_proof(o, proof);
+                    put_gemini_signature(o, proof);
                 });
             }
             _ => {}
@@ -214,13 +214,13 @@ impl StreamWriter {
         match self.open.remove(at).kind {
             Kind::Text(from, citations) => {
                 if !self.tokens.is_empty() {
-                    self.weighed(out, |_| {});
+                    self.delta_with_logprobs(out, |_| {});
                 }
                 let letters = self.said - from;
                 let placed = citations.iter().map(|citation| citation.within(from, letters).into_owned());
                 self.citations.extend(placed);
             }
-            Kind::Thinking(thought, Some(proof)) => self.proofs.push((thought, proof)),
+            Kind::Thinking(thought, Some(proof)) => self.signatures.push((thought, proof)),
             Kind::Call { number, kind: CallKind::Function, has_input: false } => {
                 // Clients parse what they have got, and nothing is no JSON.
                 self.input(number, CallKind::Function, &Text::plain("{}"), out);
@@ -229,12 +229,12 @@ impl StreamWriter {
         }
     }
 
-    fn end(&mut self, asked: &Asked, out: &mut String) {
-        self.begin(asked, out);
+    fn end(&mut self, context: &ReplyContext, out: &mut String) {
+        self.begin(context, out);
         while let Some(key) = self.open.first().map(|part| part.key) {
             self.stop_part(key, out);
         }
-        self.tell_proofs(out);
+        self.write_signatures(out);
         if !self.citations.is_empty() {
             let citations = std::mem::take(&mut self.citations);
             self.delta(out, |o| put_citations(o, &citations));
@@ -255,14 +255,14 @@ impl StreamWriter {
         out.push_str("data: [DONE]\n\n");
     }
 
-    /// The proofs so far as one tag. Mostly all thinking comes first, and so this is done once; a
-    /// later tag repeats the proofs before, for clients that keep the last.
-    fn tell_proofs(&mut self, out: &mut String) {
-        if self.told == self.proofs.len() {
+    /// The signatures so far as one tag. Mostly all thinking comes first, and so this is done once; a
+    /// later tag repeats the signatures before, for clients that keep the last.
+    fn write_signatures(&mut self, out: &mut String) {
+        if self.signatures_written == self.signatures.len() {
             return;
         }
-        self.told = self.proofs.len();
-        if let Some(proof) = thinking::proof(&self.proofs) {
+        self.signatures_written = self.signatures.len();
+        if let Some(proof) = thinking::to_member(&self.signatures) {
             self.delta(out, |o| o.field("reasoning_signature", proof));
         }
     }
@@ -291,7 +291,7 @@ impl StreamWriter {
     }
 
     /// A delta with the tokens of what it says.
-    fn weighed(&mut self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
+    fn delta_with_logprobs(&mut self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
         let tokens = std::mem::take(&mut self.tokens);
         if tokens.is_empty() {
             return self.delta(out, inside);

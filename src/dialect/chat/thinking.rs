@@ -1,5 +1,5 @@
 //! Thinking, for which the chat dialect has no word of its own: `reasoning_content` is the most
-//! common one, and the string beside it, `reasoning_signature`, carries the proofs.
+//! common one, and the string beside it, `reasoning_signature`, carries the signatures.
 
 use crate::dialect::canonical::{Part, Thinking};
 use crate::dialect::literal::Text;
@@ -17,18 +17,18 @@ pub(super) fn text<'a>(message: &Node<'a>) -> Option<Text<'a>> {
     })
 }
 
-/// The thinking of a message with its proofs. A tag knows which text each proof belongs to; one that
+/// The thinking of a message with its signatures. A tag knows which text each signature belongs to; one that
 /// is damaged leaves the text.
 pub(super) fn pieces<'a>(message: &Node<'a>) -> Vec<Thinking<'a>> {
     let text = text(message);
     let proof = message.text_at("reasoning_signature").filter(|proof| !proof.is_empty());
-    let signed = proof.map(|proof| proofs(&proof)).unwrap_or_default();
+    let signed = proof.map(|proof| from_member(&proof)).unwrap_or_default();
     if signed.is_empty() {
         return text.map(|text| Thinking { text, signature: None }).into_iter().collect();
     }
     let alone = signed.len() == 1;
     let piece = |(own, signature): (Text<'static>, Signature<'static>)| {
-        // Proofs that came without their text belong to all that is shown.
+        // Signatures that came without their text belong to all that is shown.
         let lacks_text = alone && own.is_empty() && !matches!(signature, Signature::AnthropicRedacted(_));
         let text = if lacks_text { text.clone().unwrap_or_default() } else { own };
         Thinking { text, signature: Some(signature) }
@@ -36,8 +36,8 @@ pub(super) fn pieces<'a>(message: &Node<'a>) -> Vec<Thinking<'a>> {
     signed.into_iter().map(piece).collect()
 }
 
-/// What a `reasoning_signature` says: the pieces of a tag, or a proof nobody knows.
-pub(super) fn proofs(proof: &Text<'_>) -> Vec<(Text<'static>, Signature<'static>)> {
+/// What a `reasoning_signature` says: the pieces of a tag, or a signature nobody knows.
+pub(super) fn from_member(proof: &Text<'_>) -> Vec<(Text<'static>, Signature<'static>)> {
     signature::untag(proof)
         .unwrap_or_else(|| vec![(Text::EMPTY, Signature::Unknown(proof.clone().into_owned()))])
 }
@@ -51,9 +51,9 @@ pub(super) fn joined<'p>(parts: impl Iterator<Item = &'p Part<'p>>) -> Text<'sta
     Text::join(texts, "")
 }
 
-/// The `reasoning_signature` for proofs and the texts they belong to: a tag, or the one proof that
+/// The `reasoning_signature` for signatures and the texts they belong to: a tag, or the one signature that
 /// nobody knows, as it came.
-pub(super) fn proof(pieces: &[(Text<'_>, Signature<'_>)]) -> Option<Text<'static>> {
+pub(super) fn to_member(pieces: &[(Text<'_>, Signature<'_>)]) -> Option<Text<'static>> {
     let unknown = pieces.iter().find_map(|(_, signature)| match signature {
         Signature::Unknown(proof) => Some(proof.clone().into_owned()),
         _ => None,

@@ -10,7 +10,7 @@ use crate::dialect::tree::Node;
 pub(super) struct Messages<'a> {
     pub system: Vec<Text<'a>>,
     pub turns: Vec<Turn<'a>>,
-    /// Some thinking came back with its proof: the client knows how to carry one.
+    /// Some thinking came back with its signature: the client knows how to carry one.
     pub signed: bool,
     /// Every call before, in order, and whether its result has come.
     calls: Vec<Called<'a>>,

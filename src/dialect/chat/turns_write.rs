@@ -33,13 +33,13 @@ pub(super) fn check(request: &Request<'_>, vendor: Vendor) -> Result<(), Unfit> 
     Ok(())
 }
 
-/// Stands for the proof of a call that has none (Google's documentation of thought signatures).
-const NO_PROOF: Text<'static> = Text::plain("skip_thought_signature_validator");
+/// Stands for the signature of a call that has none (Google's documentation of thought signatures).
+const NO_SIGNATURE: Text<'static> = Text::plain("skip_thought_signature_validator");
 
 /// Writes all messages into the list being written.
 pub(super) fn write(list: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
     let vendor = target.vendor;
-    // From the third generation on a call without its proof is refused.
+    // From the third generation on a call without its signature is refused.
     let signs = vendor == Vendor::Gemini && target.model.contains("gemini-3");
     let to = Reader { vendor, signs };
     if !request.system.is_empty() {
@@ -83,7 +83,7 @@ fn write_instructions(list: &mut Writer, run: &[Turn<'_>], role: &str) {
 #[derive(Clone, Copy)]
 struct Reader {
     vendor: Vendor,
-    /// Wants a proof with the first call of a turn.
+    /// Wants a signature with the first call of a turn.
     signs: bool,
 }
 
@@ -137,17 +137,18 @@ fn write_assistant(list: &mut Writer, parts: &[&Part<'_>], to: Reader) {
 }
 
 fn write_calls(list: &mut Writer, calls: &[&Call<'_>], to: Reader) {
-    let proof_of = |call: &Call<'_>| match &call.signature {
+    let signature_of = |call: &Call<'_>| match &call.signature {
         Some(Signature::Gemini(proof)) if to.vendor == Vendor::Gemini => Some(proof.borrowed().into_owned()),
         _ => None,
     };
-    let mut made_up = (to.signs && !calls.iter().any(|call| proof_of(call).is_some())).then_some(NO_PROOF);
+    let mut made_up =
+        (to.signs && !calls.iter().any(|call| signature_of(call).is_some())).then_some(NO_SIGNATURE);
     for call in calls {
         list.object(|o| {
             o.field("id", &call.id);
             put_call(o, call.kind, &call.name, &call.input);
-            if let Some(proof) = proof_of(call).or_else(|| made_up.take()) {
-                put_gemini_proof(o, &proof);
+            if let Some(proof) = signature_of(call).or_else(|| made_up.take()) {
+                put_gemini_signature(o, &proof);
             }
         });
     }
@@ -177,7 +178,7 @@ pub(super) fn put_call(o: &mut Writer, kind: CallKind, name: &Text<'_>, input: &
 }
 
 /// Google's own place for it in the chat dialect.
-pub(super) fn put_gemini_proof(o: &mut Writer, proof: &Text<'_>) {
+pub(super) fn put_gemini_signature(o: &mut Writer, proof: &Text<'_>) {
     o.object_at("extra_content", |o| o.object_at("google", |o| o.field("thought_signature", proof)));
 }
 

@@ -126,7 +126,7 @@ mod tests {
     use crate::dialect::literal::Json;
     use crate::dialect::logprobs::Token;
 
-    fn told(pieces: &[&str], stops: &[&str]) -> (String, Option<String>) {
+    fn cut_events(pieces: &[&str], stops: &[&str]) -> (String, Option<String>) {
         let stops: Vec<String> = stops.iter().map(|stop| (*stop).to_owned()).collect();
         let (mut cutter, mut said, mut reason) = (Cutter::default(), String::new(), None);
         let start = [Event::PartStart { key: 0, part: PartKind::Text }];
@@ -159,7 +159,11 @@ mod tests {
             let letters: Vec<String> = text.chars().map(String::from).collect();
             let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
             for pieces in [&[text][..], &letters] {
-                assert_eq!(told(pieces, stops), (wanted.to_owned(), found.map(str::to_owned)), "{text}");
+                assert_eq!(
+                    cut_events(pieces, stops),
+                    (wanted.to_owned(), found.map(str::to_owned)),
+                    "{text}"
+                );
             }
         }
     }

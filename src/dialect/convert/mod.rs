@@ -8,9 +8,9 @@
 mod cut;
 mod fit;
 mod named;
-mod proofs;
 mod restore;
 mod results;
+mod signatures;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ mod whole;
 
 use bytes::Bytes;
 
-use super::canonical::{Asked, Candidate, Event, Part, Reply, Request, Target, Unfit};
+use super::canonical::{Candidate, Event, Part, Reply, ReplyContext, Request, Target, Unfit};
 use super::literal::Text;
 use super::signature::Signature;
 use super::sse::Scanner;
@@ -27,7 +27,7 @@ use super::upstream_error::UpstreamError;
 use super::usage::Usage;
 use super::{Dialect, chat, completions, gemini, messages, responses};
 
-pub use proofs::CallProof;
+pub use signatures::CallSignature;
 pub use stream::StreamConverter;
 
 /// A request in the upstream's dialect.
@@ -36,8 +36,8 @@ pub struct Converted {
     pub body: Bytes,
     /// The names of the client's members that nobody knows, and that were left out.
     pub unknown: Vec<String>,
-    /// What the answer's writer must know.
-    pub asked: Asked,
+    /// What the writer of the answer must know.
+    pub context: ReplyContext,
 }
 
 /// A complete answer in the client's dialect.
@@ -45,8 +45,8 @@ pub struct Converted {
 pub struct Answer {
     pub body: Bytes,
     pub usage: Option<Usage>,
-    /// The proofs of calls for which the client's dialect has no place.
-    pub proofs: Vec<CallProof>,
+    /// The signatures of calls for which the client's dialect has no place.
+    pub signatures: Vec<CallSignature>,
 }
 
 /// Converts a request body, valid JSON.
@@ -54,13 +54,13 @@ pub fn request(from: Dialect, to: Dialect, body: &str, target: &Target<'_>) -> R
     request_with(from, to, body, target, |_| None)
 }
 
-/// The same, where `proof_of` tells the proof of a call by its id.
+/// The same, where `proof_of` tells the signature of a call by its id.
 pub fn request_with(
     from: Dialect,
     to: Dialect,
     body: &str,
     target: &Target<'_>,
-    proof_of: impl Fn(&str) -> Option<String>,
+    signature_of: impl Fn(&str) -> Option<String>,
 ) -> Result<Converted, Unfit> {
     let node = Node::parse(body).map_err(|_| Unfit::invalid("body", "is not valid JSON"))?;
     let mut request = read_request(from, &node)?;
@@ -71,7 +71,7 @@ pub fn request_with(
         if let Part::Call(call) = part
             && call.signature.is_none()
         {
-            call.signature = proof_of(&call.id.decode()).map(|proof| Signature::Gemini(Text::of(&proof)));
+            call.signature = signature_of(&call.id.decode()).map(|proof| Signature::Gemini(Text::of(&proof)));
         }
     }
     let fitted = fit::fit(&mut request, to, target.vendor);
@@ -79,64 +79,74 @@ pub fn request_with(
         results::settle(&mut request);
     }
     let body = write_request(to, &request, target).map_err(|unfit| named::in_words_of(from, unfit))?;
-    let mut asked = asked(from, &node);
-    asked.names = fitted.names;
-    asked.custom_tools = fitted.custom_tools;
-    asked.several = (from, to) == (Dialect::Gemini, Dialect::Chat) && request.n.is_some();
+    let mut context = context(from, &node);
+    context.names = fitted.names;
+    context.custom_tools = fitted.custom_tools;
+    context.several = (from, to) == (Dialect::Gemini, Dialect::Chat) && request.n.is_some();
     if to == Dialect::Responses {
-        asked.stop = request.stop.iter().map(|stop| stop.decode().into_owned()).collect();
+        context.stop = request.stop.iter().map(|stop| stop.decode().into_owned()).collect();
     }
-    Ok(Converted { body, unknown: named::unknown(from, &node), asked })
+    Ok(Converted { body, unknown: named::unknown(from, &node), context })
 }
 
-/// What an answer must know of a request that needed no conversion.
-pub fn asked_of(dialect: Dialect, body: &str) -> Asked {
-    Node::parse(body).map(|node| asked(dialect, &node)).unwrap_or_default()
+/// The context of the answer to a request that needed no conversion.
+pub fn context_of(dialect: Dialect, body: &str) -> ReplyContext {
+    Node::parse(body).map(|node| context(dialect, &node)).unwrap_or_default()
 }
 
-fn asked(dialect: Dialect, body: &Node<'_>) -> Asked {
+fn context(dialect: Dialect, body: &Node<'_>) -> ReplyContext {
     let usage_chunk = dialect == Dialect::Chat
         && body.path(&["stream_options", "include_usage"]).and_then(Node::bool) == Some(true);
     let echo = if dialect == Dialect::Responses { responses::echo(body) } else { Vec::new() };
-    Asked { usage_chunk, echo, ..Asked::default() }
+    ReplyContext { usage_chunk, echo, ..ReplyContext::default() }
 }
 
 /// Converts a complete answer.
-pub fn reply(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Answer, UpstreamError> {
+pub fn reply(
+    from: Dialect,
+    to: Dialect,
+    body: &str,
+    context: &ReplyContext,
+) -> Result<Answer, UpstreamError> {
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
-    write(to, read_reply(from, &node)?, asked)
+    write(to, read_reply(from, &node)?, context)
 }
 
 /// A streamed answer, read to its end, as a complete one. Within a dialect nothing is lost that only
 /// this dialect has.
-pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Result<Answer, UpstreamError> {
+pub fn accumulated(
+    from: Dialect,
+    to: Dialect,
+    body: &[u8],
+    context: &ReplyContext,
+) -> Result<Answer, UpstreamError> {
     let in_one_dialect = |body: String| {
         let usage = super::usage::of_reply(to, body.as_bytes());
-        Answer { body: Bytes::from(body), usage, proofs: Vec::new() }
+        Answer { body: Bytes::from(body), usage, signatures: Vec::new() }
     };
     match (from, to) {
         (Dialect::Responses, Dialect::Responses) => {
-            let mut gathered = responses::Gathered::default();
-            each_event(body, |name, data| gathered.read(name, data));
-            gathered.finish().map(in_one_dialect)
+            let mut accumulator = responses::Accumulator::default();
+            each_event(body, |name, data| accumulator.read(name, data));
+            accumulator.finish().map(in_one_dialect)
         }
         (Dialect::Messages, Dialect::Messages) => {
-            let mut gathered = messages::Gathered::default();
-            each_event(body, |name, data| gathered.read(name, data));
-            gathered.finish(asked).map(in_one_dialect)
+            let mut accumulator = messages::Accumulator::default();
+            each_event(body, |name, data| accumulator.read(name, data));
+            accumulator.finish(context).map(in_one_dialect)
         }
         (Dialect::Gemini, Dialect::Gemini) => {
-            let mut gathered = gemini::Gathered::default();
-            each_event(body, |name, data| gathered.read(name, data));
-            gathered.finish().map(in_one_dialect)
+            let mut accumulator = gemini::Accumulator::default();
+            each_event(body, |name, data| accumulator.read(name, data));
+            accumulator.finish().map(in_one_dialect)
         }
         (Dialect::Completions, Dialect::Completions) => {
-            let mut gathered = completions::Gathered::default();
-            each_event(body, |_, data| gathered.read(data));
-            gathered.finish().map(in_one_dialect)
+            let mut accumulator = completions::Accumulator::default();
+            each_event(body, |_, data| accumulator.read(data));
+            accumulator.finish().map(in_one_dialect)
         }
-        (Dialect::Chat, _) => gathered_choices(to, body, asked),
-        _ => write(to, read_to_end(Reader::new(from), body)?, asked),
+        (Dialect::Chat, _) => accumulated_choices(to, body, context),
+        _ => write(to, read_to_end(Reader::new(from), body)?, context),
     }
 }
 
@@ -144,7 +154,7 @@ pub fn gathered(from: Dialect, to: Dialect, body: &[u8], asked: &Asked) -> Resul
 const MAX_CHOICES: usize = 128;
 
 /// Chat alone has several answers in one stream.
-fn gathered_choices(to: Dialect, body: &[u8], asked: &Asked) -> Result<Answer, UpstreamError> {
+fn accumulated_choices(to: Dialect, body: &[u8], context: &ReplyContext) -> Result<Answer, UpstreamError> {
     let mut left = chat::Leftovers::default();
     each_event(body, |_, data| left.read(data));
     let mut reply: Option<Reply<'static>> = None;
@@ -161,18 +171,18 @@ fn gathered_choices(to: Dialect, body: &[u8], asked: &Asked) -> Result<Answer, U
         None => read_to_end(Reader::new(Dialect::Chat), body)?,
     };
     if to != Dialect::Chat {
-        return write(to, reply, asked);
+        return write(to, reply, context);
     }
-    restore::reply(&mut reply, asked);
-    let body = chat::write_reply_with(&reply, asked, &left);
-    Ok(Answer { body, usage: reply.usage, proofs: Vec::new() })
+    restore::reply(&mut reply, context);
+    let body = chat::write_reply_with(&reply, context, &left);
+    Ok(Answer { body, usage: reply.usage, signatures: Vec::new() })
 }
 
 fn read_to_end(mut reader: Reader, body: &[u8]) -> Result<Reply<'static>, UpstreamError> {
-    let mut gathered = whole::Gathered::default();
-    each_event(body, |name, data| reader.read(name, data, &mut |event| gathered.take(event)));
-    reader.close(&mut |event| gathered.take(event));
-    gathered.finish()
+    let mut accumulator = whole::Accumulator::default();
+    each_event(body, |name, data| reader.read(name, data, &mut |event| accumulator.take(event)));
+    reader.close(&mut |event| accumulator.take(event));
+    accumulator.finish()
 }
 
 fn each_event(body: &[u8], mut each: impl FnMut(&[u8], &str)) {
@@ -181,55 +191,64 @@ fn each_event(body: &[u8], mut each: impl FnMut(&[u8], &str)) {
     scanner.finish(|event| each(event.name, &String::from_utf8_lossy(event.data)));
 }
 
-/// Plain text in place of an answer, told as a stream.
-pub fn told_text(to: Dialect, text: &str, asked: &Asked) -> Answer {
+/// Plain text in place of an answer, replayed as a stream.
+pub fn replayed_text(to: Dialect, text: &str, context: &ReplyContext) -> Answer {
     let parts = vec![Part::Text(Text::of(text))];
     let candidates = vec![Candidate { parts, ..Candidate::default() }];
     let mut reply = Reply { candidates, ..Reply::default() };
-    restore::reply(&mut reply, asked);
-    let mut writer = Writer::new(to, asked);
+    restore::reply(&mut reply, context);
+    let mut writer = Writer::new(to, context);
     let mut out = String::new();
-    whole::tell(&reply, 0, &mut |event| writer.write(&event, asked, &mut out));
-    Answer { body: Bytes::from(out), usage: None, proofs: Vec::new() }
+    whole::replay(&reply, 0, &mut |event| writer.write(&event, context, &mut out));
+    Answer { body: Bytes::from(out), usage: None, signatures: Vec::new() }
 }
 
-/// A complete answer told as a stream. Within a dialect nothing is lost that only this dialect has.
-pub fn told(from: Dialect, to: Dialect, body: &str, asked: &Asked) -> Result<Answer, UpstreamError> {
+/// A complete answer replayed as a stream. Within a dialect nothing is lost that only this dialect has.
+pub fn replayed(
+    from: Dialect,
+    to: Dialect,
+    body: &str,
+    context: &ReplyContext,
+) -> Result<Answer, UpstreamError> {
     if from == Dialect::Completions {
         let usage = super::usage::of_reply(from, body.as_bytes());
-        return Ok(Answer { body: Bytes::from(completions::told(body)), usage, proofs: Vec::new() });
+        return Ok(Answer { body: Bytes::from(completions::replay(body)), usage, signatures: Vec::new() });
     }
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
     let mut reply = read_reply(from, &node)?;
     let mut out = String::new();
-    let tell = match to {
-        Dialect::Chat => chat::tell,
-        Dialect::Responses => responses::tell,
-        Dialect::Gemini => gemini::tell,
-        _ => messages::tell,
+    let replay = match to {
+        Dialect::Chat => chat::replay,
+        Dialect::Responses => responses::replay,
+        Dialect::Gemini => gemini::replay,
+        _ => messages::replay,
     };
     // Some sites give the text of a response without its items.
     let lacks_items = to == Dialect::Responses && node.items_at("output").is_empty();
     if from == to && !lacks_items {
-        tell(&node, asked, &mut out);
-        return Ok(Answer { body: Bytes::from(out), usage: reply.usage, proofs: Vec::new() });
+        replay(&node, context, &mut out);
+        return Ok(Answer { body: Bytes::from(out), usage: reply.usage, signatures: Vec::new() });
     }
-    restore::reply(&mut reply, asked);
-    let answers = if asked.several { reply.candidates.len().clamp(1, MAX_CHOICES) } else { 1 };
+    restore::reply(&mut reply, context);
+    let answers = if context.several { reply.candidates.len().clamp(1, MAX_CHOICES) } else { 1 };
     for answer in 0..answers {
-        let mut writer = Writer::of_answer(answer as u64, to, asked);
-        whole::tell(&reply, answer, &mut |event| writer.write(&event, asked, &mut out));
+        let mut writer = Writer::of_answer(answer as u64, to, context);
+        whole::replay(&reply, answer, &mut |event| writer.write(&event, context, &mut out));
     }
-    Ok(Answer { body: Bytes::from(out), usage: reply.usage, proofs: lost_proofs(to, &reply) })
+    Ok(Answer { body: Bytes::from(out), usage: reply.usage, signatures: lost_signatures(to, &reply) })
 }
 
-fn write(to: Dialect, mut reply: Reply<'_>, asked: &Asked) -> Result<Answer, UpstreamError> {
-    restore::reply(&mut reply, asked);
-    Ok(Answer { body: write_reply(to, &reply, asked), usage: reply.usage, proofs: lost_proofs(to, &reply) })
+fn write(to: Dialect, mut reply: Reply<'_>, context: &ReplyContext) -> Result<Answer, UpstreamError> {
+    restore::reply(&mut reply, context);
+    Ok(Answer {
+        body: write_reply(to, &reply, context),
+        usage: reply.usage,
+        signatures: lost_signatures(to, &reply),
+    })
 }
 
-fn lost_proofs(to: Dialect, reply: &Reply<'_>) -> Vec<CallProof> {
-    if proofs::are_lost(to) { proofs::of_reply(reply) } else { Vec::new() }
+fn lost_signatures(to: Dialect, reply: &Reply<'_>) -> Vec<CallSignature> {
+    if signatures::are_lost(to) { signatures::of_reply(reply) } else { Vec::new() }
 }
 
 /// Reads a request. An error names what the client sent.
@@ -266,12 +285,12 @@ fn read_reply<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Reply<'a>, Upstre
 }
 
 /// Writes a complete answer.
-fn write_reply(dialect: Dialect, reply: &Reply<'_>, asked: &Asked) -> Bytes {
+fn write_reply(dialect: Dialect, reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     match dialect {
-        Dialect::Responses => responses::write_reply(reply, asked),
-        Dialect::Messages => messages::write_reply(reply, asked),
-        Dialect::Gemini => gemini::write_reply(reply, asked),
-        _ => chat::write_reply(reply, asked),
+        Dialect::Responses => responses::write_reply(reply, context),
+        Dialect::Messages => messages::write_reply(reply, context),
+        Dialect::Gemini => gemini::write_reply(reply, context),
+        _ => chat::write_reply(reply, context),
     }
 }
 
@@ -328,29 +347,29 @@ enum Writer {
 }
 
 impl Writer {
-    fn new(dialect: Dialect, asked: &Asked) -> Self {
+    fn new(dialect: Dialect, context: &ReplyContext) -> Self {
         match dialect {
-            Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(asked))),
-            Dialect::Messages => Self::Messages(Box::new(messages::StreamWriter::new(asked))),
+            Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(context))),
+            Dialect::Messages => Self::Messages(Box::new(messages::StreamWriter::new(context))),
             Dialect::Gemini => Self::Gemini(Box::default()),
-            _ => Self::Chat(Box::new(chat::StreamWriter::new(asked))),
+            _ => Self::Chat(Box::new(chat::StreamWriter::new(context))),
         }
     }
 
     /// Of several answers in one stream of gemini, one.
-    fn of_answer(index: u64, dialect: Dialect, asked: &Asked) -> Self {
+    fn of_answer(index: u64, dialect: Dialect, context: &ReplyContext) -> Self {
         match dialect {
             Dialect::Gemini => Self::Gemini(Box::new(gemini::StreamWriter::of_candidate(index))),
-            _ => Self::new(dialect, asked),
+            _ => Self::new(dialect, context),
         }
     }
 
-    fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+    fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         match self {
-            Self::Chat(writer) => writer.write(event, asked, out),
-            Self::Responses(writer) => writer.write(event, asked, out),
-            Self::Messages(writer) => writer.write(event, asked, out),
-            Self::Gemini(writer) => writer.write(event, asked, out),
+            Self::Chat(writer) => writer.write(event, context, out),
+            Self::Responses(writer) => writer.write(event, context, out),
+            Self::Messages(writer) => writer.write(event, context, out),
+            Self::Gemini(writer) => writer.write(event, context, out),
         }
     }
 }

@@ -5,24 +5,24 @@ use std::collections::HashMap;
 
 use super::cut::{self, Cutter};
 use super::fit::unwrap;
-use crate::dialect::canonical::{Asked, CallKind, Event, Part, PartKind, Reply};
+use crate::dialect::canonical::{CallKind, Event, Part, PartKind, Reply, ReplyContext};
 use crate::dialect::literal::Text;
 
 /// Restores a complete answer.
-pub(super) fn reply(reply: &mut Reply<'_>, asked: &Asked) {
+pub(super) fn reply(reply: &mut Reply<'_>, context: &ReplyContext) {
     if reply.model.is_empty() {
-        reply.model = Text::of(&asked.model);
+        reply.model = Text::of(&context.model);
     }
-    if !asked.stop.is_empty() {
-        reply.candidates.iter_mut().for_each(|candidate| cut::candidate(candidate, &asked.stop));
+    if !context.stop.is_empty() {
+        reply.candidates.iter_mut().for_each(|candidate| cut::candidate(candidate, &context.stop));
     }
-    if is_idle(asked) {
+    if is_idle(context) {
         return;
     }
     for part in reply.candidates.iter_mut().flat_map(|candidate| &mut candidate.parts) {
         if let Part::Call(call) = part {
-            call.name = asked.names.client(&call.name).into_owned();
-            if is_custom(&call.name, call.kind, asked) {
+            call.name = context.names.client(&call.name).into_owned();
+            if is_custom(&call.name, call.kind, context) {
                 call.kind = CallKind::Custom;
                 call.input = unwrap(&call.input);
             }
@@ -40,30 +40,35 @@ pub(super) struct Restorer {
 }
 
 impl Restorer {
-    pub(super) fn event(&mut self, event: Event<'_>, asked: &Asked, each: &mut dyn FnMut(Event<'_>)) {
+    pub(super) fn event(
+        &mut self,
+        event: Event<'_>,
+        context: &ReplyContext,
+        each: &mut dyn FnMut(Event<'_>),
+    ) {
         let mut cutter = std::mem::take(&mut self.cutter);
-        cutter.event(event, &asked.stop, &mut |event| self.uncut(event, asked, each));
+        cutter.event(event, &context.stop, &mut |event| self.uncut(event, context, each));
         self.cutter = cutter;
     }
 
-    fn uncut(&mut self, event: Event<'_>, asked: &Asked, each: &mut dyn FnMut(Event<'_>)) {
+    fn uncut(&mut self, event: Event<'_>, context: &ReplyContext, each: &mut dyn FnMut(Event<'_>)) {
         if let Event::Start { id, model, created } = &event {
             self.started = true;
-            let model = if model.is_empty() { Text::of(&asked.model) } else { model.borrowed() };
+            let model = if model.is_empty() { Text::of(&context.model) } else { model.borrowed() };
             return each(Event::Start { id: id.borrowed(), model, created: *created });
         }
         if matches!(event, Event::PartStart { .. } | Event::Finish(_))
             && !std::mem::replace(&mut self.started, true)
         {
-            each(Event::Start { id: Text::EMPTY, model: Text::of(&asked.model), created: None });
+            each(Event::Start { id: Text::EMPTY, model: Text::of(&context.model), created: None });
         }
-        if is_idle(asked) {
+        if is_idle(context) {
             return each(event);
         }
         match event {
             Event::PartStart { key, part: PartKind::Call { id, name, kind } } => {
-                let name = asked.names.client(&name);
-                let custom = is_custom(&name, kind, asked);
+                let name = context.names.client(&name);
+                let custom = is_custom(&name, kind, context);
                 if custom {
                     self.held.insert(key, Text::EMPTY);
                 }
@@ -85,12 +90,12 @@ impl Restorer {
     }
 }
 
-fn is_idle(asked: &Asked) -> bool {
-    asked.names.is_empty() && asked.custom_tools.is_empty()
+fn is_idle(context: &ReplyContext) -> bool {
+    context.names.is_empty() && context.custom_tools.is_empty()
 }
 
-fn is_custom(name: &Text<'_>, kind: CallKind, asked: &Asked) -> bool {
-    kind == CallKind::Function && asked.custom_tools.iter().any(|custom| name.is(custom))
+fn is_custom(name: &Text<'_>, kind: CallKind, context: &ReplyContext) -> bool {
+    kind == CallKind::Function && context.custom_tools.iter().any(|custom| name.is(custom))
 }
 
 #[cfg(test)]
@@ -98,8 +103,8 @@ mod tests {
     use super::*;
     use crate::dialect::canonical::{Call, Candidate};
 
-    fn asked() -> Asked {
-        Asked { custom_tools: vec!["apply_patch".to_owned()], ..Asked::default() }
+    fn context() -> ReplyContext {
+        ReplyContext { custom_tools: vec!["apply_patch".to_owned()], ..ReplyContext::default() }
     }
 
     fn call(name: &'static str) -> PartKind<'static> {
@@ -118,7 +123,7 @@ mod tests {
             Event::PartStart { key: 1, part: call("add") },
             Event::Delta { key: 1, text: Text::of("{}") },
         ] {
-            restorer.event(event, &asked(), &mut |event| seen.push(format!("{event:?}")));
+            restorer.event(event, &context(), &mut |event| seen.push(format!("{event:?}")));
         }
         assert!(seen[0].contains("Custom") && seen[3].contains("Function"), "{seen:?}");
         assert_eq!(seen[1], r#"Delta { key: 0, text: "a\nb" }"#);
@@ -127,14 +132,14 @@ mod tests {
 
     #[test]
     fn an_answer_without_a_model_names_the_one_that_was_asked_for() {
-        let asked = Asked { model: "m".to_owned(), ..Asked::default() };
+        let context = ReplyContext { model: "m".to_owned(), ..ReplyContext::default() };
         for events in [
             vec![Event::Start { id: Text::EMPTY, model: Text::EMPTY, created: None }],
             vec![Event::PartStart { key: 0, part: PartKind::Text }, Event::PartStop { key: 0 }],
         ] {
             let (mut restorer, mut named) = (Restorer::default(), Vec::new());
             for event in events {
-                restorer.event(event, &asked, &mut |event| {
+                restorer.event(event, &context, &mut |event| {
                     if let Event::Start { model, .. } = event {
                         named.push(model.into_owned());
                     }
@@ -143,7 +148,7 @@ mod tests {
             assert_eq!(named, [Text::plain("m")]);
         }
         let mut answer = Reply::default();
-        reply(&mut answer, &asked);
+        reply(&mut answer, &context);
         assert_eq!(answer.model, Text::plain("m"));
     }
 
@@ -158,7 +163,7 @@ mod tests {
         });
         let candidates = vec![Candidate { parts: vec![part], ..Candidate::default() }];
         let mut answer = Reply { candidates, ..Reply::default() };
-        reply(&mut answer, &asked());
+        reply(&mut answer, &context());
         let Part::Call(call) = &answer.candidates[0].parts[0] else { panic!("a call") };
         assert_eq!((call.kind, call.input.literal()), (CallKind::Custom, "x"));
     }

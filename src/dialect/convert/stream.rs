@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::proofs::{self, CallProof, Proofs};
 use super::restore::Restorer;
+use super::signatures::{self, CallSignature, SignatureCollector};
 use super::{MAX_CHOICES, Reader, Writer};
 use crate::dialect::Dialect;
-use crate::dialect::canonical::{Asked, Event};
+use crate::dialect::canonical::{Event, ReplyContext};
 use crate::dialect::sse::{self, Scanner};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -28,7 +28,7 @@ pub struct StreamConverter {
 struct Ways {
     from: Dialect,
     to: Dialect,
-    asked: Arc<Asked>,
+    context: Arc<ReplyContext>,
     /// Never empty: the first also tells what is about none.
     halves: Vec<Half>,
 }
@@ -40,22 +40,22 @@ struct Half {
     reader: Reader,
     restorer: Restorer,
     writer: Writer,
-    asked: Arc<Asked>,
+    context: Arc<ReplyContext>,
     failure: Option<UpstreamError>,
     ended: bool,
     started: bool,
     /// Of calls for which the client's dialect has no place; `None` where it has.
-    proofs: Option<Proofs>,
+    signatures: Option<SignatureCollector>,
 }
 
 impl StreamConverter {
-    pub fn new(from: Dialect, to: Dialect, asked: Arc<Asked>) -> Self {
-        let reader = match asked.several {
+    pub fn new(from: Dialect, to: Dialect, context: Arc<ReplyContext>) -> Self {
+        let reader = match context.several {
             true => Reader::of_choice(0),
             false => Reader::new(from),
         };
-        let halves = vec![Half::new(0, reader, to, &asked)];
-        Self { scanner: Scanner::new(MAX_EVENT), ways: Ways { from, to, asked, halves } }
+        let halves = vec![Half::new(0, reader, to, &context)];
+        Self { scanner: Scanner::new(MAX_EVENT), ways: Ways { from, to, context, halves } }
     }
 
     /// Reads the next chunk and appends what it says to `out`. After a failure nothing more is
@@ -78,10 +78,10 @@ impl StreamConverter {
         self.ways.halves.iter().find_map(|half| half.failure.as_ref())
     }
 
-    /// The proofs of calls that have come since, for which the client has no place.
-    pub fn take_proofs(&mut self) -> Vec<CallProof> {
-        let proofs = self.ways.halves.iter_mut().filter_map(|half| half.proofs.as_mut());
-        proofs.flat_map(|proofs| std::mem::take(&mut proofs.found)).collect()
+    /// The signatures of calls that have come since, for which the client has no place.
+    pub fn take_signatures(&mut self) -> Vec<CallSignature> {
+        let signatures = self.ways.halves.iter_mut().filter_map(|half| half.signatures.as_mut());
+        signatures.flat_map(|signatures| std::mem::take(&mut signatures.found)).collect()
     }
 
     /// The end of the stream has been written.
@@ -99,7 +99,7 @@ impl StreamConverter {
         let mut told = self.is_ended();
         for half in &mut self.ways.halves {
             if !half.ended && !std::mem::replace(&mut told, true) {
-                half.writer.write(&Event::Fail(error.clone()), &half.asked, out);
+                half.writer.write(&Event::Fail(error.clone()), &half.context, out);
             }
             half.ended = true;
         }
@@ -108,7 +108,7 @@ impl StreamConverter {
 
 impl Ways {
     fn read(&mut self, event: &sse::Event<'_>, out: &mut String) {
-        if self.asked.several && !event.cut {
+        if self.context.several && !event.cut {
             self.meet(event.data);
         }
         for half in &mut self.halves {
@@ -123,24 +123,24 @@ impl Ways {
         for index in chunk.items_at("choices").iter().filter_map(|choice| choice.u64_at("index")) {
             let is_new = !self.halves.iter().any(|half| half.index == index);
             if is_new && self.from == Dialect::Chat && self.halves.len() < MAX_CHOICES {
-                self.halves.push(Half::new(index, Reader::of_choice(index), self.to, &self.asked));
+                self.halves.push(Half::new(index, Reader::of_choice(index), self.to, &self.context));
             }
         }
     }
 }
 
 impl Half {
-    fn new(index: u64, reader: Reader, to: Dialect, asked: &Arc<Asked>) -> Self {
+    fn new(index: u64, reader: Reader, to: Dialect, context: &Arc<ReplyContext>) -> Self {
         Self {
             index,
             reader,
             restorer: Restorer::default(),
-            writer: Writer::of_answer(index, to, asked),
-            asked: asked.clone(),
+            writer: Writer::of_answer(index, to, context),
+            context: context.clone(),
             failure: None,
             ended: false,
             started: false,
-            proofs: proofs::are_lost(to).then(Proofs::default),
+            signatures: signatures::are_lost(to).then(SignatureCollector::default),
         }
     }
 
@@ -153,13 +153,13 @@ impl Half {
             return;
         }
         let data = String::from_utf8_lossy(data);
-        let Self { reader, restorer, writer, asked, failure, ended, started, proofs, .. } = self;
+        let Self { reader, restorer, writer, context, failure, ended, started, signatures, .. } = self;
         reader.read(name, &data, &mut |event| {
-            restorer.event(event, asked, &mut |event| {
-                if let Some(proofs) = proofs {
-                    proofs.take(&event);
+            restorer.event(event, context, &mut |event| {
+                if let Some(signatures) = signatures {
+                    signatures.take(&event);
                 }
-                take(event, writer, asked, (failure, ended, started), out);
+                take(event, writer, context, (failure, ended, started), out);
             });
         });
     }
@@ -168,13 +168,13 @@ impl Half {
         if self.failure.is_some() || self.ended {
             return;
         }
-        let Self { reader, restorer, writer, asked, failure, ended, started, proofs, .. } = self;
+        let Self { reader, restorer, writer, context, failure, ended, started, signatures, .. } = self;
         reader.close(&mut |event| {
-            restorer.event(event, asked, &mut |event| {
-                if let Some(proofs) = proofs {
-                    proofs.take(&event);
+            restorer.event(event, context, &mut |event| {
+                if let Some(signatures) = signatures {
+                    signatures.take(&event);
                 }
-                take(event, writer, asked, (failure, ended, started), out);
+                take(event, writer, context, (failure, ended, started), out);
             });
         });
     }
@@ -183,7 +183,7 @@ impl Half {
 fn take(
     event: Event<'_>,
     writer: &mut Writer,
-    asked: &Asked,
+    context: &ReplyContext,
     (failure, ended, started): (&mut Option<UpstreamError>, &mut bool, &mut bool),
     out: &mut String,
 ) {
@@ -194,7 +194,7 @@ fn take(
         Event::Fail(error) => *failure = Some(error),
         event => {
             *ended = event == Event::End;
-            writer.write(&event, asked, out);
+            writer.write(&event, context, out);
             *started |= !out.is_empty();
         }
     }

@@ -1,4 +1,4 @@
-//! A stream gathered into a complete answer, and a complete answer told as a stream
+//! A stream accumulated into a complete answer, and a complete answer replayed as a stream
 //! (proxy-conversion.md 7.1).
 
 use crate::dialect::canonical::{Call, Candidate, Event, Part, PartKind, Reply, Stop, Thinking};
@@ -9,9 +9,9 @@ use crate::dialect::search::Search;
 use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
 
-/// Gathers events.
+/// Builds a complete answer from the events of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Gathered {
+pub(super) struct Accumulator {
     reply: Reply<'static>,
     parts: Vec<(u32, Part<'static>)>,
     citations: Vec<(usize, Citation<'static>)>,
@@ -20,7 +20,7 @@ pub(super) struct Gathered {
     failure: Option<UpstreamError>,
 }
 
-impl Gathered {
+impl Accumulator {
     pub(super) fn take(&mut self, event: Event<'_>) {
         match event {
             Event::Start { id, model, created } => {
@@ -109,8 +109,8 @@ fn empty(part: PartKind<'_>) -> Part<'static> {
     }
 }
 
-/// Tells a complete answer as a stream: one delta per part. Of several candidates the one at that place.
-pub(super) fn tell(reply: &Reply<'_>, answer: usize, each: &mut dyn FnMut(Event<'_>)) {
+/// Replays a complete answer as the events of a stream, one delta per part; of several candidates the one at that index.
+pub(super) fn replay(reply: &Reply<'_>, answer: usize, each: &mut dyn FnMut(Event<'_>)) {
     each(Event::Start { id: reply.id.borrowed(), model: reply.model.borrowed(), created: reply.created });
     if let Some(usage) = reply.usage {
         // Here it is known at the start, where messages wants it.
@@ -164,7 +164,7 @@ mod tests {
     use crate::dialect::usage::Usage;
 
     #[test]
-    fn an_answer_told_and_gathered_is_the_same() {
+    fn an_answer_replayed_and_accumulated_is_the_same() {
         let thinking =
             Thinking { text: Text::of("Now.\n"), signature: Some(Signature::Anthropic(Text::of("SIG"))) };
         let call = Call {
@@ -193,15 +193,15 @@ mod tests {
             }],
             usage: Some(Usage { prompt: Some(1), ..Usage::default() }),
         };
-        let mut gathered = Gathered::default();
-        tell(&reply, 0, &mut |event| gathered.take(event));
-        assert_eq!(format!("{:?}", gathered.finish().unwrap()), format!("{reply:?}"));
+        let mut accumulator = Accumulator::default();
+        replay(&reply, 0, &mut |event| accumulator.take(event));
+        assert_eq!(format!("{:?}", accumulator.finish().unwrap()), format!("{reply:?}"));
     }
 
     #[test]
     fn a_stream_without_an_end_is_no_answer() {
-        assert!(Gathered::default().finish().is_err());
-        let mut failed = Gathered::default();
+        assert!(Accumulator::default().finish().is_err());
+        let mut failed = Accumulator::default();
         failed.take(Event::Finish(Stop::End));
         failed.take(Event::Fail(UpstreamError::new("no")));
         assert_eq!(failed.finish().unwrap_err().message, "no");

@@ -9,8 +9,8 @@ use crate::dialect::signature::Signature;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Stands for the proof of a call that has none (Google's documentation of thought signatures).
-const NO_PROOF: &str = "skip_thought_signature_validator";
+/// Stands for the signature of a call that has none (Google's documentation of thought signatures).
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Whether all that was said can be said here; if not, names what cannot.
 pub(super) fn check(request: &Request<'_>) -> Result<(), Unfit> {
@@ -31,7 +31,7 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), Unfit> {
     Ok(())
 }
 
-/// Writes all contents into the list being written. `signs` tells that the model wants a proof with
+/// Writes all contents into the list being written. `signs` tells that the model wants a signature with
 /// the first call of a turn.
 pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) {
     let mut names: HashMap<&str, &Text<'_>> = HashMap::new();
@@ -72,7 +72,7 @@ fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
                 put_call(o, &call.id, &call.name, &call.input);
                 match &call.signature {
                     Some(Signature::Gemini(proof)) => o.field("thoughtSignature", proof),
-                    _ if std::mem::take(&mut lacks_proof) => o.field("thoughtSignature", NO_PROOF),
+                    _ if std::mem::take(&mut lacks_proof) => o.field("thoughtSignature", NO_SIGNATURE),
                     _ => {}
                 }
             }),

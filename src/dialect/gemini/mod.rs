@@ -44,7 +44,7 @@ pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
-pub use whole::{Gathered, tell};
+pub use whole::{Accumulator, replay};
 
 /// The elements of a streamed answer that came as one array, as events; `None` for anything else.
 pub fn events_of(body: &[u8]) -> Option<String> {

@@ -5,13 +5,13 @@ use bytes::Bytes;
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
 use super::{probabilities, stop};
-use crate::dialect::canonical::{Asked, Candidate, Image, Part, Reply, Source};
+use crate::dialect::canonical::{Candidate, Image, Part, Reply, ReplyContext, Source};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::writer::Writer;
 
 /// Writes a complete answer.
-pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
+pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     let mut json = Writer::with_capacity(1024);
     json.object(|o| {
         o.array("candidates", |a| {
@@ -23,13 +23,13 @@ pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
             stop::write_usage(o, usage);
         }
         o.field("modelVersion", &reply.model);
-        o.field("responseId", id(&reply.id, asked));
+        o.field("responseId", id(&reply.id, context));
     });
     json.into_bytes()
 }
 
-pub(super) fn id<'t>(id: &'t Text<'_>, asked: &Asked) -> Text<'t> {
-    if id.is_empty() { Text::of(&asked.fallback_id) } else { id.borrowed() }
+pub(super) fn id<'t>(id: &'t Text<'_>, context: &ReplyContext) -> Text<'t> {
+    if id.is_empty() { Text::of(&context.fallback_id) } else { id.borrowed() }
 }
 
 fn write_candidate(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
@@ -69,12 +69,12 @@ fn write_part(list: &mut Writer, part: &Part<'_>, calls: &mut u64) {
     match part {
         Part::Text(text) | Part::Refusal(text) => list.object(|o| o.field("text", text)),
         Part::Thinking(thinking) if !thinking.text.is_empty() => list.object(|o| {
-            put_thought(o, &thinking.text, thinking.signature.as_ref().and_then(own_proof));
+            put_thought(o, &thinking.text, thinking.signature.as_ref().and_then(own_signature));
         }),
         Part::Call(call) if !call.name.is_empty() => list.object(|o| {
             put_call(o, &call_id(&call.id, *calls), &call.name, &call.input);
             *calls += 1;
-            o.field_if("thoughtSignature", call.signature.as_ref().and_then(own_proof));
+            o.field_if("thoughtSignature", call.signature.as_ref().and_then(own_signature));
         }),
         Part::Image(Image { source: Source::Inline { mime, data }, .. }) => list.object(|o| {
             o.object_at("inlineData", |o| {
@@ -86,8 +86,8 @@ fn write_part(list: &mut Writer, part: &Part<'_>, calls: &mut u64) {
     }
 }
 
-/// Clients of Google's decode a proof as base64: those of others have no form they would take.
-pub(super) fn own_proof<'s, 'a>(signature: &'s Signature<'a>) -> Option<&'s Text<'a>> {
+/// Clients of Google's decode a signature as base64: those of others have no form they would take.
+pub(super) fn own_signature<'s, 'a>(signature: &'s Signature<'a>) -> Option<&'s Text<'a>> {
     match signature {
         Signature::Gemini(proof) => Some(proof),
         _ => None,

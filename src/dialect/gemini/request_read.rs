@@ -163,10 +163,10 @@ fn native(body: &Node<'_>, config: Option<&Node<'_>>) -> Vec<&'static str> {
     let modalities = config.map_or(&[][..], |config| member::items(config, "responseModalities"));
     let is_text = |modality: &Node<'_>| modality.str().is_some_and(|word| word.eq_ignore_ascii_case("text"));
     let speaks = config.is_some_and(|config| member::get(config, "speechConfig").is_some());
-    let asked = [
+    let context = [
         ("cachedContent", member::get(body, "cachedContent").is_some()),
         ("responseModalities", !modalities.iter().all(is_text)),
         ("speechConfig", speaks),
     ];
-    asked.into_iter().filter(|(_, asked)| *asked).map(|(name, _)| name).collect()
+    context.into_iter().filter(|(_, context)| *context).map(|(name, _)| name).collect()
 }

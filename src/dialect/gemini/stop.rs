@@ -47,11 +47,11 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
     // Google wraps some errors in a list.
     let error = answer.items().first().unwrap_or(answer);
     error.get("error").filter(|error| !error.members().is_empty() || error.is_string())?;
-    Some(told(error))
+    Some(error_of(error))
 }
 
 /// What something that is known to be an error says.
-pub(super) fn told(error: &Node<'_>) -> UpstreamError {
+pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
     let value = serde_json::from_str(error.raw()).ok();
     let error = value.as_ref().and_then(UpstreamError::of_json);
     error.unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))

@@ -45,7 +45,7 @@ impl StreamReader {
             return;
         };
         let chunk = stop::opened(&chunk);
-        let failure = if name == b"error" { Some(stop::told(chunk)) } else { stop::failure(chunk) };
+        let failure = if name == b"error" { Some(stop::error_of(chunk)) } else { stop::failure(chunk) };
         if let Some(error) = failure {
             return self.fail(error, each);
         }

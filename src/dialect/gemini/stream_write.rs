@@ -5,9 +5,9 @@
 
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
-use super::reply_write::{call_id, id, own_proof};
+use super::reply_write::{call_id, id, own_signature};
 use super::{probabilities, stop};
-use crate::dialect::canonical::{Asked, Event, PartKind, Stop};
+use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::Token;
@@ -68,7 +68,7 @@ impl StreamWriter {
     }
 
     /// Appends to `out` the SSE events that say it.
-    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+    pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         if self.over {
             return;
         }
@@ -91,7 +91,7 @@ impl StreamWriter {
                 };
                 self.open.push(Open { key: *key, kind, stopped: false });
             }
-            Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, asked, out),
+            Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, context, out),
             Event::Delta { .. } => {}
             Event::Cite { key, citation } => {
                 let part = self.open.iter_mut().find(|part| part.key == *key);
@@ -104,28 +104,28 @@ impl StreamWriter {
                 self.tokens.extend(tokens.iter().cloned().map(Token::into_owned))
             }
             Event::Signature { key, signature } => {
-                let Some(own) = own_proof(signature) else { return };
+                let Some(own) = own_signature(signature) else { return };
                 match self.open.iter_mut().find(|part| part.key == *key).map(|part| &mut part.kind) {
                     Some(Kind::Call { proof, .. }) => *proof = Some(own.clone().into_owned()),
                     Some(Kind::Thinking) => {
                         let part = object(|o| put_thought(o, &Text::EMPTY, Some(own)));
-                        self.say(&part, asked, out);
+                        self.say(&part, context, out);
                     }
                     _ => {}
                 }
             }
-            Event::PartStop { key } => self.stop_part(*key, asked, out),
+            Event::PartStop { key } => self.stop_part(*key, context, out),
             Event::Usage(usage) => self.usage.get_or_insert_default().merge(*usage),
             Event::Finish(stop) => self.stop = Some(stop.clone().into_owned()),
             Event::Fail(error) => {
                 self.over = true;
                 push(out, &failure(error));
             }
-            Event::End => self.end(asked, out),
+            Event::End => self.end(context, out),
         }
     }
 
-    fn more(&mut self, key: u32, text: &Text<'_>, asked: &Asked, out: &mut String) {
+    fn more(&mut self, key: u32, text: &Text<'_>, context: &ReplyContext, out: &mut String) {
         let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
         let part = match &mut part.kind {
             Kind::Text(..) => {
@@ -137,18 +137,18 @@ impl StreamWriter {
             Kind::Call { input, .. } => return input.push(text),
             Kind::Search(query) => return query.push(text),
         };
-        self.say(&part, asked, out);
+        self.say(&part, context, out);
     }
 
     /// Calls are told in the order in which they began, whichever is whole first.
-    fn stop_part(&mut self, key: u32, asked: &Asked, out: &mut String) {
+    fn stop_part(&mut self, key: u32, context: &ReplyContext, out: &mut String) {
         if let Some(part) = self.open.iter_mut().find(|part| part.key == key) {
             part.stopped = true;
         }
         while self.open.first().is_some_and(|part| part.stopped) {
             match self.open.remove(0).kind {
                 Kind::Call { id, name, input, proof } => {
-                    self.flush(asked, out);
+                    self.flush(context, out);
                     self.ready = object(|o| {
                         put_call(o, &id, &name, &input);
                         o.field_if("thoughtSignature", proof);
@@ -165,31 +165,31 @@ impl StreamWriter {
         }
     }
 
-    fn say(&mut self, part: &str, asked: &Asked, out: &mut String) {
-        self.flush(asked, out);
-        push(out, &self.answer(part, None, asked));
+    fn say(&mut self, part: &str, context: &ReplyContext, out: &mut String) {
+        self.flush(context, out);
+        push(out, &self.answer(part, None, context));
     }
 
-    fn flush(&mut self, asked: &Asked, out: &mut String) {
+    fn flush(&mut self, context: &ReplyContext, out: &mut String) {
         let ready = std::mem::take(&mut self.ready);
         if !ready.is_empty() {
-            push(out, &self.answer(&ready, None, asked));
+            push(out, &self.answer(&ready, None, context));
         }
     }
 
-    fn end(&mut self, asked: &Asked, out: &mut String) {
+    fn end(&mut self, context: &ReplyContext, out: &mut String) {
         while let Some(key) = self.open.first().map(|part| part.key) {
-            self.stop_part(key, asked, out);
+            self.stop_part(key, context, out);
         }
         self.over = true;
         let stop = self.stop.take().unwrap_or_default();
         let last = std::mem::take(&mut self.ready);
         // Clients want a part in every answer; Google too writes an empty text.
         let last = if last.is_empty() { object(|o| o.field("text", "")) } else { last };
-        push(out, &self.answer(&last, Some(&stop), asked));
+        push(out, &self.answer(&last, Some(&stop), context));
     }
 
-    fn answer(&self, part: &str, stop: Option<&Stop<'_>>, asked: &Asked) -> String {
+    fn answer(&self, part: &str, stop: Option<&Stop<'_>>, context: &ReplyContext) -> String {
         object(|o| {
             o.array("candidates", |a| {
                 a.object(|o| {
@@ -211,7 +211,7 @@ impl StreamWriter {
                 stop::write_usage(o, &usage);
             }
             o.field("modelVersion", &self.model);
-            o.field("responseId", id(&self.id, asked));
+            o.field("responseId", id(&self.id, context));
         })
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{member, stop};
-use crate::dialect::canonical::Asked;
+use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::members::Members;
@@ -14,7 +14,7 @@ use crate::dialect::writer::Writer;
 
 /// Appends a complete answer as a stream. Its chunks have the form of the whole: one for each part, and
 /// with the last all else. Where there are several candidates, one chunk has everything.
-pub fn tell(answer: &Node<'_>, _: &Asked, out: &mut String) {
+pub fn replay(answer: &Node<'_>, _: &ReplyContext, out: &mut String) {
     let answer = stop::opened(answer);
     let mut put = |chunk: &str| out.extend(["data: ", chunk, "\n\n"]);
     let candidates = answer.items_at("candidates");
@@ -80,7 +80,7 @@ fn put_parts(o: &mut Writer, parts: impl FnOnce(&mut Writer)) {
 
 /// A stream as a complete answer.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct Accumulator {
     /// The outermost ones; of each the last.
     members: Members,
     candidates: BTreeMap<u64, Candidate>,
@@ -104,7 +104,7 @@ enum Part {
     Other(String),
 }
 
-impl Gathered {
+impl Accumulator {
     /// Reads one SSE event: its name, which may be empty, and its data.
     pub fn read(&mut self, name: &[u8], data: &str) {
         let Ok(chunk) = Node::parse(data.trim()) else {
@@ -116,7 +116,7 @@ impl Gathered {
             return;
         };
         let chunk = stop::opened(&chunk);
-        let failure = if name == b"error" { Some(stop::told(chunk)) } else { stop::failure(chunk) };
+        let failure = if name == b"error" { Some(stop::error_of(chunk)) } else { stop::failure(chunk) };
         if let Some(failure) = failure {
             self.failure.get_or_insert(failure);
             return;
@@ -202,9 +202,9 @@ mod tests {
     use super::*;
 
     fn gather(chunks: &[&str]) -> Result<String, UpstreamError> {
-        let mut gathered = Gathered::default();
-        chunks.iter().for_each(|chunk| gathered.read(b"", chunk));
-        gathered.finish()
+        let mut accumulator = Accumulator::default();
+        chunks.iter().for_each(|chunk| accumulator.read(b"", chunk));
+        accumulator.finish()
     }
 
     const IMAGE: &str = r#"{"inlineData":{"mimeType":"image/png","data":"AA"}}"#;
@@ -234,7 +234,7 @@ mod tests {
         let whole = gather(&chunks).unwrap();
         assert_eq!(whole, wanted);
         let mut told = String::new();
-        tell(&Node::parse(&whole).unwrap(), &Asked::default(), &mut told);
+        replay(&Node::parse(&whole).unwrap(), &ReplyContext::default(), &mut told);
         let chunks: Vec<_> = told.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
         assert_eq!(
             chunks[2],
@@ -263,7 +263,7 @@ mod tests {
             ),
         ] {
             let mut told = String::new();
-            tell(&Node::parse(whole).unwrap(), &Asked::default(), &mut told);
+            replay(&Node::parse(whole).unwrap(), &ReplyContext::default(), &mut told);
             assert_eq!(told, format!("data: {wanted}\n\n"));
         }
     }

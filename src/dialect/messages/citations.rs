@@ -7,7 +7,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 /// Stands for the place in Anthropic's own results. It begins as our tags do, so that it is found again.
-pub(super) const NO_PROOF: &str = "sy1:none";
+pub(super) const NO_SIGNATURE: &str = "sy1:none";
 
 /// Reads a citation. Places in documents are numbers of documents of the request, which only this
 /// dialect counts.
@@ -41,14 +41,14 @@ pub(super) fn put(o: &mut Writer, citation: &Citation<'_>, text: &Text<'_>) {
         (None, Some(span)) => o.field("cited_text", span.of(text)),
         (None, None) => o.field("cited_text", text),
     }
-    o.field("encrypted_index", NO_PROOF);
+    o.field("encrypted_index", NO_SIGNATURE);
 }
 
 /// A block without the citations that only we could have written, which Anthropic would refuse; `None`
 /// when it has none.
 pub(super) fn without_own(block: &Node<'_>) -> Option<String> {
     let citations = block.items_at("citations");
-    let is_own = |citation: &&Node<'_>| citation.str_at("encrypted_index") == NO_PROOF;
+    let is_own = |citation: &&Node<'_>| citation.str_at("encrypted_index") == NO_SIGNATURE;
     citations.iter().find(is_own)?;
     let kept: Vec<_> = citations.iter().filter(|it| !is_own(it)).map(Node::raw).collect();
     let list = format!("[{}]", kept.join(","));

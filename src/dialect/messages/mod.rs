@@ -5,20 +5,21 @@
 //! | read | [`request_read`], [`blocks`], [`client_tools`] | [`reply`] | [`stream_read`] |
 //! | write | [`request_write`], [`turns`], [`blocks_write`] | [`reply`] | [`stream_write`] |
 //!
-//! [`citations`] tells where a text comes from, [`searches`] what the upstream looked for. [`told`] and [`gathered`] change the form of an answer, and not its dialect. [`stop`] has the words
+//! [`citations`] tells where a text comes from, [`searches`] what the upstream looked for. [`replay`] and [`accumulator`] change the form of an answer, and not its dialect. [`stop`] has the words
 //! for the end of an answer and for its usage. [`native`] mends bodies that go through unconverted,
 //! [`other_form`] those that were converted for another kind of model, [`estimate`] counts tokens, and
 //! [`continued`] tells which bodies begin in the middle.
 
+mod accumulator;
 mod blocks;
 mod blocks_write;
 mod citations;
 mod client_tools;
 mod continued;
 mod estimate;
-mod gathered;
 mod native;
 mod other_form;
+mod replay;
 mod reply;
 mod request_read;
 mod request_write;
@@ -26,20 +27,19 @@ mod searches;
 mod stop;
 mod stream_read;
 mod stream_write;
-mod told;
 mod turns;
 
 #[cfg(test)]
 mod tests;
 
+pub use accumulator::Accumulator;
 pub use continued::answers_elsewhere;
 pub use estimate::estimate_tokens;
-pub use gathered::Gathered;
 pub use native::without_foreign_thinking;
 pub use other_form::{in_other_thinking_form, refuses_thinking_form};
+pub use replay::replay;
 pub use reply::{read_reply, write_reply};
 pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
-pub use told::tell;

@@ -6,7 +6,7 @@ use super::blocks::{read_call, read_thinking};
 use super::blocks_write::put_call;
 use super::stop::{self, Counts};
 use super::{citations, searches};
-use crate::dialect::canonical::{Asked, Call, CallKind, Candidate, Part, Reply, Thinking};
+use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, ReplyContext, Thinking};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::search::Search;
@@ -89,12 +89,12 @@ pub(super) fn read_error(body: &Node<'_>) -> Option<UpstreamError> {
 // === writing ===
 
 /// Writes a complete answer.
-pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
+pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     let nothing = Candidate::default();
     let candidate = reply.candidates.first().unwrap_or(&nothing);
     let mut json = Writer::with_capacity(1024);
     json.object(|o| {
-        o.field("id", message_id(&reply.id, asked));
+        o.field("id", message_id(&reply.id, context));
         o.field("type", "message");
         o.field("role", "assistant");
         o.field("model", &reply.model);
@@ -151,15 +151,15 @@ fn put_search(list: &mut Writer, search: &Search<'_>, number: usize) {
 }
 
 fn put_thinking(list: &mut Writer, thinking: &Thinking<'_>) {
-    let proof = Proof::of(thinking.signature.as_ref(), thinking.text.is_empty());
-    if !thinking.text.is_empty() || matches!(proof, Proof::Beside(_)) {
+    let proof = ShownSignature::of(thinking.signature.as_ref(), thinking.text.is_empty());
+    if !thinking.text.is_empty() || matches!(proof, ShownSignature::Beside(_)) {
         list.object(|o| {
             o.field("type", "thinking");
             o.field("thinking", &thinking.text);
             o.field("signature", proof.beside());
         });
     }
-    if let Proof::Instead(data) = &proof {
+    if let ShownSignature::Instead(data) = &proof {
         list.object(|o| put_redacted(o, data));
     }
 }
@@ -169,9 +169,9 @@ pub(super) fn put_redacted(o: &mut Writer, data: &Text<'_>) {
     o.field("data", data);
 }
 
-/// How a client of this dialect is shown a proof, to bring it back (proxy-conversion.md 2.2).
+/// How a client of this dialect is shown a signature, to bring it back (proxy-conversion.md 2.2).
 #[derive(Debug)]
-pub(super) enum Proof<'r> {
+pub(super) enum ShownSignature<'r> {
     None,
     /// As the `signature` of the thinking.
     Beside(Text<'r>),
@@ -179,7 +179,7 @@ pub(super) enum Proof<'r> {
     Instead(Text<'r>),
 }
 
-impl<'r> Proof<'r> {
+impl<'r> ShownSignature<'r> {
     /// `bare`: there is no text to be shown with it.
     pub(super) fn of(signature: Option<&'r Signature<'_>>, bare: bool) -> Self {
         match signature {
@@ -203,12 +203,12 @@ impl<'r> Proof<'r> {
 }
 
 /// An id as messages have them: the upstream's, made to begin with `msg_`.
-pub(super) fn message_id(id: &Text<'_>, asked: &Asked) -> Text<'static> {
+pub(super) fn message_id(id: &Text<'_>, context: &ReplyContext) -> Text<'static> {
     let id = id.decode();
     if id.starts_with("msg_") {
         return Text::of(&id);
     }
-    let source = if id.is_empty() { &asked.fallback_id } else { id.as_ref() };
+    let source = if id.is_empty() { &context.fallback_id } else { id.as_ref() };
     let own = ["chatcmpl-", "resp_"].iter().find_map(|prefix| source.strip_prefix(prefix));
     Text::of(&format!("msg_{}", crate::dialect::names::plain(own.unwrap_or(source))))
 }

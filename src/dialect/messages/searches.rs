@@ -1,6 +1,6 @@
 //! A search of the web that the upstream ran: the call, and behind it the block of what it found.
 
-use super::citations::NO_PROOF;
+use super::citations::NO_SIGNATURE;
 use crate::dialect::literal::Text;
 use crate::dialect::search::{Found, Page, Search};
 use crate::dialect::tree::Node;
@@ -79,7 +79,7 @@ pub(super) fn put_found(o: &mut Writer, id: &Text<'_>, found: &Found<'_>) {
                     o.field("type", "web_search_result");
                     o.field("url", &page.url);
                     o.field("title", page.title.as_ref().unwrap_or(&page.url));
-                    o.field("encrypted_content", NO_PROOF);
+                    o.field("encrypted_content", NO_SIGNATURE);
                     o.field("page_age", ());
                 });
             }

@@ -10,10 +10,10 @@
 
 use std::collections::VecDeque;
 
-use super::reply::{Proof, call_id, message_id, put_redacted};
+use super::reply::{ShownSignature, call_id, message_id, put_redacted};
 use super::stop::{self, Counts};
 use super::{citations, searches};
-use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
+use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::search::Search;
@@ -74,9 +74,9 @@ enum Kind {
 }
 
 impl StreamWriter {
-    pub fn new(asked: &Asked) -> Self {
+    pub fn new(context: &ReplyContext) -> Self {
         Self {
-            id: message_id(&Text::EMPTY, asked),
+            id: message_id(&Text::EMPTY, context),
             model: Text::EMPTY,
             phase: Phase::Fresh,
             parts: VecDeque::new(),
@@ -89,13 +89,13 @@ impl StreamWriter {
     }
 
     /// Appends to `out` the SSE events that say it.
-    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+    pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         if self.phase == Phase::Over {
             return;
         }
         match event {
             Event::Start { id, model, .. } => {
-                self.id = message_id(id, asked);
+                self.id = message_id(id, context);
                 self.model = model.clone().into_owned();
             }
             Event::PartStart { key, part } => {
@@ -309,14 +309,14 @@ impl Part {
         }
     }
 
-    /// Closes its block, the proof of thinking and the sources of a text last in it.
+    /// Closes its block, the signature of thinking and the sources of a text last in it.
     fn finish(&mut self, next_index: &mut u64, out: &mut String) {
         let signature = self.signature.take();
         let proof = match self.kind {
-            Kind::Thinking => Proof::of(signature.as_ref(), !self.open),
-            _ => Proof::None,
+            Kind::Thinking => ShownSignature::of(signature.as_ref(), !self.open),
+            _ => ShownSignature::None,
         };
-        if let Proof::Beside(proof) = &proof {
+        if let ShownSignature::Beside(proof) = &proof {
             // Thinking that is not shown is proven all the same.
             self.open(next_index, out);
             put_delta(*next_index - 1, "signature_delta", "signature", proof, out);
@@ -339,7 +339,7 @@ impl Part {
             put_event(out, "content_block_stop", |o| o.field("index", index));
             *next_index += 1;
         }
-        if let Proof::Instead(data) = &proof {
+        if let ShownSignature::Instead(data) = &proof {
             let index = *next_index;
             put_block_start(index, out, |o| put_redacted(o, data));
             put_event(out, "content_block_stop", |o| o.field("index", index));

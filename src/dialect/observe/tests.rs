@@ -252,7 +252,7 @@ fn error_events_fail_the_stream_before_and_after_output() {
                 panic!("{event}")
             };
             assert_eq!((error.message.as_str(), error.code.as_deref()), (message, code), "{event}");
-            assert_eq!(observer.break_at(), Some(Break { keep: 0, told: false }));
+            assert_eq!(observer.break_at(), Some(Break { keep: 0, error_relayed: false }));
             assert!(matches!(observer.feed(b"data: [DONE]\n\n"), Phase::Failed(_)), "failure is final");
         }
     }
@@ -262,13 +262,13 @@ fn error_events_fail_the_stream_before_and_after_output() {
 fn a_failure_knows_what_the_client_may_still_have() {
     let mut observer = observe(Chat, &[b"data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\n\n"]);
     observer.feed(b": a comment\n\ndata: {\"error\":{\"message\":\"m\"}}\n\ndata: [DONE]\n\n");
-    assert_eq!(observer.break_at(), Some(Break { keep: 13, told: false }));
+    assert_eq!(observer.break_at(), Some(Break { keep: 13, error_relayed: false }));
 
     let mut observer = StreamObserver::new(Chat);
     observer.feed(b"data: {\"error\":{\"mess");
     assert!(!observer.between_events());
     observer.feed(b"age\":\"m\"}}\n\ndata: [DONE]\n\n");
-    assert_eq!(observer.break_at(), Some(Break { keep: 12, told: true }));
+    assert_eq!(observer.break_at(), Some(Break { keep: 12, error_relayed: true }));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! The types of the clients' SDKs want every member, asked for or not: what the request said is
 //! repeated, the rest has the dialect's default.
 
-use crate::dialect::canonical::{Asked, CallKind, Stop};
+use crate::dialect::canonical::{CallKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::{self, Token};
@@ -47,11 +47,11 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn new(id: &Text<'_>, model: &Text<'_>, created: Option<u64>, asked: &Asked) -> Self {
+    pub(super) fn new(id: &Text<'_>, model: &Text<'_>, created: Option<u64>, context: &ReplyContext) -> Self {
         Self {
-            id: response_id(id, asked),
+            id: response_id(id, context),
             model: model.borrowed().into_owned(),
-            created: created.unwrap_or(asked.now),
+            created: created.unwrap_or(context.now),
         }
     }
 
@@ -62,7 +62,7 @@ impl Head {
         status: Status<'_>,
         output: impl FnOnce(&mut Writer),
         usage: Option<&Usage>,
-        asked: &Asked,
+        context: &ReplyContext,
     ) {
         o.field("id", &self.id);
         o.field("object", "response");
@@ -80,11 +80,11 @@ impl Head {
         }
         o.field("model", &self.model);
         o.array("output", output);
-        let echoed = |name: &str| asked.echo.iter().find(|(key, _)| *key == name);
+        let echoed = |name: &str| context.echo.iter().find(|(key, _)| *key == name);
         for (name, default) in DEFAULTS {
             o.field(name, Json::checked(echoed(name).map_or(default, |(_, value)| value)));
         }
-        for (name, value) in &asked.echo {
+        for (name, value) in &context.echo {
             if !DEFAULTS.iter().any(|(known, _)| known == name) {
                 o.field(name, Json::checked(value));
             }
@@ -97,21 +97,21 @@ impl Head {
 }
 
 /// The members that an answer should have and has not, with what they are without a word of the upstream.
-pub(super) fn lacking<'t>(answer: &Node<'_>, asked: &'t Asked) -> Vec<(&'t str, &'t str)> {
-    let echoed = |name: &str| asked.echo.iter().find(|(key, _)| *key == name);
+pub(super) fn lacking<'t>(answer: &Node<'_>, context: &'t ReplyContext) -> Vec<(&'t str, &'t str)> {
+    let echoed = |name: &str| context.echo.iter().find(|(key, _)| *key == name);
     let defaults = DEFAULTS.iter().chain(&[("error", "null"), ("incomplete_details", "null")]);
     let lacking = defaults.filter(|(name, _)| answer.member(name).is_none());
     lacking.map(|(name, default)| (*name, echoed(name).map_or(*default, |(_, value)| value))).collect()
 }
 
 /// `resp_` and what makes the upstream's id its own.
-fn response_id(id: &Text<'_>, asked: &Asked) -> String {
+fn response_id(id: &Text<'_>, context: &ReplyContext) -> String {
     let plain = id.decode();
     if plain.starts_with("resp_") {
         return plain.into_owned();
     }
     let bare = FOREIGN_PREFIXES.iter().find_map(|prefix| plain.strip_prefix(prefix)).unwrap_or(&plain);
-    let bare = if bare.is_empty() { asked.fallback_id.as_str() } else { bare };
+    let bare = if bare.is_empty() { context.fallback_id.as_str() } else { bare };
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     "resp_".chars().chain(bare.chars().map(|letter| if fits(letter) { letter } else { '_' })).collect()
 }

@@ -11,7 +11,7 @@ use crate::dialect::writer::Writer;
 pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
     let items = body.items_at("input");
     items.iter().find(|item| is_system(item))?;
-    let mut gathered: Vec<Text<'_>> = Vec::new();
+    let mut accumulator: Vec<Text<'_>> = Vec::new();
     let mut input = Writer::with_capacity(body.raw().len());
     input.list(|list| {
         for item in items {
@@ -20,7 +20,7 @@ pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
                 continue;
             }
             let (texts, others) = taken_apart(item);
-            gathered.extend(Some(Text::join(&texts, "\\n")).filter(|text| !text.is_blank()));
+            accumulator.extend(Some(Text::join(&texts, "\\n")).filter(|text| !text.is_blank()));
             if !others.is_empty() {
                 list.object(|o| {
                     for (key, value) in item.members() {
@@ -33,8 +33,8 @@ pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
             }
         }
     });
-    gathered.extend(body.text_at("instructions").filter(|text| !text.is_empty()));
-    let instructions = format!("\"{}\"", Text::join(&gathered, "\\n\\n").literal());
+    accumulator.extend(body.text_at("instructions").filter(|text| !text.is_empty()));
+    let instructions = format!("\"{}\"", Text::join(&accumulator, "\\n\\n").literal());
     let set = [("instructions", instructions.as_str()), ("input", input.as_str())];
     Some(edit(body.raw(), &set, &[]).into_owned())
 }

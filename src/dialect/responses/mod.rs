@@ -15,16 +15,17 @@
 //! whole requests of a socket's frames, [`warm_up`] and [`cancelled_turn`] are what it hears when no
 //! upstream speaks. [`answer_id`] is what a client may go on from.
 
+mod accumulator;
 mod answer;
 mod answer_id;
 mod compaction;
 mod content;
 mod echo;
-mod gathered;
 mod instructions;
 mod items;
 mod own_ids;
 mod reasoning;
+mod replay;
 mod reply_read;
 mod reply_write;
 mod request_read;
@@ -35,7 +36,6 @@ mod stream_read;
 mod stream_write;
 #[cfg(test)]
 mod tests;
-mod told;
 mod tools;
 mod turn;
 mod unspoken;
@@ -43,19 +43,19 @@ mod validate;
 
 use own_ids::is_own_id;
 
+pub use accumulator::Accumulator;
 pub use answer_id::answer_id;
 pub use compaction::as_compaction;
 pub use echo::echo;
-pub use gathered::Gathered;
 pub use instructions::with_gathered_instructions;
 pub use own_ids::{without_own_ids, without_reasoning};
+pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
-pub use told::tell;
 pub use turn::{TurnOutput, merge_turn, whole_turn};
 pub use unspoken::{cancelled_turn, warm_up};
 pub use validate::validate;

@@ -2,7 +2,7 @@
 //! dialect sees it (proxy-conversion.md 3.4).
 //!
 //! Answers that were converted have items with ids of our own, which the upstream would look up, and
-//! reasoning with another provider's proof, which it would refuse, and searches that it did not run.
+//! reasoning with another provider's signature, which it would refuse, and searches that it did not run.
 
 use bytes::Bytes;
 

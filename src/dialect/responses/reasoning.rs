@@ -1,4 +1,4 @@
-//! Reasoning items: what of a thought may be shown, and the proof of it (proxy-conversion.md 2.2).
+//! Reasoning items: what of a thought may be shown, and the signature of it (proxy-conversion.md 2.2).
 
 use crate::dialect::canonical::Thinking;
 use crate::dialect::literal::Text;
@@ -31,7 +31,7 @@ pub(super) fn read<'a>(item: &Node<'a>) -> Vec<Thinking<'a>> {
         && text.is_empty()
         && !matches!(signature, Signature::AnthropicRedacted(_))
     {
-        // The tag carries the proof alone.
+        // The tag carries the signature alone.
         *text = shown.clone().into_owned();
     }
     if pieces.is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn put_part(list: &mut Writer, text: &Text<'_>) {
     }
 }
 
-/// What a client is given to send back: the proof as its provider wrote it, or a tag of ours.
+/// What a client is given to send back: the signature as its provider wrote it, or a tag of ours.
 pub(super) fn encrypted_content<'t>(text: &Text<'_>, signature: &'t Signature<'_>) -> Option<Text<'t>> {
     match signature {
         Signature::OpenAi { encrypted, .. } => Some(encrypted.borrowed()).filter(|proof| !proof.is_empty()),

@@ -4,18 +4,18 @@ use bytes::Bytes;
 
 use super::answer::{Head, Item, Said, Status, complete_input};
 use super::reasoning;
-use crate::dialect::canonical::{Asked, Candidate, Part, Reply, Thinking};
+use crate::dialect::canonical::{Candidate, Part, Reply, ReplyContext, Thinking};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::writer::Writer;
 
 /// Writes a complete answer. Of several candidates the first: this dialect has one.
-pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
+pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     let none = Candidate::default();
     let candidate = reply.candidates.first().unwrap_or(&none);
     let items = items(candidate);
     let status = Status::of(&candidate.stop);
-    let head = Head::new(&reply.id, &reply.model, reply.created, asked);
+    let head = Head::new(&reply.id, &reply.model, reply.created, context);
     let output = |list: &mut Writer| {
         let last = items.len().saturating_sub(1);
         for (index, item) in items.iter().enumerate() {
@@ -27,7 +27,7 @@ pub fn write_reply(reply: &Reply<'_>, asked: &Asked) -> Bytes {
     // Clients' types want counts, known or not.
     let usage = reply.usage.unwrap_or_default();
     let mut json = Writer::with_capacity(2048);
-    json.object(|o| head.put(o, status, output, Some(&usage), asked));
+    json.object(|o| head.put(o, status, output, Some(&usage), context));
     json.into_bytes()
 }
 

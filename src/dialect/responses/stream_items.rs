@@ -1,4 +1,4 @@
-//! The items of a streamed answer, and how an event finds the one it speaks of.
+//! The items of a streamed answer, and how an event finds the one it is about.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::dialect::canonical::CallKind;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
-/// An item of the output, as far as it was told.
+/// An item of the output, as far as it has been read.
 #[derive(Debug)]
 pub(super) struct Item {
     pub kind: Kind,
@@ -20,13 +20,13 @@ pub(super) struct Item {
     pub key: Option<u32>,
     /// Which of its parts is open, or was last.
     pub at: u64,
-    /// The parts of which something was told.
-    pub told: Vec<u64>,
-    /// How many annotations of the parts were told.
-    pub cited: BTreeMap<u64, usize>,
-    /// The parts whose tokens were told.
-    pub weighed: Vec<u64>,
-    /// Reasoning is told by its summary or in its own words, whichever comes first.
+    /// The parts of which a delta has been read.
+    pub seen: Vec<u64>,
+    /// How many annotations of each part have been read.
+    pub citations_seen: BTreeMap<u64, usize>,
+    /// The parts whose log probabilities have been read.
+    pub with_logprobs: Vec<u64>,
+    /// Reasoning is read from its raw text or from its summary, whichever comes first.
     pub raw: Option<bool>,
     /// Input of a call whose name is not known yet.
     pub held: Text<'static>,
@@ -56,16 +56,16 @@ impl Kind {
 }
 
 impl Item {
-    /// Something of the part is told now.
-    pub(super) fn tell(&mut self, part: u64) {
+    /// Notes that a delta of the part has been read.
+    pub(super) fn note_delta(&mut self, part: u64) {
         self.at = part;
-        if !self.told.contains(&part) {
-            self.told.push(part);
+        if !self.seen.contains(&part) {
+            self.seen.push(part);
         }
     }
 }
 
-/// Adds an item, and gives its place among those that were met.
+/// Adds an item, and gives its place among those seen so far.
 pub(super) fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
     items.push(Item {
         kind,
@@ -75,16 +75,16 @@ pub(super) fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_
         repeated: false,
         key: None,
         at: 0,
-        told: Vec::new(),
-        cited: BTreeMap::new(),
-        weighed: Vec::new(),
+        seen: Vec::new(),
+        citations_seen: BTreeMap::new(),
+        with_logprobs: Vec::new(),
         raw: None,
         held: Text::EMPTY,
     });
     items.len() - 1
 }
 
-/// The item an event speaks of: of its kind, at its place, or else of its id; the latest one when it
+/// The item an event is about: of its kind, at its place, or else of its id; the latest one when it
 /// says neither. An upstream that leaves out the event that adds an item adds it so.
 pub(super) fn of_event(items: &mut Vec<Item>, event: &Node<'_>, kind: Kind) -> usize {
     let index = event.u64_at("output_index");

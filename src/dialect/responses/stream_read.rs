@@ -4,11 +4,11 @@
 //! added ──▶ deltas ──▶ done ──▶ item done ──▶ terminal response
 //!              │         │          │                │
 //!              ▼         └──────────┴────────────────┘
-//!            told              told only where nothing was told before
+//!           read               read only where no delta came before
 //! ```
 //!
-//! Everything is said up to four times. The first time counts; the later ones supply what upstreams
-//! that leave out events have not said yet. So each item remembers which of its parts were told.
+//! The dialect repeats everything up to four times. The first time counts; the later ones supply what upstreams that
+//! leave out events have not sent yet. So each item remembers of which parts deltas have been read.
 
 use super::reply_read::{self, input};
 use super::stream_items::{self, Item, Kind};
@@ -31,8 +31,8 @@ pub struct StreamReader {
 }
 
 type Each<'e> = &'e mut dyn FnMut(Event<'_>);
-/// A text and its tokens.
-type Said<'n, 'a> = (Text<'a>, &'n [Node<'a>]);
+/// A text and its log probabilities.
+type TextWithLogprobs<'n, 'a> = (Text<'a>, &'n [Node<'a>]);
 
 impl StreamReader {
     /// Reads one SSE event: its name, which may be empty, and its data.
@@ -57,25 +57,25 @@ impl StreamReader {
         let text = |key: &str| event.text_at(key).unwrap_or_default();
         match kind {
             "created" | "in_progress" | "queued" => self.start(&event, each),
-            "output_item.added" => self.added(&event, each),
-            "output_text.delta" => self.say(&event, false, "delta", each),
-            "output_text.annotation.added" => self.cited(&event, each),
-            "refusal.delta" => self.say(&event, true, "delta", each),
-            "output_text.done" => self.say_rest(&event, false, "text", each),
-            "refusal.done" => self.say_rest(&event, true, "refusal", each),
+            "output_item.added" => self.item_added(&event, each),
+            "output_text.delta" => self.text_delta(&event, false, "delta", each),
+            "output_text.annotation.added" => self.annotation_added(&event, each),
+            "refusal.delta" => self.text_delta(&event, true, "delta", each),
+            "output_text.done" => self.text_done(&event, false, "text", each),
+            "refusal.done" => self.text_done(&event, true, "refusal", each),
             "content_part.done" => self.part_done(&event, each),
-            "reasoning_summary_text.delta" => self.think(&event, false, text("delta"), each),
-            "reasoning_summary_text.done" => self.think_rest(&event, false, text("text"), each),
-            "reasoning_text.delta" => self.think(&event, true, text("delta"), each),
-            "reasoning_text.done" => self.think_rest(&event, true, text("text"), each),
+            "reasoning_summary_text.delta" => self.thinking_delta(&event, false, text("delta"), each),
+            "reasoning_summary_text.done" => self.thinking_done(&event, false, text("text"), each),
+            "reasoning_text.delta" => self.thinking_delta(&event, true, text("delta"), each),
+            "reasoning_text.done" => self.thinking_done(&event, true, text("text"), each),
             "reasoning_summary_part.done" => {
                 let part = event.path(&["part", "text"]).and_then(Node::text).unwrap_or_default();
-                self.think_rest(&event, false, part, each);
+                self.thinking_done(&event, false, part, each);
             }
-            "function_call_arguments.delta" => self.argue(&event, CallKind::Function, each),
-            "custom_tool_call_input.delta" => self.argue(&event, CallKind::Custom, each),
-            "function_call_arguments.done" => self.argue_rest(&event, CallKind::Function, each),
-            "custom_tool_call_input.done" => self.argue_rest(&event, CallKind::Custom, each),
+            "function_call_arguments.delta" => self.arguments_delta(&event, CallKind::Function, each),
+            "custom_tool_call_input.delta" => self.arguments_delta(&event, CallKind::Custom, each),
+            "function_call_arguments.done" => self.arguments_done(&event, CallKind::Function, each),
+            "custom_tool_call_input.done" => self.arguments_done(&event, CallKind::Custom, each),
             "output_item.done" => {
                 if let Some(item) = event.get("item") {
                     let at = stream_items::of_event(&mut self.items, &event, Kind::of(item));
@@ -122,14 +122,14 @@ impl StreamReader {
             self.item_done(at, item, each);
         }
         if self.items.is_empty() && response.text_at("output_text").is_some() {
-            self.say(response, false, "output_text", each);
+            self.text_delta(response, false, "output_text", each);
         }
         self.finish(response, each);
     }
 
     fn finish(&mut self, response: &Node<'_>, each: Each<'_>) {
         for at in 0..self.items.len() {
-            self.shut(at, each);
+            self.close_part(at, each);
         }
         self.over = true;
         if let Some(usage) = reply_read::usage(response) {
@@ -146,26 +146,26 @@ impl StreamReader {
 
     // === items ===
 
-    fn added(&mut self, event: &Node<'_>, each: Each<'_>) {
+    fn item_added(&mut self, event: &Node<'_>, each: Each<'_>) {
         let Some(item) = event.get("item") else { return };
         let kind = Kind::of(item);
         let at = stream_items::push(&mut self.items, event.u64_at("output_index"), item.text_at("id"), kind);
         if matches!(kind, Kind::Call(_)) {
-            self.name(at, item, each);
+            self.start_call(at, item, each);
         }
     }
 
     // === parts ===
 
-    /// The key of the item's open part; opens one when there is none. Texts and thoughts end where
+    /// The key of the item's open part; opens one when there is none. Text and thinking end where
     /// another part begins, calls may stand open side by side.
-    fn open(&mut self, at: usize, part: PartKind<'_>, each: Each<'_>) -> u32 {
+    fn open_part(&mut self, at: usize, part: PartKind<'_>, each: Each<'_>) -> u32 {
         if let Some(key) = self.items[at].key {
             return key;
         }
         for other in 0..self.items.len() {
             if !matches!(self.items[other].kind, Kind::Call(_)) {
-                self.shut(other, each);
+                self.close_part(other, each);
             }
         }
         let key = self.next_key;
@@ -176,144 +176,144 @@ impl StreamReader {
     }
 
     /// Ends the item's open part.
-    fn shut(&mut self, at: usize, each: Each<'_>) {
+    fn close_part(&mut self, at: usize, each: Each<'_>) {
         if let Some(key) = self.items[at].key.take() {
             each(Event::PartStop { key });
         }
     }
 
-    fn say(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
+    fn text_delta(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
         let at = stream_items::of_event(&mut self.items, event, Kind::Message);
         let text = event.text_at(member).unwrap_or_default();
         let tokens = event.items_at("logprobs");
-        self.say_part(at, event.u64_at("content_index").unwrap_or(0), refused, (text, tokens), each);
+        self.text_piece(at, event.u64_at("content_index").unwrap_or(0), refused, (text, tokens), each);
     }
 
-    fn say_part(
+    fn text_piece(
         &mut self,
         at: usize,
         part: u64,
         refused: bool,
-        (text, tokens): Said<'_, '_>,
+        (text, tokens): TextWithLogprobs<'_, '_>,
         each: Each<'_>,
     ) {
         if text.is_empty() || self.items[at].done {
             return;
         }
         if self.items[at].at != part {
-            self.shut(at, each);
+            self.close_part(at, each);
         }
         let kind = if refused { PartKind::Refusal } else { PartKind::Text };
-        let key = self.open(at, kind, each);
-        self.items[at].tell(part);
-        self.weigh(at, part, tokens, each);
+        let key = self.open_part(at, kind, each);
+        self.items[at].note_delta(part);
+        self.part_logprobs(at, part, tokens, each);
         each(Event::Delta { key, text });
     }
 
-    /// The tokens of the open part.
-    fn weigh(&mut self, at: usize, part: u64, tokens: &[Node<'_>], each: Each<'_>) {
+    /// The log probabilities of the open part.
+    fn part_logprobs(&mut self, at: usize, part: u64, tokens: &[Node<'_>], each: Each<'_>) {
         let item = &mut self.items[at];
         let Some(key) = item.key.filter(|_| item.at == part && !tokens.is_empty()) else { return };
-        if !item.weighed.contains(&part) {
-            item.weighed.push(part);
+        if !item.with_logprobs.contains(&part) {
+            item.with_logprobs.push(part);
         }
         each(Event::Logprobs { key, tokens: logprobs::read(tokens) });
     }
 
-    fn say_rest(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
+    fn text_done(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
         let at = stream_items::of_event(&mut self.items, event, Kind::Message);
         let part = event.u64_at("content_index").unwrap_or(0);
         let text = event.text_at(member).unwrap_or_default();
-        self.say_rest_of(at, part, refused, (text, event.items_at("logprobs")), each);
+        self.text_rest(at, part, refused, (text, event.items_at("logprobs")), each);
     }
 
-    fn say_rest_of(
+    fn text_rest(
         &mut self,
         at: usize,
         part: u64,
         refused: bool,
-        (text, tokens): Said<'_, '_>,
+        (text, tokens): TextWithLogprobs<'_, '_>,
         each: Each<'_>,
     ) {
-        if !self.items[at].told.contains(&part) {
-            self.say_part(at, part, refused, (text, tokens), each);
-        } else if !self.items[at].weighed.contains(&part) {
-            self.weigh(at, part, tokens, each);
+        if !self.items[at].seen.contains(&part) {
+            self.text_piece(at, part, refused, (text, tokens), each);
+        } else if !self.items[at].with_logprobs.contains(&part) {
+            self.part_logprobs(at, part, tokens, each);
         }
     }
 
     fn part_done(&mut self, event: &Node<'_>, each: Each<'_>) {
         let Some(part) = event.get("part") else { return };
         if part.str_at("type") == "reasoning_text" {
-            return self.think_rest(event, true, part.text_at("text").unwrap_or_default(), each);
+            return self.thinking_done(event, true, part.text_at("text").unwrap_or_default(), each);
         }
         let at = stream_items::of_event(&mut self.items, event, Kind::Message);
-        self.part_whole(at, event.u64_at("content_index").unwrap_or(0), part, each);
+        self.part_rest(at, event.u64_at("content_index").unwrap_or(0), part, each);
     }
 
-    /// What was not told yet of a part that is complete.
-    fn part_whole(&mut self, at: usize, part: u64, block: &Node<'_>, each: Each<'_>) {
+    /// What has not been read yet of a part that is complete.
+    fn part_rest(&mut self, at: usize, part: u64, block: &Node<'_>, each: Each<'_>) {
         let refusal = block.text_at("refusal");
         let refused = refusal.is_some();
         let text = refusal.or_else(|| block.text_at("text")).unwrap_or_default();
-        self.say_rest_of(at, part, refused, (text, block.items_at("logprobs")), each);
-        let told = self.items[at].cited.get(&part).copied().unwrap_or(0);
-        for annotation in block.items_at("annotations").iter().skip(told) {
-            self.cite(at, part, annotation, each);
+        self.text_rest(at, part, refused, (text, block.items_at("logprobs")), each);
+        let seen = self.items[at].citations_seen.get(&part).copied().unwrap_or(0);
+        for annotation in block.items_at("annotations").iter().skip(seen) {
+            self.part_citation(at, part, annotation, each);
         }
         if self.items[at].at == part {
-            self.shut(at, each);
+            self.close_part(at, each);
         }
     }
 
-    fn cited(&mut self, event: &Node<'_>, each: Each<'_>) {
+    fn annotation_added(&mut self, event: &Node<'_>, each: Each<'_>) {
         let Some(annotation) = event.get("annotation") else { return };
         let at = stream_items::of_event(&mut self.items, event, Kind::Message);
-        self.cite(at, event.u64_at("content_index").unwrap_or(0), annotation, each);
+        self.part_citation(at, event.u64_at("content_index").unwrap_or(0), annotation, each);
     }
 
-    /// Where the open part comes from. What a part is told to come from before it says anything, it
-    /// says again when it is complete.
-    fn cite(&mut self, at: usize, part: u64, annotation: &Node<'_>, each: Each<'_>) {
+    /// A source of the open part. One that is named before the part has any text is named again when the part is
+    /// complete.
+    fn part_citation(&mut self, at: usize, part: u64, annotation: &Node<'_>, each: Each<'_>) {
         let item = &mut self.items[at];
         let Some(key) = item.key.filter(|_| item.at == part) else { return };
-        *item.cited.entry(part).or_default() += 1;
+        *item.citations_seen.entry(part).or_default() += 1;
         if let Some(citation) = Citation::of_annotation(annotation) {
             each(Event::Cite { key, citation });
         }
     }
 
-    fn think(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
+    fn thinking_delta(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
         let at = stream_items::of_event(&mut self.items, event, Kind::Reasoning);
-        self.think_part(at, thought_index(event, raw), raw, text, each);
+        self.thinking_piece(at, reasoning_part(event, raw), raw, text, each);
     }
 
-    fn think_part(&mut self, at: usize, part: u64, raw: bool, text: Text<'_>, each: Each<'_>) {
+    fn thinking_piece(&mut self, at: usize, part: u64, raw: bool, text: Text<'_>, each: Each<'_>) {
         let item = &mut self.items[at];
         if text.is_empty() || item.done || *item.raw.get_or_insert(raw) != raw {
             return;
         }
         let goes_on = item.key.is_some() && item.at != part;
-        let key = self.open(at, PartKind::Thinking, each);
-        self.items[at].tell(part);
+        let key = self.open_part(at, PartKind::Thinking, each);
+        self.items[at].note_delta(part);
         if goes_on && !raw {
             each(Event::Delta { key, text: Text::plain(reasoning::BETWEEN_PARTS) });
         }
         each(Event::Delta { key, text });
     }
 
-    fn think_rest(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
+    fn thinking_done(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
         let at = stream_items::of_event(&mut self.items, event, Kind::Reasoning);
-        let part = thought_index(event, raw);
-        if !self.items[at].told.contains(&part) {
-            self.think_part(at, part, raw, text, each);
+        let part = reasoning_part(event, raw);
+        if !self.items[at].seen.contains(&part) {
+            self.thinking_piece(at, part, raw, text, each);
         }
     }
 
     // === calls ===
 
     /// Begins a call as soon as its name is known.
-    fn name(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
+    fn start_call(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
         let Kind::Call(kind) = self.items[at].kind else { return };
         let Some(name) = item.text_at("name").filter(|name| !name.is_blank()) else { return };
         if self.items[at].key.is_some() || self.items[at].done {
@@ -321,39 +321,39 @@ impl StreamReader {
         }
         let id = items::call_id(item).unwrap_or_else(|| Text::of(&format!("call_{at}")));
         self.called = true;
-        let key = self.open(at, PartKind::Call { id, name, kind }, each);
+        let key = self.open_part(at, PartKind::Call { id, name, kind }, each);
         let held = std::mem::take(&mut self.items[at].held);
         if !held.is_empty() {
             each(Event::Delta { key, text: held });
         }
     }
 
-    fn argue(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
+    fn arguments_delta(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
         let at = stream_items::of_event(&mut self.items, event, Kind::Call(kind));
-        self.give(at, input(event, "delta"), each);
+        self.input_piece(at, input(event, "delta"), each);
     }
 
-    fn give(&mut self, at: usize, text: Text<'_>, each: Each<'_>) {
+    fn input_piece(&mut self, at: usize, text: Text<'_>, each: Each<'_>) {
         let item = &mut self.items[at];
         if text.is_empty() || item.done {
             return;
         }
-        item.tell(0);
+        item.note_delta(0);
         match item.key {
             Some(key) => each(Event::Delta { key, text }),
             None => item.held.push(&text),
         }
     }
 
-    fn argue_rest(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
+    fn arguments_done(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
         let at = stream_items::of_event(&mut self.items, event, Kind::Call(kind));
-        self.give_rest(at, kind, event, each);
+        self.input_rest(at, kind, event, each);
     }
 
-    fn give_rest(&mut self, at: usize, kind: CallKind, from: &Node<'_>, each: Each<'_>) {
-        if self.items[at].told.is_empty() {
+    fn input_rest(&mut self, at: usize, kind: CallKind, from: &Node<'_>, each: Each<'_>) {
+        if self.items[at].seen.is_empty() {
             let key = if kind == CallKind::Custom { "input" } else { "arguments" };
-            self.give(at, input(from, key), each);
+            self.input_piece(at, input(from, key), each);
         }
     }
 
@@ -367,28 +367,28 @@ impl StreamReader {
             Kind::Message => {
                 let content = item.get("content");
                 if let Some(text) = content.and_then(Node::text) {
-                    self.say_rest_of(at, 0, false, (text, &[]), each);
+                    self.text_rest(at, 0, false, (text, &[]), each);
                 }
                 for (part, block) in content.map_or(&[][..], Node::items).iter().enumerate() {
-                    self.part_whole(at, part as u64, block, each);
+                    self.part_rest(at, part as u64, block, each);
                 }
             }
-            Kind::Reasoning => self.thought(at, item, each),
+            Kind::Reasoning => self.reasoning_done(at, item, each),
             Kind::Call(kind) => {
-                self.name(at, item, each);
-                self.give_rest(at, kind, item, each);
+                self.start_call(at, item, each);
+                self.input_rest(at, kind, item, each);
             }
-            Kind::Search => self.searched(at, item, each),
+            Kind::Search => self.search_done(at, item, each),
             Kind::Other => {}
         }
-        self.shut(at, each);
+        self.close_part(at, each);
         self.items[at].done = true;
     }
 
-    /// Only when it is over, a search is known to be one.
-    fn searched(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
+    /// A search is known to be one only when it is over.
+    fn search_done(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
         let Some(search) = searches::read(item) else { return };
-        let key = self.open(at, PartKind::Search { id: search.id }, each);
+        let key = self.open_part(at, PartKind::Search { id: search.id }, each);
         if !search.query.is_empty() {
             each(Event::Delta { key, text: search.query });
         }
@@ -397,24 +397,30 @@ impl StreamReader {
         }
     }
 
-    /// The parts of a thought that were not told yet, and its proof.
-    fn thought(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
+    /// The parts of a reasoning item that have not been read yet, and its signature.
+    fn reasoning_done(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
         for (raw, list) in [(false, "summary"), (true, "content")] {
             for (part, block) in item.items_at(list).iter().enumerate() {
-                if !self.items[at].told.contains(&(part as u64)) {
-                    self.think_part(at, part as u64, raw, block.text_at("text").unwrap_or_default(), each);
+                if !self.items[at].seen.contains(&(part as u64)) {
+                    self.thinking_piece(
+                        at,
+                        part as u64,
+                        raw,
+                        block.text_at("text").unwrap_or_default(),
+                        each,
+                    );
                 }
             }
         }
-        let proofs = reasoning::read(item).into_iter().filter_map(|thinking| thinking.signature);
-        if let Some(signature) = proofs.into_iter().next() {
-            let key = self.open(at, PartKind::Thinking, each);
+        let signatures = reasoning::read(item).into_iter().filter_map(|thinking| thinking.signature);
+        if let Some(signature) = signatures.into_iter().next() {
+            let key = self.open_part(at, PartKind::Thinking, each);
             each(Event::Signature { key, signature });
         }
     }
 }
 
-fn thought_index(event: &Node<'_>, raw: bool) -> u64 {
+fn reasoning_part(event: &Node<'_>, raw: bool) -> u64 {
     event.u64_at(if raw { "content_index" } else { "summary_index" }).unwrap_or(0)
 }
 

@@ -6,7 +6,7 @@
 
 use super::answer::{Head, Item, Said, Status, complete_input};
 use super::reasoning;
-use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
+use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::{self, Token};
 use crate::dialect::search::{Found, Search};
@@ -52,21 +52,21 @@ impl Open {
 }
 
 impl StreamWriter {
-    pub fn new(_: &Asked) -> Self {
+    pub fn new(_: &ReplyContext) -> Self {
         Self::default()
     }
 
     /// Appends to `out` the SSE events that say it.
-    pub fn write(&mut self, event: &Event<'_>, asked: &Asked, out: &mut String) {
+    pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
         if self.over {
             return;
         }
         match event {
             Event::Start { id, model, created } => {
-                self.head.get_or_insert_with(|| Head::new(id, model, *created, asked));
+                self.head.get_or_insert_with(|| Head::new(id, model, *created, context));
             }
             Event::PartStart { key, part } => {
-                self.begin(asked, out);
+                self.begin(context, out);
                 self.start(*key, part, out);
             }
             Event::Delta { key, text } if !text.is_empty() => self.delta(*key, text, out),
@@ -98,38 +98,38 @@ impl StreamWriter {
                 None => self.usage = Some(*usage),
             },
             Event::Finish(stop) => {
-                self.begin(asked, out);
+                self.begin(context, out);
                 self.stop = stop.clone().into_owned();
                 self.close_all(out);
             }
             Event::End => {
-                self.begin(asked, out);
+                self.begin(context, out);
                 self.close_all(out);
                 // Clients' types want counts, known or not.
                 self.usage.get_or_insert_default();
                 let status = Status::of(&self.stop);
-                self.terminal(status, asked, out);
+                self.terminal(status, context, out);
             }
-            Event::Fail(error) => self.fail(error, asked, out),
+            Event::Fail(error) => self.fail(error, context, out),
         }
     }
 
     // === the response ===
 
-    fn begin(&mut self, asked: &Asked, out: &mut String) {
+    fn begin(&mut self, context: &ReplyContext, out: &mut String) {
         if self.begun {
             return;
         }
         self.begun = true;
         for kind in ["created", "in_progress"] {
-            let head = self.head.get_or_insert_with(|| Head::new(&Text::EMPTY, &Text::EMPTY, None, asked));
+            let head = self.head.get_or_insert_with(|| Head::new(&Text::EMPTY, &Text::EMPTY, None, context));
             emit(&mut self.sequence, out, kind, |o| {
-                o.object_at("response", |o| head.put(o, Status::InProgress, |_| {}, None, asked));
+                o.object_at("response", |o| head.put(o, Status::InProgress, |_| {}, None, context));
             });
         }
     }
 
-    fn terminal(&mut self, status: Status<'_>, asked: &Asked, out: &mut String) {
+    fn terminal(&mut self, status: Status<'_>, context: &ReplyContext, out: &mut String) {
         self.over = true;
         let Some(head) = &self.head else { return };
         let (items, usage) = (&self.items, self.usage.as_ref());
@@ -138,14 +138,14 @@ impl StreamWriter {
             finished.for_each(|item| list.item(Json::checked(item)));
         };
         emit(&mut self.sequence, out, status.word(), |o| {
-            o.object_at("response", |o| head.put(o, status, output, usage, asked));
+            o.object_at("response", |o| head.put(o, status, output, usage, context));
         });
     }
 
     /// What is open stays so: nothing is said to be done that is not.
-    fn fail(&mut self, error: &UpstreamError, asked: &Asked, out: &mut String) {
-        self.begin(asked, out);
-        self.terminal(Status::Failed(error), asked, out);
+    fn fail(&mut self, error: &UpstreamError, context: &ReplyContext, out: &mut String) {
+        self.begin(context, out);
+        self.terminal(Status::Failed(error), context, out);
     }
 
     // === items and parts ===

@@ -1,6 +1,6 @@
 //! Events of a socket's turns that no upstream speaks (proxy.md 16.3).
 
-use crate::dialect::canonical::Asked;
+use crate::dialect::canonical::ReplyContext;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::usage::Usage;
@@ -43,9 +43,9 @@ impl Unspoken<'_> {
         items: &[&str],
         usage: Option<&Usage>,
     ) -> String {
-        let asked = Asked { echo: echo(self.request), now: self.now, ..Asked::default() };
+        let context = ReplyContext { echo: echo(self.request), now: self.now, ..ReplyContext::default() };
         let model = self.request.text_at("model").unwrap_or(Text::EMPTY);
-        let head = Head::new(&Text::of(self.id), &model, None, &asked);
+        let head = Head::new(&Text::of(self.id), &model, None, &context);
         let output = |list: &mut Writer| {
             items.iter().filter_map(|item| Node::parse(item).ok()).for_each(|item| list.item(item.json()));
         };
@@ -53,7 +53,7 @@ impl Unspoken<'_> {
         json.object(|o| {
             o.field("type", kind);
             o.field("sequence_number", sequence);
-            o.object_at("response", |o| head.put(o, status, output, usage, &asked));
+            o.object_at("response", |o| head.put(o, status, output, usage, &context));
         });
         json.into_string()
     }

@@ -8,7 +8,7 @@ mod stream_write;
 use serde_json::{Value, json};
 
 use super::{StreamReader, StreamWriter};
-use crate::dialect::canonical::{Asked, Event, Request, Target, Unfit, Vendor};
+use crate::dialect::canonical::{Event, ReplyContext, Request, Target, Unfit, Vendor};
 use crate::dialect::tree::Node;
 
 /// A request, read and written again for a vendor.
@@ -24,8 +24,8 @@ fn written(request: &Request<'_>, vendor: Vendor, stream: bool) -> Result<Value,
     super::write_request(request, &target).map(|body| serde_json::from_slice(&body).unwrap())
 }
 
-fn asked() -> Asked {
-    Asked { usage_chunk: true, now: 7, fallback_id: "r1".to_owned(), ..Asked::default() }
+fn context() -> ReplyContext {
+    ReplyContext { usage_chunk: true, now: 7, fallback_id: "r1".to_owned(), ..ReplyContext::default() }
 }
 
 /// A chunk that holds this delta.
@@ -76,14 +76,14 @@ fn short(event: &Event<'_>) -> String {
 }
 
 /// The chunks that a writer makes of a stream of this dialect; `[DONE]` as a string.
-fn rewritten(chunks: &[String], asked: &Asked) -> Vec<Value> {
+fn rewritten(chunks: &[String], context: &ReplyContext) -> Vec<Value> {
     let mut reader = StreamReader::default();
-    let mut writer = StreamWriter::new(asked);
+    let mut writer = StreamWriter::new(context);
     let mut out = String::new();
     for chunk in chunks {
-        reader.read(b"", chunk, &mut |event| writer.write(&event, asked, &mut out));
+        reader.read(b"", chunk, &mut |event| writer.write(&event, context, &mut out));
     }
-    reader.close(&mut |event| writer.write(&event, asked, &mut out));
+    reader.close(&mut |event| writer.write(&event, context, &mut out));
     data(&out)
 }
 

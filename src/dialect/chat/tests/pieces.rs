@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use crate::dialect::chat::inline::{Inline, Voice};
+use crate::dialect::chat::inline::{Inline, TextKind};
 use crate::dialect::chat::snapshots::Snapshots;
 use crate::dialect::literal::Text;
 
@@ -10,8 +10,8 @@ use crate::dialect::literal::Text;
 fn told_apart(pieces: &[&str]) -> (String, String) {
     let mut inline = Inline::default();
     let (mut thought, mut said) = (String::new(), String::new());
-    let mut take = |voice: Voice, literal: &str| match voice {
-        Voice::Thought => thought.push_str(literal),
+    let mut take = |kind: TextKind, literal: &str| match kind {
+        TextKind::Thinking => thought.push_str(literal),
         _ => said.push_str(literal),
     };
     pieces.iter().for_each(|piece| inline.feed(piece, &mut take));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::asked;
+use super::context;
 use crate::dialect::canonical::{Candidate, Part, Reply, Stop, Thinking};
 use crate::dialect::chat::{read_reply, write_reply};
 use crate::dialect::literal::Text;
@@ -30,7 +30,7 @@ fn through(body: &Value) -> Result<Value, UpstreamError> {
 }
 
 fn written(reply: &Reply<'_>) -> Value {
-    serde_json::from_slice(&write_reply(reply, &asked())).unwrap()
+    serde_json::from_slice(&write_reply(reply, &context())).unwrap()
 }
 
 /// An answer with this message.

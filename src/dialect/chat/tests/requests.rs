@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::through;
 use crate::dialect::canonical::{CallKind, Part, Request, Thinking, Tool, Unfit, Vendor};
-use crate::dialect::chat::{read_request, without_proofs, write_request};
+use crate::dialect::chat::{read_request, without_foreign_signatures, write_request};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::tree::Node;
@@ -319,7 +319,7 @@ fn proofs_of_others_leave_a_body_that_is_not_converted() {
         "{{\"messages\": [ {{\"role\":\"user\", \"content\":\"a\"}},{{\"role\": \"assistant\",\"reasoning_signature\":\"{TAG}\", \"content\":\"x\"}},{{\"reasoning_signature\":\"EqQB\"}} ] , \"x\":1}}"
     );
     let node = Node::parse(&body).unwrap();
-    let cleaned = without_proofs(&node).unwrap();
+    let cleaned = without_foreign_signatures(&node).unwrap();
     let cleaned = std::str::from_utf8(&cleaned).unwrap();
     assert!(!cleaned.contains("sy1:") && cleaned.contains("EqQB"), "{cleaned}");
     assert!(cleaned.starts_with("{\"messages\": [ {\"role\":\"user\", \"content\":\"a\"},"), "{cleaned}");
@@ -327,7 +327,7 @@ fn proofs_of_others_leave_a_body_that_is_not_converted() {
     let message = serde_json::from_str::<Value>(cleaned).unwrap()["messages"][1].clone();
     assert_eq!(message, json!({"role":"assistant","content":"x"}));
     let plain = user(json!("sy1:anthropic:e30")).to_string();
-    assert_eq!(without_proofs(&Node::parse(&plain).unwrap()), None);
+    assert_eq!(without_foreign_signatures(&Node::parse(&plain).unwrap()), None);
 }
 
 // === any input ===

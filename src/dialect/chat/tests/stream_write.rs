@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{asked, chunk, data, finish, rewritten};
-use crate::dialect::canonical::{Asked, Event, PartKind, Stop};
+use super::{chunk, context, data, finish, rewritten};
+use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
 use crate::dialect::chat::StreamWriter;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
@@ -31,10 +31,10 @@ fn usage() -> Value {
         "prompt_tokens_details":{"cached_tokens":40},"completion_tokens_details":{"reasoning_tokens":9}})
 }
 
-fn write(events: &[Event<'_>], asked: &Asked) -> Vec<Value> {
-    let mut writer = StreamWriter::new(asked);
+fn write(events: &[Event<'_>], context: &ReplyContext) -> Vec<Value> {
+    let mut writer = StreamWriter::new(context);
     let mut out = String::new();
-    events.iter().for_each(|event| writer.write(event, asked, &mut out));
+    events.iter().for_each(|event| writer.write(event, context, &mut out));
     data(&out)
 }
 
@@ -49,14 +49,14 @@ fn the_printed_stream_goes_through_unchanged() {
     chunks.push(json!({"choices":[],"usage":usage()}).to_string());
     chunks.push("[DONE]".to_owned());
 
-    let quiet = Asked { usage_chunk: false, ..asked() };
+    let quiet = ReplyContext { usage_chunk: false, ..context() };
     let written = rewritten(&chunks, &quiet);
     let mut wanted: Vec<Value> =
         chunks[..9].iter().map(|chunk| serde_json::from_str(chunk).unwrap()).collect();
     wanted.push(json!("[DONE]"));
     assert_eq!(written, wanted);
 
-    let written = rewritten(&chunks, &asked());
+    let written = rewritten(&chunks, &context());
     for chunk in &mut wanted[..9] {
         chunk["usage"] = Value::Null;
     }
@@ -70,8 +70,8 @@ fn the_printed_stream_goes_through_unchanged() {
 fn nothing_is_written_before_there_is_something_to_say() {
     let start = Event::Start { id: Text::plain("c"), model: Text::plain("m"), created: None };
     let usage = Event::Usage(Usage { prompt: Some(1), ..Usage::default() });
-    assert!(write(&[start.clone(), usage], &asked()).is_empty());
-    let written = write(&[start, Event::PartStart { key: 0, part: PartKind::Text }], &asked());
+    assert!(write(&[start.clone(), usage], &context()).is_empty());
+    let written = write(&[start, Event::PartStart { key: 0, part: PartKind::Text }], &context());
     assert_eq!(deltas(&written), [json!({"role":"assistant","content":""})]);
     assert_eq!(written[0]["created"], 7);
 }
@@ -81,9 +81,9 @@ fn a_failed_stream_says_so_and_nothing_more() {
     let fail = Event::Fail(UpstreamError::new("gone"));
     let error = json!({"error":{"message":"gone","type":"stream_error","param":null,"code":null}});
     let part = Event::PartStart { key: 0, part: PartKind::Text };
-    let written = write(&[part.clone(), fail.clone(), Event::Finish(Stop::End), Event::End], &asked());
+    let written = write(&[part.clone(), fail.clone(), Event::Finish(Stop::End), Event::End], &context());
     assert_eq!(written[1..], *std::slice::from_ref(&error));
-    assert_eq!(write(&[fail, part], &asked()), [error]);
+    assert_eq!(write(&[fail, part], &context()), [error]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn what_is_missing_is_made_up_for() {
         let (id, name) = (Text::plain(id), Text::plain("f"));
         Event::PartStart { key, part: PartKind::Call { id, name, kind: Default::default() } }
     };
-    let written = write(&[call(4, ""), call(9, "x"), Event::PartStop { key: 4 }, Event::End], &asked());
+    let written = write(&[call(4, ""), call(9, "x"), Event::PartStop { key: 4 }, Event::End], &context());
     let calls: Vec<_> = deltas(&written).iter().map(|delta| delta["tool_calls"][0].clone()).collect();
     assert_eq!(calls[1]["id"], "call_0");
     assert_eq!((&calls[2]["id"], &calls[2]["index"]), (&json!("x"), &json!(1)));
@@ -111,7 +111,7 @@ fn events_of_unknown_parts_are_ignored() {
         Event::Signature { key: 3, signature: Signature::Gemini(text) },
         Event::PartStop { key: 3 },
     ];
-    assert!(write(&stray, &asked()).is_empty());
+    assert!(write(&stray, &context()).is_empty());
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn custom_calls_and_proofs_of_gemini_keep_their_places() {
     let custom = json!({"index":1,"id":"y","type":"custom","custom":{"name":"p","input":"free"}});
     let chunks = [chunk(json!({"tool_calls":[signed, custom]})), finish("tool_calls")];
     let calls: Vec<_> =
-        deltas(&rewritten(&chunks, &asked())).iter().map(|delta| delta["tool_calls"][0].clone()).collect();
+        deltas(&rewritten(&chunks, &context())).iter().map(|delta| delta["tool_calls"][0].clone()).collect();
     let wanted = [
         json!({"index":0,"id":"x","type":"function","function":{"name":"f","arguments":""}}),
         json!({"index":0,"function":{"arguments":"{}"}}),
@@ -147,7 +147,7 @@ fn several_pieces_of_thinking_are_proven_at_once() {
     events.extend(thinking(2, "c", Some("T")));
     events.push(Event::PartStart { key: 3, part: PartKind::Text });
     events.extend([Event::PartStop { key: 3 }, Event::Finish(Stop::End), Event::End]);
-    let deltas = deltas(&write(&events, &asked()));
+    let deltas = deltas(&write(&events, &context()));
     let proofs: Vec<_> = deltas.iter().filter_map(|delta| delta["reasoning_signature"].as_str()).collect();
     let [proof] = proofs[..] else { panic!("one tag: {proofs:?}") };
     let pieces = crate::dialect::signature::untag(&Text::of(proof)).unwrap();

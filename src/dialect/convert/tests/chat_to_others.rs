@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
-use crate::dialect::canonical::{Asked, Target, Unfit, Vendor};
+use crate::dialect::canonical::{ReplyContext, Target, Unfit, Vendor};
 use crate::dialect::convert::StreamConverter;
 use crate::dialect::upstream_error::UpstreamError;
 
@@ -41,7 +41,7 @@ fn stream(deltas: &[Value], reason: &str) -> String {
 /// What a client of a dialect has at the end of a chat stream, as a chat message.
 fn seen(to: Dialect, stream: &str) -> Value {
     let text = Way::new(Chat, to).stream_text(stream);
-    Way::new(to, Chat).gathered(&text)["choices"][0]["message"].take()
+    Way::new(to, Chat).accumulated(&text)["choices"][0]["message"].take()
 }
 
 // === requests ===
@@ -243,7 +243,7 @@ fn where_the_network_cuts_makes_no_difference() {
     let text = "<think>é😀\n</think>ok é";
     let bytes = stream(&[json!({"content":text})], "stop");
     let at_once = |size: usize| {
-        let mut converter = StreamConverter::new(Chat, Messages, Arc::new(Asked::default()));
+        let mut converter = StreamConverter::new(Chat, Messages, Arc::new(ReplyContext::default()));
         let mut out = String::new();
         bytes.as_bytes().chunks(size).for_each(|chunk| converter.feed(chunk, &mut out));
         assert!(converter.close(&mut out));
@@ -288,10 +288,10 @@ fn usage_that_comes_last_reaches_every_client() {
 fn a_chat_client_gets_one_end_and_the_usage_it_asked_for() {
     let answer = json!({"id":"msg_1","type":"message","role":"assistant","model":"m","stop_reason":"end_turn",
         "content":[{"type":"text","text":"x"}],"usage":{"input_tokens":3,"output_tokens":2}});
-    let there = Way::new(Messages, Messages).told(&answer);
+    let there = Way::new(Messages, Messages).replayed(&answer);
     for usage_chunk in [true, false] {
-        let asked = Arc::new(Asked { usage_chunk, ..Asked::default() });
-        let mut converter = StreamConverter::new(Messages, Chat, asked);
+        let context = Arc::new(ReplyContext { usage_chunk, ..ReplyContext::default() });
+        let mut converter = StreamConverter::new(Messages, Chat, context);
         let mut out = String::new();
         converter.feed(there.as_bytes(), &mut out);
         assert!(converter.close(&mut out));
@@ -331,12 +331,12 @@ fn a_stream_that_fails_never_ends_well() {
         assert!(!way.is_complete(&text), "{to:?}");
         assert_eq!(way.failure("data: [DONE]\n\n").as_deref(), Some("Upstream's stream has no content"));
 
-        let mut converter = StreamConverter::new(Chat, to, Arc::new(Asked::default()));
+        let mut converter = StreamConverter::new(Chat, to, Arc::new(ReplyContext::default()));
         let mut out = String::new();
         converter.feed(text.as_bytes(), &mut out);
-        let told = out.len();
+        let written = out.len();
         converter.fail(&UpstreamError::new("boom"), &mut out);
-        assert!(out[told..].contains("boom"), "{to:?}");
+        assert!(out[written..].contains("boom"), "{to:?}");
         for end in ["[DONE]", "message_stop", "response.completed", "finishReason", "finish_reason\":\"stop"]
         {
             assert!(!out.contains(end), "{to:?} {end}");

@@ -110,8 +110,8 @@ fn the_reply_of_the_example_becomes_the_others() {
 fn the_reply_of_the_example_comes_back_from_chat_whole() {
     let chat = Way::new(Gemini, Chat).reply(&reply());
     assert_eq!(Way::new(Chat, Gemini).reply(&chat), reply());
-    let told = Way::new(Gemini, Chat).told(&reply());
-    let events = Way::new(Chat, Gemini).stream(&told);
+    let replayed = Way::new(Gemini, Chat).replayed(&reply());
+    let events = Way::new(Chat, Gemini).stream(&replayed);
     let parts: Vec<_> =
         events.iter().map(|event| event["candidates"][0]["content"]["parts"][0].clone()).collect();
     assert_eq!(json!(parts), reply()["candidates"][0]["content"]["parts"]);

@@ -89,10 +89,10 @@ fn tokens_are_weighed_with_what_a_stream_says() {
     assert_eq!(weighed(Responses, &events.last().unwrap()["response"]), json!([one, two]));
     let events = Way::new(Chat, Gemini).stream(&chunks);
     assert_eq!(weighed(Gemini, events.last().unwrap()), result());
-    assert_eq!(weighed(Chat, &Way::new(Chat, Chat).gathered(&chunks)), json!([one, two]));
+    assert_eq!(weighed(Chat, &Way::new(Chat, Chat).accumulated(&chunks)), json!([one, two]));
 
     let text: String = Way::new(Chat, Responses).stream_text(&chunks);
-    let told = |events: Vec<Value>| -> Vec<Value> {
+    let logprobs_of = |events: Vec<Value>| -> Vec<Value> {
         events
             .iter()
             .map(|event| event["choices"][0].clone())
@@ -101,7 +101,7 @@ fn tokens_are_weighed_with_what_a_stream_says() {
     };
     let wanted = |text: &str, token: &Value| json!({"index":0,"delta":{"content":text},"logprobs":{"content":[token],"refusal":null},"finish_reason":null});
     let back = Way::new(Responses, Chat).stream(&text);
-    assert_eq!(told(back), [wanted("Hé", &one), wanted("!", &two)]);
+    assert_eq!(logprobs_of(back), [wanted("Hé", &one), wanted("!", &two)]);
     // Some tell them only when the text is done.
     let late: String = text
         .split_inclusive("\n\n")
@@ -114,12 +114,12 @@ fn tokens_are_weighed_with_what_a_stream_says() {
             false => event.to_owned(),
         })
         .collect();
-    let chunks = told(Way::new(Responses, Chat).stream(&late));
+    let chunks = logprobs_of(Way::new(Responses, Chat).stream(&late));
     assert_eq!(
         chunks,
         [json!({"index":0,"delta":{},"logprobs":{"content":[one, two],"refusal":null},"finish_reason":null})]
     );
-    assert_eq!(weighed(Chat, &Way::new(Responses, Chat).gathered(&late)), json!([one, two]));
+    assert_eq!(weighed(Chat, &Way::new(Responses, Chat).accumulated(&late)), json!([one, two]));
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn chat_stream(deltas: &[Value], reason: &str) -> String {
 /// What a messages client has in the end of a chat stream: its blocks.
 fn blocks(stream: &str) -> Value {
     let events = Way::new(Chat, Messages).stream_text(stream);
-    Way::new(Messages, Messages).gathered(&events)["content"].take()
+    Way::new(Messages, Messages).accumulated(&events)["content"].take()
 }
 
 fn to_claude(from: crate::dialect::Dialect, model: &str, body: &Value) -> Result<Value, Unfit> {
@@ -182,11 +182,11 @@ fn the_stream_of_the_example_crosses_both_ways() {
     assert_eq!(events[13]["usage"], usage);
 
     let there = Way::new(Chat, Messages).stream_text(&stream_in_chat());
-    assert_eq!(Way::new(Messages, Messages).gathered(&there), reply());
+    assert_eq!(Way::new(Messages, Messages).accumulated(&there), reply());
     let back = Way::new(Messages, Chat).stream_text(&there);
     assert!(back.ends_with("data: [DONE]\n\n"));
-    let gathered = Way::new(Chat, Chat).gathered(&back);
-    assert_eq!(gathered["choices"][0]["message"], reply_in_chat()["choices"][0]["message"]);
+    let accumulator = Way::new(Chat, Chat).accumulated(&back);
+    assert_eq!(accumulator["choices"][0]["message"], reply_in_chat()["choices"][0]["message"]);
     // Calls are counted from 0, whatever the index of their block.
     let chunks = Way::new(Messages, Chat).stream(&there);
     let call = chunks.iter().find_map(|chunk| chunk.pointer("/choices/0/delta/tool_calls/0"));
@@ -199,8 +199,8 @@ fn text_of_a_chat_stream_is_never_touched() {
     let pieces = ["hel", "lo f(", "(x))", line, line];
     let deltas: Vec<_> = pieces.iter().map(|piece| json!({"content":piece})).collect();
     let events = Way::new(Chat, Messages).stream(&chat_stream(&deltas, "stop"));
-    let told: Vec<_> = events.iter().filter_map(|event| event["delta"]["text"].as_str()).collect();
-    assert_eq!(told.concat(), pieces.concat());
+    let found: Vec<_> = events.iter().filter_map(|event| event["delta"]["text"].as_str()).collect();
+    assert_eq!(found.concat(), pieces.concat());
 }
 
 #[test]
@@ -226,11 +226,11 @@ fn thinking_that_ends_in_a_newline_comes_home_byte_for_byte() {
     let content = json!([{"type":"thinking","thinking":"Hm.\n\n","signature":"SIG/+="},{"type":"redacted_thinking","data":"EvAF"},
         {"type":"text","text":" a\n"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]);
     let answer = json!({"id":"msg_1","type":"message","role":"assistant","model":"m","content":content,"stop_reason":"tool_use","usage":{}});
-    let stream = Way::new(Messages, Messages).told(&answer);
+    let stream = Way::new(Messages, Messages).replayed(&answer);
 
     let whole = Way::new(Messages, Chat).reply(&answer)["choices"][0]["message"].clone();
     let text = Way::new(Messages, Chat).stream_text(&stream);
-    let streamed = Way::new(Chat, Chat).gathered(&text)["choices"][0]["message"].clone();
+    let streamed = Way::new(Chat, Chat).accumulated(&text)["choices"][0]["message"].clone();
     for message in [whole, streamed] {
         let chat = json!({"model":"m","messages":[{"role":"user","content":"x"},message,{"role":"tool","tool_call_id":"toolu_1","content":""}]});
         let mut body = to_claude(Chat, "m", &chat).unwrap();
@@ -241,7 +241,7 @@ fn thinking_that_ends_in_a_newline_comes_home_byte_for_byte() {
 
     let whole = Way::new(Messages, Responses).reply(&answer)["output"].clone();
     let text = Way::new(Messages, Responses).stream_text(&stream);
-    let streamed = Way::new(Responses, Responses).gathered(&text)["output"].clone();
+    let streamed = Way::new(Responses, Responses).accumulated(&text)["output"].clone();
     for output in [whole, streamed] {
         let mut input = output.as_array().unwrap().clone();
         input.insert(0, json!({"role":"user","content":"x"}));
@@ -397,7 +397,7 @@ fn a_stream_that_fails_never_ends_well() {
         assert!(!way.is_complete(start), "{to:?}");
     }
 
-    let mut converter = super::StreamConverter::new(Chat, Messages, way.asked.clone());
+    let mut converter = super::StreamConverter::new(Chat, Messages, way.context.clone());
     let mut out = String::new();
     converter.feed(piece.as_bytes(), &mut out);
     converter.fail(&UpstreamError::new("gone"), &mut out);
@@ -421,12 +421,12 @@ fn letters_and_think_tags_cut_anywhere_say_the_same() {
     let stream = chat_stream(&[json!({"content":content})], "stop");
     let way = Way::new(Chat, Messages);
     for at in 1..stream.len() {
-        let mut converter = super::StreamConverter::new(Chat, Messages, way.asked.clone());
+        let mut converter = super::StreamConverter::new(Chat, Messages, way.context.clone());
         let mut out = String::new();
         converter.feed(&stream.as_bytes()[..at], &mut out);
         converter.feed(&stream.as_bytes()[at..], &mut out);
         converter.close(&mut out);
-        assert_eq!(Way::new(Messages, Messages).gathered(&out)["content"], whole, "{at}");
+        assert_eq!(Way::new(Messages, Messages).accumulated(&out)["content"], whole, "{at}");
     }
 }
 

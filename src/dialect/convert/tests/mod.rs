@@ -28,15 +28,16 @@ fn request(from: Dialect, to: Dialect, vendor: Vendor, body: &Value) -> Result<V
 struct Way {
     from: Dialect,
     to: Dialect,
-    asked: Arc<Asked>,
+    context: Arc<ReplyContext>,
     /// The request that was sent, if one was.
     body: Value,
 }
 
 impl Way {
     fn new(from: Dialect, to: Dialect) -> Self {
-        let asked = Asked { now: 1_790_000_000, fallback_id: "req-1".to_owned(), ..Asked::default() };
-        Self { from, to, asked: Arc::new(asked), body: Value::Null }
+        let context =
+            ReplyContext { now: 1_790_000_000, fallback_id: "req-1".to_owned(), ..ReplyContext::default() };
+        Self { from, to, context: Arc::new(context), body: Value::Null }
     }
 
     /// The way of a request; [`back`](Self::back) is that of its answer.
@@ -44,33 +45,33 @@ impl Way {
         let target = Target { model: "m", stream: false, vendor };
         let converted = super::request(from, to, &body.to_string(), &target).unwrap();
         let body = serde_json::from_slice(&converted.body).unwrap();
-        Self { from, to, asked: Arc::new(converted.asked), body }
+        Self { from, to, context: Arc::new(converted.context), body }
     }
 
     fn back(&self) -> Self {
-        Self { from: self.to, to: self.from, asked: self.asked.clone(), body: Value::Null }
+        Self { from: self.to, to: self.from, context: self.context.clone(), body: Value::Null }
     }
 
     fn reply(&self, answer: &Value) -> Value {
-        let reply = super::reply(self.from, self.to, &answer.to_string(), &self.asked).unwrap();
+        let reply = super::reply(self.from, self.to, &answer.to_string(), &self.context).unwrap();
         serde_json::from_slice(&reply.body).unwrap()
     }
 
     /// A complete answer as a stream.
-    fn told(&self, answer: &Value) -> String {
-        let told = super::told(self.from, self.to, &answer.to_string(), &self.asked).unwrap();
-        String::from_utf8(told.body.to_vec()).unwrap()
+    fn replayed(&self, answer: &Value) -> String {
+        let replayed = super::replayed(self.from, self.to, &answer.to_string(), &self.context).unwrap();
+        String::from_utf8(replayed.body.to_vec()).unwrap()
     }
 
     /// A stream as a complete answer.
-    fn gathered(&self, stream: &str) -> Value {
-        let gathered = super::gathered(self.from, self.to, stream.as_bytes(), &self.asked).unwrap();
-        serde_json::from_slice(&gathered.body).unwrap()
+    fn accumulated(&self, stream: &str) -> Value {
+        let accumulator = super::accumulated(self.from, self.to, stream.as_bytes(), &self.context).unwrap();
+        serde_json::from_slice(&accumulator.body).unwrap()
     }
 
     /// A stream that ends as it should, cut into odd pieces.
     fn stream_text(&self, stream: &str) -> String {
-        let mut converter = StreamConverter::new(self.from, self.to, self.asked.clone());
+        let mut converter = StreamConverter::new(self.from, self.to, self.context.clone());
         let mut out = String::new();
         stream.as_bytes().chunks(7).for_each(|chunk| converter.feed(chunk, &mut out));
         assert!(converter.close(&mut out), "{stream}");
@@ -85,13 +86,13 @@ impl Way {
     }
 
     fn failure(&self, stream: &str) -> Option<String> {
-        let mut converter = StreamConverter::new(self.from, self.to, self.asked.clone());
+        let mut converter = StreamConverter::new(self.from, self.to, self.context.clone());
         converter.feed(stream.as_bytes(), &mut String::new());
         Some(converter.failure()?.message.clone())
     }
 
     fn is_complete(&self, stream: &str) -> bool {
-        let mut converter = StreamConverter::new(self.from, self.to, self.asked.clone());
+        let mut converter = StreamConverter::new(self.from, self.to, self.context.clone());
         let mut out = String::new();
         converter.feed(stream.as_bytes(), &mut out);
         converter.close(&mut out)

@@ -111,15 +111,15 @@ fn the_reply_of_the_example_comes_from_messages() {
 #[test]
 fn a_stream_of_messages_is_one_of_responses_and_back() {
     let answer = reply_in_messages();
-    let there = Way::new(Messages, Messages).told(&answer);
+    let there = Way::new(Messages, Messages).replayed(&answer);
     let events = Way::new(Messages, Responses).stream(&there);
     let last = events.last().unwrap();
     assert_eq!(last["type"], "response.completed");
     assert_eq!(last["response"]["output"], reply()["output"]);
     let text = Way::new(Messages, Responses).stream_text(&there);
-    let mut gathered = Way::new(Responses, Messages).gathered(&text);
-    gathered["id"] = json!("msg_01");
-    assert_eq!(gathered, answer);
+    let mut accumulator = Way::new(Responses, Messages).accumulated(&text);
+    accumulator["id"] = json!("msg_01");
+    assert_eq!(accumulator, answer);
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_custom_tool_works_at_an_upstream_that_has_none() {
     let item = json!({"id":"fc_sy0","type":"custom_tool_call","status":"completed","call_id":"toolu_1","name":"apply_patch","input":"*** \"a\"\n"});
     let back = way.back();
     assert_eq!(back.reply(&answer)["output"][0], item);
-    let events = back.stream(&Way::new(Messages, Messages).told(&answer));
+    let events = back.stream(&Way::new(Messages, Messages).replayed(&answer));
     assert_eq!(events.last().unwrap()["response"]["output"][0], item);
     assert!(events.iter().any(|event| event["type"] == "response.custom_tool_call_input.delta"));
 }
@@ -209,12 +209,12 @@ fn text_of_a_chat_stream_is_never_touched() {
     stream += &chunk(json!({}), json!("stop"));
     stream += "data: [DONE]\n\n";
     let events = Way::new(Chat, Responses).stream(&stream);
-    let told: String = events
+    let found: String = events
         .iter()
         .filter(|event| event["type"] == "response.output_text.delta")
         .filter_map(|event| event["delta"].as_str())
         .collect();
-    assert_eq!(told, pieces.concat());
+    assert_eq!(found, pieces.concat());
     assert_eq!(events.last().unwrap()["response"]["output"][0]["content"][0]["text"], pieces.concat());
 }
 
@@ -275,11 +275,11 @@ fn a_stream_is_gathered_although_its_last_event_is_empty() {
     ] {
         stream += &format!("data: {event}\n\n");
     }
-    let whole = Way::new(Responses, Responses).gathered(&stream);
+    let whole = Way::new(Responses, Responses).accumulated(&stream);
     assert_eq!(whole["output"][0], reasoning);
     assert_eq!(whole["output"][1]["content"], message["content"]);
     assert_eq!((&whole["id"], &whole["created_at"]), (&json!("resp_1"), &json!(7)));
-    let events = Way::new(Responses, Responses).stream(&Way::new(Responses, Responses).told(&whole));
+    let events = Way::new(Responses, Responses).stream(&Way::new(Responses, Responses).replayed(&whole));
     assert_eq!(events.last().unwrap()["response"]["output"][1]["content"], message["content"]);
 }
 
@@ -288,7 +288,7 @@ fn a_gathered_response_keeps_what_no_other_dialect_has() {
     let search = json!({"id":"ws_1","type":"web_search_call","status":"completed"});
     let answer = json!({"id":"resp_1","object":"response","status":"completed","output":[search],"new":1});
     let stream = format!("data: {}\n\n", json!({"type":"response.completed","response":answer}));
-    assert_eq!(Way::new(Responses, Responses).gathered(&stream), answer);
+    assert_eq!(Way::new(Responses, Responses).accumulated(&stream), answer);
 }
 
 #[test]

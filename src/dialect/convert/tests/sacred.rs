@@ -233,7 +233,7 @@ fn whole(pieces: &[Vec<(u16, bool)>]) -> Vec<u16> {
 }
 
 fn converted(from: Dialect, to: Dialect, chunks: impl Iterator<Item = Vec<u8>>) -> String {
-    let mut converter = StreamConverter::new(from, to, Arc::new(Asked::default()));
+    let mut converter = StreamConverter::new(from, to, Arc::new(ReplyContext::default()));
     let mut out = String::new();
     chunks.for_each(|chunk| converter.feed(&chunk, &mut out));
     assert!(converter.close(&mut out), "{out}");
@@ -293,21 +293,21 @@ proptest! {
                 Messages => format!(r#"{{"type":"message","content":[{{"type":"thinking","thinking":"{text}"}},{{"type":"text","text":"{text}"}}],"stop_reason":"end_turn"}}"#),
                 _ => format!(r#"{{"candidates":[{{"content":{{"parts":[{{"text":"{text}","thought":true}},{{"text":"{text}"}}]}},"finishReason":"STOP"}}]}}"#),
             };
-            let asked = match from {
+            let context = match from {
                 Chat => format!(r#"{{"messages":[{{"role":"system","content":"{text}"}},{{"role":"user","content":"{text}"}},{{"role":"assistant","content":"{text}"}},{{"role":"user","content":"x"}}]}}"#),
                 Responses => format!(r#"{{"instructions":"{text}","input":[{{"role":"user","content":"{text}"}},{{"role":"assistant","content":"{text}"}},{{"role":"user","content":"x"}}]}}"#),
                 Messages => format!(r#"{{"max_tokens":9,"system":"{text}","messages":[{{"role":"user","content":"{text}"}},{{"role":"assistant","content":"{text}"}},{{"role":"user","content":"x"}}]}}"#),
                 _ => format!(r#"{{"systemInstruction":{{"parts":[{{"text":"{text}"}}]}},"contents":[{{"role":"user","parts":[{{"text":"{text}"}}]}},{{"role":"model","parts":[{{"text":"{text}"}}]}},{{"role":"user","parts":[{{"text":"x"}}]}}]}}"#),
             };
             for to in ALL {
-                let reply = super::super::reply(from, to, &answer, &Asked::default()).unwrap();
+                let reply = super::super::reply(from, to, &answer, &ReplyContext::default()).unwrap();
                 prop_assert_eq!(carried(&reply.body, &wanted), 2, "{:?} to {:?}: {:?}", from, to, reply.body);
-                let told = super::super::told(from, to, &answer, &Asked::default()).unwrap();
-                let told = std::str::from_utf8(&told.body).unwrap();
-                prop_assert_eq!(&accumulated(to, Said::Text, told), &wanted);
-                prop_assert_eq!(&accumulated(to, Said::Thinking, told), &wanted);
+                let replayed = super::super::replayed(from, to, &answer, &ReplyContext::default()).unwrap();
+                let replayed = std::str::from_utf8(&replayed.body).unwrap();
+                prop_assert_eq!(&accumulated(to, Said::Text, replayed), &wanted);
+                prop_assert_eq!(&accumulated(to, Said::Thinking, replayed), &wanted);
                 let target = Target { model: "m", stream: false, vendor: Vendor::Other };
-                let request = super::super::request(from, to, &asked, &target).unwrap();
+                let request = super::super::request(from, to, &context, &target).unwrap();
                 prop_assert_eq!(carried(&request.body, &wanted), 3, "{:?} to {:?}: {:?}", from, to, request.body);
             }
         }

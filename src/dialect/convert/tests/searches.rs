@@ -96,7 +96,7 @@ fn a_streamed_search_is_told_in_the_grammar_of_messages() {
     }
     stream += &event(json!({"type":"response.completed","response":whole}));
     let way = Way::new(Responses, Messages);
-    assert_eq!(way.gathered(&stream)["content"], json!(shown()));
+    assert_eq!(way.accumulated(&stream)["content"], json!(shown()));
     let events = way.stream(&stream);
     let mut wanted = Vec::new();
     for (index, block) in shown().iter().enumerate() {
@@ -152,7 +152,7 @@ fn a_streamed_search_is_told_in_the_grammar_of_responses() {
     );
     stream += &event(json!({"type":"message_stop"}));
     let way = Way::new(Messages, Responses);
-    assert_eq!(way.gathered(&stream)["output"].as_array().unwrap()[1..3], output());
+    assert_eq!(way.accumulated(&stream)["output"].as_array().unwrap()[1..3], output());
     let events = way.stream(&stream);
     let last = events.last().unwrap();
     assert_eq!(last["response"]["output"].as_array().unwrap()[1..3], output());
@@ -164,11 +164,11 @@ fn a_streamed_search_is_told_in_the_grammar_of_responses() {
         (2, "output_item.added web_search_call.in_progress web_search_call.searching output_item.done"),
     ] {
         let own: Vec<_> = events.iter().filter(|event| event["output_index"] == index).collect();
-        let told: Vec<_> = own
+        let found: Vec<_> = own
             .iter()
             .map(|event| event["type"].as_str().unwrap().strip_prefix("response.").unwrap())
             .collect();
-        assert_eq!(told, kinds.split(' ').collect::<Vec<_>>());
+        assert_eq!(found, kinds.split(' ').collect::<Vec<_>>());
         let begun = json!({"id":format!("ws_sy{index}"),"type":"web_search_call","status":"in_progress","action":{"type":"search","query":""}});
         assert_eq!(own[0]["item"], begun);
         assert!(own[1..own.len() - 1].iter().all(|event| event["item_id"] == begun["id"]));
@@ -191,11 +191,11 @@ fn a_turn_that_paused_in_a_search_says_so() {
 /// proxy-conversion.md 4.2 and 5.
 #[test]
 fn what_was_found_is_text_in_a_history_or_nothing() {
-    let asked = |content: &[Value]| {
+    let context = |content: &[Value]| {
         json!({"model":"m","max_tokens":9,"messages":[{"role":"user","content":"q"},
             {"role":"assistant","content":content},{"role":"user","content":"go on"}]})
     };
-    let body = request(Messages, Responses, Vendor::OpenAi, &asked(&shown())).unwrap();
+    let body = request(Messages, Responses, Vendor::OpenAi, &context(&shown())).unwrap();
     let said = body["input"][1]["content"].to_string();
     assert!(said.contains("https://a.b") && said.contains("Found.") && !said.contains("sy1:"), "{said}");
     let mut input = vec![json!({"role":"user","content":"q"})];

@@ -150,15 +150,15 @@ fn cited(dialect: Dialect, answer: &Value) -> Value {
     }
 }
 
-/// What a stream tells, and that it does so once and in its place.
-fn told(dialect: Dialect, events: &[Value]) -> Value {
+/// The sources that a stream names, once and in their place.
+fn cited_in_stream(dialect: Dialect, events: &[Value]) -> Value {
     let last = events.len() - 1;
     match dialect {
         Chat => {
-            let told: Vec<_> =
+            let annotations: Vec<_> =
                 events.iter().map(|chunk| &chunk["choices"][0]["delta"]["annotations"]).collect();
-            assert_eq!(told.iter().filter(|it| !it.is_null()).count(), 1, "{events:?}");
-            told[last - 1].clone()
+            assert_eq!(annotations.iter().filter(|it| !it.is_null()).count(), 1, "{events:?}");
+            annotations[last - 1].clone()
         }
         Responses => {
             let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
@@ -188,13 +188,17 @@ fn a_page_is_named_in_every_pair() {
             let way = Way::new(from, to);
             let wanted = wanted(from, to);
             assert_eq!(cited(to, &way.reply(&answer(from))), wanted, "{from:?} to {to:?}");
-            assert_eq!(told(to, &way.stream(&stream(from))), wanted, "{from:?} to {to:?}, streamed");
-            assert_eq!(cited(to, &way.gathered(&stream(from))), wanted, "{from:?} to {to:?}, gathered");
-            let text = way.told(&answer(from));
+            assert_eq!(
+                cited_in_stream(to, &way.stream(&stream(from))),
+                wanted,
+                "{from:?} to {to:?}, streamed"
+            );
+            assert_eq!(cited(to, &way.accumulated(&stream(from))), wanted, "{from:?} to {to:?}, accumulated");
+            let text = way.replayed(&answer(from));
             let data =
                 text.lines().filter_map(|line| line.strip_prefix("data: ").filter(|it| *it != "[DONE]"));
             let events: Vec<Value> = data.map(|data| serde_json::from_str(data).unwrap()).collect();
-            assert_eq!(told(to, &events), wanted, "{from:?} to {to:?}, told");
+            assert_eq!(cited_in_stream(to, &events), wanted, "{from:?} to {to:?}, replayed");
         }
     }
 }
@@ -202,7 +206,7 @@ fn a_page_is_named_in_every_pair() {
 #[test]
 fn chat_keeps_what_it_says_itself() {
     let way = Way::new(Chat, Chat);
-    let annotations = &way.gathered(&stream(Chat))["choices"][0]["message"]["annotations"];
+    let annotations = &way.accumulated(&stream(Chat))["choices"][0]["message"]["annotations"];
     assert_eq!(*annotations, json!([nested(SPAN.0, SPAN.1)]));
 }
 
@@ -257,6 +261,10 @@ fn an_upstream_that_only_repeats_its_sources_is_heard() {
     let events = stream.split_inclusive("\n\n").filter(|event| !event.contains("annotation.added"));
     let stream: String = events.collect();
     for to in [Chat, Messages] {
-        assert_eq!(told(to, &Way::new(Responses, to).stream(&stream)), wanted(Responses, to), "{to:?}");
+        assert_eq!(
+            cited_in_stream(to, &Way::new(Responses, to).stream(&stream)),
+            wanted(Responses, to),
+            "{to:?}"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::asked;
+use super::context;
 use crate::dialect::canonical::{Candidate, Part, Reply, Stop, Thinking};
 use crate::dialect::gemini::{read_reply, write_reply};
 use crate::dialect::literal::Text;
@@ -22,7 +22,7 @@ pub(super) fn printed() -> Value {
 fn through(body: &Value) -> Result<Value, UpstreamError> {
     let body = body.to_string();
     let node = Node::parse(&body).unwrap();
-    read_reply(&node).map(|reply| serde_json::from_slice(&write_reply(&reply, &asked())).unwrap())
+    read_reply(&node).map(|reply| serde_json::from_slice(&write_reply(&reply, &context())).unwrap())
 }
 
 fn saying(parts: Value, reason: &str) -> Value {
@@ -89,7 +89,7 @@ fn the_reason_to_stop_is_understood() {
     ] {
         let reply =
             Reply { candidates: vec![Candidate { stop, ..Candidate::default() }], ..Reply::default() };
-        let written: Value = serde_json::from_slice(&write_reply(&reply, &asked())).unwrap();
+        let written: Value = serde_json::from_slice(&write_reply(&reply, &context())).unwrap();
         assert_eq!(written["candidates"][0]["finishReason"], word);
         assert_eq!(written["responseId"], "r1");
     }
@@ -130,7 +130,7 @@ fn proofs_of_others_are_not_shown() {
         Part::Refusal(Text::plain("no")),
     ];
     let reply = Reply { candidates: vec![Candidate { parts, ..Candidate::default() }], ..Reply::default() };
-    let written: Value = serde_json::from_slice(&write_reply(&reply, &asked())).unwrap();
+    let written: Value = serde_json::from_slice(&write_reply(&reply, &context())).unwrap();
     let wanted = json!([{"text":"t","thought":true},{"text":"no"}]);
     assert_eq!(written["candidates"][0]["content"]["parts"], wanted);
 }

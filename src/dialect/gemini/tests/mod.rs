@@ -4,7 +4,7 @@ mod streams;
 
 use serde_json::Value;
 
-use crate::dialect::canonical::{Asked, Request, Target, Unfit, Vendor};
+use crate::dialect::canonical::{ReplyContext, Request, Target, Unfit, Vendor};
 use crate::dialect::tree::Node;
 
 /// A request, read and written again for a model.
@@ -25,6 +25,6 @@ fn read<T>(body: &Value, look: impl FnOnce(Request<'_>) -> T) -> T {
     look(super::read_request(&node).unwrap())
 }
 
-fn asked() -> Asked {
-    Asked { now: 7, fallback_id: "r1".to_owned(), ..Asked::default() }
+fn context() -> ReplyContext {
+    ReplyContext { now: 7, fallback_id: "r1".to_owned(), ..ReplyContext::default() }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::answers::printed;
-use super::asked;
+use super::context;
 use crate::dialect::canonical::{Event, PartKind, Stop};
 use crate::dialect::gemini::{StreamReader, StreamWriter};
 use crate::dialect::literal::Text;
@@ -32,9 +32,9 @@ fn rewritten(chunks: &[Value]) -> Vec<Value> {
     let mut writer = StreamWriter::default();
     let mut out = String::new();
     for chunk in chunks {
-        reader.read(b"", &chunk.to_string(), &mut |event| writer.write(&event, &asked(), &mut out));
+        reader.read(b"", &chunk.to_string(), &mut |event| writer.write(&event, &context(), &mut out));
     }
-    reader.close(&mut |event| writer.write(&event, &asked(), &mut out));
+    reader.close(&mut |event| writer.write(&event, &context(), &mut out));
     data(&out)
 }
 
@@ -102,8 +102,8 @@ fn failures_are_told() {
     {
         let mut writer = StreamWriter::default();
         let mut out = String::new();
-        writer.write(&Event::Fail(error), &asked(), &mut out);
-        writer.write(&Event::End, &asked(), &mut out);
+        writer.write(&Event::Fail(error), &context(), &mut out);
+        writer.write(&Event::End, &context(), &mut out);
         assert_eq!(data(&out), [json!({"error":{"code":code,"message":"busy","status":status}})]);
     }
 }
@@ -137,7 +137,7 @@ fn a_call_is_written_whole() {
         Event::Finish(Stop::OutputLimit),
         Event::End,
     ] {
-        writer.write(&event, &asked(), &mut out);
+        writer.write(&event, &context(), &mut out);
     }
     let parts: Vec<_> =
         data(&out).iter().map(|chunk| chunk["candidates"][0]["content"]["parts"][0].clone()).collect();

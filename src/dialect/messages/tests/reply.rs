@@ -3,7 +3,7 @@ use serde_json::{Value, json as value};
 
 use super::json;
 use super::request_read::any_json;
-use crate::dialect::canonical::{Asked, Call, CallKind, Candidate, Part, Reply, Stop, Thinking};
+use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, ReplyContext, Stop, Thinking};
 use crate::dialect::literal::Text;
 use crate::dialect::messages::{read_reply, write_reply};
 use crate::dialect::signature::{self, Signature};
@@ -15,8 +15,8 @@ const REPLY: &str = r#"{"id":"msg_01","type":"message","role":"assistant","model
 "usage":{"input_tokens":80,"cache_creation_input_tokens":0,"cache_read_input_tokens":40,"output_tokens":25}}"#;
 
 fn written(reply: &Reply<'_>) -> Value {
-    let asked = Asked { fallback_id: "req 1".to_owned(), ..Asked::default() };
-    json(std::str::from_utf8(&write_reply(reply, &asked)).unwrap())
+    let context = ReplyContext { fallback_id: "req 1".to_owned(), ..ReplyContext::default() };
+    json(std::str::from_utf8(&write_reply(reply, &context)).unwrap())
 }
 
 fn of_parts(parts: Vec<Part<'static>>) -> Reply<'static> {

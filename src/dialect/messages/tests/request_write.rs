@@ -47,13 +47,13 @@ fn sampling_is_what_the_model_takes() {
 
 #[test]
 fn max_tokens_is_always_there() {
-    for (model, asked, wanted) in [
+    for (model, context, wanted) in [
         ("m", Some(7), 7),
         ("m", None, 8192),
         ("claude-opus-4-6", None, 128_000),
         ("claude-3-haiku-20240307", None, 4096),
     ] {
-        let body = written(model, |request| request.max_output = asked).unwrap();
+        let body = written(model, |request| request.max_output = context).unwrap();
         assert_eq!(body["max_tokens"], wanted, "{model}");
     }
 }

@@ -3,7 +3,7 @@ use serde_json::{Value, json as value};
 
 use super::json;
 use super::request_read::any_json;
-use crate::dialect::canonical::{Asked, CallKind, Event, PartKind, Stop};
+use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
 use crate::dialect::literal::Text;
 use crate::dialect::messages::{StreamReader, StreamWriter};
 use crate::dialect::signature::{self, Signature};
@@ -31,8 +31,8 @@ const STREAM: [&str; 15] = [
     r#"{"type":"message_stop"}"#,
 ];
 
-fn asked() -> Asked {
-    Asked { fallback_id: "r".to_owned(), ..Asked::default() }
+fn context() -> ReplyContext {
+    ReplyContext { fallback_id: "r".to_owned(), ..ReplyContext::default() }
 }
 
 /// The events of a stream of these datas, as text: what borrows cannot be kept.
@@ -48,10 +48,10 @@ fn read(datas: &[&str]) -> Vec<String> {
 
 /// What a client gets of these events: the datas, whose names have been compared.
 fn written(events: &[Event<'_>]) -> Vec<Value> {
-    let asked = asked();
-    let (mut writer, mut out) = (StreamWriter::new(&asked), String::new());
+    let context = context();
+    let (mut writer, mut out) = (StreamWriter::new(&context), String::new());
     for event in events {
-        writer.write(event, &asked, &mut out);
+        writer.write(event, &context, &mut out);
     }
     datas(&out)
 }
@@ -69,11 +69,11 @@ fn datas(stream: &str) -> Vec<Value> {
 
 /// Reads and writes again.
 fn round(inputs: &[&str]) -> Vec<Value> {
-    let asked = asked();
+    let context = context();
     let (mut reader, mut writer, mut out) =
-        (StreamReader::default(), StreamWriter::new(&asked), String::new());
+        (StreamReader::default(), StreamWriter::new(&context), String::new());
     for data in inputs {
-        reader.read(b"", data, &mut |event| writer.write(&event, &asked, &mut out));
+        reader.read(b"", data, &mut |event| writer.write(&event, &context, &mut out));
     }
     datas(&out)
 }
@@ -429,7 +429,7 @@ fn proofs_of_thinking_reach_the_client() {
         ),
     ] {
         let signature = signature.map(|signature| Event::Signature { key: 0, signature });
-        // The proof may come before the text it proves.
+        // The signature may come before the text it proves.
         for early in [false, true] {
             let mut events = vec![start(), part(0, PartKind::Thinking)];
             events.extend(signature.clone().filter(|_| early));
@@ -476,13 +476,13 @@ fn usage_that_comes_late_stands_in_the_last_delta() {
 
 #[test]
 fn nothing_is_written_before_the_first_part() {
-    let asked = asked();
-    let (mut writer, mut out) = (StreamWriter::new(&asked), String::new());
+    let context = context();
+    let (mut writer, mut out) = (StreamWriter::new(&context), String::new());
     for event in [start(), Event::Usage(Usage::default())] {
-        writer.write(&event, &asked, &mut out);
+        writer.write(&event, &context, &mut out);
     }
     assert_eq!(out, "");
-    writer.write(&part(0, PartKind::Text), &asked, &mut out);
+    writer.write(&part(0, PartKind::Text), &context, &mut out);
     assert!(out.starts_with("event: message_start\n"));
 }
 
@@ -523,15 +523,15 @@ fn a_stream_cut_anywhere_says_the_same() {
     let mut lines = STREAM.to_vec();
     lines.insert(7, text);
     let stream: String = lines.iter().map(named).collect();
-    let asked = asked();
+    let context = context();
     let convert = |chunks: &[&[u8]]| {
         let (mut reader, mut writer, mut out) =
-            (StreamReader::default(), StreamWriter::new(&asked), String::new());
+            (StreamReader::default(), StreamWriter::new(&context), String::new());
         let mut scanner = Scanner::new(1 << 20);
         for chunk in chunks {
             scanner.feed(chunk, |event| {
                 let data = std::str::from_utf8(event.data).unwrap();
-                reader.read(event.name, data, &mut |event| writer.write(&event, &asked, &mut out));
+                reader.read(event.name, data, &mut |event| writer.write(&event, &context, &mut out));
             });
         }
         out
@@ -547,8 +547,8 @@ fn a_stream_cut_anywhere_says_the_same() {
 proptest! {
     #[test]
     fn any_events_give_a_grammatical_stream(kinds in prop::collection::vec(0..STREAM.len(), 0..30), noise in any_json(), at in 0usize..30) {
-        let asked = asked();
-        let (mut reader, mut writer, mut out) = (StreamReader::default(), StreamWriter::new(&asked), String::new());
+        let context = context();
+        let (mut reader, mut writer, mut out) = (StreamReader::default(), StreamWriter::new(&context), String::new());
         let noise = noise.to_string();
         let mut inputs: Vec<&str> = kinds.iter().map(|kind| STREAM[*kind]).collect();
         inputs.insert(at.min(inputs.len()), &noise);
@@ -567,7 +567,7 @@ proptest! {
                     Event::End => assert!(finished),
                     _ => {}
                 }
-                writer.write(&event, &asked, &mut out);
+                writer.write(&event, &context, &mut out);
             });
         }
         let datas = datas(&out);

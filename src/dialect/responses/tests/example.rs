@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{StreamReader, StreamWriter, asked, events_of, read_reply, schema, through, write_reply};
+use super::{StreamReader, StreamWriter, context, events_of, read_reply, schema, through, write_reply};
 use crate::dialect::tree::Node;
 
 const T1: &str = "sy1:anthropic:W3sidCI6Ik5lZWQgYWRkLlxuIiwicyI6IlNJRzEifV0";
@@ -38,7 +38,7 @@ fn reply() -> Value {
 #[test]
 fn the_reply_is_the_same_again() {
     let text = reply().to_string();
-    let out = write_reply(&read_reply(&Node::parse(&text).unwrap()).unwrap(), &asked());
+    let out = write_reply(&read_reply(&Node::parse(&text).unwrap()).unwrap(), &context());
     assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), reply());
 }
 
@@ -82,11 +82,11 @@ fn stream() -> Vec<Value> {
 
 #[test]
 fn the_stream_is_the_same_again() {
-    let (mut reader, asked) = (StreamReader::default(), asked());
-    let mut writer = StreamWriter::new(&asked);
+    let (mut reader, context) = (StreamReader::default(), context());
+    let mut writer = StreamWriter::new(&context);
     let mut out = String::new();
     for event in stream() {
-        reader.read(b"", &event.to_string(), &mut |event| writer.write(&event, &asked, &mut out));
+        reader.read(b"", &event.to_string(), &mut |event| writer.write(&event, &context, &mut out));
     }
     let written = events_of(&out);
     for (written, wanted) in written.iter().zip(stream()) {

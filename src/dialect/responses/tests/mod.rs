@@ -11,7 +11,7 @@ mod stream_write;
 use serde_json::Value;
 
 use super::*;
-use crate::dialect::canonical::{Asked, Event, Request, Target, Unfit, Vendor};
+use crate::dialect::canonical::{Event, ReplyContext, Request, Target, Unfit, Vendor};
 use crate::dialect::tree::Node;
 
 const TARGET: Target<'static> = Target { model: "m", stream: false, vendor: Vendor::OpenAi };
@@ -27,20 +27,20 @@ fn through(body: &Value) -> Result<Value, Unfit> {
     written(&read_request(&Node::parse(&text).unwrap())?)
 }
 
-fn asked() -> Asked {
-    Asked { now: 1_790_000_000, fallback_id: "req-1".to_owned(), ..Asked::default() }
+fn context() -> ReplyContext {
+    ReplyContext { now: 1_790_000_000, fallback_id: "req-1".to_owned(), ..ReplyContext::default() }
 }
 
 /// What a stream's reader tells, as text.
-fn told(events: &[Value]) -> Vec<String> {
+fn read_events(events: &[Value]) -> Vec<String> {
     let mut reader = StreamReader::default();
-    let mut told = Vec::new();
+    let mut read = Vec::new();
     for event in events {
         let name = event["type"].as_str().unwrap_or_default();
-        reader.read(name.as_bytes(), &event.to_string(), &mut |event| told.push(format!("{event:?}")));
+        reader.read(name.as_bytes(), &event.to_string(), &mut |event| read.push(format!("{event:?}")));
     }
-    reader.close(&mut |event| told.push(format!("{event:?}")));
-    told
+    reader.close(&mut |event| read.push(format!("{event:?}")));
+    read
 }
 
 /// The events that a stream's writer writes; every one must name its type.
@@ -55,10 +55,10 @@ fn events_of(text: &str) -> Vec<Value> {
     events
 }
 
-fn write_all<'e>(events: impl IntoIterator<Item = Event<'e>>, asked: &Asked) -> Vec<Value> {
-    let mut writer = StreamWriter::new(asked);
+fn write_all<'e>(events: impl IntoIterator<Item = Event<'e>>, context: &ReplyContext) -> Vec<Value> {
+    let mut writer = StreamWriter::new(context);
     let mut out = String::new();
-    events.into_iter().for_each(|event| writer.write(&event, asked, &mut out));
+    events.into_iter().for_each(|event| writer.write(&event, context, &mut out));
     events_of(&out)
 }
 

@@ -94,7 +94,7 @@ proptest! {
         for body in [body, json!({"output": [output]})] {
             let text = body.to_string();
             if let Ok(reply) = read_reply(&Node::parse(&text).unwrap()) {
-                let bytes = write_reply(&reply, &asked());
+                let bytes = write_reply(&reply, &context());
                 prop_assert!(serde_json::from_slice::<Value>(&bytes).is_ok());
             }
         }
@@ -102,8 +102,8 @@ proptest! {
 
     #[test]
     fn any_events_keep_the_grammar(events in prop::collection::vec(any_json(), 0..12)) {
-        let (mut reader, asked) = (StreamReader::default(), asked());
-        let mut writer = StreamWriter::new(&asked);
+        let (mut reader, context) = (StreamReader::default(), context());
+        let mut writer = StreamWriter::new(&context);
         let (mut out, mut open, mut next, mut over, mut wrong) = (String::new(), Vec::new(), 0, false, false);
         for event in &events {
             reader.read(b"", &event.to_string(), &mut |event| {
@@ -127,7 +127,7 @@ proptest! {
                     Event::Fail(_) | Event::End => over = true,
                     Event::Start { .. } | Event::Usage(_) => {}
                 }
-                writer.write(&event, &asked, &mut out);
+                writer.write(&event, &context, &mut out);
             });
         }
         prop_assert!(!wrong);
@@ -147,11 +147,11 @@ proptest! {
         }
         let mut events: Vec<Value> = pieces.iter().map(|piece| json!({"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":piece})).collect();
         events.push(json!({"type":"response.completed","response":{"output":[{"type":"message","content":[{"type":"output_text","text":text}]}]}}));
-        let (mut reader, asked) = (StreamReader::default(), asked());
-        let mut writer = StreamWriter::new(&asked);
+        let (mut reader, context) = (StreamReader::default(), context());
+        let mut writer = StreamWriter::new(&context);
         let mut out = String::new();
         for event in &events {
-            reader.read(b"", &event.to_string(), &mut |event| writer.write(&event, &asked, &mut out));
+            reader.read(b"", &event.to_string(), &mut |event| writer.write(&event, &context, &mut out));
         }
         let written = events_of(&out);
         let last = &written.last().unwrap()["response"]["output"][0]["content"][0]["text"];

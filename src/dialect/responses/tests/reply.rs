@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{asked, echo, read_reply, write_reply};
+use super::{context, echo, read_reply, write_reply};
 use crate::dialect::canonical::*;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
@@ -12,7 +12,7 @@ use crate::dialect::usage::Usage;
 fn of_parts(parts: Vec<Part<'static>>, stop: Stop<'static>) -> Value {
     let reply =
         Reply { candidates: vec![Candidate { parts, stop, ..Candidate::default() }], ..Reply::default() };
-    serde_json::from_slice(&write_reply(&reply, &asked())).unwrap()
+    serde_json::from_slice(&write_reply(&reply, &context())).unwrap()
 }
 
 fn call(id: &'static str, kind: CallKind, input: &str) -> Part<'static> {
@@ -57,8 +57,8 @@ fn an_answer_repeats_what_was_asked() {
     let request = json!({"temperature":0.2,"tools":[{"type":"custom","name":"p"}],"tool_choice":"required","metadata":{"a":"b"},
         "max_output_tokens":99,"prompt_cache_key":"k","reasoning":{"effort":"low","summary":"auto"},"store":true,"user":"u"});
     let text = request.to_string();
-    let asked = Asked { echo: echo(&Node::parse(&text).unwrap()), ..asked() };
-    let out: Value = serde_json::from_slice(&write_reply(&Reply::default(), &asked)).unwrap();
+    let context = ReplyContext { echo: echo(&Node::parse(&text).unwrap()), ..context() };
+    let out: Value = serde_json::from_slice(&write_reply(&Reply::default(), &context)).unwrap();
     for (key, value) in request.as_object().unwrap() {
         assert_eq!(&out[key], value, "{key}");
     }
@@ -75,7 +75,7 @@ fn ids_are_of_this_dialect() {
         ("", "resp_req-1"),
     ] {
         let reply = Reply { id: Text::of(id), ..Reply::default() };
-        let out: Value = serde_json::from_slice(&write_reply(&reply, &asked())).unwrap();
+        let out: Value = serde_json::from_slice(&write_reply(&reply, &context())).unwrap();
         assert_eq!(out["id"], wanted);
     }
 }
@@ -225,7 +225,7 @@ fn odd_answers_are_read() {
 fn usage_always_has_both_details() {
     let written = |usage: Usage| -> Value {
         let reply = Reply { usage: Some(usage), ..Reply::default() };
-        serde_json::from_slice::<Value>(&write_reply(&reply, &asked())).unwrap()["usage"].clone()
+        serde_json::from_slice::<Value>(&write_reply(&reply, &context())).unwrap()["usage"].clone()
     };
     assert_eq!(
         written(Usage { prompt: Some(5), completion: Some(7), ..Usage::default() }),

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::{StreamReader, told};
+use super::{StreamReader, read_events};
 
 /// The events' short names.
-fn kinds(told: &[String]) -> Vec<&str> {
-    told.iter().map(|line| line.split([' ', '(']).next().unwrap_or_default()).collect()
+fn kinds(read: &[String]) -> Vec<&str> {
+    read.iter().map(|line| line.split([' ', '(']).next().unwrap_or_default()).collect()
 }
 
 fn completed(output: Value) -> Value {
@@ -19,9 +19,9 @@ fn delta(index: u64, text: &str) -> Value {
 }
 
 #[test]
-fn a_whole_stream_is_told_once() {
+fn a_whole_stream_is_read_once() {
     let message = json!({"type":"message","id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"hel"}]});
-    let told = told(&[
+    let read = read_events(&[
         json!({"type":"response.created","response":{"id":"resp_1","model":"m","created_at":7}}),
         json!({"type":"response.in_progress","response":{"id":"resp_1"}}),
         json!({"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1","content":[]}}),
@@ -35,11 +35,11 @@ fn a_whole_stream_is_told_once() {
         completed(json!([message])),
         delta(0, "after the end"),
     ]);
-    assert_eq!(told[0], r#"Start { id: "resp_1", model: "m", created: Some(7) }"#);
-    assert_eq!(told[1], "PartStart { key: 0, part: Text }");
-    assert_eq!(told[2], r#"Delta { key: 0, text: "he" }"#);
-    assert_eq!(told[3], r#"Delta { key: 0, text: "l" }"#);
-    assert_eq!(kinds(&told[4..]), ["PartStop", "Usage", "Finish", "End"]);
+    assert_eq!(read[0], r#"Start { id: "resp_1", model: "m", created: Some(7) }"#);
+    assert_eq!(read[1], "PartStart { key: 0, part: Text }");
+    assert_eq!(read[2], r#"Delta { key: 0, text: "he" }"#);
+    assert_eq!(read[3], r#"Delta { key: 0, text: "l" }"#);
+    assert_eq!(kinds(&read[4..]), ["PartStop", "Usage", "Finish", "End"]);
 }
 
 #[test]
@@ -69,11 +69,11 @@ fn what_no_delta_said_is_supplied_later() {
         if events.last().unwrap()["type"] != "response.completed" {
             events.push(completed(json!([])));
         }
-        let told = told(&events);
-        let from = told.iter().position(|line| line.starts_with("PartStart")).unwrap();
-        assert_eq!(told[from..from + 3], wanted, "{events:?}");
-        assert_eq!(kinds(&told).iter().filter(|kind| **kind == "Delta").count(), 1, "{events:?}");
-        assert_eq!(kinds(&told).last(), Some(&"End"));
+        let read = read_events(&events);
+        let from = read.iter().position(|line| line.starts_with("PartStart")).unwrap();
+        assert_eq!(read[from..from + 3], wanted, "{events:?}");
+        assert_eq!(kinds(&read).iter().filter(|kind| **kind == "Delta").count(), 1, "{events:?}");
+        assert_eq!(kinds(&read).last(), Some(&"End"));
     }
 }
 
@@ -88,7 +88,7 @@ fn calls_wait_for_their_name_and_may_stand_open_together() {
         json!({"type":"response.output_item.done","output_index":index,
         "item":{"type":"function_call","id":format!("fc_{index}"),"call_id":format!("call_{index}"),"name":"f","arguments":arguments}})
     };
-    let told_of = told(&[
+    let read_of = read_events(&[
         added(0, "f"),
         added(1, "g"),
         delta(0, "{"),
@@ -99,7 +99,7 @@ fn calls_wait_for_their_name_and_may_stand_open_together() {
         completed(json!([])),
     ]);
     assert_eq!(
-        told_of[..7],
+        read_of[..7],
         [
             r#"PartStart { key: 0, part: Call { id: "call_0", name: "f", kind: Function } }"#,
             r#"PartStart { key: 1, part: Call { id: "call_1", name: "g", kind: Function } }"#,
@@ -110,7 +110,7 @@ fn calls_wait_for_their_name_and_may_stand_open_together() {
             r#"Delta { key: 1, text: "]" }"#,
         ]
     );
-    assert!(told_of.contains(&"Finish(ToolCall)".to_owned()));
+    assert!(read_of.contains(&"Finish(ToolCall)".to_owned()));
 
     // No name until the item is done; or no event at all but the last.
     for events in [
@@ -126,20 +126,20 @@ fn calls_wait_for_their_name_and_may_stand_open_together() {
     ] {
         let mut events = events;
         events.push(completed(json!([])));
-        let told = told(&events);
+        let read = read_events(&events);
         let text: String =
-            told.iter().filter_map(|line| line.split("text: \"").nth(1)?.strip_suffix("\" }")).collect();
+            read.iter().filter_map(|line| line.split("text: \"").nth(1)?.strip_suffix("\" }")).collect();
         assert_eq!(text, "{}", "{events:?}");
-        assert_eq!(kinds(&told).iter().filter(|kind| **kind == "PartStart").count(), 1, "{events:?}");
+        assert_eq!(kinds(&read).iter().filter(|kind| **kind == "PartStart").count(), 1, "{events:?}");
     }
-    let nameless = told(&[delta(0, "{}"), completed(json!([]))]);
+    let nameless = read_events(&[delta(0, "{}"), completed(json!([]))]);
     assert_eq!(kinds(&nameless), ["Start", "Usage", "Finish", "End"]);
 }
 
 #[test]
-fn custom_calls_and_refusals_are_told() {
+fn custom_calls_and_refusals_are_read() {
     let item = json!({"type":"custom_tool_call","id":"ctc_1","call_id":"c","name":"patch","input":"a\nb"});
-    let told = told(&[
+    let read = read_events(&[
         json!({"type":"response.output_item.added","output_index":0,"item":{"type":"custom_tool_call","id":"ctc_1","call_id":"c","name":"patch","input":""}}),
         json!({"type":"response.custom_tool_call_input.delta","output_index":0,"item_id":"ctc_1","delta":"a\n"}),
         json!({"type":"response.custom_tool_call_input.delta","output_index":0,"item_id":"ctc_1","delta":"b"}),
@@ -149,13 +149,13 @@ fn custom_calls_and_refusals_are_told() {
         json!({"type":"response.refusal.done","output_index":1,"content_index":0,"refusal":"No"}),
         completed(json!([])),
     ]);
-    assert_eq!(told[0], r#"PartStart { key: 0, part: Call { id: "c", name: "patch", kind: Custom } }"#);
-    assert_eq!(told[4], "PartStart { key: 1, part: Refusal }");
-    assert_eq!(told[5], r#"Delta { key: 1, text: "No" }"#);
+    assert_eq!(read[0], r#"PartStart { key: 0, part: Call { id: "c", name: "patch", kind: Custom } }"#);
+    assert_eq!(read[4], "PartStart { key: 1, part: Refusal }");
+    assert_eq!(read[5], r#"Delta { key: 1, text: "No" }"#);
 }
 
 #[test]
-fn a_thought_is_told_with_its_parts_and_its_proof() {
+fn thinking_is_read_with_its_parts_and_its_signature() {
     let summary = json!([{"type":"summary_text","text":"A"},{"type":"summary_text","text":"B"}]);
     let done = json!({"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":summary,"encrypted_content":"gAAA"}});
     let delta = |part: u64, text: &str| json!({"type":"response.reasoning_summary_text.delta","output_index":0,"summary_index":part,"delta":text});
@@ -175,30 +175,30 @@ fn a_thought_is_told_with_its_parts_and_its_proof() {
     ] {
         let mut events = events;
         events.push(completed(json!([done["item"]])));
-        assert_eq!(told(&events)[..6], wanted, "{events:?}");
+        assert_eq!(read_events(&events)[..6], wanted, "{events:?}");
     }
     let redacted = json!({"type":"response.output_item.done","output_index":0,"item":{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}});
-    assert_eq!(kinds(&told(&[redacted]))[..3], ["PartStart", "Signature", "PartStop"]);
+    assert_eq!(kinds(&read_events(&[redacted]))[..3], ["PartStart", "Signature", "PartStop"]);
 
     // Open models show what they think, and may sum it up as well.
     let raw = |text: &str| json!({"type":"response.reasoning_text.delta","output_index":0,"content_index":0,"delta":text});
-    let told_raw = told(&[raw("x"), delta(0, "summary"), raw("y"), completed(json!([]))]);
-    assert_eq!(told_raw[1..3], [r#"Delta { key: 0, text: "x" }"#, r#"Delta { key: 0, text: "y" }"#]);
+    let read_raw = read_events(&[raw("x"), delta(0, "summary"), raw("y"), completed(json!([]))]);
+    assert_eq!(read_raw[1..3], [r#"Delta { key: 0, text: "x" }"#, r#"Delta { key: 0, text: "y" }"#]);
 }
 
 #[test]
 fn a_text_ends_where_another_part_begins() {
     let part = |part: u64, text: &str| json!({"type":"response.output_text.delta","output_index":0,"content_index":part,"delta":text});
     let call = json!({"type":"response.output_item.added","output_index":1,"item":{"type":"function_call","call_id":"c","name":"f"}});
-    let told = told(&[part(0, "a"), part(1, "b"), call, completed(json!([]))]);
+    let read = read_events(&[part(0, "a"), part(1, "b"), call, completed(json!([]))]);
     assert_eq!(
-        kinds(&told)[..7],
+        kinds(&read)[..7],
         ["PartStart", "Delta", "PartStop", "PartStart", "Delta", "PartStop", "PartStart"]
     );
 }
 
 #[test]
-fn a_failure_is_told_as_one() {
+fn a_failure_is_read_as_one() {
     for (event, message, code) in [
         (
             json!({"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}}),
@@ -219,8 +219,8 @@ fn a_failure_is_told_as_one() {
             None,
         ),
     ] {
-        let told = told(&[delta(0, "a"), event.clone(), completed(json!([]))]);
-        let last = told.last().unwrap();
+        let read = read_events(&[delta(0, "a"), event.clone(), completed(json!([]))]);
+        let last = read.last().unwrap();
         assert!(
             last.starts_with("Fail(") && last.contains(&format!("message: {message:?}")),
             "{event} {last}"
@@ -231,11 +231,11 @@ fn a_failure_is_told_as_one() {
 
 #[test]
 fn a_stream_without_its_last_event_has_no_end() {
-    let told = told(&[
+    let read = read_events(&[
         delta(0, "a"),
         json!({"type":"response.content_part.done","part":{"type":"output_text","text":"a"}}),
     ]);
-    assert_eq!(kinds(&told), ["PartStart", "Delta", "PartStop"]);
+    assert_eq!(kinds(&read), ["PartStart", "Delta", "PartStop"]);
     let mut reader = StreamReader::default();
     reader.read(b"", "[DONE]", &mut |event| panic!("{event:?}"));
     reader.read(b"", "no json", &mut |event| panic!("{event:?}"));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{asked, write_all};
+use super::{context, write_all};
 use crate::dialect::canonical::*;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
@@ -123,7 +123,7 @@ fn answer() -> Vec<Event<'static>> {
 
 #[test]
 fn a_stream_helper_can_follow() {
-    let response = follow(&write_all(answer(), &asked()));
+    let response = follow(&write_all(answer(), &context()));
     assert_eq!(
         (&response["id"], &response["created_at"], &response["status"]),
         (&json!("resp_01"), &json!(7), &json!("completed"))
@@ -144,7 +144,7 @@ fn a_stream_helper_can_follow() {
 
 #[test]
 fn each_kind_of_part_has_its_events() {
-    let events = write_all(answer(), &asked());
+    let events = write_all(answer(), &context());
     assert_eq!(
         types(&events),
         [
@@ -192,7 +192,7 @@ fn an_answer_that_was_cut_is_incomplete() {
         (Stop::Filtered, "content_filter"),
     ] {
         let events =
-            write_all([part(0, PartKind::Text), delta(0, "a"), Event::Finish(stop), Event::End], &asked());
+            write_all([part(0, PartKind::Text), delta(0, "a"), Event::Finish(stop), Event::End], &context());
         let last = events.last().unwrap();
         assert_eq!(last["type"], "response.incomplete");
         assert_eq!(last["response"]["incomplete_details"]["reason"], reason);
@@ -204,8 +204,8 @@ fn an_answer_that_was_cut_is_incomplete() {
 #[test]
 fn nothing_is_written_before_there_is_something() {
     let start = Event::Start { id: Text::EMPTY, model: Text::plain("m"), created: None };
-    assert!(write_all([start.clone()], &asked()).is_empty());
-    let events = write_all([start, Event::Finish(Stop::End), Event::End], &asked());
+    assert!(write_all([start.clone()], &context()).is_empty());
+    let events = write_all([start, Event::Finish(Stop::End), Event::End], &context());
     assert_eq!(types(&events), ["created", "in_progress", "completed"]);
     assert_eq!(events[0]["response"]["id"], "resp_req-1");
     assert_eq!(events[0]["response"]["created_at"], 1_790_000_000);
@@ -220,13 +220,13 @@ fn a_failure_is_the_last_word() {
     let error = UpstreamError { code: Some("x".into()), ..UpstreamError::new("boom") };
     let thought = [part(0, PartKind::Thinking), delta(0, "t"), Event::PartStop { key: 0 }];
     let broken = [part(1, PartKind::Text), delta(1, "a"), Event::Fail(error), delta(1, "b"), Event::End];
-    let events = write_all(thought.into_iter().chain(broken), &asked());
+    let events = write_all(thought.into_iter().chain(broken), &context());
     let last = events.last().unwrap();
     assert_eq!(last["type"], "response.failed");
     assert_eq!(last["response"]["status"], "failed");
     assert_eq!(last["response"]["error"], json!({"code":"x","message":"boom"}));
     assert_eq!(last["response"]["output"].as_array().unwrap().len(), 1, "what was done");
-    let first = write_all([Event::Fail(UpstreamError::new("early"))], &asked());
+    let first = write_all([Event::Fail(UpstreamError::new("early"))], &context());
     assert_eq!(types(&first), ["created", "in_progress", "failed"]);
     assert_eq!(first[2]["response"]["error"]["code"], "server_error");
 }

@@ -3,17 +3,18 @@
 
 use super::reply::message_id;
 use super::stream_write::put_event;
-use crate::dialect::canonical::Asked;
+use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Appends the events that say the answer.
-pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
+/// Appends the events of the answer.
+pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     let body = compact(answer.raw());
-    let id = serde_json::Value::from(&*message_id(&answer.text_at("id").unwrap_or_default(), asked).decode());
-    let model = serde_json::Value::from(asked.model.as_str());
+    let id =
+        serde_json::Value::from(&*message_id(&answer.text_at("id").unwrap_or_default(), context).decode());
+    let model = serde_json::Value::from(context.model.as_str());
     let (id, model) = (id.to_string(), model.to_string());
     let mut set = vec![("content", "[]"), ("stop_reason", "null"), ("stop_sequence", "null")];
     for (key, value) in
@@ -32,12 +33,12 @@ pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
     if let Some(text) = answer.text_at("content").filter(|text| !text.is_empty()) {
         let block = format!("{{\"type\":\"text\",\"text\":\"{}\"}}", text.literal());
         if let Ok(block) = Node::parse(&block) {
-            tell_block(&block, index, out);
+            replay_block(&block, index, out);
             index += 1;
         }
     }
     for block in answer.items_at("content") {
-        tell_block(block, index, out);
+        replay_block(block, index, out);
         index += 1;
     }
     put_event(out, "message_delta", |o| {
@@ -56,7 +57,7 @@ pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
     put_event(out, "message_stop", |_| {});
 }
 
-fn tell_block(block: &Node<'_>, index: u64, out: &mut String) {
+fn replay_block(block: &Node<'_>, index: u64, out: &mut String) {
     let kind = block.str_at("type");
     // What comes in deltas begins empty.
     let empty: &[(&str, &str)] = match kind.as_ref() {
@@ -113,7 +114,7 @@ fn tell_block(block: &Node<'_>, index: u64, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::messages::Gathered;
+    use crate::dialect::messages::Accumulator;
 
     const ANSWER: &str = concat!(
         r#"{"id":"msg_1","type":"message","role":"assistant","model":"m","content":["#,
@@ -126,23 +127,23 @@ mod tests {
     );
 
     #[test]
-    fn an_answer_told_and_gathered_is_the_same_to_the_byte() {
+    fn an_answer_replayed_and_accumulated_is_the_same_to_the_byte() {
         let mut out = String::new();
-        tell(&Node::parse(ANSWER).unwrap(), &Asked::default(), &mut out);
-        let mut gathered = Gathered::default();
+        replay(&Node::parse(ANSWER).unwrap(), &ReplyContext::default(), &mut out);
+        let mut accumulator = Accumulator::default();
         for event in out.split_terminator("\n\n") {
             let (name, data) = event.split_once("\ndata: ").unwrap();
             assert!(data.starts_with(&format!("{{\"type\":\"{}\"", name.strip_prefix("event: ").unwrap())));
-            gathered.read(b"", data);
+            accumulator.read(b"", data);
         }
-        assert_eq!(gathered.finish(&Asked::default()).unwrap(), ANSWER);
+        assert_eq!(accumulator.finish(&ReplyContext::default()).unwrap(), ANSWER);
     }
 
     #[test]
     fn what_an_answer_lacks_is_made_up() {
-        let asked = Asked { fallback_id: "r".into(), model: "m".into(), ..Asked::default() };
+        let context = ReplyContext { fallback_id: "r".into(), model: "m".into(), ..ReplyContext::default() };
         let mut out = String::new();
-        tell(&Node::parse(r#"{"content":"Hi"}"#).unwrap(), &asked, &mut out);
+        replay(&Node::parse(r#"{"content":"Hi"}"#).unwrap(), &context, &mut out);
         for wanted in [
             r#""id":"msg_r""#,
             r#""model":"m""#,

@@ -14,7 +14,7 @@ use crate::dialect::upstream_error::{UpstreamError, is_error};
 
 /// Reads a stream to its terminal event.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct Accumulator {
     output: TurnOutput,
     /// As the first event has it.
     begun: Option<String>,
@@ -23,7 +23,7 @@ pub struct Gathered {
     failure: Option<UpstreamError>,
 }
 
-impl Gathered {
+impl Accumulator {
     /// Reads one SSE event: its name, which may be empty, and its data.
     pub fn read(&mut self, name: &[u8], data: &str) {
         if self.response.is_some() || self.failure.is_some() {
@@ -91,9 +91,9 @@ mod tests {
     use super::*;
 
     fn gather(events: &[&str]) -> Result<String, UpstreamError> {
-        let mut gathered = Gathered::default();
-        events.iter().for_each(|data| gathered.read(b"", data));
-        gathered.finish()
+        let mut accumulator = Accumulator::default();
+        events.iter().for_each(|data| accumulator.read(b"", data));
+        accumulator.finish()
     }
 
     const ITEM: &str = r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"web_search_call","id":"ws_1"}}"#;

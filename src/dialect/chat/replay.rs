@@ -1,4 +1,4 @@
-//! A complete answer of this dialect as a stream, for a client of this dialect that wanted one
+//! Replays a complete answer of this dialect as a stream, for a client of this dialect that asked for one
 //! (proxy-conversion.md 7.1).
 //!
 //! Nothing is read but where each member belongs, so that what only this dialect has comes through:
@@ -6,25 +6,25 @@
 
 use super::reply_write::id;
 use super::{calls, stop};
-use crate::dialect::canonical::Asked;
+use crate::dialect::canonical::ReplyContext;
 use crate::dialect::literal::{Json, compact};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// What is told before the text, in this order.
+/// Members of the message that are replayed before its text, in this order.
 const THOUGHTS: [&str; 5] =
     ["reasoning_content", "reasoning", "thinking", "reasoning_details", "reasoning_signature"];
 /// Members of an answer that its chunks have in a form of their own.
 const OF_THE_ANSWER: [&str; 6] = ["id", "object", "created", "model", "choices", "usage"];
 
-/// Appends the events that say the answer.
-pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
-    let chunks = Chunks { head: head(answer, asked), usage_chunk: asked.usage_chunk };
+/// Appends the chunks of the answer.
+pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
+    let chunks = Chunks { head: head(answer, context), usage_chunk: context.usage_chunk };
     for (place, choice) in answer.items_at("choices").iter().enumerate() {
         let index = choice.u64_at("index").unwrap_or(place as u64);
-        tell_choice(choice, &|inside| chunks.choice(index, inside), out);
+        replay_choice(choice, &|inside| chunks.choice(index, inside), out);
     }
-    if let Some(usage) = answer.get("usage").filter(|_| asked.usage_chunk) {
+    if let Some(usage) = answer.get("usage").filter(|_| context.usage_chunk) {
         let members = [&chunks.head, "],\"usage\":", &compact(usage.raw()), "}\n\n"];
         members.iter().for_each(|piece| out.push_str(piece));
     }
@@ -32,15 +32,15 @@ pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
 }
 
 /// What all chunks begin with.
-fn head(answer: &Node<'_>, asked: &Asked) -> String {
+fn head(answer: &Node<'_>, context: &ReplyContext) -> String {
     let mut json = Writer::new();
     json.object(|o| {
-        o.field("id", id(&answer.text_at("id").unwrap_or_default(), asked));
+        o.field("id", id(&answer.text_at("id").unwrap_or_default(), context));
         o.field("object", "chat.completion.chunk");
-        o.field("created", answer.u64_at("created").unwrap_or(asked.now));
+        o.field("created", answer.u64_at("created").unwrap_or(context.now));
         match answer.get("model") {
             Some(model) => put(o, "model", model),
-            None => o.field("model", &asked.model),
+            None => o.field("model", &context.model),
         }
         let others = answer.members().iter().filter(|(key, _)| !OF_THE_ANSWER.contains(&key.as_ref()));
         others.for_each(|(key, value)| put(o, key, value));
@@ -69,7 +69,7 @@ impl Chunks {
 
 type Chunk<'c> = &'c dyn Fn(&dyn Fn(&mut Writer)) -> String;
 
-fn tell_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
+fn replay_choice(choice: &Node<'_>, chunk: Chunk<'_>, out: &mut String) {
     let message = choice.get("message").or(choice.get("delta")).unwrap_or(choice);
     let mut logprobs = choice.get("logprobs");
     let mut delta = |logprobs: Option<&Node<'_>>, inside: &dyn Fn(&mut Writer)| {
@@ -128,24 +128,24 @@ fn put(o: &mut Writer, key: &str, value: &Node<'_>) {
 mod tests {
     use super::*;
 
-    fn told(answer: &str, asked: &Asked) -> Vec<String> {
+    fn events_of(answer: &str, context: &ReplyContext) -> Vec<String> {
         let mut out = String::new();
-        tell(&Node::parse(answer).unwrap(), asked, &mut out);
+        replay(&Node::parse(answer).unwrap(), context, &mut out);
         out.split_terminator("\n\n").map(|event| event.strip_prefix("data: ").unwrap().to_owned()).collect()
     }
 
     #[test]
-    fn everything_an_answer_says_is_told_in_chunks() {
+    fn everything_in_an_answer_is_replayed_in_chunks() {
         let answer = r#"{"id":"c-1", "object":"chat.completion","created":5,"model":"m","system_fingerprint":"fp",
             "choices":[{"index":0,"message":{"role":"assistant","content":"Hi","reasoning":"hm","annotations":[{"a": 1}],
             "tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}]},
             "logprobs":{"content":[]},"finish_reason":"tool_calls"},
             {"index":1,"message":{"content":""},"finish_reason":"length"}],"usage":{"prompt_tokens":1, "new":2}}"#;
-        let asked = Asked { usage_chunk: true, ..Asked::default() };
+        let context = ReplyContext { usage_chunk: true, ..ReplyContext::default() };
         let head = r#"{"id":"c-1","object":"chat.completion.chunk","created":5,"model":"m","system_fingerprint":"fp","choices":["#;
         let choice = |inside: &str| format!("{head}{{{inside}}}],\"usage\":null}}");
         assert_eq!(
-            told(answer, &asked),
+            events_of(answer, &context),
             [
                 choice(r#""index":0,"delta":{"role":"assistant","content":""},"finish_reason":null"#),
                 choice(r#""index":0,"delta":{"reasoning":"hm"},"finish_reason":null"#),
@@ -167,8 +167,9 @@ mod tests {
 
     #[test]
     fn what_an_answer_lacks_is_made_up() {
-        let asked = Asked { now: 7, fallback_id: "r".into(), model: "m".into(), ..Asked::default() };
-        let chunks = told(r#"{"choices":[{"message":{"content":"x"}}]}"#, &asked);
+        let context =
+            ReplyContext { now: 7, fallback_id: "r".into(), model: "m".into(), ..ReplyContext::default() };
+        let chunks = events_of(r#"{"choices":[{"message":{"content":"x"}}]}"#, &context);
         let head =
             r#"{"id":"chatcmpl-r","object":"chat.completion.chunk","created":7,"model":"m","choices":["#;
         assert!(chunks[0].starts_with(head), "{}", chunks[0]);

@@ -1,8 +1,8 @@
-//! Proofs of calls that clients cannot carry, kept by the call's id until the call comes back with its
+//! Signatures of calls that clients cannot carry, kept by the call's id until the call comes back with its
 //! result (proxy-conversion.md 2.2).
 //!
 //! Only what gemini answered to clients of responses and messages is here; for everyone else there is
-//! nothing to look up, which a request sees without a lock. What is forgotten costs a proof: the
+//! nothing to look up, which a request sees without a lock. What is forgotten costs a signature: the
 //! upstream is then told that there is none.
 
 use std::collections::HashMap;
@@ -14,22 +14,22 @@ use crate::time::Millis;
 
 const KEPT_MS: Millis = 24 * 60 * 60 * 1000;
 const MAX_KEPT: usize = 4096;
-/// A longer proof, or id, is none.
+/// A longer signature, or id, is none.
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// Whose call, and its id.
 type Key = (Option<i64>, String);
 
 #[derive(Default)]
-pub struct CallProofs {
+pub struct CallSignatures {
     kept: Mutex<HashMap<Key, (String, Millis)>>,
     count: AtomicUsize,
 }
 
-impl CallProofs {
-    /// Keeps the proof of a call of the caller with that key.
-    pub(super) fn keep(&self, key: Option<i64>, call: String, proof: String, now: Millis) {
-        if call.len() + proof.len() > MAX_LENGTH {
+impl CallSignatures {
+    /// Keeps the signature of a call of the caller with that key.
+    pub(super) fn keep(&self, key: Option<i64>, call: String, signature: String, now: Millis) {
+        if call.len() + signature.len() > MAX_LENGTH {
             return;
         }
         let mut kept = lock(&self.kept);
@@ -40,24 +40,24 @@ impl CallProofs {
             let oldest = kept.iter().min_by_key(|(_, (_, until))| *until).map(|(key, _)| key.clone());
             oldest.and_then(|oldest| kept.remove(&oldest));
         }
-        kept.insert((key, call), (proof, now + KEPT_MS));
+        kept.insert((key, call), (signature, now + KEPT_MS));
         self.count.store(kept.len(), Ordering::Relaxed);
     }
 
-    /// Forgets every proof.
+    /// Forgets every signature.
     pub fn clear(&self) {
         lock(&self.kept).clear();
         self.count.store(0, Ordering::Relaxed);
     }
 
-    /// The proof of the caller's call.
+    /// The signature of the caller's call.
     pub(super) fn find(&self, key: Option<i64>, call: &str, now: Millis) -> Option<String> {
         if self.count.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let kept = lock(&self.kept);
-        let (proof, until) = kept.get(&(key, call.to_owned()))?;
-        (*until > now).then(|| proof.clone())
+        let (signature, until) = kept.get(&(key, call.to_owned()))?;
+        (*until > now).then(|| signature.clone())
     }
 }
 
@@ -67,26 +67,26 @@ mod tests {
 
     #[test]
     fn a_proof_is_its_callers_for_a_day() {
-        let proofs = CallProofs::default();
-        assert_eq!(proofs.find(None, "c", 0), None);
-        proofs.keep(Some(1), "c".to_owned(), "P".to_owned(), 0);
-        assert_eq!(proofs.find(Some(1), "c", KEPT_MS - 1).as_deref(), Some("P"));
+        let signatures = CallSignatures::default();
+        assert_eq!(signatures.find(None, "c", 0), None);
+        signatures.keep(Some(1), "c".to_owned(), "P".to_owned(), 0);
+        assert_eq!(signatures.find(Some(1), "c", KEPT_MS - 1).as_deref(), Some("P"));
         for (key, call, now) in
             [(Some(2), "c", 1), (None, "c", 1), (Some(1), "d", 1), (Some(1), "c", KEPT_MS)]
         {
-            assert_eq!(proofs.find(key, call, now), None, "{key:?} {call} {now}");
+            assert_eq!(signatures.find(key, call, now), None, "{key:?} {call} {now}");
         }
     }
 
     #[test]
     fn only_so_many_are_kept_the_latest_first() {
-        let proofs = CallProofs::default();
+        let signatures = CallSignatures::default();
         for number in 0..MAX_KEPT as i64 + 10 {
-            proofs.keep(None, number.to_string(), "P".to_owned(), number);
+            signatures.keep(None, number.to_string(), "P".to_owned(), number);
         }
-        assert_eq!(proofs.kept.lock().unwrap().len(), MAX_KEPT);
-        assert!(proofs.find(None, "0", 1).is_none() && proofs.find(None, "4105", 5000).is_some());
-        proofs.keep(None, "long".to_owned(), "P".repeat(MAX_LENGTH), 1);
-        assert_eq!(proofs.find(None, "long", 1), None);
+        assert_eq!(signatures.kept.lock().unwrap().len(), MAX_KEPT);
+        assert!(signatures.find(None, "0", 1).is_none() && signatures.find(None, "4105", 5000).is_some());
+        signatures.keep(None, "long".to_owned(), "P".repeat(MAX_LENGTH), 1);
+        assert_eq!(signatures.find(None, "long", 1), None);
     }
 }

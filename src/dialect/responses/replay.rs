@@ -3,22 +3,22 @@
 
 use super::answer::lacking;
 use super::stream_write::emit;
-use crate::dialect::canonical::Asked;
+use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Appends the events that say the answer.
-pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
+/// Appends the events of the answer.
+pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     let body = compact(answer.raw());
-    let id = format!("\"resp_{}\"", asked.fallback_id);
-    let model = serde_json::Value::from(asked.model.as_str()).to_string();
-    let now = asked.now.to_string();
+    let id = format!("\"resp_{}\"", context.fallback_id);
+    let model = serde_json::Value::from(context.model.as_str()).to_string();
+    let now = context.now.to_string();
     let mut missing = vec![("object", "\"response\""), ("status", "\"completed\""), ("output", "[]")];
     missing.extend([("id", id.as_str()), ("model", &model), ("created_at", &now)]);
     missing.retain(|(key, _)| answer.get(key).is_none());
-    missing.extend(lacking(answer, asked));
+    missing.extend(lacking(answer, context));
     let whole = edit(&body, &missing, &[]);
     let begun =
         [("status", "\"in_progress\""), ("output", "[]"), ("usage", "null"), ("incomplete_details", "null")];
@@ -28,7 +28,7 @@ pub fn tell(answer: &Node<'_>, asked: &Asked, out: &mut String) {
         events.put(kind, |o| o.field("response", Json::checked(&begun)));
     }
     for (index, item) in answer.items_at("output").iter().enumerate() {
-        Item { index: index as u64, id: item.text_at("id").unwrap_or_default() }.tell(item, &mut events);
+        Item { index: index as u64, id: item.text_at("id").unwrap_or_default() }.replay(item, &mut events);
     }
     let end = match answer.str_at("status").as_ref() {
         "incomplete" => "incomplete",
@@ -55,7 +55,7 @@ struct Item<'a> {
 }
 
 impl Item<'_> {
-    fn tell(&self, item: &Node<'_>, events: &mut Events<'_>) {
+    fn replay(&self, item: &Node<'_>, events: &mut Events<'_>) {
         let kind = item.str_at("type");
         let body = compact(item.raw());
         let begun: &[(&str, &str)] = match kind.as_ref() {
@@ -75,19 +75,19 @@ impl Item<'_> {
         match kind.as_ref() {
             "message" => {
                 for (place, part) in item.items_at("content").iter().enumerate() {
-                    self.tell_part(place as u64, part, events);
+                    self.replay_part(place as u64, part, events);
                 }
             }
             "reasoning" => {
                 for (place, part) in item.items_at("summary").iter().enumerate() {
-                    self.tell_thought(("reasoning_summary", "summary_index", place as u64), part, events);
+                    self.replay_thought(("reasoning_summary", "summary_index", place as u64), part, events);
                 }
                 for (place, part) in item.items_at("content").iter().enumerate() {
-                    self.tell_thought(("reasoning", "content_index", place as u64), part, events);
+                    self.replay_thought(("reasoning", "content_index", place as u64), part, events);
                 }
             }
-            "function_call" => self.tell_input("function_call_arguments", "arguments", item, events),
-            "custom_tool_call" => self.tell_input("custom_tool_call_input", "input", item, events),
+            "function_call" => self.replay_input("function_call_arguments", "arguments", item, events),
+            "custom_tool_call" => self.replay_input("custom_tool_call_input", "input", item, events),
             _ => {}
         }
         events.put("output_item.done", |o| {
@@ -102,7 +102,7 @@ impl Item<'_> {
     }
 
     /// A part of a message: its text or refusal in one piece, then what is noted beside it.
-    fn tell_part(&self, place: u64, part: &Node<'_>, events: &mut Events<'_>) {
+    fn replay_part(&self, place: u64, part: &Node<'_>, events: &mut Events<'_>) {
         let (word, key) =
             if part.get("refusal").is_some() { ("refusal", "refusal") } else { ("output_text", "text") };
         let at = |o: &mut Writer| {
@@ -150,7 +150,7 @@ impl Item<'_> {
     }
 
     /// A part of a summary, or of the thinking itself.
-    fn tell_thought(
+    fn replay_thought(
         &self,
         (word, index, place): (&str, &str, u64),
         part: &Node<'_>,
@@ -188,7 +188,7 @@ impl Item<'_> {
         }
     }
 
-    fn tell_input(&self, word: &str, key: &str, item: &Node<'_>, events: &mut Events<'_>) {
+    fn replay_input(&self, word: &str, key: &str, item: &Node<'_>, events: &mut Events<'_>) {
         let input = item.text_at(key).unwrap_or_default();
         if !input.is_empty() {
             events.put(&format!("{word}.delta"), |o| {
@@ -209,7 +209,7 @@ impl Item<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::responses::Gathered;
+    use crate::dialect::responses::Accumulator;
 
     const ANSWER: &str = concat!(
         r#"{"id":"resp_1","object":"response","status":"completed","model":"m","new":[1,2],"output":["#,
@@ -222,20 +222,20 @@ mod tests {
     );
 
     #[test]
-    fn an_answer_told_and_gathered_is_the_same_to_the_byte() {
+    fn an_answer_replayed_and_accumulated_is_the_same_to_the_byte() {
         let mut out = String::new();
-        tell(&Node::parse(ANSWER).unwrap(), &Asked::default(), &mut out);
-        let mut gathered = Gathered::default();
+        replay(&Node::parse(ANSWER).unwrap(), &ReplyContext::default(), &mut out);
+        let mut accumulator = Accumulator::default();
         let mut kinds = Vec::new();
         for (sequence, event) in out.split_terminator("\n\n").enumerate() {
             let (name, data) = event.split_once("\ndata: ").unwrap();
             let name = name.strip_prefix("event: ").unwrap();
             let begins = format!("{{\"type\":\"{name}\",\"sequence_number\":{sequence},");
             assert!(data.starts_with(&begins), "{data}");
-            gathered.read(b"", data);
+            accumulator.read(b"", data);
             kinds.push(name.strip_prefix("response.").unwrap().to_owned());
         }
-        let told = gathered.finish().unwrap();
+        let told = accumulator.finish().unwrap();
         let (own, made_up) = told.split_once(",\"created_at\":0,").unwrap();
         assert_eq!(own, ANSWER.strip_suffix('}').unwrap());
         assert!(made_up.contains(r#""instructions":null"#) && made_up.contains(r#""tools":[]"#), "{made_up}");
@@ -252,9 +252,9 @@ mod tests {
 
     #[test]
     fn what_an_answer_lacks_is_made_up() {
-        let asked = Asked { fallback_id: "r".into(), model: "m".into(), ..Asked::default() };
+        let context = ReplyContext { fallback_id: "r".into(), model: "m".into(), ..ReplyContext::default() };
         let mut out = String::new();
-        tell(&Node::parse(r#"{"status":"incomplete","output_text":"x"}"#).unwrap(), &asked, &mut out);
+        replay(&Node::parse(r#"{"status":"incomplete","output_text":"x"}"#).unwrap(), &context, &mut out);
         assert!(out.contains(r#""id":"resp_r","model":"m","created_at":0,"#), "{out}");
         assert!(out.contains("event: response.incomplete\n"), "{out}");
     }

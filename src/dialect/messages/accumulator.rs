@@ -2,7 +2,7 @@
 //! (proxy-conversion.md 7.1). Blocks that no other dialect has come through as they are.
 
 use super::reply::{message_id, read_error};
-use crate::dialect::canonical::Asked;
+use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::members::Members;
@@ -12,7 +12,7 @@ use crate::dialect::writer::Writer;
 
 /// Reads a stream to its end.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct Accumulator {
     /// As `message_start` has it.
     message: Option<String>,
     blocks: Vec<Block>,
@@ -35,7 +35,7 @@ struct Block {
     citations: Vec<String>,
 }
 
-impl Gathered {
+impl Accumulator {
     /// Reads one SSE event: its name, which may be empty, and its data.
     pub fn read(&mut self, name: &[u8], data: &str) {
         if self.failure.is_some() {
@@ -82,14 +82,14 @@ impl Gathered {
     }
 
     /// The answer; an error when the stream failed or never ended.
-    pub fn finish(self, asked: &Asked) -> Result<String, UpstreamError> {
+    pub fn finish(self, context: &ReplyContext) -> Result<String, UpstreamError> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
         if !self.ended {
             return Err(UpstreamError::new("Upstream closed the stream before its end"));
         }
-        let message = self.message.unwrap_or_else(|| begun(asked));
+        let message = self.message.unwrap_or_else(|| begun(context));
         let mut content = Writer::new();
         content.list(|list| self.blocks.iter().for_each(|block| block.put(list)));
         let usage = self.usage.object();
@@ -188,13 +188,13 @@ impl Block {
 }
 
 /// The beginning that an upstream left out.
-fn begun(asked: &Asked) -> String {
+fn begun(context: &ReplyContext) -> String {
     let mut json = Writer::new();
     json.object(|o| {
-        o.field("id", message_id(&Text::EMPTY, asked));
+        o.field("id", message_id(&Text::EMPTY, context));
         o.field("type", "message");
         o.field("role", "assistant");
-        o.field("model", &asked.model);
+        o.field("model", &context.model);
         o.array("content", |_| {});
         o.field("stop_reason", "end_turn");
         o.field("stop_sequence", ());
@@ -211,10 +211,10 @@ mod tests {
     use super::*;
 
     fn gather(events: &[&str]) -> Result<String, UpstreamError> {
-        let mut gathered = Gathered::default();
-        events.iter().for_each(|data| gathered.read(b"", data));
-        let asked = Asked { fallback_id: "r".into(), model: "m".into(), ..Asked::default() };
-        gathered.finish(&asked)
+        let mut accumulator = Accumulator::default();
+        events.iter().for_each(|data| accumulator.read(b"", data));
+        let context = ReplyContext { fallback_id: "r".into(), model: "m".into(), ..ReplyContext::default() };
+        accumulator.finish(&context)
     }
 
     const STOP: &str = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9,"input_tokens":null}}"#;

@@ -1,4 +1,4 @@
-//! Gemini signs calls, and wants its proofs back with them. A client of chat carries them; those of
+//! Gemini signs calls, and wants its signatures back with them. A client of chat carries them; those of
 //! responses and messages have no place for one, so that they are kept here, by the id of the call
 //! (proxy-conversion.md 2.2). Who keeps them, and for how long, is decided elsewhere.
 
@@ -7,16 +7,16 @@ use crate::dialect::canonical::{Event, Part, PartKind, Reply};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 
-/// The id of a call, and its proof.
-pub type CallProof = (String, String);
+/// The id of a call, and its signature.
+pub type CallSignature = (String, String);
 
-/// Whether clients of a dialect have no place for the proof of a call.
+/// Whether clients of a dialect have no place for the signature of a call.
 pub(super) fn are_lost(to: Dialect) -> bool {
     matches!(to, Dialect::Responses | Dialect::Messages)
 }
 
-/// The proofs of the calls of a complete answer.
-pub(super) fn of_reply(reply: &Reply<'_>) -> Vec<CallProof> {
+/// The signatures of the calls of a complete answer.
+pub(super) fn of_reply(reply: &Reply<'_>) -> Vec<CallSignature> {
     let parts = reply.candidates.iter().flat_map(|candidate| &candidate.parts);
     let proof = |part: &Part<'_>| match part {
         Part::Call(call) => found(&call.id, call.signature.as_ref()?),
@@ -25,7 +25,7 @@ pub(super) fn of_reply(reply: &Reply<'_>) -> Vec<CallProof> {
     parts.filter_map(proof).collect()
 }
 
-fn found(id: &Text<'_>, signature: &Signature<'_>) -> Option<CallProof> {
+fn found(id: &Text<'_>, signature: &Signature<'_>) -> Option<CallSignature> {
     match signature {
         Signature::Gemini(proof) if !id.is_empty() => {
             Some((id.decode().into_owned(), proof.decode().into_owned()))
@@ -36,12 +36,12 @@ fn found(id: &Text<'_>, signature: &Signature<'_>) -> Option<CallProof> {
 
 /// Collects those of a stream.
 #[derive(Debug, Default)]
-pub(super) struct Proofs {
+pub(super) struct SignatureCollector {
     calls: Vec<(u32, Text<'static>)>,
-    pub found: Vec<CallProof>,
+    pub found: Vec<CallSignature>,
 }
 
-impl Proofs {
+impl SignatureCollector {
     pub(super) fn take(&mut self, event: &Event<'_>) {
         match event {
             Event::PartStart { key, part: PartKind::Call { id, .. } } => {

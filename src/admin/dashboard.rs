@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use serde_json::{Map, Value, json};
 
 use super::errors::Result;
-use super::stats_cache::{self, Ask};
+use super::stats_cache::{self, StatsQuery};
 use super::{money, number};
 use crate::app::App;
 use crate::http::{self, Request, Response};
@@ -40,14 +40,14 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     let refresh = request.query.is_on("refresh");
     let (mut shown, mut headers) = (Map::new(), Vec::new());
     if view != "insights" {
-        let ask = Ask { key: "summary".to_owned(), ttl: SUMMARY_TTL, refresh };
-        let (summary, state) = stats_cache::get(&app, ask, summary).await?;
+        let query = StatsQuery { key: "summary".to_owned(), ttl: SUMMARY_TTL, refresh };
+        let (summary, state) = stats_cache::get(&app, query, summary).await?;
         shown.extend(summary.as_object().cloned().unwrap_or_default());
         headers.push((SUMMARY_CACHE, state));
     }
     if view != "summary" {
-        let ask = Ask { key: "insights".to_owned(), ttl: INSIGHTS_TTL, refresh };
-        let (insights, state) = stats_cache::get(&app, ask, insights).await?;
+        let query = StatsQuery { key: "insights".to_owned(), ttl: INSIGHTS_TTL, refresh };
+        let (insights, state) = stats_cache::get(&app, query, insights).await?;
         let summary_made = shown.get("generatedAt").cloned();
         shown.extend(insights.as_object().cloned().unwrap_or_default());
         shown.extend(summary_made.map(|made| ("generatedAt".to_owned(), made)));

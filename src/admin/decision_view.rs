@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::routing::eligibility::Obstacle;
 use crate::routing::explain::{Assessment, Explanation, HealthParts, Place, explain};
 use crate::routing::score::{CostTier, Score};
-use crate::routing::{AccountStatus, Ask, Channel, Match, Pool, Strategy};
+use crate::routing::{AccountStatus, Channel, Match, Pool, SelectionQuery, Strategy};
 use crate::time;
 
 /// What a selection would do with a request.
@@ -70,12 +70,12 @@ impl Decision {
     }
 
     /// Of a request that hits this route. Its cost is the channels of the route and no more.
-    pub fn of(found: &Match<'_>, ask: &Ask<'_>) -> Self {
-        let explanation = explain(found, ask);
+    pub fn of(found: &Match<'_>, query: &SelectionQuery<'_>) -> Self {
+        let explanation = explain(found, query);
         let picked = explanation.picked.map(|line| explanation.assessments[line].channel);
         let strategy = found.route.strategy;
         Self {
-            requested_model: ask.model.to_owned(),
+            requested_model: query.model.to_owned(),
             actual_model: explanation.upstream_model.to_owned(),
             matched: true,
             route_id: Some(found.route.id),
@@ -83,18 +83,18 @@ impl Decision {
             selected_channel_id: picked.map(|channel| channel.id),
             selected_account_id: picked.map(|channel| channel.account.id),
             selected_label: picked.map(|channel| label(channel)),
-            summary: summary(found, ask, &explanation),
+            summary: summary(found, query, &explanation),
             candidates: explanation.assessments.iter().map(|one| Candidate::new(one, strategy)).collect(),
         }
     }
 }
 
 /// The steps from the name to the channel.
-fn summary(found: &Match<'_>, ask: &Ask<'_>, explanation: &Explanation<'_>) -> Vec<String> {
+fn summary(found: &Match<'_>, query: &SelectionQuery<'_>, explanation: &Explanation<'_>) -> Vec<String> {
     let route = found.route;
     let mut steps = vec![format!("Matched route: {}", route.pattern.as_str())];
-    if found.by_display_name && route.display_name.as_deref() == Some(ask.model) {
-        steps.push(format!("By its display name: {}", ask.model));
+    if found.by_display_name && route.display_name.as_deref() == Some(query.model) {
+        steps.push(format!("By its display name: {}", query.model));
     }
     steps.push(format!("Strategy: {}", route.strategy.as_str()));
     let places = || explanation.assessments.iter().map(|one| one.place);
@@ -125,7 +125,7 @@ fn summary(found: &Match<'_>, ask: &Ask<'_>, explanation: &Explanation<'_>) -> V
         steps.push(format!("Primary pool: {}, observation pool: {observed}", remaining - observed));
     }
     steps.push(format!("Selected: {} (P{})", label(picked.channel), picked.channel.priority));
-    if explanation.upstream_model != ask.model {
+    if explanation.upstream_model != query.model {
         steps.push(format!("Forwarded as: {}", explanation.upstream_model));
     }
     steps

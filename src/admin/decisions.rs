@@ -21,7 +21,7 @@ use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::prices;
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec};
-use crate::routing::{Ask, Match, Policy, Route, RouteMode, Snapshot};
+use crate::routing::{Match, Policy, Route, RouteMode, SelectionQuery, Snapshot};
 use crate::sync::lock;
 use crate::time::{self, Millis, now_ms};
 
@@ -199,13 +199,13 @@ impl<'a> Explainer<'a> {
 
     fn explain(&self, found: Option<Match<'_>>, model: &str) -> Decision {
         let Some(found) = found else { return Decision::unmatched(model) };
-        let ask = Ask {
+        let query = SelectionQuery {
             load: &|channel| self.app.load_of(channel),
             max_avoidance: self.app.settings.load().cooldown.max_ms,
             rotations: Some(&self.app.live.rotations),
-            ..Ask::new(model, &self.policy, self.now)
+            ..SelectionQuery::new(model, &self.policy, self.now)
         };
-        Decision::of(&found, &ask)
+        Decision::of(&found, &query)
     }
 
     fn keep(&self, route_id: i64, decision: &Arc<Decision>, wanted: bool) {

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::dashboard::amount;
 use super::errors::Result;
 use super::input::Invalid;
-use super::stats_cache::{self, Ask};
+use super::stats_cache::{self, StatsQuery};
 use crate::app::App;
 use crate::http::{self, Query, Request, Response};
 use crate::store::stats::{self, Sums};
@@ -25,8 +25,9 @@ const MAX_DAYS: i64 = 366;
 pub async fn distribution(app: Arc<App>, request: Request) -> Result<Response> {
     // The days are checked and mean nothing, as ever.
     days_of(&request.query)?;
-    let ask = Ask { key: "site-distribution".to_owned(), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = stats_cache::get(&app, ask, load_distribution).await?;
+    let query =
+        StatsQuery { key: "site-distribution".to_owned(), ttl: TTL, refresh: request.query.is_on("refresh") };
+    let (found, _) = stats_cache::get(&app, query, load_distribution).await?;
     Ok(http::json(StatusCode::OK, &json!({ "distribution": *found })))
 }
 
@@ -58,8 +59,9 @@ async fn load_distribution(app: Arc<App>) -> Result<Value> {
 /// be equal.
 pub async fn trend(app: Arc<App>, request: Request) -> Result<Response> {
     let days = days_of(&request.query)?;
-    let ask = Ask { key: format!("site-trend:{days}"), ttl: TTL, refresh: request.query.is_on("refresh") };
-    let (found, _) = stats_cache::get(&app, ask, move |app| load_trend(app, days)).await?;
+    let query =
+        StatsQuery { key: format!("site-trend:{days}"), ttl: TTL, refresh: request.query.is_on("refresh") };
+    let (found, _) = stats_cache::get(&app, query, move |app| load_trend(app, days)).await?;
     Ok(http::json(StatusCode::OK, &json!({ "trend": *found })))
 }
 

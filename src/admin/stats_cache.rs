@@ -37,7 +37,7 @@ struct Entry {
 }
 
 /// What is asked: under which name it is kept, for how long, and whether the kept one will do.
-pub struct Ask {
+pub struct StatsQuery {
     pub key: String,
     pub ttl: Duration,
     pub refresh: bool,
@@ -79,16 +79,16 @@ impl Entry {
 /// The answer to `ask`, kept or made by `load`, and which of these it is.
 pub async fn get<F>(
     app: &Arc<App>,
-    ask: Ask,
+    query: StatsQuery,
     load: impl FnOnce(Arc<App>) -> F,
 ) -> Result<(Arc<Value>, &'static str)>
 where
     F: Future<Output = Result<Value>> + Send + 'static,
 {
-    let entry = app.stats.entry(&ask.key);
-    let kept = entry.kept().filter(|(_, age)| !ask.refresh && *age < ask.ttl * 6);
+    let entry = app.stats.entry(&query.key);
+    let kept = entry.kept().filter(|(_, age)| !query.refresh && *age < query.ttl * 6);
     if let Some((value, age)) = &kept
-        && *age < ask.ttl
+        && *age < query.ttl
     {
         return Ok((value.clone(), "hit"));
     }
@@ -115,5 +115,5 @@ where
         return Ok((value, "stale"));
     }
     let made = run.await.ok_or_else(|| AdminError::internal("making statistics", "no result"))?;
-    Ok((made, if ask.refresh { "refresh" } else { "miss" }))
+    Ok((made, if query.refresh { "refresh" } else { "miss" }))
 }

@@ -14,7 +14,7 @@ use crate::jobs::usage_lookup;
 use crate::keys::Key;
 use crate::limits::Lease;
 use crate::metrics::Held;
-use crate::routing::{Channel, Conversation, Credential, FailureWeight, Secret, Why, failure};
+use crate::routing::{Channel, Conversation, Credential, FailureWeight, Secret, SelectionReason, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, now_ms};
 
@@ -62,15 +62,15 @@ impl Attempt {
         call: &Call,
         channel: &Arc<Channel>,
         model: &Arc<str>,
-        why: Why,
+        reason: SelectionReason,
         number: u32,
         slots: Slots,
     ) -> Box<Self> {
         let started_at = now_ms();
-        if why.takes_a_turn() && channel.live.record_selection(started_at) {
+        if reason.takes_a_turn() && channel.live.record_selection(started_at) {
             app.store.telemetry().dirty_channel(channel.live.clone());
         }
-        app.live.rotations.record(&why, &call.envelope.model, channel.account.site.id, started_at);
+        app.live.rotations.record(&reason, &call.envelope.model, channel.account.site.id, started_at);
         app.metrics.attempts.add(1);
         let row = ProxyLogRow {
             request_id: Some(call.face.id),
@@ -85,7 +85,7 @@ impl Attempt {
             is_stream: Some(call.envelope.stream),
             downstream_path: Some(call.operation.path(call.face.dialect)),
             retry_count: number,
-            decision: Some(why),
+            decision: Some(reason),
             client_family: Some(call.client.family.id()),
             client_app_id: call.client.app.as_ref().map(|app| app.id.clone()),
             client_app_name: call.client.app.as_ref().map(|app| app.name.clone()),

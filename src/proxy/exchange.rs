@@ -23,7 +23,7 @@ use crate::dialect::canonical::{ReplyContext, Unfit};
 use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::http::timer::ReusableTimer;
-use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, Why, pool};
+use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, SelectionReason, pool};
 use crate::time::{Millis, now_ms};
 use crate::upstream::{ErrorKind, RequestBody, SendError, UpstreamBody};
 
@@ -112,12 +112,12 @@ pub(super) async fn attempt(
     call: &Call,
     channel: &Arc<Channel>,
     model: &Arc<str>,
-    why: Why,
+    reason: SelectionReason,
     number: u32,
     slots: Slots,
 ) -> Result<Response, Failure> {
-    call.trace.channel_selected(channel, model, why);
-    let mut attempt = Attempt::begin(app, call, channel, model, why, number, slots);
+    call.trace.channel_selected(channel, model, reason);
+    let mut attempt = Attempt::begin(app, call, channel, model, reason, number, slots);
     let sending = Sending { app, call, channel, model };
     let accepted = match sending.answer(&mut attempt).await {
         Ok(accepted) => accepted,

@@ -21,7 +21,7 @@ use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::Barred;
 use crate::limits::{Lease, Refused as NoLease};
-use crate::routing::{Ask, Channel, Selection, Why, select, select_bound};
+use crate::routing::{Channel, Selection, SelectionQuery, SelectionReason, select, select_bound};
 use crate::time::now_ms;
 
 use super::alerts;
@@ -176,11 +176,11 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         None => app.config.proxy.max_channel_attempts,
     };
     for number in 0..attempts {
-        let (channel, model, why, slots) = match pick(app, call, &tried).await {
-            Picked::Channel(channel, model, why, slots) => (channel, model, why, slots),
-            Picked::Busy(channel, model, why) => {
+        let (channel, model, reason, slots) = match pick(app, call, &tried).await {
+            Picked::Channel(channel, model, reason, slots) => (channel, model, reason, slots),
+            Picked::Busy(channel, model, reason) => {
                 let failure = Failure::busy(app.settings.load().session_leases.lease.retry_after_secs());
-                Attempt::begin(app, call, &channel, &model, why, number, Slots::default()).fail(&failure);
+                Attempt::begin(app, call, &channel, &model, reason, number, Slots::default()).fail(&failure);
                 tried.push(channel.id);
                 last = Some(Box::new(failure));
                 continue;
@@ -189,7 +189,7 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
             Picked::Saturated => return call.face.site_saturated(app.leases.rules().retry_after_secs()),
         };
         tried.push(channel.id);
-        let answered = exchange::attempt(app, call, &channel, &model, why, number, slots).await;
+        let answered = exchange::attempt(app, call, &channel, &model, reason, number, slots).await;
         match answered.inspect_err(|failure| call.trace.channel_failed(failure)) {
             Ok(response) => return response,
             Err(failure) if failure.may_retry() => last = Some(Box::new(failure)),
@@ -215,9 +215,9 @@ fn unserved(app: &App, call: &Call, last: Option<Box<Failure>>, earliest_cooldow
 /// What a search for a channel gave.
 enum Picked {
     /// With the model's name there, what it was picked by, and the slots it takes.
-    Channel(Arc<Channel>, Arc<str>, Why, Slots),
+    Channel(Arc<Channel>, Arc<str>, SelectionReason, Slots),
     /// As many sessions as it takes are at work there, and none ended in time.
-    Busy(Arc<Channel>, Arc<str>, Why),
+    Busy(Arc<Channel>, Arc<str>, SelectionReason),
     /// With the time at which the first cooling channel recovers, when cooling is all that stands
     /// in the way.
     Nothing(Option<i64>),
@@ -234,28 +234,28 @@ async fn pick(app: &Arc<App>, call: &Call, tried: &[i64]) -> Picked {
         let (chosen, some_are_full) = choose_free(app, call, tried, bound);
         match chosen {
             // None: somebody else took the slot in between.
-            Chosen::Channel(channel, model, why) => {
+            Chosen::Channel(channel, model, reason) => {
                 let Ok(session) = session_lease(app, call, &channel).await else {
-                    return Picked::Busy(channel, model, why);
+                    return Picked::Busy(channel, model, reason);
                 };
                 if let Some(site) = try_lease(app, &channel) {
-                    return Picked::Channel(channel, model, why, Slots { site, _session: session });
+                    return Picked::Channel(channel, model, reason, Slots { site, _session: session });
                 }
             }
             Chosen::Nothing(_) if some_are_full => break,
             Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
         }
     }
-    let (channel, model, why) = match choose(app, call, tried, bound, &|_| true) {
-        Chosen::Channel(channel, model, why) => (channel, model, why),
+    let (channel, model, reason) = match choose(app, call, tried, bound, &|_| true) {
+        Chosen::Channel(channel, model, reason) => (channel, model, reason),
         Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
     };
     let Ok(session) = session_lease(app, call, &channel).await else {
-        return Picked::Busy(channel, model, why);
+        return Picked::Busy(channel, model, reason);
     };
     // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
     match Box::pin(app.leases.lease(channel.account.site.id)).await {
-        Ok(site) => Picked::Channel(channel, model, why, Slots { site, _session: session }),
+        Ok(site) => Picked::Channel(channel, model, reason, Slots { site, _session: session }),
         Err(refused) => {
             log::debug!("site {} is full: {refused:?}", channel.account.site.name);
             Picked::Saturated
@@ -283,7 +283,7 @@ async fn session_lease(app: &App, call: &Call, channel: &Channel) -> Result<Leas
 }
 
 enum Chosen {
-    Channel(Arc<Channel>, Arc<str>, Why),
+    Channel(Arc<Channel>, Arc<str>, SelectionReason),
     Nothing(Option<i64>),
 }
 
@@ -317,7 +317,7 @@ fn choose(
             && is_served(channel.account.site.platform, dialect, call.operation)
             && may_take(channel)
     };
-    let ask = Ask {
+    let query = SelectionQuery {
         model: &call.envelope.model,
         policy: call.caller.policy(),
         tried,
@@ -327,13 +327,13 @@ fn choose(
         max_avoidance: app.settings.load().cooldown.max_ms,
         rotations: Some(&app.live.rotations),
     };
-    let preferred = bound.and_then(|channel| select_bound(&matched, &ask, channel));
-    match preferred.unwrap_or_else(|| select(&matched, &ask, &mut random)) {
-        Selection::Channel { channel, upstream_model, why } => {
+    let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
+    match preferred.unwrap_or_else(|| select(&matched, &query, &mut random)) {
+        Selection::Channel { channel, upstream_model, reason } => {
             // Mostly the model has one name: then it is one text, too.
             let own = upstream_model == &*call.model;
             let model = if own { call.model.clone() } else { Arc::from(upstream_model) };
-            Chosen::Channel(channel.clone(), model, why)
+            Chosen::Channel(channel.clone(), model, reason)
         }
         Selection::NoneEligible { earliest_cooldown } => Chosen::Nothing(earliest_cooldown),
     }

@@ -22,7 +22,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::http::body::Cut;
 use crate::http::{Response, ResponseBody};
-use crate::routing::{BaseUrl, Channel, Why};
+use crate::routing::{BaseUrl, Channel, SelectionReason};
 use crate::settings::TraceRules;
 use crate::store::Telemetry;
 use crate::store::debug_traces::{DebugAttempt, DebugTrace};
@@ -111,7 +111,7 @@ impl Trace {
     }
 
     /// A channel was chosen, with the model's name there, for this reason.
-    pub(super) fn channel_selected(&self, channel: &Channel, model: &str, why: Why) {
+    pub(super) fn channel_selected(&self, channel: &Channel, model: &str, reason: SelectionReason) {
         let Some(recording) = &self.0 else { return };
         let (account, site) = (&channel.account, &channel.account.site);
         let mut draft = recording.draft();
@@ -135,7 +135,7 @@ impl Trace {
         trace.endpoint_candidates_json = Some(json!(addresses().collect::<Vec<_>>()).to_string());
         trace.endpoint_runtime_state_json = Some(json!(cooling.collect::<Vec<_>>()).to_string());
         draft.tried.push(
-            json!({ "channelId": channel.id, "site": site.name, "model": model, "reason": why.to_string() }),
+            json!({ "channelId": channel.id, "site": site.name, "model": model, "reason": reason.to_string() }),
         );
     }
 

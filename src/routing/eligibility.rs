@@ -15,7 +15,7 @@ use crate::time::Millis;
 
 /// What a request wants of a selection.
 #[derive(Clone, Copy)]
-pub struct Ask<'a> {
+pub struct SelectionQuery<'a> {
     /// The model as the client named it.
     pub model: &'a str,
     pub policy: &'a Policy,
@@ -55,33 +55,35 @@ pub enum Obstacle {
 }
 
 /// A request as one route sees it.
-pub struct Asked<'a> {
-    pub ask: Ask<'a>,
+pub struct RouteRequest<'a> {
+    pub query: SelectionQuery<'a>,
     pub by_display_name: bool,
     /// The requested model after the route's mapping.
     pub mapped: &'a str,
 }
 
-type Check = fn(&Asked<'_>, &Channel) -> Option<Obstacle>;
+type Check = fn(&RouteRequest<'_>, &Channel) -> Option<Obstacle>;
 
 const CHECKS: [Check; 10] = [
     |_, channel| (!channel.enabled).then_some(Obstacle::Disabled),
-    |asked, channel| asked.ask.tried.contains(&channel.id).then_some(Obstacle::AlreadyTried),
+    |request, channel| request.query.tried.contains(&channel.id).then_some(Obstacle::AlreadyTried),
     |_, channel| account_obstacle(channel),
     |_, channel| (!channel.account.site.active).then_some(Obstacle::SiteDisabled),
-    |asked, channel| (!asked.fits_source_model(channel)).then_some(Obstacle::SourceModel),
-    |asked, channel| (!(asked.ask.surface)(channel)).then_some(Obstacle::Surface),
-    |asked, channel| {
-        asked.ask.policy.excludes_site(channel.account.site.id).then_some(Obstacle::SiteExcluded)
+    |request, channel| (!request.fits_source_model(channel)).then_some(Obstacle::SourceModel),
+    |request, channel| (!(request.query.surface)(channel)).then_some(Obstacle::Surface),
+    |request, channel| {
+        request.query.policy.excludes_site(channel.account.site.id).then_some(Obstacle::SiteExcluded)
     },
-    |asked, channel| asked.ask.policy.excludes_credential(channel).then_some(Obstacle::CredentialExcluded),
+    |request, channel| {
+        request.query.policy.excludes_credential(channel).then_some(Obstacle::CredentialExcluded)
+    },
     |_, channel| channel.credential.is_none().then_some(Obstacle::NoCredential),
-    |asked, channel| channel.live.cooling_until(asked.ask.now).map(|until| Obstacle::Cooling { until }),
+    |request, channel| channel.live.cooling_until(request.query.now).map(|until| Obstacle::Cooling { until }),
 ];
 
-// === impl Ask ===
+// === impl SelectionQuery ===
 
-impl<'a> Ask<'a> {
+impl<'a> SelectionQuery<'a> {
     /// A first attempt on any surface.
     pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
         let max_avoidance = failure::LONGEST_REST_MS;
@@ -90,11 +92,11 @@ impl<'a> Ask<'a> {
     }
 }
 
-// === impl Asked ===
+// === impl RouteRequest ===
 
-impl<'a> Asked<'a> {
-    pub fn new(route: &'a Route, by_display_name: bool, ask: &Ask<'a>) -> Self {
-        Self { ask: *ask, by_display_name, mapped: route.mapped(ask.model) }
+impl<'a> RouteRequest<'a> {
+    pub fn new(route: &'a Route, by_display_name: bool, query: &SelectionQuery<'a>) -> Self {
+        Self { query: *query, by_display_name, mapped: route.mapped(query.model) }
     }
 
     /// What keeps the channel from being picked, if anything does.
@@ -118,21 +120,21 @@ impl<'a> Asked<'a> {
 
     /// The site, or the model on it, has failed so much of late that others go first.
     pub fn is_behind_breaker(&self, channel: &Channel) -> bool {
-        channel.account.site.health.is_open(self.model_of(channel), self.ask.now)
+        channel.account.site.health.is_open(self.model_of(channel), self.query.now)
     }
 
-    /// The channel itself has failed so lately that others go first.
-    pub fn failed_lately(&self, channel: &Channel) -> bool {
+    /// The channel itself has failed so recently that others go first.
+    pub fn failed_recently(&self, channel: &Channel) -> bool {
         let totals = channel.live.totals();
-        let Ask { now, max_avoidance, .. } = self.ask;
+        let SelectionQuery { now, max_avoidance, .. } = self.query;
         failure::is_recent(totals.consecutive_fail, totals.last_fail, now, max_avoidance)
     }
 
     /// What changes a channel's share from minute to minute.
     pub fn conditions(&self, channel: &Channel) -> Conditions {
         Conditions {
-            health: channel.account.site.health.multiplier(self.model_of(channel), self.ask.now),
-            load: (self.ask.load)(channel),
+            health: channel.account.site.health.multiplier(self.model_of(channel), self.query.now),
+            load: (self.query.load)(channel),
         }
     }
 
@@ -144,7 +146,7 @@ impl<'a> Asked<'a> {
         let names = |model: &str| {
             source.as_str() == model || alias_equal(source.as_str(), model) || source.matches(model)
         };
-        self.by_display_name || names(self.ask.model) || names(self.mapped)
+        self.by_display_name || names(self.query.model) || names(self.mapped)
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::eligibility::{Ask, Asked, Obstacle};
+use super::eligibility::{Obstacle, RouteRequest, SelectionQuery};
 use super::rotation::Pool;
 use super::route::{Channel, Strategy};
 use super::score::{Conditions, Score};
@@ -31,7 +31,7 @@ pub struct Assessment<'r> {
     pub channel: &'r Arc<Channel>,
     /// Empty when it is eligible.
     pub obstacles: Vec<Obstacle>,
-    /// It stands back for this as long as others remain; no matter where turns go round.
+    /// Why it is avoided as long as others remain; without effect where channels take turns.
     pub recently_failed: bool,
     pub place: Place,
     /// What of all requests it gets right now, of 1.
@@ -70,30 +70,30 @@ pub struct HealthParts {
 }
 
 /// Explains a selection on the matched route.
-pub fn explain<'r>(found: &Match<'r>, ask: &Ask<'r>) -> Explanation<'r> {
-    let asked = Asked::new(found.route, found.by_display_name, ask);
+pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation<'r> {
+    let request = RouteRequest::new(found.route, found.by_display_name, query);
     let turns_go_round = found.route.strategy == Strategy::RoundRobin;
     let assess = |channel: &'r Arc<Channel>| {
-        let obstacles: Vec<_> = asked.obstacles(channel).collect();
+        let obstacles: Vec<_> = request.obstacles(channel).collect();
         let place = if obstacles.is_empty() { Place::LaterPriority } else { Place::NotEligible };
-        let recently_failed = !turns_go_round && asked.failed_lately(channel);
+        let recently_failed = !turns_go_round && request.failed_recently(channel);
         Assessment { channel, obstacles, recently_failed, place, share: 0.0 }
     };
     let mut sheet = Sheet::new(found.route.channels.iter().map(assess).collect());
     let eligible: Vec<_> = sheet.eligible().collect();
     match found.route.strategy {
-        Strategy::RoundRobin => sheet.go_round(&eligible, &asked),
+        Strategy::RoundRobin => sheet.go_round(&eligible, &request),
         Strategy::Weighted => {
             let layer = match Layer::preferred(eligible.into_iter()) {
                 Layer::Empty => Vec::new(),
                 Layer::One(channel) => vec![channel],
                 Layer::Several(channels) => channels,
             };
-            sheet.weigh(Shortlist::new(layer, &asked), &asked, found);
+            sheet.weigh(Shortlist::new(layer, &request), &request, found);
         }
-        Strategy::StableFirst => sheet.compare(Shortlist::new(eligible, &asked), &asked, found.route.id),
+        Strategy::StableFirst => sheet.compare(Shortlist::new(eligible, &request), &request, found.route.id),
     }
-    sheet.into_explanation(&asked)
+    sheet.into_explanation(&request)
 }
 
 /// The assessments while they are filled in.
@@ -120,19 +120,19 @@ impl<'r> Sheet<'r> {
         }
     }
 
-    fn stand_back(&mut self, list: &Shortlist<'r>) {
+    fn take_avoided(&mut self, list: &Shortlist<'r>) {
         for channel in &list.behind_breaker {
             self.put(channel, Place::BehindBreaker, 0.0);
         }
-        for channel in &list.failed_lately {
+        for channel in &list.failed_recently {
             self.put(channel, Place::FailedLately, 0.0);
         }
     }
 
-    fn go_round(&mut self, eligible: &[&'r Arc<Channel>], asked: &Asked<'_>) {
-        let open = |channel: &Channel| asked.is_behind_breaker(channel);
+    fn go_round(&mut self, eligible: &[&'r Arc<Channel>], request: &RouteRequest<'_>) {
+        let open = |channel: &Channel| request.is_behind_breaker(channel);
         let all_open = eligible.iter().all(|channel| open(channel));
-        let next = next_in_turn(eligible.iter().copied(), asked).map(|(channel, _)| channel.id);
+        let next = next_in_turn(eligible.iter().copied(), request).map(|(channel, _)| channel.id);
         for channel in eligible {
             let place = if open(channel) && !all_open { Place::BehindBreaker } else { Place::InTurn };
             self.put(channel, place, if Some(channel.id) == next { 1.0 } else { 0.0 });
@@ -140,20 +140,20 @@ impl<'r> Sheet<'r> {
         self.picked = next;
     }
 
-    fn weigh(&mut self, list: Shortlist<'r>, asked: &Asked<'_>, found: &Match<'_>) {
-        self.stand_back(&list);
-        let scores = weigh(&list.candidates, asked, found.weights);
+    fn weigh(&mut self, list: Shortlist<'r>, request: &RouteRequest<'_>, found: &Match<'_>) {
+        self.take_avoided(&list);
+        let scores = weigh(&list.candidates, request, found.weights);
         for ((channel, score), share) in list.candidates.iter().zip(&scores).zip(shares(&scores)) {
-            let health = HealthParts::of(channel, asked);
+            let health = HealthParts::of(channel, request);
             self.put(channel, Place::Weighed { score: *score, health }, share);
         }
     }
 
-    fn compare(&mut self, list: Shortlist<'r>, asked: &Asked<'_>, route_id: i64) {
-        self.stand_back(&list);
-        let (primary, observation) = stable::pools(stable::rank_sites(&list.candidates, asked));
-        let turns = asked.ask.rotations.map(|rotations| rotations.turns(route_id, asked.ask.model));
-        let turn = stable::turn_of(Pool::Primary, &primary, asked, &turns.unwrap_or_default());
+    fn compare(&mut self, list: Shortlist<'r>, request: &RouteRequest<'_>, route_id: i64) {
+        self.take_avoided(&list);
+        let (primary, observation) = stable::pools(stable::rank_sites(&list.candidates, request));
+        let turns = request.query.rotations.map(|rotations| rotations.turns(route_id, request.query.model));
+        let turn = stable::turn_of(Pool::Primary, &primary, request, &turns.unwrap_or_default());
         let leaders = turn.iter().flat_map(|turn| &turn.leaders).map(|leader| leader.id);
         let leaders: HashSet<i64> = leaders.collect();
         let share = 1.0 / leaders.len().max(1) as f64;
@@ -164,8 +164,8 @@ impl<'r> Sheet<'r> {
                         pool,
                         effective: site.effective,
                         site_channels: site.channels.len(),
-                        conditions: asked.conditions(channel),
-                        health: HealthParts::of(channel, asked),
+                        conditions: request.conditions(channel),
+                        health: HealthParts::of(channel, request),
                     };
                     self.put(channel, place, if leaders.contains(&channel.id) { share } else { 0.0 });
                 }
@@ -176,7 +176,7 @@ impl<'r> Sheet<'r> {
         self.picked = turn.map(|turn| turn.leaders[turn.next].id);
     }
 
-    fn into_explanation(self, asked: &Asked<'r>) -> Explanation<'r> {
+    fn into_explanation(self, request: &RouteRequest<'r>) -> Explanation<'r> {
         let picked = match self.picked {
             Some(id) => self.lines.get(&id).copied(),
             None => {
@@ -188,15 +188,15 @@ impl<'r> Sheet<'r> {
             }
         };
         let channel = picked.map(|line| self.assessments[line].channel);
-        let upstream_model = channel.map_or(asked.mapped, |channel| upstream_model(channel, asked));
+        let upstream_model = channel.map_or(request.mapped, |channel| upstream_model(channel, request));
         Explanation { assessments: self.assessments, picked, upstream_model }
     }
 }
 
 impl HealthParts {
-    fn of(channel: &Channel, asked: &Asked<'_>) -> Self {
+    fn of(channel: &Channel, request: &RouteRequest<'_>) -> Self {
         let health = &channel.account.site.health;
-        let (site, model) = health.multipliers(asked.model_of(channel), asked.ask.now);
+        let (site, model) = health.multipliers(request.model_of(channel), request.query.now);
         Self { site, model }
     }
 }

@@ -22,10 +22,10 @@ fn picked(explanation: &Explanation<'_>) -> Option<i64> {
     explanation.picked.map(|line| explanation.assessments[line].channel.id)
 }
 
-fn explained<T>(route: Route, ask: Ask<'_>, look: impl FnOnce(Explanation<'_>) -> T) -> T {
+fn explained<T>(route: Route, query: SelectionQuery<'_>, look: impl FnOnce(Explanation<'_>) -> T) -> T {
     let snapshot = snapshot(vec![route]);
-    let found = snapshot.lookup_on(1, ask.model).unwrap();
-    look(explain(&found, &ask))
+    let found = snapshot.lookup_on(1, query.model).unwrap();
+    look(explain(&found, &query))
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn the_worked_example_is_explained_with_its_printed_shares() {
     let policy = Policy { site_weight_multipliers: [(2, 0.5)].into(), ..Policy::default() };
     let health = channels[0].account.site.health.clone();
     let route = route(1, "m", channels);
-    explained(route.clone(), Ask::new("m", &policy, NOW), |explanation| {
+    explained(route.clone(), SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation), [40.89, 28.18, 30.93, 0.0, 0.0]);
         assert_eq!(picked(&explanation), Some(11), "the most probable");
         assert!(matches!(explanation.assessments[3].place, Place::LaterPriority));
@@ -55,7 +55,7 @@ fn the_worked_example_is_explained_with_its_printed_shares() {
         assert_eq!(explanation.assessments[4].obstacles, [Obstacle::Disabled]);
     });
     health.fail("other", FailureWeight { penalty: 2.5, transient: false }, NOW);
-    explained(route, Ask::new("m", &policy, NOW), |explanation| {
+    explained(route, SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation)[..3], [16.50, 39.80, 43.70]);
         let Place::Weighed { health, score } = explanation.assessments[0].place else { panic!() };
         assert_eq!(health, HealthParts { site: 1.0 / 3.5, model: 1.0 });
@@ -65,7 +65,7 @@ fn the_worked_example_is_explained_with_its_printed_shares() {
 }
 
 #[test]
-fn those_that_stand_back_are_named() {
+fn avoided_channels_are_named() {
     let failed = ChannelTotals { consecutive_fail: 10, last_fail: Some(NOW), ..ChannelTotals::default() };
     let channels = || vec![channel(1), with(channel(2), failed), channel(3)];
     let policy = Policy::default();
@@ -75,14 +75,14 @@ fn those_that_stand_back_are_named() {
         }
         channels
     };
-    explained(route(1, "m", opened(channels())), Ask::new("m", &policy, NOW), |explanation| {
+    explained(route(1, "m", opened(channels())), SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation), [0.0, 0.0, 100.0]);
         let [one, two, _] = &explanation.assessments[..] else { panic!() };
         assert!(matches!(one.place, Place::BehindBreaker) && !one.recently_failed);
         assert!(matches!(two.place, Place::FailedLately) && two.recently_failed);
     });
     let turns = Route { strategy: Strategy::RoundRobin, ..route(1, "m", opened(channels())) };
-    explained(turns, Ask::new("m", &policy, NOW), |explanation| {
+    explained(turns, SelectionQuery::new("m", &policy, NOW), |explanation| {
         assert_eq!(percents(&explanation), [0.0, 100.0, 0.0]);
         assert!(matches!(explanation.assessments[0].place, Place::BehindBreaker));
         assert!(!explanation.assessments[1].recently_failed, "turns go round all the same");
@@ -98,8 +98,8 @@ fn stable_first_shows_who_takes_turns_and_who_is_next() {
     let policy = Policy::default();
     let rotations = Rotations::default();
     for expected in [1, 2, 1] {
-        let ask = Ask { rotations: Some(&rotations), ..Ask::new("m", &policy, NOW) };
-        explained(route.clone(), ask, |explanation| {
+        let query = SelectionQuery { rotations: Some(&rotations), ..SelectionQuery::new("m", &policy, NOW) };
+        explained(route.clone(), query, |explanation| {
             assert_eq!(percents(&explanation), [50.0, 50.0, 0.0, 0.0]);
             assert_eq!(picked(&explanation), Some(expected));
             let pools: Vec<_> = explanation
@@ -114,9 +114,11 @@ fn stable_first_shows_who_takes_turns_and_who_is_next() {
         });
         let snapshot = snapshot(vec![route.clone()]);
         let found = snapshot.lookup("m", &policy).unwrap();
-        let Selection::Channel { channel, why, .. } = select(&found, &ask, &mut || 0.0) else { panic!() };
+        let Selection::Channel { channel, reason, .. } = select(&found, &query, &mut || 0.0) else {
+            panic!()
+        };
         assert_eq!(channel.id, expected, "an explanation and a selection agree");
-        rotations.record(&why, "m", channel.account.site.id, NOW);
+        rotations.record(&reason, "m", channel.account.site.id, NOW);
     }
 }
 
@@ -130,20 +132,24 @@ fn a_whole_route_is_explained_whatever_its_channels_serve() {
         route(4, "y", vec![channel(5)]),
     ]);
     let policy = Policy::default();
-    let ask = Ask::new("gpt-*", &policy, NOW);
+    let query = SelectionQuery::new("gpt-*", &policy, NOW);
     let whole = snapshot.whole_route(1).unwrap();
-    let explanation = explain(&whole, &ask);
+    let explanation = explain(&whole, &query);
     assert_eq!((percents(&explanation), explanation.upstream_model), (vec![50.0, 50.0], "gpt-a"));
     assert!(snapshot.whole_route(2).is_none() && snapshot.lookup_on(2, "x").is_none());
     assert!(snapshot.lookup_on(1, "claude").is_none());
     assert!(snapshot.lookup_on(1, "gpt-z").is_some_and(|found| !found.by_display_name));
     assert!(snapshot.lookup_on(3, "team").is_some_and(|found| found.by_display_name));
     assert!(snapshot.lookup_on(3, "y").is_none());
-    let ask = Ask::new("gpt-b", &policy, NOW);
-    let explanation = explain(&snapshot.lookup_on(1, "gpt-b").unwrap(), &ask);
+    let query = SelectionQuery::new("gpt-b", &policy, NOW);
+    let explanation = explain(&snapshot.lookup_on(1, "gpt-b").unwrap(), &query);
     assert_eq!(explanation.assessments[0].obstacles, [Obstacle::SourceModel]);
     assert_eq!(percents(&explanation), [0.0, 100.0]);
     let nobody = Weights { base_weight_factor: 0.0, value_score_factor: 0.0, ..Weights::default() };
     let found = Match { weights: &nobody, ..snapshot.whole_route(1).unwrap() };
-    assert_eq!(percents(&explain(&found, &ask)), [50.0, 50.0], "where nobody has a share all have the same");
+    assert_eq!(
+        percents(&explain(&found, &query)),
+        [50.0, 50.0],
+        "where nobody has a share all have the same"
+    );
 }

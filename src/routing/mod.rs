@@ -14,8 +14,8 @@
 //! score        how good a channel is among its equals
 //! pricing      what models cost at a site, and what a request amounts to
 //! stable       whose turn it is among the sites that work best; rotation: what it remembers
-//! shortlist    between whom the choice is; who had better stand back
-//! select       one channel out of those that may be picked; why: what it went by
+//! shortlist    the channels to choose from; those that are avoided
+//! select       one channel out of those that may be picked; selection_reason: what it went by
 //! explain      why a selection would give what it gives
 //! affinity     which channel served a conversation last
 //! pool         in which order the addresses of a site are tried
@@ -50,14 +50,14 @@ pub mod rotation;
 pub mod route;
 pub mod score;
 pub mod select;
+mod selection_reason;
 pub mod shortlist;
 pub mod site;
 pub mod snapshot;
 pub mod stable;
-mod why;
 
 pub use affinity::{Affinity, Conversation};
-pub use eligibility::Ask;
+pub use eligibility::SelectionQuery;
 pub use health::{FailureWeight, SiteHealth};
 pub use live::{ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme};
@@ -68,6 +68,6 @@ pub use rotation::{Pool, Rotations};
 pub use route::{Channel, Route, RouteMode, Strategy};
 pub use score::{Conditions, Weights};
 pub use select::{Selection, select, select_bound};
+pub use selection_reason::SelectionReason;
 pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site};
 pub use snapshot::{Match, Snapshot};
-pub use why::Why;

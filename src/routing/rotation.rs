@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
 
 use super::pattern::norm;
-use super::why::Why;
+use super::selection_reason::SelectionReason;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -78,8 +78,8 @@ impl Rotations {
     }
 
     /// A selection is dispatched. Only those of `stable_first` are remembered.
-    pub fn record(&self, why: &Why, model: &str, site: i64, now: Millis) {
-        let Why::StableFirst { route_id, pool, .. } = *why else { return };
+    pub fn record(&self, reason: &SelectionReason, model: &str, site: i64, now: Millis) {
+        let SelectionReason::StableFirst { route_id, pool, .. } = *reason else { return };
         let mut keys = self.keys();
         let turns = keys.entry(key(route_id, model)).or_default();
         turns.touched = now;
@@ -128,8 +128,8 @@ fn key(route_id: i64, model: &str) -> String {
 mod tests {
     use super::*;
 
-    fn picked(route_id: i64, pool: Pool) -> Why {
-        Why::StableFirst { route_id, pool, leaders: 1, candidates: 1, stood_back: 0 }
+    fn picked(route_id: i64, pool: Pool) -> SelectionReason {
+        SelectionReason::StableFirst { route_id, pool, leaders: 1, candidates: 1, avoided: 0 }
     }
 
     #[test]
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn other_strategies_leave_no_memory() {
         let rotations = Rotations::default();
-        rotations.record(&Why::RoundRobin { candidates: 1, stood_back: 0 }, "m", 7, 1);
+        rotations.record(&SelectionReason::RoundRobin { candidates: 1, avoided: 0 }, "m", 7, 1);
         assert!(rotations.keys().is_empty());
     }
 }

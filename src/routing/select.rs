@@ -9,14 +9,14 @@
 
 use std::sync::Arc;
 
-use super::eligibility::{Ask, Asked, Obstacle};
+use super::eligibility::{Obstacle, RouteRequest, SelectionQuery};
 use super::pattern::alias_equal;
 use super::route::{Channel, Strategy};
 use super::score::{Score, Weights, scores};
+use super::selection_reason::SelectionReason;
 use super::shortlist::{Layer, Shortlist};
 use super::snapshot::Match;
 use super::stable;
-use super::why::Why;
 use crate::time::Millis;
 
 /// What a selection gives.
@@ -26,7 +26,7 @@ pub enum Selection<'r> {
         channel: &'r Arc<Channel>,
         /// The model's name for this upstream.
         upstream_model: &'r str,
-        why: Why,
+        reason: SelectionReason,
     },
     NoneEligible {
         /// When the first of those that only cool comes back; None when waiting would not help.
@@ -36,10 +36,14 @@ pub enum Selection<'r> {
 
 /// Picks a channel of the matched route. `random` gives numbers in [0, 1) and is asked only when there
 /// are several candidates.
-pub fn select<'r>(found: &Match<'r>, ask: &Ask<'r>, random: &mut dyn FnMut() -> f64) -> Selection<'r> {
-    let asked = Asked::new(found.route, found.by_display_name, ask);
+pub fn select<'r>(
+    found: &Match<'r>,
+    query: &SelectionQuery<'r>,
+    random: &mut dyn FnMut() -> f64,
+) -> Selection<'r> {
+    let request = RouteRequest::new(found.route, found.by_display_name, query);
     let mut earliest_cooldown: Option<Millis> = None;
-    let eligible = found.route.channels.iter().filter(|channel| match asked.obstacle(channel) {
+    let eligible = found.route.channels.iter().filter(|channel| match request.obstacle(channel) {
         None => true,
         Some(Obstacle::Cooling { until }) => {
             earliest_cooldown = Some(earliest_cooldown.map_or(until, |earliest| earliest.min(until)));
@@ -48,107 +52,115 @@ pub fn select<'r>(found: &Match<'r>, ask: &Ask<'r>, random: &mut dyn FnMut() -> 
         Some(_) => false,
     });
     let picked = match found.route.strategy {
-        Strategy::RoundRobin => next_in_turn(eligible, &asked),
-        Strategy::StableFirst => next_stable(eligible.collect(), &asked, found.route.id),
+        Strategy::RoundRobin => next_in_turn(eligible, &request),
+        Strategy::StableFirst => next_stable(eligible.collect(), &request, found.route.id),
         Strategy::Weighted => match Layer::preferred(eligible) {
             Layer::Empty => None,
             Layer::One(channel) => Some((channel, weighted(channel, 1, 0, 1.0))),
-            Layer::Several(channels) => Some(draw(channels, &asked, found.weights, random)),
+            Layer::Several(channels) => Some(draw(channels, &request, found.weights, random)),
         },
     };
     match picked {
-        Some((channel, why)) => {
-            Selection::Channel { channel, upstream_model: upstream_model(channel, &asked), why }
+        Some((channel, reason)) => {
+            Selection::Channel { channel, upstream_model: upstream_model(channel, &request), reason }
         }
         None => Selection::NoneEligible { earliest_cooldown },
     }
 }
 
 /// The channel that a conversation is bound to, whatever its priority, when it may be picked now and
-/// nothing says that it had better stand back (routing.md 7).
-pub fn select_bound<'r>(found: &Match<'r>, ask: &Ask<'r>, channel_id: i64) -> Option<Selection<'r>> {
-    let asked = Asked::new(found.route, found.by_display_name, ask);
+/// nothing says that it should be avoided (routing.md 7).
+pub fn select_bound<'r>(
+    found: &Match<'r>,
+    query: &SelectionQuery<'r>,
+    channel_id: i64,
+) -> Option<Selection<'r>> {
+    let request = RouteRequest::new(found.route, found.by_display_name, query);
     let at = found.route.channels.binary_search_by_key(&channel_id, |channel| channel.id).ok()?;
     let channel = &found.route.channels[at];
-    let stands_back = asked.is_behind_breaker(channel)
-        || (found.route.strategy != Strategy::RoundRobin && asked.failed_lately(channel));
-    (asked.obstacle(channel).is_none() && !stands_back).then(|| Selection::Channel {
+    let is_avoided = request.is_behind_breaker(channel)
+        || (found.route.strategy != Strategy::RoundRobin && request.failed_recently(channel));
+    (request.obstacle(channel).is_none() && !is_avoided).then(|| Selection::Channel {
         channel,
-        upstream_model: upstream_model(channel, &asked),
-        why: Why::Bound { by_turns: found.route.strategy != Strategy::Weighted },
+        upstream_model: upstream_model(channel, &request),
+        reason: SelectionReason::Bound { by_turns: found.route.strategy != Strategy::Weighted },
     })
 }
 
-/// Draws one of several of the same priority, after those that had better stand back.
+/// Draws one of several of the same priority, without those that are avoided.
 fn draw<'r>(
     channels: Vec<&'r Arc<Channel>>,
-    asked: &Asked<'_>,
+    request: &RouteRequest<'_>,
     weights: &Weights,
     random: &mut dyn FnMut() -> f64,
-) -> (&'r Arc<Channel>, Why) {
-    let list = Shortlist::new(channels, asked);
+) -> (&'r Arc<Channel>, SelectionReason) {
+    let list = Shortlist::new(channels, request);
     let count = list.candidates.len();
     if let [only] = list.candidates[..] {
-        return (only, weighted(only, 1, list.stood_back(), 1.0));
+        return (only, weighted(only, 1, list.avoided(), 1.0));
     }
-    let scores = weigh(&list.candidates, asked, weights);
+    let scores = weigh(&list.candidates, request, weights);
     let position = drawn(&scores, random());
     let channel = list.candidates[position];
     let share = shares(&scores).nth(position).unwrap_or_default();
-    (channel, weighted(channel, count, list.stood_back(), share))
+    (channel, weighted(channel, count, list.avoided(), share))
 }
 
 /// The candidates' scores as this request sees them.
-pub(super) fn weigh(candidates: &[&Arc<Channel>], asked: &Asked<'_>, weights: &Weights) -> Vec<Score> {
+pub(super) fn weigh(
+    candidates: &[&Arc<Channel>],
+    request: &RouteRequest<'_>,
+    weights: &Weights,
+) -> Vec<Score> {
     scores(
         candidates,
         weights,
-        asked.ask.policy,
-        |channel| upstream_model(channel, asked),
-        |channel| asked.conditions(channel),
+        request.query.policy,
+        |channel| upstream_model(channel, request),
+        |channel| request.conditions(channel),
     )
 }
 
-fn weighted(channel: &Channel, candidates: usize, stood_back: usize, share: f64) -> Why {
-    let (candidates, stood_back) = (candidates as u32, stood_back as u32);
-    Why::Weighted { priority: channel.priority, candidates, stood_back, share }
+fn weighted(channel: &Channel, candidates: usize, avoided: usize, share: f64) -> SelectionReason {
+    let (candidates, avoided) = (candidates as u32, avoided as u32);
+    SelectionReason::Weighted { priority: channel.priority, candidates, avoided, share }
 }
 
 /// Whoever waited longest; behind an open breaker only when all are.
 pub(super) fn next_in_turn<'r>(
     eligible: impl Iterator<Item = &'r Arc<Channel>>,
-    asked: &Asked<'_>,
-) -> Option<(&'r Arc<Channel>, Why)> {
+    request: &RouteRequest<'_>,
+) -> Option<(&'r Arc<Channel>, SelectionReason)> {
     let (mut all, mut open) = (0, 0);
     let ranked = eligible.map(|channel| {
-        let is_open = asked.is_behind_breaker(channel);
+        let is_open = request.is_behind_breaker(channel);
         all += 1;
         open += u32::from(is_open);
         ((is_open, turn(channel)), channel)
     });
     let (_, channel) = ranked.min_by_key(|(rank, _)| *rank)?;
-    // When all are open none has to stand back for another.
-    let stood_back = if open < all { open } else { 0 };
-    Some((channel, Why::RoundRobin { candidates: all - stood_back, stood_back }))
+    // When the breakers of all are open, none is avoided.
+    let avoided = if open < all { open } else { 0 };
+    Some((channel, SelectionReason::RoundRobin { candidates: all - avoided, avoided }))
 }
 
 /// The next of the sites that work best, or one of the others that is due to be looked at.
 fn next_stable<'r>(
     eligible: Vec<&'r Arc<Channel>>,
-    asked: &Asked<'_>,
+    request: &RouteRequest<'_>,
     route_id: i64,
-) -> Option<(&'r Arc<Channel>, Why)> {
-    let list = Shortlist::new(eligible, asked);
-    let turns = asked.ask.rotations.map(|rotations| rotations.turns(route_id, asked.ask.model));
-    let turn = stable::next_turn(&list, asked, &turns.unwrap_or_default(), true)?;
-    let why = Why::StableFirst {
+) -> Option<(&'r Arc<Channel>, SelectionReason)> {
+    let list = Shortlist::new(eligible, request);
+    let turns = request.query.rotations.map(|rotations| rotations.turns(route_id, request.query.model));
+    let turn = stable::next_turn(&list, request, &turns.unwrap_or_default(), true)?;
+    let reason = SelectionReason::StableFirst {
         route_id,
         pool: turn.pool,
         leaders: turn.leaders.len() as u32,
         candidates: list.candidates.len() as u32,
-        stood_back: list.stood_back() as u32,
+        avoided: list.avoided() as u32,
     };
-    Some((turn.leaders[turn.next], why))
+    Some((turn.leaders[turn.next], reason))
 }
 
 /// What of all requests each candidate gets; the same for all where nobody has a share of its own.
@@ -182,12 +194,12 @@ pub(super) fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, i
 
 /// The model as this upstream calls it (routing.md 3.3): behind an alias the channel's own name for it;
 /// else the mapped name, in the channel's spelling where the two name one model.
-pub(super) fn upstream_model<'r>(channel: &'r Channel, asked: &Asked<'r>) -> &'r str {
+pub(super) fn upstream_model<'r>(channel: &'r Channel, request: &RouteRequest<'r>) -> &'r str {
     match &channel.source_model {
-        Some(source) if asked.by_display_name || alias_equal(source.as_str(), asked.mapped) => {
+        Some(source) if request.by_display_name || alias_equal(source.as_str(), request.mapped) => {
             source.as_str()
         }
-        _ => asked.mapped,
+        _ => request.mapped,
     }
 }
 

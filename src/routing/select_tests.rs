@@ -55,7 +55,7 @@ fn close(one: f64, other: f64) -> bool {
 fn picked(route: &Route, policy: &Policy, tried: &[i64], now: Millis, u: f64) -> Option<i64> {
     let snapshot = snapshot(vec![route.clone()]);
     let found = snapshot.lookup("m", policy).unwrap();
-    match select(&found, &Ask { tried, ..Ask::new("m", policy, now) }, &mut || u) {
+    match select(&found, &SelectionQuery { tried, ..SelectionQuery::new("m", policy, now) }, &mut || u) {
         Selection::Channel { channel, .. } => Some(channel.id),
         Selection::NoneEligible { .. } => None,
     }
@@ -200,7 +200,8 @@ fn a_single_candidate_needs_no_dice() {
     let snapshot = snapshot(vec![route(1, "m", vec![channel(1), Channel { priority: 1, ..channel(2) }])]);
     let policy = Policy::default();
     let found = snapshot.lookup("m", &policy).unwrap();
-    let selection = select(&found, &Ask::new("m", &policy, 0), &mut || unreachable!("there is no choice"));
+    let selection =
+        select(&found, &SelectionQuery::new("m", &policy, 0), &mut || unreachable!("there is no choice"));
     assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == 1));
 }
 
@@ -217,13 +218,13 @@ fn a_cooling_channel_is_not_selected_until_its_time_is_up() {
     let snapshot = snapshot(vec![route]);
     let policy = Policy::default();
     let found = snapshot.lookup("m", &policy).unwrap();
-    match select(&found, &Ask::new("m", &policy, 599_999), &mut || 0.0) {
+    match select(&found, &SelectionQuery::new("m", &policy, 599_999), &mut || 0.0) {
         Selection::NoneEligible { earliest_cooldown } => assert_eq!(earliest_cooldown, Some(600_000)),
         Selection::Channel { channel, .. } => panic!("picked {}", channel.id),
     }
-    let selection = select(&found, &Ask::new("m", &policy, 600_000), &mut || 0.0);
+    let selection = select(&found, &SelectionQuery::new("m", &policy, 600_000), &mut || 0.0);
     assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == 1));
-    let tried = Ask { tried: &[1, 2], ..Ask::new("m", &policy, 0) };
+    let tried = SelectionQuery { tried: &[1, 2], ..SelectionQuery::new("m", &policy, 0) };
     assert!(matches!(
         select(&found, &tried, &mut || 0.0),
         Selection::NoneEligible { earliest_cooldown: None }
@@ -317,11 +318,15 @@ fn every_obstacle_is_named_and_the_first_suffices() {
     ] {
         let route =
             Route { mapping: vec![(pattern("gpt-4o"), "gpt-4o-2024".to_owned())], ..route(1, "*", vec![]) };
-        let ask = Ask { tried: &[9], surface: &|channel| channel.id != 8, ..Ask::new("gpt-4o", &policy, 10) };
-        let asked = Asked::new(&route, false, &ask);
-        assert_eq!(asked.obstacles(&channel).collect::<Vec<_>>(), expected, "{channel:?}");
-        assert_eq!(asked.obstacle(&channel), expected.first().copied(), "{channel:?}");
-        let by_alias = Asked::new(&route, true, &ask);
+        let query = SelectionQuery {
+            tried: &[9],
+            surface: &|channel| channel.id != 8,
+            ..SelectionQuery::new("gpt-4o", &policy, 10)
+        };
+        let request = RouteRequest::new(&route, false, &query);
+        assert_eq!(request.obstacles(&channel).collect::<Vec<_>>(), expected, "{channel:?}");
+        assert_eq!(request.obstacle(&channel), expected.first().copied(), "{channel:?}");
+        let by_alias = RouteRequest::new(&route, true, &query);
         assert!(
             by_alias.obstacle(&channel) != Some(Obstacle::SourceModel),
             "an alias stands for what its route has"
@@ -344,13 +349,14 @@ fn an_ailing_site_gets_the_printed_shares() {
     let snapshot = snapshot(vec![route]);
     let found = snapshot.lookup("m", &policy).unwrap();
     for (u, id, share) in [(0.0, 11, 16.50), (0.17, 21, 39.80), (0.99, 22, 43.70)] {
-        let Selection::Channel { channel, why, .. } =
-            select(&found, &Ask::new("m", &policy, 1_000), &mut || u)
+        let Selection::Channel { channel, reason, .. } =
+            select(&found, &SelectionQuery::new("m", &policy, 1_000), &mut || u)
         else {
             panic!("nothing eligible");
         };
-        let Why::Weighted { priority: 0, candidates: 3, stood_back: 0, share: of_one } = why else {
-            panic!("{why:?}");
+        let SelectionReason::Weighted { priority: 0, candidates: 3, avoided: 0, share: of_one } = reason
+        else {
+            panic!("{reason:?}");
         };
         assert_eq!((channel.id, (of_one * 10_000.0).round() / 100.0), (id, share));
     }
@@ -361,9 +367,12 @@ fn the_load_of_a_channel_lowers_its_share() {
     let snapshot = snapshot(vec![route(1, "m", vec![channel(1), channel(2)])]);
     let policy = Policy::default();
     let found = snapshot.lookup("m", &policy).unwrap();
-    let ask = Ask { load: &|channel| if channel.id == 1 { 0.28 } else { 1.0 }, ..Ask::new("m", &policy, 0) };
+    let query = SelectionQuery {
+        load: &|channel| if channel.id == 1 { 0.28 } else { 1.0 },
+        ..SelectionQuery::new("m", &policy, 0)
+    };
     for (u, id) in [(0.21, 1), (0.22, 2)] {
-        let selection = select(&found, &ask, &mut || u);
+        let selection = select(&found, &query, &mut || u);
         assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == id), "u = {u}");
     }
 }
@@ -375,12 +384,12 @@ fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
         let snapshot = snapshot(vec![Route { strategy, ..route(1, "m", channels) }]);
         let policy = Policy::default();
         let found = snapshot.lookup("m", &policy).unwrap();
-        let ask = Ask { tried, ..Ask::new("m", &policy, 1_000) };
-        let selection = select_bound(&found, &ask, 2)?;
+        let query = SelectionQuery { tried, ..SelectionQuery::new("m", &policy, 1_000) };
+        let selection = select_bound(&found, &query, 2)?;
         assert!(
-            matches!(selection, Selection::Channel { channel, why: Why::Bound { .. }, .. } if channel.id == 2)
+            matches!(selection, Selection::Channel { channel, reason: SelectionReason::Bound { .. }, .. } if channel.id == 2)
         );
-        assert!(select_bound(&found, &ask, 3).is_none(), "a channel of another route");
+        assert!(select_bound(&found, &query, 3).is_none(), "a channel of another route");
         Some(())
     };
     let cooling = |channel: Channel| {
@@ -391,7 +400,7 @@ fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
         sick(&channel, 3, "m");
         channel
     };
-    let failed_lately = |channel: Channel| {
+    let failed_recently = |channel: Channel| {
         channel.live.record_failure(999, 0);
         channel
     };
@@ -402,12 +411,12 @@ fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
         assert!(bound(strategy, cooling, &[]).is_none(), "{strategy:?}");
         assert!(bound(strategy, behind_breaker, &[]).is_none(), "{strategy:?}");
         let takes_turns = strategy == Strategy::RoundRobin;
-        assert_eq!(bound(strategy, failed_lately, &[]).is_some(), takes_turns, "{strategy:?}");
+        assert_eq!(bound(strategy, failed_recently, &[]).is_some(), takes_turns, "{strategy:?}");
     }
 }
 
 #[test]
-fn whoever_is_behind_an_open_breaker_stands_back_while_others_remain() {
+fn a_channel_behind_an_open_breaker_is_avoided_while_others_remain() {
     for strategy in [Strategy::Weighted, Strategy::RoundRobin, Strategy::StableFirst] {
         let channels = vec![channel(1), channel(2), Channel { priority: 1, ..channel(3) }];
         sick(&channels[0], 3, "m");
@@ -447,13 +456,13 @@ fn a_breaker_of_one_model_keeps_only_that_model_back() {
     let policy = Policy::default();
     for (model, id) in [("vendor/BAD", 2), ("good", 1)] {
         let found = snapshot.lookup(model, &policy).unwrap();
-        let selection = select(&found, &Ask::new(model, &policy, 1_000), &mut || 0.0);
+        let selection = select(&found, &SelectionQuery::new(model, &policy, 1_000), &mut || 0.0);
         assert!(matches!(selection, Selection::Channel { channel, .. } if channel.id == id), "{model}");
     }
 }
 
 #[test]
-fn who_failed_lately_stands_back_when_its_cooldown_is_over() {
+fn a_channel_that_failed_recently_is_avoided_after_its_cooldown() {
     let failed = |id, times, at| {
         let totals =
             ChannelTotals { consecutive_fail: times, last_fail: Some(at), ..ChannelTotals::default() };

@@ -1,20 +1,20 @@
 //! Who among the eligible the choice is between: those of the most preferred priority, without those
-//! that had better stand back (routing.md 6.1).
+//! that are to be avoided (routing.md 6.1).
 //!
-//! A channel stands back behind an open breaker and after failures in a row, each only while somebody
+//! A channel is avoided behind an open breaker and after failures in a row, each only while another
 //! else remains: a request is never refused because of it.
 
 use std::sync::Arc;
 
-use super::eligibility::Asked;
+use super::eligibility::RouteRequest;
 use super::route::Channel;
 
-/// The candidates by ascending id, and who stands back for them.
+/// The candidates by ascending id, and the channels that are avoided in their favour.
 #[derive(Default)]
 pub struct Shortlist<'r> {
     pub candidates: Vec<&'r Arc<Channel>>,
     pub behind_breaker: Vec<&'r Arc<Channel>>,
-    pub failed_lately: Vec<&'r Arc<Channel>>,
+    pub failed_recently: Vec<&'r Arc<Channel>>,
 }
 
 /// The channels of one priority; one alone, the usual case, costs no allocation.
@@ -27,14 +27,14 @@ pub(super) enum Layer<'r> {
 // === impl Shortlist ===
 
 impl<'r> Shortlist<'r> {
-    pub fn new(mut candidates: Vec<&'r Arc<Channel>>, asked: &Asked<'_>) -> Self {
-        let behind_breaker = stand_back(&mut candidates, |channel| asked.is_behind_breaker(channel));
-        let failed_lately = stand_back(&mut candidates, |channel| asked.failed_lately(channel));
-        Self { candidates, behind_breaker, failed_lately }
+    pub fn new(mut candidates: Vec<&'r Arc<Channel>>, request: &RouteRequest<'_>) -> Self {
+        let behind_breaker = take_avoided(&mut candidates, |channel| request.is_behind_breaker(channel));
+        let failed_recently = take_avoided(&mut candidates, |channel| request.failed_recently(channel));
+        Self { candidates, behind_breaker, failed_recently }
     }
 
-    pub fn stood_back(&self) -> usize {
-        self.behind_breaker.len() + self.failed_lately.len()
+    pub fn avoided(&self) -> usize {
+        self.behind_breaker.len() + self.failed_recently.len()
     }
 }
 
@@ -63,15 +63,15 @@ impl<'r> Layer<'r> {
     }
 }
 
-/// Takes out and gives those that are to stand back, unless nobody would be left.
-fn stand_back<'r>(
+/// Takes out and gives those that are to be avoided, unless none would be left.
+fn take_avoided<'r>(
     candidates: &mut Vec<&'r Arc<Channel>>,
-    stands_back: impl Fn(&Channel) -> bool,
+    is_avoided: impl Fn(&Channel) -> bool,
 ) -> Vec<&'r Arc<Channel>> {
-    if candidates.len() < 2 || !candidates.iter().any(|channel| stands_back(channel)) {
+    if candidates.len() < 2 || !candidates.iter().any(|channel| is_avoided(channel)) {
         return Vec::new();
     }
-    let (back, stay): (Vec<_>, Vec<_>) = candidates.iter().copied().partition(|channel| stands_back(channel));
+    let (back, stay): (Vec<_>, Vec<_>) = candidates.iter().copied().partition(|channel| is_avoided(channel));
     if stay.is_empty() {
         return Vec::new();
     }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::eligibility::{Ask, Asked};
+use super::eligibility::{RouteRequest, SelectionQuery};
 use super::policy::Policy;
 use super::route::{Channel, Route, RouteMode};
 use super::score::Weights;
@@ -139,9 +139,9 @@ impl Snapshot {
         let Some(found) = self.lookup(model, policy) else {
             return false;
         };
-        let ask = Ask::new(model, policy, now);
-        let asked = Asked::new(found.route, found.by_display_name, &ask);
-        found.route.channels.iter().any(|channel| asked.obstacle(channel).is_none())
+        let query = SelectionQuery::new(model, policy, now);
+        let request = RouteRequest::new(found.route, found.by_display_name, &query);
+        found.route.channels.iter().any(|channel| request.obstacle(channel).is_none())
     }
 
     fn sources_of_named_groups(&self) -> HashSet<i64> {

@@ -109,7 +109,7 @@ fn the_model_sent_upstream_follows_alias_mapping_and_spelling() {
         let snapshot = snapshot(vec![route]);
         let policy = Policy::default();
         let found = snapshot.lookup(model, &policy).expect(&shown);
-        match select(&found, &Ask::new(model, &policy, 0), &mut || 0.0) {
+        match select(&found, &SelectionQuery::new(model, &policy, 0), &mut || 0.0) {
             Selection::Channel { upstream_model, .. } => assert_eq!(upstream_model, upstream, "{shown}"),
             Selection::NoneEligible { .. } => panic!("nothing eligible: {shown}"),
         }

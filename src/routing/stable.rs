@@ -11,7 +11,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::eligibility::Asked;
+use super::eligibility::RouteRequest;
 use super::rotation::{Pool, Turns};
 use super::route::Channel;
 use super::select::turn;
@@ -51,23 +51,26 @@ pub struct Turn<'r> {
 /// `may_observe`; a preview shows the primary pool.
 pub fn next_turn<'r>(
     list: &Shortlist<'r>,
-    asked: &Asked<'_>,
+    request: &RouteRequest<'_>,
     turns: &Turns,
     may_observe: bool,
 ) -> Option<Turn<'r>> {
-    let (primary, observation) = pools(rank_sites(&list.candidates, asked));
+    let (primary, observation) = pools(rank_sites(&list.candidates, request));
     if may_observe && turns.may_observe() {
-        let is_due = |site: &RankedSite| turns.is_due(site.id, asked.ask.now);
+        let is_due = |site: &RankedSite| turns.is_due(site.id, request.query.now);
         let due: Vec<_> = observation.into_iter().filter(is_due).collect();
-        if let Some(turn) = turn_of(Pool::Observation, &due, asked, turns) {
+        if let Some(turn) = turn_of(Pool::Observation, &due, request, turns) {
             return Some(turn);
         }
     }
-    turn_of(Pool::Primary, &primary, asked, turns)
+    turn_of(Pool::Primary, &primary, request, turns)
 }
 
 /// The sites behind the candidates, in the order of their first channels.
-pub(super) fn rank_sites<'r>(candidates: &[&'r Arc<Channel>], asked: &Asked<'_>) -> Vec<RankedSite<'r>> {
+pub(super) fn rank_sites<'r>(
+    candidates: &[&'r Arc<Channel>],
+    request: &RouteRequest<'_>,
+) -> Vec<RankedSite<'r>> {
     let mut places: HashMap<i64, usize> = HashMap::new();
     let mut channels: Vec<Vec<&'r Arc<Channel>>> = Vec::new();
     for channel in candidates {
@@ -77,7 +80,7 @@ pub(super) fn rank_sites<'r>(candidates: &[&'r Arc<Channel>], asked: &Asked<'_>)
             None => channels.push(vec![channel]),
         }
     }
-    channels.into_iter().filter_map(|channels| RankedSite::new(channels, asked)).collect()
+    channels.into_iter().filter_map(|channels| RankedSite::new(channels, request)).collect()
 }
 
 /// The primary and the observation pool. The primary has at least the best of those it may be made of.
@@ -94,13 +97,13 @@ pub(super) fn pools(sites: Vec<RankedSite<'_>>) -> (Vec<RankedSite<'_>>, Vec<Ran
 pub(super) fn turn_of<'r>(
     pool: Pool,
     sites: &[RankedSite<'r>],
-    asked: &Asked<'_>,
+    request: &RouteRequest<'_>,
     turns: &Turns,
 ) -> Option<Turn<'r>> {
     let mut leaders: Vec<(f64, i64, &'r Arc<Channel>)> = sites
         .iter()
         .filter_map(|site| {
-            let (score, channel) = site.leader(asked)?;
+            let (score, channel) = site.leader(request)?;
             let priority = site.channels.iter().map(|channel| channel.priority).min()?;
             Some((score, priority, channel))
         })
@@ -118,10 +121,10 @@ pub(super) fn turn_of<'r>(
 // === impl RankedSite ===
 
 impl<'r> RankedSite<'r> {
-    fn new(channels: Vec<&'r Arc<Channel>>, asked: &Asked<'_>) -> Option<Self> {
+    fn new(channels: Vec<&'r Arc<Channel>>, request: &RouteRequest<'_>) -> Option<Self> {
         let first = *channels.first()?;
         let site = &first.account.site;
-        let recent = site.health.recent(asked.model_of(first), asked.ask.now);
+        let recent = site.health.recent(request.model_of(first), request.query.now);
         let (mut success, mut outcomes) = (0, 0);
         for totals in channels.iter().map(|channel| channel.live.totals()) {
             success += totals.success;
@@ -138,10 +141,10 @@ impl<'r> RankedSite<'r> {
     }
 
     /// Its best channel with the score; of equals the one that waited longest.
-    fn leader(&self, asked: &Asked<'_>) -> Option<(f64, &'r Arc<Channel>)> {
+    fn leader(&self, request: &RouteRequest<'_>) -> Option<(f64, &'r Arc<Channel>)> {
         let worth = LEAST_SCORE.max(self.effective * self.effective) / self.channels.len() as f64;
         let scored =
-            self.channels.iter().map(|channel| (worth * asked.conditions(channel).product(), *channel));
+            self.channels.iter().map(|channel| (worth * request.conditions(channel).product(), *channel));
         scored.min_by(|(one, first), (other, second)| {
             other.total_cmp(one).then_with(|| turn(first).cmp(&turn(second)))
         })

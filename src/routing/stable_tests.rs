@@ -4,8 +4,8 @@ use super::*;
 use crate::routing::fixture::*;
 use crate::routing::rotation::Rotations;
 use crate::routing::{
-    Account, Ask, Channel, ChannelLive, ChannelTotals, Conditions, FailureWeight, Policy, Route, Selection,
-    Strategy, Why, select,
+    Account, Channel, ChannelLive, ChannelTotals, Conditions, FailureWeight, Policy, Route, Selection,
+    SelectionQuery, SelectionReason, Strategy, select,
 };
 use crate::time::Millis;
 
@@ -30,10 +30,10 @@ fn lately(channel: &Channel, successes: usize, failures: usize) {
 
 fn standings_of(route: &Route) -> Vec<(i64, f64, bool)> {
     let policy = Policy::default();
-    let ask = Ask::new("m", &policy, NOW);
-    let asked = Asked::new(route, false, &ask);
+    let query = SelectionQuery::new("m", &policy, NOW);
+    let request = RouteRequest::new(route, false, &query);
     let candidates: Vec<_> = route.channels.iter().collect();
-    let sites = rank_sites(&candidates, &asked);
+    let sites = rank_sites(&candidates, &request);
     sites.iter().map(|one| (one.id, (one.effective * 1e4).round() / 1e4, one.trusted)).collect()
 }
 
@@ -42,15 +42,16 @@ fn requests(route: &Route, rotations: &Rotations, count: usize, now: Millis) -> 
     let snapshot = snapshot(vec![route.clone()]);
     let policy = Policy::default();
     let found = snapshot.lookup("m", &policy).unwrap();
-    let ask = Ask { rotations: Some(rotations), ..Ask::new("m", &policy, now) };
+    let query = SelectionQuery { rotations: Some(rotations), ..SelectionQuery::new("m", &policy, now) };
     let one = || {
-        let Selection::Channel { channel, why, .. } = select(&found, &ask, &mut || unreachable!("no dice"))
+        let Selection::Channel { channel, reason, .. } =
+            select(&found, &query, &mut || unreachable!("no dice"))
         else {
             panic!("nobody is eligible");
         };
-        let Why::StableFirst { pool, .. } = why else { panic!("{why:?}") };
+        let SelectionReason::StableFirst { pool, .. } = reason else { panic!("{reason:?}") };
         channel.live.record_selection(now);
-        rotations.record(&why, "m", channel.account.site.id, now);
+        rotations.record(&reason, "m", channel.account.site.id, now);
         (channel.id, pool)
     };
     (0..count).map(|_| one()).collect()
@@ -114,12 +115,12 @@ fn a_preview_looks_at_the_primary_pool_only() {
     let rotations = Rotations::default();
     requests(&route, &rotations, 23, NOW);
     let policy = Policy::default();
-    let ask = Ask::new("m", &policy, NOW);
-    let asked = Asked::new(&route, false, &ask);
-    let list = Shortlist::new(route.channels.iter().collect(), &asked);
+    let query = SelectionQuery::new("m", &policy, NOW);
+    let request = RouteRequest::new(&route, false, &query);
+    let list = Shortlist::new(route.channels.iter().collect(), &request);
     let turns = rotations.turns(1, "m");
-    assert_eq!(next_turn(&list, &asked, &turns, true).unwrap().pool, Pool::Observation);
-    assert_eq!(next_turn(&list, &asked, &turns, false).unwrap().pool, Pool::Primary);
+    assert_eq!(next_turn(&list, &request, &turns, true).unwrap().pool, Pool::Observation);
+    assert_eq!(next_turn(&list, &request, &turns, false).unwrap().pool, Pool::Primary);
 }
 
 #[test]
@@ -141,11 +142,13 @@ fn health_and_load_lower_a_score_and_weights_do_not_matter() {
     let route = stable(channels);
     assert_eq!(ids(&requests(&route, &Rotations::default(), 2, NOW)), [2, 2]);
     let policy = Policy::default();
-    let ask =
-        Ask { load: &|channel| if channel.id == 2 { 0.28 } else { 1.0 }, ..Ask::new("m", &policy, NOW) };
-    let asked = Asked::new(&route, false, &ask);
-    assert_eq!(asked.conditions(&route.channels[1]), Conditions { health: 1.0, load: 0.28 });
-    let list = Shortlist::new(route.channels.iter().collect(), &asked);
-    let turn = next_turn(&list, &asked, &Turns::default(), true).unwrap();
+    let query = SelectionQuery {
+        load: &|channel| if channel.id == 2 { 0.28 } else { 1.0 },
+        ..SelectionQuery::new("m", &policy, NOW)
+    };
+    let request = RouteRequest::new(&route, false, &query);
+    assert_eq!(request.conditions(&route.channels[1]), Conditions { health: 1.0, load: 0.28 });
+    let list = Shortlist::new(route.channels.iter().collect(), &request);
+    let turn = next_turn(&list, &request, &Turns::default(), true).unwrap();
     assert_eq!(turn.leaders.iter().map(|channel| channel.id).collect::<Vec<_>>(), [1]);
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::sql::{Arg, Row, Value, anywhere};
 use super::{Result, Store, prune};
 use crate::request_id::RequestId;
-use crate::routing::{Platform, Why, pricing};
+use crate::routing::{Platform, SelectionReason, pricing};
 use crate::time::Millis;
 
 /// How an attempt ended.
@@ -110,7 +110,7 @@ pub struct ProxyLogRow {
     /// 0 for the first attempt of a request.
     pub retry_count: u32,
     /// What the channel was picked by.
-    pub decision: Option<Why>,
+    pub decision: Option<SelectionReason>,
 }
 
 impl ProxyLogRow {

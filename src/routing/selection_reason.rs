@@ -8,17 +8,17 @@ use super::rotation::Pool;
 
 /// Why this channel was picked.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Why {
+pub enum SelectionReason {
     /// Drawn by its share among the candidates of the most preferred priority.
     Weighted {
         priority: i64,
         candidates: u32,
-        stood_back: u32,
+        avoided: u32,
         /// Of 1.
         share: f64,
     },
     /// It waited longest.
-    RoundRobin { candidates: u32, stood_back: u32 },
+    RoundRobin { candidates: u32, avoided: u32 },
     /// It was its site's turn.
     StableFirst {
         /// The route that was asked, of a group the group: its turns are remembered.
@@ -27,7 +27,7 @@ pub enum Why {
         /// How many sites take turns.
         leaders: u32,
         candidates: u32,
-        stood_back: u32,
+        avoided: u32,
     },
     /// It served the conversation last.
     Bound {
@@ -36,35 +36,35 @@ pub enum Why {
     },
 }
 
-impl Why {
+impl SelectionReason {
     /// Whether the pick is the channel's turn, to be remembered (routing.md 6.4).
     pub fn takes_a_turn(&self) -> bool {
         !matches!(self, Self::Bound { by_turns: false })
     }
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for SelectionReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let stood_back = match *self {
-            Self::Weighted { priority, candidates, stood_back, share } => {
+        let avoided = match *self {
+            Self::Weighted { priority, candidates, avoided, share } => {
                 write!(f, "weighted: P{priority}, {candidates} available, p={:.1}%", share * 100.0)?;
-                stood_back
+                avoided
             }
-            Self::RoundRobin { candidates, stood_back } => {
+            Self::RoundRobin { candidates, avoided } => {
                 write!(f, "round_robin: {candidates} available")?;
-                stood_back
+                avoided
             }
-            Self::StableFirst { pool, leaders, candidates, stood_back, .. } => {
+            Self::StableFirst { pool, leaders, candidates, avoided, .. } => {
                 let pool = match pool {
                     Pool::Primary => "primary",
                     Pool::Observation => "observation",
                 };
                 write!(f, "stable_first: {pool} pool, {candidates} available, {leaders} in turn")?;
-                stood_back
+                avoided
             }
             Self::Bound { .. } => return f.write_str("sticky: it served the conversation last"),
         };
-        match stood_back {
+        match avoided {
             0 => Ok(()),
             some => write!(f, ", {some} avoided"),
         }
@@ -77,29 +77,29 @@ mod tests {
 
     #[test]
     fn a_reason_fits_on_a_line() {
-        for (why, text) in [
+        for (reason, text) in [
             (
-                Why::Weighted { priority: 0, candidates: 3, stood_back: 0, share: 0.408914 },
+                SelectionReason::Weighted { priority: 0, candidates: 3, avoided: 0, share: 0.408914 },
                 "weighted: P0, 3 available, p=40.9%",
             ),
             (
-                Why::Weighted { priority: 2, candidates: 1, stood_back: 4, share: 1.0 },
+                SelectionReason::Weighted { priority: 2, candidates: 1, avoided: 4, share: 1.0 },
                 "weighted: P2, 1 available, p=100.0%, 4 avoided",
             ),
-            (Why::RoundRobin { candidates: 5, stood_back: 0 }, "round_robin: 5 available"),
+            (SelectionReason::RoundRobin { candidates: 5, avoided: 0 }, "round_robin: 5 available"),
             (
-                Why::StableFirst {
+                SelectionReason::StableFirst {
                     route_id: 1,
                     pool: Pool::Observation,
                     leaders: 2,
                     candidates: 5,
-                    stood_back: 1,
+                    avoided: 1,
                 },
                 "stable_first: observation pool, 5 available, 2 in turn, 1 avoided",
             ),
-            (Why::Bound { by_turns: false }, "sticky: it served the conversation last"),
+            (SelectionReason::Bound { by_turns: false }, "sticky: it served the conversation last"),
         ] {
-            assert_eq!(why.to_string(), text);
+            assert_eq!(reason.to_string(), text);
         }
     }
 }

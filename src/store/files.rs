@@ -12,6 +12,7 @@
 
 use std::collections::HashSet;
 
+use super::owner::Owner;
 use super::sql::{OnConflict, Row, Statement, Value, upsert};
 use super::{Error, Result, Store};
 use crate::time::Millis;
@@ -24,13 +25,6 @@ const DELETED_AT_ONCE: i64 = 16;
 const PAGES_FREED: u32 = 4096;
 /// Files or uploads that one look at what has to go brings up.
 const LOOK: i64 = 100;
-
-/// Who a file belongs to: one managed key, or everybody with the proxy token.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    pub kind: &'static str,
-    pub id: String,
-}
 
 /// A file before it has a row.
 pub struct NewFile {
@@ -66,22 +60,6 @@ pub struct Page<'a> {
     pub after: Option<i64>,
     pub newest_first: bool,
     pub limit: i64,
-}
-
-// === impl Owner ===
-
-impl Owner {
-    /// By the managed key, `None` for the proxy token.
-    pub fn of_key(key_id: Option<i64>) -> Self {
-        match key_id {
-            Some(id) => Self { kind: "managed_key", id: id.to_string() },
-            None => Self { kind: "global_proxy_token", id: "global".to_owned() },
-        }
-    }
-
-    fn args(&self) -> [Value; 2] {
-        [self.kind.into(), self.id.as_str().into()]
-    }
 }
 
 /// Appends a chunk to an upload.

@@ -29,6 +29,7 @@ pub mod key_usage;
 pub mod keys;
 mod migrate;
 pub mod model_rates;
+pub mod owner;
 pub mod proxy_logs;
 mod prune;
 pub mod quota;

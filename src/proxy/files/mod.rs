@@ -24,7 +24,8 @@ use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::http::{self, Query, Request, Response};
-use crate::store::files::{self, FileRow, Owner, Page};
+use crate::store::files::{self, FileRow, Page};
+use crate::store::owner::Owner;
 use crate::store::{self};
 use crate::time::now_ms;
 

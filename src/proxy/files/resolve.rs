@@ -14,7 +14,8 @@ use crate::dialect::stored_files::{self, Content, NotTaken, StoredFile, StoredFi
 use crate::dialect::tree::Node;
 use crate::http::Response;
 use crate::proxy::call::Call;
-use crate::store::files::{self, FileRow, Owner};
+use crate::store::files::{self, FileRow};
+use crate::store::owner::Owner;
 
 use super::{Refusal, mime};
 

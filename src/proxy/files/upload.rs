@@ -15,7 +15,8 @@ use crate::hex;
 use crate::http::multipart::{Event, Malformed, PartHead, Reader};
 use crate::http::{self, BodyError, Request, Response};
 use crate::proxy::auth::Caller;
-use crate::store::files::{self, CHUNK, FileRow, NewFile, Owner};
+use crate::store::files::{self, CHUNK, FileRow, NewFile};
+use crate::store::owner::Owner;
 use crate::time::now_ms;
 
 use super::{Refusal, face, mime, owner, view};

@@ -74,6 +74,8 @@ pub struct Config {
     pub rate_limits: RateLimits,
     pub proxy: ProxyConfig,
     pub files: FileRules,
+    /// How long the ids of videos lead anywhere; 0 is for ever.
+    pub video_retention_days: u32,
     pub proxy_log_retention_days: u32,
     pub proxy_log_prune_interval: Duration,
     pub jobs: JobsConfig,
@@ -236,6 +238,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
         },
         proxy: ProxyConfig::read(&mut vars),
         files: FileRules::read(&mut vars),
+        video_retention_days: vars.integer("PROXY_VIDEO_TASK_RETENTION_DAYS", 30, 0, 100_000) as u32,
         proxy_log_retention_days: vars.integer("PROXY_LOG_RETENTION_DAYS", 30, 0, 100_000) as u32,
         proxy_log_prune_interval: Duration::from_secs(
             60 * vars.integer("PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES", 30, 1, 100_000),

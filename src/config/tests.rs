@@ -192,6 +192,7 @@ fn sessions_and_files_have_the_documented_defaults_and_floors() {
     assert_eq!(config.proxy.session_lease_keepalive, Duration::from_millis(15_000));
     assert_eq!(config.files.upload_limit, 512 << 20);
     assert_eq!(config.files.retention_days, 30);
+    assert_eq!(config.video_retention_days, 30);
     assert_eq!(config.files.prune_interval, Duration::from_secs(60 * 60));
     assert!(warnings.is_empty(), "{warnings:?}");
     let low = [

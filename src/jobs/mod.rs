@@ -11,7 +11,7 @@
 //! health_check    asks accounts how they are
 //! session         a visit with a session that may run out      renewal  gets a new one
 //! discovery       what one account's credentials reach         token_book  the tokens of one account
-//! rebuild         which routes and channels follow from that   retention forgets old log rows and files
+//! rebuild         which routes and channels follow from that   retention forgets old log rows, files and videos
 //! health          keeps the health of sites over a restart
 //! balance         what accounts have left                      income    what they earned in a day
 //! checkin         what sites say to a daily check-in           spread    so much at once, so much at a site
@@ -67,6 +67,9 @@ use schedule::{Clock, Job, Pass, Plan, Scheduler, When};
 /// How often debug traces are pruned.
 const TRACE_INTERVAL: Duration = Duration::from_secs(300);
 
+/// How often old videos are forgotten.
+const VIDEO_INTERVAL: Duration = Duration::from_secs(3600);
+
 /// How often accounts that check in at an interval are looked for.
 const CHECKIN_LOOK: Duration = Duration::from_secs(60);
 
@@ -98,6 +101,7 @@ fn all(app: &Arc<App>) -> Vec<Job> {
         job(app, "health of sites", When::Every(Duration::ZERO), health::save_changes),
         job(app, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
         job(app, "file retention", When::AtStartAndEvery(app.config.files.prune_interval), prune_files),
+        job(app, "video retention", When::AtStartAndEvery(VIDEO_INTERVAL), prune_videos),
         job(app, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ]
 }
@@ -233,6 +237,12 @@ async fn prune_files(app: Arc<App>) -> Pass {
     let pruned = retention::prune_files(&app.store, days, now_ms()).await;
     let (files, uploads) = pruned.map_err(|error| error.to_string())?;
     Ok((files + uploads > 0).then(|| format!("{files} file(s) and {uploads} unfinished upload(s) deleted")))
+}
+
+async fn prune_videos(app: Arc<App>) -> Pass {
+    let pruned = retention::prune_videos(&app.store, app.config.video_retention_days, now_ms()).await;
+    let pruned = pruned.map_err(|error| error.to_string())?;
+    Ok((pruned > 0).then(|| format!("{pruned} video(s) forgotten")))
 }
 
 async fn give_back_silent(app: Arc<App>) -> Pass {

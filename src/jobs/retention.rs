@@ -7,9 +7,10 @@
 //!
 //! Files older than PROXY_FILE_RETENTION_DAYS go at start and at each
 //! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, and with them what unfinished uploads of yesterday left.
+//! Of videos only their ids are kept, for PROXY_VIDEO_TASK_RETENTION_DAYS.
 
 use crate::settings::LogCleanup;
-use crate::store::{self, Store, debug_traces, events, files, proxy_logs};
+use crate::store::{self, Store, debug_traces, events, files, proxy_logs, videos};
 use crate::time::Millis;
 
 const DAY_MS: Millis = 86_400_000;
@@ -57,6 +58,14 @@ pub async fn prune_files(store: &Store, days: u32, now: Millis) -> store::Result
         None => 0,
     };
     Ok((pruned, files::sweep(store, now - DAY_MS).await?))
+}
+
+/// Forgets videos that were begun more than so many days ago. Gives how many went.
+pub async fn prune_videos(store: &Store, days: u32, now: Millis) -> store::Result<u64> {
+    match cutoff(days, now) {
+        Some(cutoff) => videos::prune(store, cutoff).await,
+        None => Ok(0),
+    }
 }
 
 /// Rows strictly older than this go; 0 days keep all.

@@ -208,6 +208,12 @@ impl BaseUrl {
         })
     }
 
+    /// The address as a text that [`parse`](Self::parse) reads. May hold a key.
+    pub fn url(&self) -> String {
+        let query = self.query.as_ref().map(|query| format!("?{query}")).unwrap_or_default();
+        format!("{}{}{query}", self.origin, self.path)
+    }
+
     /// The same address without the first of these endings that its path has.
     pub fn without(self, endings: &[&str]) -> Self {
         match endings.iter().find_map(|ending| self.path.strip_suffix(ending)) {

@@ -64,6 +64,7 @@ pub(super) const STEPS: &[Step] = &[
     step!(40, "0040_debug_traces"),
     step!(50, "0050_announcements_cleared"),
     step!(62, "0062_route_marks"),
+    step!(63, "0063_proxy_video_tasks"),
 ];
 
 impl Step {

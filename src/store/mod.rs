@@ -51,6 +51,7 @@ mod tests;
 pub mod throttle;
 pub mod tokens;
 mod usage;
+pub mod videos;
 mod writer;
 
 use std::fmt;

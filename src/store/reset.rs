@@ -30,6 +30,7 @@ pub(super) const TABLES: &[&str] = &[
     "proxy_file_chunks",
     "proxy_file_blobs",
     "proxy_files",
+    "proxy_video_tasks",
     "events",
     "job_leases",
     "job_runs",

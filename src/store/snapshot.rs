@@ -251,16 +251,16 @@ impl<'a> Builder<'a> {
             priority: row.priority,
             weight: row.weight.max(0),
             enabled: row.enabled,
-            credential: credential(row, account_row, token).map(Into::into),
+            credential: credential(row.token_id, account_row, token).map(Into::into),
             live: self.live.channel(row.id, || row.stats.totals()),
         }
     }
 }
 
-/// What the channel presents upstream (routing.md 4): its token, else an OAuth account's access token
-/// (never a stale API key), else the account's API key.
-fn credential(channel: &ChannelRow, account: &AccountRow, token: Option<&TokenRow>) -> Option<Secret> {
-    let chosen = if channel.token_id.is_some() {
+/// What a channel with this token presents upstream (routing.md 4): the token, else an OAuth account's
+/// access token (never a stale API key), else the account's API key.
+pub fn credential(token_id: Option<i64>, account: &AccountRow, token: Option<&TokenRow>) -> Option<Secret> {
+    let chosen = if token_id.is_some() {
         token.filter(|token| token.is_usable())?.token.as_ref()
     } else if account.oauth_provider.is_some() {
         account.access_token.as_ref()

@@ -32,6 +32,7 @@ const COLUMNS: &[Column] = &[
     column("accounts", "sub2api_refresh_token"),
     Column { table: "account_tokens", name: "token_enc", hash: Some("token_hash") },
     Column { table: "downstream_api_keys", name: "key_enc", hash: Some("key_hash") },
+    column("proxy_video_tasks", "token_value"),
 ];
 
 /// Seals every value of a sealed column that is not yet in our form; returns how many. A value in

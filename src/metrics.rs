@@ -64,13 +64,14 @@ pub enum Surface {
     Images,
     Models,
     Files,
+    Videos,
     Admin,
     /// Anything else: the console, unknown paths, refused requests.
     Other,
 }
 
 impl Surface {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Chat,
         Self::Responses,
         Self::Messages,
@@ -79,6 +80,7 @@ impl Surface {
         Self::Images,
         Self::Models,
         Self::Files,
+        Self::Videos,
         Self::Admin,
         Self::Other,
     ];
@@ -94,6 +96,7 @@ impl Surface {
             Self::Images => "images",
             Self::Models => "models",
             Self::Files => "files",
+            Self::Videos => "videos",
             Self::Admin => "admin",
             Self::Other => "other",
         }

@@ -182,6 +182,10 @@ static OPERATIONS: &[Operation] = &[
     op("GET /v1/files/{id}", "About a file"),
     op("DELETE /v1/files/{id}", "Delete a file"),
     op("GET /v1/files/{id}/content", "The bytes of a file"),
+    op("POST /v1/videos", "Begin a video: a form, or JSON"),
+    op("GET /v1/videos/{id}", "How far a video is"),
+    op("DELETE /v1/videos/{id}", "Delete a video"),
+    asks("GET /v1/videos/{id}/content", "The bytes of a video", "variant"),
     op("GET /v1/models", "Models the caller may ask for"),
     op("GET /v1/models/{model}", "One model"),
 ];

@@ -119,11 +119,22 @@ pub enum FormModel {
     At(Range<usize>),
     /// Nothing: its field goes there, behind this head.
     Absent { at: usize, head: String },
+    /// More than once.
+    Twice,
 }
 
 /// The envelope of a form that its reader has taken apart.
-pub fn of_form(body: &[u8], model: FormModel, stream: bool) -> Result<Envelope, EnvelopeError> {
+pub fn of_form(
+    dialect: Dialect,
+    body: &[u8],
+    model: FormModel,
+    stream: bool,
+) -> Result<Envelope, EnvelopeError> {
     let (model, place) = match model {
+        FormModel::Twice => return Err(EnvelopeError::field("model", "is given twice")),
+        FormModel::Absent { .. } if dialect != Dialect::Images => {
+            return Err(EnvelopeError::field("model", "is required"));
+        }
         FormModel::At(range) => {
             let name = std::str::from_utf8(body.get(range.clone()).unwrap_or_default());
             let name = name.map_err(|_| EnvelopeError::field("model", "is not UTF-8"))?;

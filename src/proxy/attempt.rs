@@ -111,6 +111,15 @@ impl Attempt {
         &self.app
     }
 
+    pub(super) fn channel(&self) -> &Arc<Channel> {
+        &self.channel
+    }
+
+    /// The model's name at the upstream.
+    pub(super) fn model(&self) -> &str {
+        &self.model
+    }
+
     /// Keeps the signatures of calls for which the client has no place.
     pub(super) fn store_signatures(&self, signatures: Vec<CallSignature>) {
         let key = self.key.as_ref().map(|key| key.id);

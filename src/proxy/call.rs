@@ -14,7 +14,7 @@ use crate::routing::Platform;
 use super::auth::Caller;
 use super::call_signatures::CallSignatures;
 use super::client::Client;
-use super::images;
+use super::forms;
 use super::reply::Face;
 use super::session::Session;
 use super::trace::Trace;
@@ -30,6 +30,8 @@ pub(super) enum Operation {
     Compact,
     /// To change a picture, which comes as a form (proxy.md 14.5).
     EditImage,
+    /// To begin a video, which comes as a form or JSON (proxy.md 14.6).
+    CreateVideo,
     /// To search the web (proxy.md 14.7).
     Search,
 }
@@ -43,6 +45,7 @@ impl Operation {
             Self::CountTokens => dialect.path(),
             Self::Compact => "/v1/responses/compact",
             Self::EditImage => "/v1/images/edits",
+            Self::CreateVideo => "/v1/videos",
             Self::Search => "/v1/search",
         }
     }
@@ -51,9 +54,11 @@ impl Operation {
     pub(super) fn upstream_path(self, platform: Platform, dialect: Dialect) -> &'static str {
         match (self, platform, dialect) {
             (Self::Compact, Platform::Codex, _) => "/responses/compact",
-            (Self::CountTokens | Self::Compact | Self::EditImage | Self::Search, _, dialect) => {
-                self.path(dialect)
-            }
+            (
+                Self::CountTokens | Self::Compact | Self::EditImage | Self::CreateVideo | Self::Search,
+                _,
+                dialect,
+            ) => self.path(dialect),
             (_, Platform::Codex, Dialect::Responses) => "/responses",
             (_, Platform::Gemini, Dialect::Chat) => "/v1beta/openai/chat/completions",
             (_, Platform::Gemini, Dialect::Embeddings) => "/v1beta/openai/embeddings",
@@ -116,9 +121,11 @@ impl Call {
         of_path: Option<PathModel>,
     ) -> Result<Box<Self>, EnvelopeError> {
         let (mut envelope, body) = match operation {
-            Operation::EditImage => images::read(&head.headers, body)?,
+            Operation::EditImage | Operation::CreateVideo => forms::read(face.dialect, &head.headers, body)?,
             _ => (envelope::skim(face.dialect, &body)?, body),
         };
+        // Of a video it is told how far it is, whatever else is asked for.
+        envelope.stream &= operation != Operation::CreateVideo;
         if let Some(PathModel { model, stream }) = of_path {
             envelope.model = model;
             envelope.stream = stream;

@@ -20,7 +20,7 @@ use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter};
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
-use crate::dialect::{Dialect, gemini, responses};
+use crate::dialect::{Dialect, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
 
@@ -33,6 +33,7 @@ use super::long_reply::LongReply;
 use super::relay::{LAST_WORDS, Relay};
 use super::response_store::NotStoredUpstream;
 use super::search;
+use super::videos::{self, Begun};
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
 const MAX_HELD: usize = 1 << 20;
@@ -75,6 +76,7 @@ pub(super) async fn commit(
     match (call.envelope.stream, streams) {
         // Boxed, so that it weighs on no call without a stream.
         (true, true) => Box::pin(answer.stream(attempt)).await,
+        (false, false) if call.operation == Operation::CreateVideo => Box::pin(answer.video(attempt)).await,
         (false, false) if own => answer.whole(attempt).await,
         (true, false) if !changes_form(format) => answer.whole(attempt).await,
         // An answer of another form than was asked for, or of another dialect: rare and large.
@@ -204,6 +206,43 @@ impl Held<'_> {
             }
             Err(fault) => Err(give_up(attempt, judged(fault))),
         }
+    }
+
+    /// A video that has begun: the client has its name as soon as that is kept, and not before.
+    async fn video(mut self, mut attempt: Box<Attempt>) -> Result<Response, Failure> {
+        let length = self.length();
+        let held = match self.hold(length, MAX_JUDGED).await {
+            Ok((held, true)) => held,
+            Ok((_, false)) => {
+                return Err(give_up(
+                    attempt,
+                    Failure::judged("the answer is too long for a video".to_owned()),
+                ));
+            }
+            Err(failure) => return Err(give_up(attempt, failure)),
+        };
+        let verdict = judge::object(self.accepted.format, &held);
+        let Some(upstream_id) = video::id(&held) else {
+            let nameless = || Failure::judged("Upstream returned a video without an id".to_owned());
+            return Err(give_up(attempt, verdict.map_or_else(judged, |_| nameless())));
+        };
+        let status = self.accepted.head.status;
+        let begun = Begun { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
+        let kept = videos::keep(self.app, self.call, &attempt, begun).await;
+        // The upstream makes it, whatever becomes of its name.
+        attempt.succeed(verdict.unwrap_or_default());
+        Ok(kept.map_or_else(
+            |refusal| refusal,
+            |body| {
+                let mut reply = self.response();
+                *reply.status_mut() = status;
+                let json = HeaderValue::from_static("application/json");
+                reply.headers_mut().insert(header::CONTENT_TYPE, json);
+                self.app.metrics.sent_bytes.add(body.len() as u64);
+                *reply.body_mut() = ResponseBody::full(body);
+                reply
+            },
+        ))
     }
 
     /// An answer that changes its form, its dialect, or both, on its way to the client.
@@ -391,7 +430,8 @@ fn changes_form(dialect: Dialect) -> bool {
     dialect.is_convertible() || dialect == Dialect::Completions
 }
 
-fn judged(fault: Fault) -> Failure {
+/// What a fault of a good status amounts to.
+pub(super) fn judged(fault: Fault) -> Failure {
     match fault {
         Fault::Error(error) => Failure::said(error, "an error as an answer"),
         fault => Failure::judged(fault.message()),

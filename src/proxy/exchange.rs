@@ -55,6 +55,8 @@ pub(super) struct Accepted {
     pub(super) keeps_nothing: bool,
     /// Set when the request was converted.
     pub(super) reply_context: Option<ReplyContext>,
+    /// Which address of the site's pool gave it; `None` is the site's own.
+    pub(super) endpoint: Option<i64>,
 }
 
 impl Accepted {
@@ -76,6 +78,16 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
+    /// As the operator wants it.
+    pub(super) fn of(app: &App, timer: ReusableTimer) -> Self {
+        let first_byte = app.settings.load().first_byte_timeout;
+        Self {
+            first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
+            idle: app.config.proxy.stream_idle_timeout,
+            timer,
+        }
+    }
+
     /// Waits for `what`. The clock is only looked at when it is not there yet: chunks mostly are.
     async fn wait<T>(
         &self,
@@ -258,7 +270,7 @@ impl Sending<'_> {
             let path = operation.upstream_path(site.platform, format);
             attempt.via(path);
             let (request, reply_context) = self.request(endpoint, (path, format), values, outgoing);
-            let timeouts = self.timeouts();
+            let timeouts = Timeouts::of(self.app, self.call.timer.clone());
             self.call.trace.request_sent(&endpoint.base, path, &request);
             let sending = self.app.client.send(&endpoint.base.origin, request);
             let failure = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
@@ -274,6 +286,7 @@ impl Sending<'_> {
                         format,
                         keeps_nothing,
                         reply_context,
+                        endpoint: endpoint.id,
                     }));
                 }
                 Err(failure) => failure.without(Some(credential.secret())),
@@ -339,15 +352,6 @@ impl Sending<'_> {
         outgoing::prepare(self.call, operation, destination)
     }
 
-    fn timeouts(&self) -> Timeouts {
-        let first_byte = self.app.settings.load().first_byte_timeout;
-        Timeouts {
-            first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
-            idle: self.app.config.proxy.stream_idle_timeout,
-            timer: self.call.timer.clone(),
-        }
-    }
-
     /// The request as it goes to one address, and what the answer's writer must know of it.
     fn request(
         &self,
@@ -403,7 +407,7 @@ fn continues_elsewhere(call: &Call) -> bool {
 }
 
 /// What one request to one address gives. A status outside 2xx is a failure that has been read.
-async fn answered(
+pub(super) async fn answered(
     sending: Pin<&mut impl Future<Output = Result<hyper::Response<UpstreamBody>, SendError>>>,
     path: &'static str,
     timeouts: &Timeouts,
@@ -425,7 +429,7 @@ async fn answered(
 }
 
 /// At most `limit` bytes of a body, and whether that was all of it.
-async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (Bytes, bool) {
+pub(super) async fn read_some(mut body: UpstreamBody, limit: usize, within: Duration) -> (Bytes, bool) {
     let mut read = BytesMut::new();
     let all = async {
         while let Some(data) = body.data().await {

@@ -176,7 +176,7 @@ fn dialects_of(label: &str) -> &'static [Dialect] {
 /// converted.
 pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operation) -> bool {
     if operation != Operation::Answer {
-        let is_extra = matches!(operation, Operation::EditImage | Operation::Search);
+        let is_extra = matches!(operation, Operation::EditImage | Operation::CreateVideo | Operation::Search);
         let is_offered = !(is_extra && platform == Platform::Gemini);
         return is_offered && order(platform, client, "").contains(&client);
     }

@@ -30,31 +30,12 @@ pub fn upstream(
     client: &HeaderMap,
 ) -> HeaderMap {
     let shared = if client_dialect == dialect { dialect } else { Dialect::Chat };
-    let mut out = HeaderMap::with_capacity(16);
-    for (name, value) in client {
-        if crosses(shared, site.platform, name)
-            && !value.as_bytes().trim_ascii().is_empty()
-            && !out.contains_key(name)
-        {
-            out.insert(name.clone(), value.clone());
-        }
-    }
-    for (name, value) in &site.custom_headers {
-        out.insert(name.clone(), value.clone());
-    }
-    out.entry(header::USER_AGENT).or_insert(USER_AGENT);
+    let mut out = carried(client, &site.custom_headers, |name| crosses(shared, site.platform, name));
     out.insert(header::CONTENT_TYPE, JSON);
-    out.insert(header::ACCEPT_ENCODING, IDENTITY);
     if stream {
         out.insert(header::ACCEPT, EVENT_STREAM);
     } else {
         out.entry(header::ACCEPT).or_insert(JSON);
-    }
-    // A site's own headers name no second credential beside ours; the client's never come this far.
-    if !site.custom_headers.is_empty() {
-        for name in [header::AUTHORIZATION, X_API_KEY, X_GOOG_API_KEY] {
-            out.remove(name);
-        }
     }
     match dialect {
         Dialect::Messages => {
@@ -75,6 +56,46 @@ pub fn upstream(
     out
 }
 
+/// The headers of a question about what an upstream made or is making: for no dialect, and without a body.
+/// `accept` is for who does not say it.
+pub fn question(
+    client: &HeaderMap,
+    custom: &[(HeaderName, HeaderValue)],
+    credential: &CredentialHeaders,
+    accept: &'static str,
+) -> HeaderMap {
+    let mut out = carried(client, custom, crosses_everywhere);
+    out.entry(header::ACCEPT).or_insert(HeaderValue::from_static(accept));
+    out.insert(header::AUTHORIZATION, credential.bearer.clone());
+    out
+}
+
+/// What a client's headers and a site's own come to, without any credential.
+fn carried(
+    client: &HeaderMap,
+    custom: &[(HeaderName, HeaderValue)],
+    crosses: impl Fn(&HeaderName) -> bool,
+) -> HeaderMap {
+    let mut out = HeaderMap::with_capacity(16);
+    for (name, value) in client {
+        if crosses(name) && !value.as_bytes().trim_ascii().is_empty() && !out.contains_key(name) {
+            out.insert(name.clone(), value.clone());
+        }
+    }
+    for (name, value) in custom {
+        out.insert(name.clone(), value.clone());
+    }
+    out.entry(header::USER_AGENT).or_insert(USER_AGENT);
+    out.insert(header::ACCEPT_ENCODING, IDENTITY);
+    // A site's own headers name no second credential beside ours; the client's never come this far.
+    if !custom.is_empty() {
+        for name in [header::AUTHORIZATION, X_API_KEY, X_GOOG_API_KEY] {
+            out.remove(name);
+        }
+    }
+    out
+}
+
 /// Adds to `anthropic-beta` what a body named there.
 pub fn add_betas(out: &mut HeaderMap, betas: &[String]) {
     const NAME: &str = "anthropic-beta";
@@ -90,19 +111,24 @@ pub fn add_betas(out: &mut HeaderMap, betas: &[String]) {
     }
 }
 
+/// Whether a client's header goes on to the upstream, whatever is asked.
+fn crosses_everywhere(name: &HeaderName) -> bool {
+    matches!(name.as_str(), "user-agent" | "accept" | "accept-language")
+}
+
 /// Whether a client's header goes on to the upstream.
 fn crosses(dialect: Dialect, platform: Platform, name: &HeaderName) -> bool {
-    let name = name.as_str();
     // Said by every client, decided by nobody: the common case leaves first.
     if matches!(
-        name,
+        name.as_str(),
         "host" | "content-length" | "authorization" | "content-type" | "connection" | "accept-encoding"
     ) {
         return false;
     }
-    if matches!(name, "user-agent" | "accept" | "accept-language") {
+    if crosses_everywhere(name) {
         return true;
     }
+    let name = name.as_str();
     if matches!(dialect, Dialect::Completions | Dialect::Embeddings | Dialect::Images) {
         return false;
     }
@@ -144,6 +170,7 @@ pub fn downstream(upstream: &HeaderMap, out: &mut HeaderMap) {
             out.insert("x-upstream-request-id", value.clone());
         } else if text == "retry-after"
             || text == "openai-processing-ms"
+            || text == "openai-poll-after-ms"
             || ["x-ratelimit-", "anthropic-ratelimit-", "x-codex-"]
                 .iter()
                 .any(|prefix| text.starts_with(prefix))

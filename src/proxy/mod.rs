@@ -12,7 +12,7 @@
 //! gemini    the surface whose paths name the model           responses_ws  responses over a WebSocket
 //! array_stream  streams of gemini without events                      cli_envelope  what its command line puts around them
 //! search    searches of the web              rewritten  the body of an answer that such as these write anew
-//! images    edits, which come as forms
+//! forms     edits of images and videos, which come as forms         videos   what becomes of a video
 //! call_signatures                               what clients cannot carry until their next request
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
@@ -36,9 +36,9 @@ mod exchange;
 mod failure;
 mod files;
 mod formats;
+mod forms;
 mod gemini;
 mod headers;
-mod images;
 pub mod internal;
 mod long_reply;
 mod models;
@@ -56,6 +56,7 @@ mod rewritten;
 mod search;
 mod session;
 mod trace;
+mod videos;
 
 use std::sync::Arc;
 
@@ -114,7 +115,9 @@ pub fn routes() -> Vec<Route> {
         routes.push(refusing(Method::GET, path, what, 426, ONLY_FOR_SOCKETS));
     }
     let images = (Surface::Images, Some(Dialect::Images));
-    routes.push(route(Method::POST, "/v1/images/edits", images.0, images.1, images::edit));
+    routes.push(route(Method::POST, "/v1/images/edits", images.0, images.1, |app, request, caller| {
+        forms::serve(app, Dialect::Images, Operation::EditImage, request, caller)
+    }));
     routes.push(refusing(
         Method::POST,
         "/v1/images/variations",
@@ -129,6 +132,12 @@ pub fn routes() -> Vec<Route> {
     routes.push(route(Method::GET, file, Surface::Files, None, files::get));
     routes.push(route(Method::DELETE, file, Surface::Files, None, files::delete));
     routes.push(route(Method::GET, content, Surface::Files, None, files::content));
+    let videos = "/v1/videos";
+    let (video, content) = ("/v1/videos/{id}", "/v1/videos/{id}/content");
+    routes.push(route(Method::POST, videos, Surface::Videos, Some(videos::SURFACE), videos::create));
+    routes.push(route(Method::GET, video, Surface::Videos, Some(videos::SURFACE), videos::get));
+    routes.push(route(Method::DELETE, video, Surface::Videos, Some(videos::SURFACE), videos::delete));
+    routes.push(route(Method::GET, content, Surface::Videos, Some(videos::SURFACE), videos::content));
     for path in ["/v1beta/models/{call}", "/gemini/{version}/models/{call}"] {
         routes.push(route(Method::POST, path, Surface::Chat, Some(Dialect::Gemini), gemini::call));
     }

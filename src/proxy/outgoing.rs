@@ -20,7 +20,7 @@ use crate::time::now_ms;
 
 use super::call::{Call, Operation};
 use super::client::Family;
-use super::images;
+use super::forms;
 
 /// What gemini's OpenAI surface refuses to read.
 const FOREIGN_TO_GEMINI: [&str; 6] =
@@ -98,7 +98,7 @@ pub(super) fn prepare(call: &Call, operation: Operation, to: Destination<'_>) ->
         Operation::Answer => converted(call, to)?,
         Operation::CountTokens => count(call, to),
         Operation::Compact => compaction(call, to),
-        Operation::EditImage => image_edit(call, to),
+        Operation::EditImage | Operation::CreateVideo => form(call, to),
         Operation::Search => Outgoing::of(splice_model(&call.body, &call.envelope, to.model), false),
     };
     let target = payload_rules::Target {
@@ -140,9 +140,9 @@ fn compaction(call: &Call, to: Destination<'_>) -> Outgoing {
 }
 
 /// A form, which is handed on as one.
-fn image_edit(call: &Call, to: Destination<'_>) -> Outgoing {
+fn form(call: &Call, to: Destination<'_>) -> Outgoing {
     let pieces = splice_model(&call.body, &call.envelope, to.model);
-    let content_type = images::form_type(&call.headers).cloned();
+    let content_type = forms::form_type(&call.headers).cloned();
     Outgoing { content_type, ..Outgoing::of(pieces, call.envelope.stream) }
 }
 

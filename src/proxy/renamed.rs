@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use hyper::header::CONTENT_TYPE;
 
+use crate::dialect::Dialect;
 use crate::dialect::rename::Renamer;
 use crate::http::body::Cut;
 use crate::http::{Response, ResponseBody};
@@ -11,20 +12,25 @@ use super::call::Call;
 use super::rewritten::{Rewrite, rewritten};
 
 /// The answer under the name that was asked for; a refusal as it is.
-pub(super) fn of(call: &Call, mut answer: Response) -> Response {
+pub(super) fn of(call: &Call, answer: Response) -> Response {
+    named(call.face.dialect, &call.envelope.model, answer)
+}
+
+/// The same, of an answer that belongs to an earlier request.
+pub(super) fn named(dialect: Dialect, model: &str, mut answer: Response) -> Response {
     if !answer.status().is_success() {
         return answer;
     }
     let kind = answer.headers().get(CONTENT_TYPE);
     let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    let Some(mut renamer) = Renamer::new(call.face.dialect, &call.envelope.model, is_stream) else {
+    let Some(mut renamer) = Renamer::new(dialect, model, is_stream) else {
         return answer;
     };
     let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
     *answer.body_mut() = match body {
         ResponseBody::Full(None) => ResponseBody::empty(),
         ResponseBody::Full(Some(bytes)) => {
-            let mut out = Vec::with_capacity(bytes.len() + call.envelope.model.len());
+            let mut out = Vec::with_capacity(bytes.len() + model.len());
             renamer.feed(&bytes, &mut out);
             renamer.finish(&mut out);
             ResponseBody::full(Bytes::from(out))

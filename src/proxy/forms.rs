@@ -1,4 +1,4 @@
-//! `/v1/images/edits`: a form with pictures, or JSON (proxy.md 14.5).
+//! The surfaces whose requests come as forms, or as JSON: edits of images and videos (proxy.md 14.5, 14.6).
 //!
 //! A form is kept whole, because another channel may have to be asked; its parts go on byte for byte but
 //! for the model's name.
@@ -24,12 +24,18 @@ const MAX_FORM: usize = 64 << 20;
 /// The name of a file that has none.
 const UNNAMED: &str = "upload.bin";
 
-/// `POST /v1/images/edits`
-pub(super) async fn edit(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
+/// Serves one call of such a surface.
+pub(super) async fn serve(
+    app: Arc<App>,
+    dialect: Dialect,
+    operation: Operation,
+    mut request: Request,
+    caller: Caller,
+) -> Response {
     if form_type(&request.headers).is_some() {
         request.limits.bytes = request.limits.bytes.max(MAX_FORM);
     }
-    pipeline::serve(app, Dialect::Images, Operation::EditImage, request, caller, None).await
+    pipeline::serve(app, dialect, operation, request, caller, None).await
 }
 
 /// The `Content-Type` of a form, boundary and all; `None` for anything else.
@@ -77,10 +83,14 @@ fn lacks_a_name(field: &Field) -> bool {
     }
 }
 
-/// What routing must know of a request for an edit, and its body as upstreams read it.
-pub(super) fn read(headers: &HeaderMap, mut body: Bytes) -> Result<(Envelope, Bytes), EnvelopeError> {
+/// What routing must know of such a request, and its body as upstreams read it.
+pub(super) fn read(
+    dialect: Dialect,
+    headers: &HeaderMap,
+    mut body: Bytes,
+) -> Result<(Envelope, Bytes), EnvelopeError> {
     let Some(content_type) = form_type(headers) else {
-        return Ok((envelope::skim(Dialect::Images, &body)?, body));
+        return Ok((envelope::skim(dialect, &body)?, body));
     };
     let content_type = content_type.to_str().unwrap_or_default();
     let no_form = |why: &str| EnvelopeError { field: None, message: format!("The body is no form: {why}") };
@@ -92,14 +102,17 @@ pub(super) fn read(headers: &HeaderMap, mut body: Bytes) -> Result<(Envelope, By
     if form.fields.is_empty() {
         return Err(no_form("it has no fields"));
     }
-    let model = form.field("model").map_or_else(
-        || {
+    let mut models = form.fields.iter().filter(|field| field.head.name == "model");
+    let model = match (models.next(), models.next()) {
+        // Which of them an upstream goes by is not for us to guess: only one has been allowed.
+        (_, Some(_)) => FormModel::Twice,
+        (Some(field), None) => FormModel::At(field.content.clone()),
+        (None, None) => {
             let boundary = &form.boundary;
             let head = format!("\r\n--{boundary}\r\nContent-Disposition: form-data; name=\"model\"\r\n\r\n");
             FormModel::Absent { at: form.end, head }
-        },
-        |field| FormModel::At(field.content.clone()),
-    );
+        }
+    };
     let is_true = |field: &Field| body[field.content.clone()].trim_ascii().eq_ignore_ascii_case(b"true");
-    Ok((envelope::of_form(&body, model, form.field("stream").is_some_and(is_true))?, body))
+    Ok((envelope::of_form(dialect, &body, model, form.field("stream").is_some_and(is_true))?, body))
 }

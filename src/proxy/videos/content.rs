@@ -1,0 +1,147 @@
+//! The bytes of a video, passed on as they come: nothing of them is kept, and nothing is read faster than
+//! the client takes it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::Method;
+use hyper::header::{
+    ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
+    LAST_MODIFIED,
+};
+use tokio::time::{Instant, Sleep};
+
+use crate::app::App;
+use crate::http::body::Cut;
+use crate::http::{Request, Response, ResponseBody};
+use crate::limits::Lease;
+use crate::proxy::auth::Caller;
+use crate::proxy::failure::Failure;
+use crate::proxy::headers;
+use crate::upstream::UpstreamBody;
+
+use super::way::{Question, Subject, Way};
+use super::{either, face, find, refused, slot};
+
+/// What a client must know of bytes, or of a part of them.
+const TOLD: [HeaderName; 5] = [CONTENT_TYPE, CONTENT_RANGE, ACCEPT_RANGES, ETAG, LAST_MODIFIED];
+const NOSNIFF: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
+
+/// `GET /v1/videos/{id}/content`. To be saved, never shown: a page would run as one of ours.
+pub(in crate::proxy) async fn content(app: Arc<App>, request: Request, caller: Caller) -> Response {
+    either(download(&app, &request, &caller).await)
+}
+
+async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<Response, Response> {
+    let face = face(request);
+    let video = find(app, request, caller, face).await?;
+    let way = Way::to(app, &video).await.map_err(|no_way| refused(face, &no_way))?;
+    let mut slot = slot(app, &way, face).await?;
+    let question = Question { method: Method::GET, subject: Subject::Content, request };
+    let answer = way.ask(app, &video, &question).await.map_err(|failure| failure.into_response(face))?;
+    if answer.head.headers.get(CONTENT_TYPE).is_some_and(is_page) {
+        let failure = Failure::judged("Upstream returned an HTML page".to_owned());
+        return Err(failure.into_response(face));
+    }
+    slot.keep_alive();
+    let mut response = Response::new(ResponseBody::empty());
+    *response.status_mut() = answer.head.status;
+    headers::downstream(&answer.head.headers, response.headers_mut());
+    headers::request_id(face.dialect, face.id, response.headers_mut());
+    for name in TOLD {
+        if let Some(value) = answer.head.headers.get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    let octets = HeaderValue::from_static("application/octet-stream");
+    response.headers_mut().entry(CONTENT_TYPE).or_insert(octets);
+    response.headers_mut().insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    response.headers_mut().insert(NOSNIFF.0, NOSNIFF.1);
+    *response.body_mut() = ResponseBody::stream(Download {
+        app: app.clone(),
+        left: answer.body.size_hint().exact(),
+        upstream: Some(answer.body),
+        idle: answer.idle,
+        timer: None,
+        last_data: Instant::now(),
+        _slot: slot,
+    });
+    Ok(response)
+}
+
+fn is_page(content_type: &HeaderValue) -> bool {
+    const PAGE: &[u8] = b"text/html";
+    let start = content_type.as_bytes().trim_ascii_start().get(..PAGE.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(PAGE))
+}
+
+/// Bytes on their way. Dropped, it hangs up at the upstream.
+struct Download {
+    app: Arc<App>,
+    upstream: Option<UpstreamBody>,
+    /// Exact when the upstream gave a length.
+    left: Option<u64>,
+    /// The longest silence of the upstream.
+    idle: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    last_data: Instant,
+    /// At the site that is asked.
+    _slot: Lease,
+}
+
+impl Download {
+    fn cut(&mut self, why: &'static str) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        self.upstream = None;
+        Poll::Ready(Some(Err(Cut(why))))
+    }
+}
+
+impl Body for Download {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = self.get_mut();
+        let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
+        match upstream.poll_data(context) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                this.last_data = Instant::now();
+                this.left = this.left.map(|left| left.saturating_sub(bytes.len() as u64));
+                this.app.metrics.sent_bytes.add(bytes.len() as u64);
+                Poll::Ready(Some(Ok(Frame::data(bytes))))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                log::info!("a video broke off on its way: {}", error.message());
+                this.cut("the upstream's answer broke off")
+            }
+            Poll::Ready(None) => {
+                this.upstream = None;
+                Poll::Ready(None)
+            }
+            Poll::Pending => loop {
+                let idle = this.idle;
+                let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
+                if timer.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                let silence = this.last_data.elapsed();
+                if silence >= idle {
+                    return this.cut("nothing came for too long");
+                }
+                timer.as_mut().reset(Instant::now() + (idle - silence));
+            },
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left.map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}

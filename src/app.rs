@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{Mutex, watch};
 
 use crate::admin::accounts::ListCache;
-use crate::admin::decisions::KeptDecisions;
+use crate::admin::decisions::DecisionCache;
 use crate::admin::marketplace::MarketplaceCache;
 use crate::admin::playground::Jobs as Playground;
 use crate::admin::stats_cache::StatsCache;
@@ -103,7 +103,7 @@ pub struct App {
     /// Statistics as last made.
     pub stats: StatsCache,
     /// The explanations last asked to be kept with their routes.
-    pub decisions: KeptDecisions,
+    pub decisions: DecisionCache,
     /// What an operator tries of the proxy, and nobody waits for.
     pub playground: Playground,
     /// When the process began to serve.
@@ -189,7 +189,7 @@ impl App {
             accounts_list: ListCache::default(),
             marketplace: MarketplaceCache::default(),
             stats: StatsCache::default(),
-            decisions: KeptDecisions::default(),
+            decisions: DecisionCache::default(),
             playground: Playground::default(),
             started: now_ms(),
             stopping: AtomicBool::new(false),
@@ -251,7 +251,7 @@ impl App {
 
     /// Ends background work and closes the store, everything handed to it committed.
     pub async fn stop(&self) {
-        self.renewals.land().await;
+        self.renewals.drain().await;
         self.background.stop().await;
         self.notifier.stop().await;
         if let Err(error) = quotas::give_back_all(self).await {

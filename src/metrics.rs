@@ -108,27 +108,27 @@ impl Surface {
 /// It is kept as the sum of a few, each on cache lines of its own, of which every thread adds to one: threads
 /// that count the same thing at the same time do not wait for each other's memory.
 #[derive(Debug, Default)]
-pub struct Counter([Part; PARTS]);
+pub struct Counter([CounterShard; SHARDS]);
 
-const PARTS: usize = 4;
+const SHARDS: usize = 4;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
-struct Part(AtomicU64);
+struct CounterShard(AtomicU64);
 
 impl Counter {
     /// Adds `count`.
     pub fn add(&self, count: u64) {
         static THREADS: AtomicUsize = AtomicUsize::new(0);
-        thread_local!(static PART: usize = THREADS.fetch_add(1, Relaxed) % PARTS);
+        thread_local!(static SHARD: usize = THREADS.fetch_add(1, Relaxed) % SHARDS);
         // A thread that is ending has no number any more.
-        let part = PART.try_with(|part| *part).unwrap_or(0);
-        self.0[part].0.fetch_add(count, Relaxed);
+        let shard = SHARD.try_with(|shard| *shard).unwrap_or(0);
+        self.0[shard].0.fetch_add(count, Relaxed);
     }
 
     /// The count so far.
     pub fn get(&self) -> u64 {
-        self.0.iter().map(|part| part.0.load(Relaxed)).sum()
+        self.0.iter().map(|shard| shard.0.load(Relaxed)).sum()
     }
 }
 
@@ -138,9 +138,9 @@ pub struct Gauge(Arc<AtomicI64>);
 
 impl Gauge {
     /// Counts one more until the returned value drops.
-    pub fn enter(&self) -> Held {
+    pub fn enter(&self) -> GaugeGuard {
         self.0.fetch_add(1, Relaxed);
-        Held(self.0.clone())
+        GaugeGuard(self.0.clone())
     }
 
     /// How many there are.
@@ -151,9 +151,9 @@ impl Gauge {
 
 /// One unit of a [`Gauge`].
 #[derive(Debug)]
-pub struct Held(Arc<AtomicI64>);
+pub struct GaugeGuard(Arc<AtomicI64>);
 
-impl Drop for Held {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }

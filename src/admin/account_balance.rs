@@ -9,7 +9,7 @@ use super::errors::{AdminError, Result};
 use super::{money, number, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
-use crate::jobs::balance::{self, Failure, Known, summary_json};
+use crate::jobs::balance::{self, BalanceReading, Failure, summary_json};
 
 /// `POST /api/accounts/{id}/balance`
 pub async fn refresh(app: Arc<App>, request: Request) -> Result<Response> {
@@ -18,27 +18,27 @@ pub async fn refresh(app: Arc<App>, request: Request) -> Result<Response> {
 }
 
 /// Reads the balance and puts it in force.
-pub async fn read(app: &Arc<App>, id: i64) -> Result<Known> {
+pub async fn read(app: &Arc<App>, id: i64) -> Result<BalanceReading> {
     let known = balance::refresh(app, id).await.map_err(|failure| match failure {
         Failure::NoAccount => AdminError::not_found("Account"),
         Failure::NoAdapter(platform) => {
             AdminError::new(StatusCode::NOT_FOUND, format!("Platform {platform} not found"))
         }
-        Failure::Visit(_) => AdminError::bad_request(failure.to_string()),
+        Failure::Site(_) => AdminError::bad_request(failure.to_string()),
         Failure::Store(error) => error.into(),
     })?;
-    if matches!(known, Known::Read(_)) {
+    if matches!(known, BalanceReading::Read(_)) {
         app.publish().await?;
     }
     Ok(known)
 }
 
-fn shown(known: &Known) -> Map<String, Value> {
+fn shown(known: &BalanceReading) -> Map<String, Value> {
     let mut shown = Map::new();
     let mut tell = |name: &str, value: Value| shown.insert(name.to_owned(), value);
     let usd = |value: f64| number(money(value));
     match known {
-        Known::Read(read) => {
+        BalanceReading::Read(read) => {
             tell("balance", usd(read.balance));
             tell("used", usd(read.used));
             tell("quota", usd(read.quota));
@@ -52,7 +52,7 @@ fn shown(known: &Known) -> Map<String, Value> {
                 tell("subscriptionSummary", summary_json(summary));
             }
         }
-        Known::Stored { balance, used, quota, reason } => {
+        BalanceReading::Stored { balance, used, quota, reason } => {
             tell("balance", usd(*balance));
             tell("used", usd(*used));
             tell("quota", usd(*quota));

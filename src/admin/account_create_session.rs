@@ -16,7 +16,7 @@ use crate::app::App;
 use crate::http::{self, Response};
 use crate::jobs::account_setup::{adopt_key, set_up};
 use crate::jobs::tasks::{self, Done};
-use crate::jobs::token_book::Source;
+use crate::jobs::token_set::Source;
 use crate::routing::Platform;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::sites::SiteRow;

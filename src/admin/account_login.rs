@@ -16,14 +16,14 @@ use super::verdict::Verdict;
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::account_setup::set_up;
-use crate::jobs::visit::visitor_at;
+use crate::jobs::site_client::site_client_at;
 use crate::limits::bucket;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode, NewAccount};
 use crate::store::sites::{self, SiteRow};
 use crate::store::{self, Secret, tokens};
 use crate::time::now_ms;
-use crate::upstream::platforms::{LoggedIn, VisitKind};
+use crate::upstream::platforms::{LoggedIn, SiteErrorKind};
 
 /// `POST /api/accounts/login`
 pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
@@ -33,8 +33,8 @@ pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
     let Some(site) = sites::get(&app.store, input.site_id).await? else {
         return Ok(failure("Site not found", Map::new()));
     };
-    let logged_in = match visitor_at(&app, &site, None, None) {
-        Ok(visitor) => visitor.login(&app.client, &input.username, &input.password).await,
+    let logged_in = match site_client_at(&app, &site, None, None) {
+        Ok(site_client) => site_client.login(&app.client, &input.username, &input.password).await,
         Err(error) => Err(error),
     };
     let logged_in = match logged_in {
@@ -46,7 +46,7 @@ pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
                     flags.insert(verdict.flag().to_owned(), true.into());
                     format!("{}: {}", verdict.advice(), error.message)
                 }
-                _ if error.kind == VisitKind::Unsupported => {
+                _ if error.kind == SiteErrorKind::Unsupported => {
                     format!("Sites of platform {} have no login", site.platform)
                 }
                 _ => error.message,

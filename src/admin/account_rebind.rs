@@ -16,12 +16,12 @@ use super::{require_id, sites as site_routes};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::account_setup::{adopt_key, set_up};
-use crate::jobs::token_book::Source;
-use crate::jobs::visit::visitor_of;
+use crate::jobs::site_client::site_client_of;
+use crate::jobs::token_set::Source;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
 use crate::store::{self, Secret};
-use crate::upstream::platforms::{Identity, User, Visitor, abilities};
+use crate::upstream::platforms::{Identity, SiteClient, User, abilities};
 
 /// `POST /api/accounts/{id}/rebind-session`
 pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
@@ -34,14 +34,14 @@ pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
     let Some(platform) = platform.filter(|_| account.oauth_provider.is_none()) else {
         return Err(AdminError::bad_request("This account cannot have a session"));
     };
-    let visitor = visitor_of(&app, &site, &account).map_err(|error| refusal_of(&error))?;
-    let visitor = Visitor {
+    let site_client = site_client_of(&app, &site, &account).map_err(|error| refusal_of(&error))?;
+    let site_client = SiteClient {
         session: Some(Secret::from(input.credential.as_str())),
         keys: Vec::new(),
-        user_id: input.platform_user_id.or(visitor.user_id),
-        ..visitor
+        user_id: input.platform_user_id.or(site_client.user_id),
+        ..site_client
     };
-    let (user, key) = match identify(&app, visitor).await? {
+    let (user, key) = match identify(&app, site_client).await? {
         Identity::Session { user, api_token, .. } => (user, api_token),
         Identity::ApiKey { .. } => {
             let error = AdminError::bad_request("This is an API key, not a session");

@@ -18,7 +18,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::account_health::note_failure;
 use crate::jobs::coverage::cover;
 use crate::jobs::session::Session;
-use crate::jobs::token_book::TokenBook;
+use crate::jobs::token_set::TokenSet;
 use crate::jobs::token_sync;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteStatus;
@@ -53,9 +53,9 @@ async fn create_at_site(app: Arc<App>, account: AccountRow, input: CreateInput) 
     let id = account.id;
     let mut session = Session::open(&app, site.clone(), account).await.map_err(bad_gateway)?;
     let key = wanted(&input);
-    let mut made = session.visitor().create_key(&app.client, &key).await;
+    let mut made = session.site_client().create_key(&app.client, &key).await;
     if session.is_renewed_after(&app, &made).await {
-        made = session.visitor().create_key(&app.client, &key).await;
+        made = session.site_client().create_key(&app.client, &key).await;
     }
     if let Err(error) = made {
         note_failure(&app, &site, &session.account, "token-create", &error).await?;
@@ -97,13 +97,13 @@ fn wanted(input: &CreateInput) -> NewSiteKey {
 /// Stores a key that an operator typed.
 async fn store_typed(app: &App, account: &AccountRow, input: &CreateInput, key: &str) -> Result<TokenRow> {
     let _turn = app.token_edits.lock().await;
-    let mut book = TokenBook::read(&app.store, account.id).await?;
-    let name = input.name.clone().unwrap_or_else(|| book.next_name());
-    let at = book.add(&name, key, input.group.clone(), input.source);
-    book.rows[at].enabled &= input.enabled;
-    if input.is_default && book.rows[at].is_usable() {
-        book.prefer(at);
+    let mut token_set = TokenSet::read(&app.store, account.id).await?;
+    let name = input.name.clone().unwrap_or_else(|| token_set.next_name());
+    let at = token_set.add(&name, key, input.group.clone(), input.source);
+    token_set.rows[at].enabled &= input.enabled;
+    if input.is_default && token_set.rows[at].is_usable() {
+        token_set.prefer(at);
     }
-    let mut rows = book.save(&app.store).await.map_err(refused)?;
+    let mut rows = token_set.save(&app.store).await.map_err(refused)?;
     Ok(rows.swap_remove(at))
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::account_token_view::mask;
 use super::input::{Fields, Invalid, MAX_NAME_CHARS, Patch, exact_integer};
-use crate::jobs::token_book::Source;
+use crate::jobs::token_set::Source;
 use crate::time::Millis;
 
 /// Keys are long, but not this long.

@@ -84,9 +84,9 @@ pub async fn groups(app: Arc<App>, request: Request) -> Result<Response> {
     require_keys(&site)?;
     require_session(&account)?;
     let mut session = Session::open(&app, site.clone(), account.clone()).await.map_err(bad_gateway)?;
-    let mut groups = session.visitor().groups(&app.client).await;
+    let mut groups = session.site_client().groups(&app.client).await;
     if session.is_renewed_after(&app, &groups).await {
-        groups = session.visitor().groups(&app.client).await;
+        groups = session.site_client().groups(&app.client).await;
     }
     if let Err(error) = &groups {
         note_failure(&app, &site, &session.account, "token-groups", error).await?;
@@ -118,7 +118,7 @@ pub fn require_session(account: &AccountRow) -> Result<()> {
 }
 
 /// The site did not do what it was asked to.
-pub fn bad_gateway(error: crate::upstream::platforms::VisitError) -> AdminError {
+pub fn bad_gateway(error: crate::upstream::platforms::SiteError) -> AdminError {
     AdminError::new(StatusCode::BAD_GATEWAY, advised(&error.message))
 }
 

@@ -25,7 +25,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::account_health::note_failure;
 use crate::jobs::coverage::cover;
 use crate::jobs::session::Session;
-use crate::jobs::token_book::TokenBook;
+use crate::jobs::token_set::TokenSet;
 use crate::jobs::token_sync::owns_tokens;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::sites::{self, SiteStatus};
@@ -59,13 +59,13 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let account = owner_of(&app, id).await?;
     let (row, has_new_value) = {
         let _turn = app.token_edits.lock().await;
-        let mut book = TokenBook::read(&app.store, account.id).await?;
-        let at = position(&book, id)?;
-        let stored = book.rows[at].token.as_ref().map(Secret::expose);
+        let mut token_set = TokenSet::read(&app.store, account.id).await?;
+        let at = position(&token_set, id)?;
+        let stored = token_set.rows[at].token.as_ref().map(Secret::expose);
         let input = UpdateInput::read(&fields, stored)?;
         let has_new_value = input.token.is_some();
-        change(&mut book, at, input)?;
-        (saved(&app, book, id).await?, has_new_value)
+        change(&mut token_set, at, input)?;
+        (saved(&app, token_set, id).await?, has_new_value)
     };
     app.publish().await?;
     if has_new_value && row.is_usable() {
@@ -121,10 +121,10 @@ pub async fn set_default(app: Arc<App>, request: Request) -> Result<Response> {
     let account = owner_of(&app, id).await?;
     {
         let _turn = app.token_edits.lock().await;
-        let mut book = TokenBook::read(&app.store, account.id).await?;
-        let at = position(&book, id)?;
-        prefer(&mut book, at)?;
-        saved(&app, book, id).await?;
+        let mut token_set = TokenSet::read(&app.store, account.id).await?;
+        let at = position(&token_set, id)?;
+        prefer(&mut token_set, at)?;
+        saved(&app, token_set, id).await?;
     }
     app.publish().await?;
     rebuild_best_effort(&app).await;
@@ -168,9 +168,9 @@ pub fn require_tokens(account: &AccountRow) -> Result<()> {
     Err(AdminError::bad_request("API key accounts have no account tokens"))
 }
 
-/// Writes the book and gives one of its rows as stored.
-pub async fn saved(app: &App, book: TokenBook, id: i64) -> Result<TokenRow> {
-    let rows = book.save(&app.store).await.map_err(refused)?;
+/// Writes the set and gives one of its rows as stored.
+pub async fn saved(app: &App, token_set: TokenSet, id: i64) -> Result<TokenRow> {
+    let rows = token_set.save(&app.store).await.map_err(refused)?;
     rows.into_iter().find(|row| row.id == id).ok_or_else(missing)
 }
 
@@ -196,12 +196,12 @@ async fn owner_of(app: &App, id: i64) -> Result<AccountRow> {
     Ok(account)
 }
 
-fn position(book: &TokenBook, id: i64) -> Result<usize> {
-    book.rows.iter().position(|row| row.id == id).ok_or_else(missing)
+fn position(token_set: &TokenSet, id: i64) -> Result<usize> {
+    token_set.rows.iter().position(|row| row.id == id).ok_or_else(missing)
 }
 
-fn change(book: &mut TokenBook, at: usize, input: UpdateInput) -> Result<()> {
-    let row = &mut book.rows[at];
+fn change(token_set: &mut TokenSet, at: usize, input: UpdateInput) -> Result<()> {
+    let row = &mut token_set.rows[at];
     if let Some(name) = input.name {
         row.name = name;
     }
@@ -221,9 +221,9 @@ fn change(book: &mut TokenBook, at: usize, input: UpdateInput) -> Result<()> {
         set_enabled(row, enabled)?;
     }
     match input.is_default {
-        Some(true) => prefer(book, at),
+        Some(true) => prefer(token_set, at),
         Some(false) => {
-            book.rows[at].is_default = false;
+            token_set.rows[at].is_default = false;
             Ok(())
         }
         None => Ok(()),
@@ -240,28 +240,28 @@ fn set_enabled(row: &mut TokenRow, enabled: bool) -> Result<()> {
     Ok(())
 }
 
-fn prefer(book: &mut TokenBook, at: usize) -> Result<()> {
-    let row = &book.rows[at];
+fn prefer(token_set: &mut TokenSet, at: usize) -> Result<()> {
+    let row = &token_set.rows[at];
     if !row.is_ready() {
         return Err(AdminError::bad_request("A masked token cannot be the default; save its whole value"));
     }
     if !row.enabled {
         return Err(AdminError::bad_request("A disabled token cannot be the default"));
     }
-    book.prefer(at);
+    token_set.prefer(at);
     Ok(())
 }
 
 async fn enable(app: &App, id: i64, enabled: bool) -> Result<()> {
     let account = owner_of(app, id).await?;
     let _turn = app.token_edits.lock().await;
-    let mut book = TokenBook::read(&app.store, account.id).await?;
-    let at = position(&book, id)?;
-    if !book.rows[at].is_ready() {
+    let mut token_set = TokenSet::read(&app.store, account.id).await?;
+    let at = position(&token_set, id)?;
+    if !token_set.rows[at].is_ready() {
         return Err(AdminError::bad_request("A masked token cannot be switched; save its whole value"));
     }
-    set_enabled(&mut book.rows[at], enabled)?;
-    saved(app, book, id).await.map(drop)
+    set_enabled(&mut token_set.rows[at], enabled)?;
+    saved(app, token_set, id).await.map(drop)
 }
 
 /// Deletes a token: at its site first, where the site can be asked; when it refuses, the row stays.
@@ -270,10 +270,10 @@ async fn remove(app: &Arc<App>, id: i64) -> Result<()> {
     let token = tokens::get(&app.store, id).await?.ok_or_else(missing)?;
     remove_at_site(app, &account, &token).await?;
     let _turn = app.token_edits.lock().await;
-    let mut book = TokenBook::read(&app.store, account.id).await?;
-    let at = position(&book, id)?;
-    book.rows.remove(at);
-    book.save(&app.store).await.map_err(refused)?;
+    let mut token_set = TokenSet::read(&app.store, account.id).await?;
+    let at = position(&token_set, id)?;
+    token_set.rows.remove(at);
+    token_set.save(&app.store).await.map_err(refused)?;
     Ok(())
 }
 
@@ -286,9 +286,9 @@ async fn remove_at_site(app: &Arc<App>, account: &AccountRow, token: &TokenRow) 
         return Ok(());
     };
     let mut session = Session::open(app, site.clone(), account.clone()).await.map_err(bad_gateway)?;
-    let mut deleted = session.visitor().delete_key(&app.client, key.expose()).await;
+    let mut deleted = session.site_client().delete_key(&app.client, key.expose()).await;
     if session.is_renewed_after(app, &deleted).await {
-        deleted = session.visitor().delete_key(&app.client, key.expose()).await;
+        deleted = session.site_client().delete_key(&app.client, key.expose()).await;
     }
     if let Err(error) = &deleted {
         note_failure(app, &site, &session.account, "token-delete", error).await?;

@@ -27,7 +27,7 @@ use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::account_setup::adopt_key;
 use crate::jobs::model_refresh;
-use crate::jobs::token_book::Source;
+use crate::jobs::token_set::Source;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
 use crate::store::{self, Secret};

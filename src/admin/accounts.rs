@@ -41,16 +41,16 @@ const CACHE_HEADER: HeaderName = HeaderName::from_static("x-accounts-snapshot-ca
 /// The last list made.
 #[derive(Default)]
 pub struct ListCache {
-    made: Mutex<Option<Made>>,
+    cached: Mutex<Option<CachedList>>,
     /// One reload behind a stale list at a time.
     reloading: AtomicBool,
 }
 
-struct Made {
+struct CachedList {
     body: Bytes,
     at: Instant,
     /// What was published when it was made.
-    beside: Arc<Snapshot>,
+    snapshot: Arc<Snapshot>,
 }
 
 /// `GET /api/accounts`
@@ -182,7 +182,7 @@ impl<T, F: Fn(&T) -> Value> Serialize for Each<'_, T, F> {
 
 /// Makes the list and keeps it.
 async fn load(app: &App) -> Result<Bytes> {
-    let beside = app.snapshot.load_full();
+    let snapshot = app.snapshot.load_full();
     app.store.flush().await;
     let sites = sites::list(&app.store).await?;
     let rows = accounts::list(&app.store).await?;
@@ -204,7 +204,7 @@ async fn load(app: &App) -> Result<Bytes> {
     let body =
         serde_json::to_vec(&list).map_err(|error| AdminError::internal("writing the account list", error))?;
     let body = Bytes::from(body);
-    app.accounts_list.keep(Made { body: body.clone(), at: Instant::now(), beside });
+    app.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot });
     Ok(body)
 }
 
@@ -213,14 +213,14 @@ async fn load(app: &App) -> Result<Bytes> {
 impl ListCache {
     /// The kept list and its age, when nothing was published since and it may still be served.
     fn get(&self, published: &Arc<Snapshot>) -> Option<(Bytes, Duration)> {
-        let made = lock(&self.made);
-        let made = made.as_ref().filter(|made| Arc::ptr_eq(&made.beside, published))?;
-        let age = made.at.elapsed();
-        (age < STALE).then(|| (made.body.clone(), age))
+        let cached = lock(&self.cached);
+        let cached = cached.as_ref().filter(|cached| Arc::ptr_eq(&cached.snapshot, published))?;
+        let age = cached.at.elapsed();
+        (age < STALE).then(|| (cached.body.clone(), age))
     }
 
-    fn keep(&self, made: Made) {
-        *lock(&self.made) = Some(made);
+    fn keep(&self, cached: CachedList) {
+        *lock(&self.cached) = Some(cached);
     }
 }
 
@@ -233,7 +233,11 @@ mod tests {
         let cache = ListCache::default();
         let published = Arc::new(Snapshot::default());
         assert!(cache.get(&published).is_none());
-        cache.keep(Made { body: Bytes::from_static(b"1"), at: Instant::now(), beside: published.clone() });
+        cache.keep(CachedList {
+            body: Bytes::from_static(b"1"),
+            at: Instant::now(),
+            snapshot: published.clone(),
+        });
         assert_eq!(cache.get(&published), Some((Bytes::from_static(b"1"), Duration::ZERO)));
         assert!(cache.get(&Arc::new(Snapshot::default())).is_none());
         tokio::time::advance(STALE - Duration::from_millis(1)).await;

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use super::input::{Fields, Invalid, MAX_KEY_CHARS, Patch};
 use super::route_fill::{ChannelKey, channel_key, key_of};
 use super::route_input::usable_pattern;
-use super::route_view::{RouteBook, is_exact};
+use super::route_view::{RouteIndex, is_exact};
 use crate::app::App;
 use crate::jobs::rebuild::serves_by;
 use crate::routing::pattern::alias_equal;
@@ -42,7 +42,7 @@ pub enum Refusal {
 
 /// A route to which channels are added or whose channels are changed, with what is known about them.
 pub struct ChannelEditor<'a> {
-    book: &'a RouteBook,
+    route_index: &'a RouteIndex,
     route: &'a RouteRow,
     /// Available models of tokens.
     models: HashMap<i64, Vec<String>>,
@@ -119,23 +119,23 @@ pub fn objects(fields: &Fields, name: &str) -> Option<impl Iterator<Item = Field
 // === impl ChannelEditor ===
 
 impl<'a> ChannelEditor<'a> {
-    pub async fn of(app: &App, book: &'a RouteBook, route: &'a RouteRow) -> store::Result<Self> {
-        Ok(Self::with(book, route, availability::list_tokens(&app.store).await?))
+    pub async fn of(app: &App, route_index: &'a RouteIndex, route: &'a RouteRow) -> store::Result<Self> {
+        Ok(Self::with(route_index, route, availability::list_tokens(&app.store).await?))
     }
 
-    fn with(book: &'a RouteBook, route: &'a RouteRow, rows: Vec<TokenModelRow>) -> Self {
+    fn with(route_index: &'a RouteIndex, route: &'a RouteRow, rows: Vec<TokenModelRow>) -> Self {
         let mut models: HashMap<i64, Vec<String>> = HashMap::new();
         for row in rows.into_iter().filter(|row| row.available) {
             models.entry(row.token_id).or_default().push(row.model_name);
         }
-        let taken = book.owned(route.id).map(|channel| key_of(book, channel)).collect();
-        Self { book, route, models, taken }
+        let taken = route_index.owned(route.id).map(|channel| key_of(route_index, channel)).collect();
+        Self { route_index, route, models, taken }
     }
 
     /// The channel to add, which the next one must not repeat.
     pub fn admit(&mut self, account_id: i64, input: ChannelInput) -> Result<NewChannel, Refusal> {
         let account =
-            self.book.account(account_id).ok_or_else(|| Invalid::field("accountId", "an account"))?;
+            self.route_index.account(account_id).ok_or_else(|| Invalid::field("accountId", "an account"))?;
         let credential = self.credential(account, input.token_id)?;
         let pattern = is_exact(self.route).then(|| self.route.model_pattern.clone());
         let source_model = input.source_model.flatten().or(pattern);
@@ -154,7 +154,7 @@ impl<'a> ChannelEditor<'a> {
 
     /// The change of a channel of this route.
     pub fn change(&mut self, channel: &ChannelRow, input: ChannelInput) -> Result<ChannelPatch, Refusal> {
-        let token_id = match self.book.account(channel.account_id) {
+        let token_id = match self.route_index.account(channel.account_id) {
             Some(account) if input.token_id.is_some() => {
                 Some(self.credential(account, input.token_id)?.token_id)
             }
@@ -163,7 +163,7 @@ impl<'a> ChannelEditor<'a> {
         let mut changed = channel.clone();
         changed.token_id = token_id.unwrap_or(channel.token_id);
         changed.source_model = input.source_model.clone().unwrap_or(changed.source_model);
-        let (before, after) = (key_of(self.book, channel), key_of(self.book, &changed));
+        let (before, after) = (key_of(self.route_index, channel), key_of(self.route_index, &changed));
         if before != after && !self.taken.insert(after) {
             return Err(Refusal::Duplicate);
         }
@@ -180,11 +180,11 @@ impl<'a> ChannelEditor<'a> {
     fn credential(&self, account: &AccountRow, token_id: Patch<i64>) -> Result<Credential, Invalid> {
         let token = match token_id.flatten() {
             Some(id) => {
-                let own = self.book.token(id).filter(|token| token.account_id == account.id);
+                let own = self.route_index.token(id).filter(|token| token.account_id == account.id);
                 let usable = own.filter(|token| token.is_usable());
                 Some(usable.ok_or_else(|| Invalid::field("tokenId", "a usable token of the account"))?)
             }
-            None if serves_by(account) == ServesBy::Tokens => self.book.default_token(account.id),
+            None if serves_by(account) == ServesBy::Tokens => self.route_index.default_token(account.id),
             None => None,
         };
         let known = token.and_then(|token| self.models.get(&token.id));

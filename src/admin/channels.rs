@@ -12,7 +12,7 @@ use super::channel_input::{ChannelEditor, ChannelInput, Refusal, objects, priori
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::require_id;
-use super::route_view::{ListedChannel, RouteBook};
+use super::route_view::{ListedChannel, RouteIndex};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::store::route_edits::{self, ChannelPatch};
@@ -21,9 +21,10 @@ use crate::store::routes::RouteRow;
 /// `GET /api/routes/{id}/channels`; of a group those of its sources.
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let book = RouteBook::read(&app).await?;
-    let route = find(&book, id)?;
-    let listed: Vec<_> = book.channels(route).map(|channel| book.listed(&app, channel)).collect();
+    let route_index = RouteIndex::read(&app).await?;
+    let route = find(&route_index, id)?;
+    let listed: Vec<_> =
+        route_index.channels(route).map(|channel| route_index.listed(&app, channel)).collect();
     Ok(http::json(StatusCode::OK, &listed))
 }
 
@@ -34,13 +35,13 @@ pub async fn add(app: Arc<App>, mut request: Request) -> Result<Response> {
     let account_id = fields.required_id("accountId")?;
     let input = ChannelInput::read(&fields)?;
     let _turn = app.route_edits.lock().await;
-    let book = RouteBook::read(&app).await?;
-    let mut editor = ChannelEditor::of(&app, &book, owner(&book, id)?).await?;
+    let route_index = RouteIndex::read(&app).await?;
+    let mut editor = ChannelEditor::of(&app, &route_index, owner(&route_index, id)?).await?;
     let channel = editor.admit(account_id, input).map_err(refused)?;
     let ids = route_edits::add_channels(&app.store, id, &[channel]).await?;
     app.publish().await?;
-    let book = RouteBook::read(&app).await?;
-    Ok(http::json(StatusCode::OK, &shown(&app, &book, &ids)?.first()))
+    let route_index = RouteIndex::read(&app).await?;
+    Ok(http::json(StatusCode::OK, &shown(&app, &route_index, &ids)?.first()))
 }
 
 /// `POST /api/routes/{id}/channels/batch`: those that can be added are, in one transaction.
@@ -55,8 +56,8 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
         inputs.push(read(item).map_err(|invalid: Invalid| invalid.within("channels"))?);
     }
     let _turn = app.route_edits.lock().await;
-    let book = RouteBook::read(&app).await?;
-    let mut editor = ChannelEditor::of(&app, &book, owner(&book, id)?).await?;
+    let route_index = RouteIndex::read(&app).await?;
+    let mut editor = ChannelEditor::of(&app, &route_index, owner(&route_index, id)?).await?;
     let (mut channels, mut skipped, mut errors) = (Vec::new(), 0, Vec::new());
     for (index, (account_id, input)) in inputs.into_iter().enumerate() {
         match editor.admit(account_id, input) {
@@ -77,8 +78,8 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
 pub async fn update_batch(app: Arc<App>, mut request: Request) -> Result<Response> {
     let updates = priorities(&Fields::from(request.json_object().await?))?;
     let _turn = app.route_edits.lock().await;
-    let book = RouteBook::read(&app).await?;
-    if let Some((id, _)) = updates.iter().find(|(id, _)| book.channel(*id).is_none()) {
+    let route_index = RouteIndex::read(&app).await?;
+    if let Some((id, _)) = updates.iter().find(|(id, _)| route_index.channel(*id).is_none()) {
         return Err(AdminError::not_found(&format!("Channel {id}")));
     }
     let mut seen = HashSet::new();
@@ -87,8 +88,8 @@ pub async fn update_batch(app: Arc<App>, mut request: Request) -> Result<Respons
     let patches = updates.into_iter().map(|(id, priority)| (id, patch(priority))).collect();
     route_edits::update_channels(&app.store, patches).await?;
     app.publish().await?;
-    let book = RouteBook::read(&app).await?;
-    let answer = json!({ "success": true, "channels": shown(&app, &book, &ids)? });
+    let route_index = RouteIndex::read(&app).await?;
+    let answer = json!({ "success": true, "channels": shown(&app, &route_index, &ids)? });
     Ok(http::json(StatusCode::OK, &answer))
 }
 
@@ -97,14 +98,14 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let input = ChannelInput::read(&Fields::from(request.json_object().await?))?;
     let _turn = app.route_edits.lock().await;
-    let book = RouteBook::read(&app).await?;
-    let channel = book.channel(id).ok_or_else(|| AdminError::not_found("Channel"))?;
-    let mut editor = ChannelEditor::of(&app, &book, find(&book, channel.route_id)?).await?;
+    let route_index = RouteIndex::read(&app).await?;
+    let channel = route_index.channel(id).ok_or_else(|| AdminError::not_found("Channel"))?;
+    let mut editor = ChannelEditor::of(&app, &route_index, find(&route_index, channel.route_id)?).await?;
     let patch = editor.change(channel, input).map_err(refused)?;
     route_edits::update_channels(&app.store, vec![(id, patch)]).await?;
     app.publish().await?;
-    let book = RouteBook::read(&app).await?;
-    Ok(http::json(StatusCode::OK, &shown(&app, &book, &[id])?.first()))
+    let route_index = RouteIndex::read(&app).await?;
+    Ok(http::json(StatusCode::OK, &shown(&app, &route_index, &[id])?.first()))
 }
 
 /// `DELETE /api/channels/{id}`: gone afterwards, whether it was there or not.
@@ -116,13 +117,13 @@ pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
-fn find(book: &RouteBook, id: i64) -> Result<&RouteRow> {
-    book.route(id).ok_or_else(|| AdminError::not_found("Route"))
+fn find(route_index: &RouteIndex, id: i64) -> Result<&RouteRow> {
+    route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))
 }
 
 /// The route, if it may own channels.
-fn owner(book: &RouteBook, id: i64) -> Result<&RouteRow> {
-    let route = find(book, id)?;
+fn owner(route_index: &RouteIndex, id: i64) -> Result<&RouteRow> {
+    let route = find(route_index, id)?;
     if route.is_group() {
         return Err(AdminError::bad_request(
             "A group has no channels of its own: add them to its source routes",
@@ -131,9 +132,9 @@ fn owner(book: &RouteBook, id: i64) -> Result<&RouteRow> {
     Ok(route)
 }
 
-fn shown<'a>(app: &App, book: &'a RouteBook, ids: &[i64]) -> Result<Vec<ListedChannel<'a>>> {
-    let channel = |id: &i64| book.channel(*id).ok_or_else(|| AdminError::not_found("Channel"));
-    ids.iter().map(|id| Ok(book.listed(app, channel(id)?))).collect()
+fn shown<'a>(app: &App, route_index: &'a RouteIndex, ids: &[i64]) -> Result<Vec<ListedChannel<'a>>> {
+    let channel = |id: &i64| route_index.channel(*id).ok_or_else(|| AdminError::not_found("Channel"));
+    ids.iter().map(|id| Ok(route_index.listed(app, channel(id)?))).collect()
 }
 
 fn refused(refusal: Refusal) -> AdminError {

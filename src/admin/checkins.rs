@@ -12,7 +12,7 @@ use super::{paging, require_id, runtime_settings};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::checkin::verdict::Reason;
-use crate::jobs::checkin::{self, By};
+use crate::jobs::checkin::{self, Trigger};
 use crate::store::checkins::{self, CheckinRow};
 use crate::time::iso;
 
@@ -28,7 +28,7 @@ pub async fn trigger_all(app: Arc<App>, _request: Request) -> Result<Response> {
 /// `POST /api/checkin/trigger/{id}`: its result, good or bad, with status 200.
 pub async fn trigger(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    Ok(http::json(StatusCode::OK, &checkin::check_in(&app, id, By::Operator).await))
+    Ok(http::json(StatusCode::OK, &checkin::check_in(&app, id, Trigger::Operator).await))
 }
 
 /// `GET /api/checkin/logs`

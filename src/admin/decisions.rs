@@ -51,19 +51,19 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         explainer.accounts(models.iter().map(|model| explainer.find(model)))
     })
     .await;
-    let keep = flag(&fields, "persistSnapshots");
+    let persist = flag(&fields, "persistSnapshots");
     let mut decisions = BTreeMap::new();
     for (number, model) in models.into_iter().enumerate() {
         pause(number).await;
         let explainer = Explainer::new(&app);
         let decision = Arc::new(explainer.by_model(&model));
-        if keep {
+        if persist {
             let exact = |route: &&Arc<Route>| route.is_exact() && route.pattern.as_str() == model;
             for route in explainer.snapshot.routes().iter().filter(exact) {
-                app.decisions.keep(route, decision.clone(), explainer.now);
+                app.decisions.store(route, decision.clone(), explainer.now);
             }
         }
-        decisions.insert(model, Shared(decision));
+        decisions.insert(model, SharedDecision(decision));
     }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
 }
@@ -78,12 +78,12 @@ pub async fn by_route(app: Arc<App>, mut request: Request) -> Result<Response> {
         explainer.accounts(items.iter().map(|(id, model)| explainer.snapshot.lookup_on(*id, model)))
     })
     .await;
-    let keep = flag(&fields, "persistSnapshots");
-    let mut decisions: BTreeMap<i64, BTreeMap<String, Shared>> = BTreeMap::new();
+    let persist = flag(&fields, "persistSnapshots");
+    let mut decisions: BTreeMap<i64, BTreeMap<String, SharedDecision>> = BTreeMap::new();
     for (number, (route_id, model)) in items.into_iter().enumerate() {
         pause(number).await;
         let explainer = Explainer::new(&app);
-        let decision = explainer.on_route(route_id, &model, keep);
+        let decision = explainer.on_route(route_id, &model, persist);
         decisions.entry(route_id).or_default().insert(model, decision);
     }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
@@ -97,11 +97,11 @@ pub async fn route_wide(app: Arc<App>, mut request: Request) -> Result<Response>
         explainer.accounts(ids.iter().map(|id| explainer.snapshot.whole_route(*id)))
     })
     .await;
-    let keep = flag(&fields, "persistSnapshots");
+    let persist = flag(&fields, "persistSnapshots");
     let mut decisions = BTreeMap::new();
     for (number, route_id) in ids.into_iter().enumerate() {
         pause(number).await;
-        decisions.insert(route_id, Explainer::new(&app).whole_route(route_id, keep));
+        decisions.insert(route_id, Explainer::new(&app).whole_route(route_id, persist));
     }
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "decisions": decisions })))
 }
@@ -183,18 +183,18 @@ impl<'a> Explainer<'a> {
         accounts.into_iter().collect()
     }
 
-    fn on_route(&self, route_id: i64, model: &str, keep: bool) -> Shared {
+    fn on_route(&self, route_id: i64, model: &str, persist: bool) -> SharedDecision {
         let decision = Arc::new(self.explain(self.snapshot.lookup_on(route_id, model), model));
-        self.keep(route_id, &decision, keep);
-        Shared(decision)
+        self.store(route_id, &decision, persist);
+        SharedDecision(decision)
     }
 
-    fn whole_route(&self, route_id: i64, keep: bool) -> Shared {
+    fn whole_route(&self, route_id: i64, persist: bool) -> SharedDecision {
         let found = self.snapshot.whole_route(route_id);
         let model = found.map_or("", |found| found.route.pattern.as_str());
         let decision = Arc::new(self.explain(found, model));
-        self.keep(route_id, &decision, keep);
-        Shared(decision)
+        self.store(route_id, &decision, persist);
+        SharedDecision(decision)
     }
 
     fn explain(&self, found: Option<Match<'_>>, model: &str) -> Decision {
@@ -208,9 +208,9 @@ impl<'a> Explainer<'a> {
         Decision::of(&found, &query)
     }
 
-    fn keep(&self, route_id: i64, decision: &Arc<Decision>, wanted: bool) {
-        if let Some(route) = self.snapshot.route(route_id).filter(|_| wanted) {
-            self.app.decisions.keep(route, decision.clone(), self.now);
+    fn store(&self, route_id: i64, decision: &Arc<Decision>, persist: bool) {
+        if let Some(route) = self.snapshot.route(route_id).filter(|_| persist) {
+            self.app.decisions.store(route, decision.clone(), self.now);
         }
     }
 }
@@ -245,9 +245,9 @@ fn flag(fields: &Fields, name: &str) -> bool {
 
 /// A decision that others hold as well.
 #[derive(Clone, Debug)]
-struct Shared(Arc<Decision>);
+struct SharedDecision(Arc<Decision>);
 
-impl Serialize for Shared {
+impl Serialize for SharedDecision {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }
@@ -255,70 +255,73 @@ impl Serialize for Shared {
 
 /// What is kept of each route, by its id. A cache: a restart forgets it (data.md A.3).
 #[derive(Debug, Default)]
-pub struct KeptDecisions {
-    kept: Mutex<HashMap<i64, Kept>>,
+pub struct DecisionCache {
+    cached: Mutex<HashMap<i64, CachedDecision>>,
 }
 
 #[derive(Debug)]
-struct Kept {
-    decision: Shared,
+struct CachedDecision {
+    decision: SharedDecision,
     at: Millis,
     /// What the route was like.
-    print: u64,
+    fingerprint: u64,
 }
 
 /// The fields of a listed route that show what is kept of it.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct KeptDecision {
-    decision_snapshot: Option<Shared>,
+pub struct CachedDecisionFields {
+    decision_snapshot: Option<SharedDecision>,
     decision_refreshed_at: Option<String>,
 }
 
 // === impl KeptDecisions ===
 
-impl KeptDecisions {
-    fn keep(&self, route: &Route, decision: Arc<Decision>, at: Millis) {
-        let mut kept = self.kept();
-        if kept.len() >= MAX_KEPT && !kept.contains_key(&route.id) {
-            let oldest = kept.iter().min_by_key(|(_, kept)| kept.at).map(|(id, _)| *id);
-            oldest.map(|oldest| kept.remove(&oldest));
+impl DecisionCache {
+    fn store(&self, route: &Route, decision: Arc<Decision>, at: Millis) {
+        let mut cached = self.cached();
+        if cached.len() >= MAX_KEPT && !cached.contains_key(&route.id) {
+            let oldest = cached.iter().min_by_key(|(_, cached)| cached.at).map(|(id, _)| *id);
+            oldest.map(|oldest| cached.remove(&oldest));
         }
-        kept.insert(route.id, Kept { decision: Shared(decision), at, print: print(route) });
+        cached.insert(
+            route.id,
+            CachedDecision { decision: SharedDecision(decision), at, fingerprint: fingerprint(route) },
+        );
     }
 
     /// What is kept of a route, if it is still as it was then.
-    pub fn of(&self, snapshot: &Snapshot, route_id: i64) -> KeptDecision {
-        let mut all = self.kept();
-        let Some(kept) = all.get(&route_id) else { return KeptDecision::default() };
-        if snapshot.route(route_id).is_none_or(|route| print(route) != kept.print) {
+    pub fn of(&self, snapshot: &Snapshot, route_id: i64) -> CachedDecisionFields {
+        let mut all = self.cached();
+        let Some(cached) = all.get(&route_id) else { return CachedDecisionFields::default() };
+        if snapshot.route(route_id).is_none_or(|route| fingerprint(route) != cached.fingerprint) {
             all.remove(&route_id);
-            return KeptDecision::default();
+            return CachedDecisionFields::default();
         }
-        KeptDecision {
-            decision_snapshot: Some(kept.decision.clone()),
-            decision_refreshed_at: Some(time::iso(kept.at)),
+        CachedDecisionFields {
+            decision_snapshot: Some(cached.decision.clone()),
+            decision_refreshed_at: Some(time::iso(cached.at)),
         }
     }
 
     /// Forgets what is kept of every route that one of these channels serves.
     pub fn forget_channels(&self, snapshot: &Snapshot, channels: &[i64]) {
         let concerned = |route: &Arc<Route>| route.channels.iter().any(|one| channels.contains(&one.id));
-        self.kept().retain(|id, _| snapshot.route(*id).is_some_and(|route| !concerned(route)));
+        self.cached().retain(|id, _| snapshot.route(*id).is_some_and(|route| !concerned(route)));
     }
 
     /// Forgets everything.
     pub fn clear(&self) {
-        self.kept().clear();
+        self.cached().clear();
     }
 
-    fn kept(&self) -> MutexGuard<'_, HashMap<i64, Kept>> {
-        lock(&self.kept)
+    fn cached(&self) -> MutexGuard<'_, HashMap<i64, CachedDecision>> {
+        lock(&self.cached)
     }
 }
 
 /// Everything about a route that a decision depends on and an operator changes; its names are not.
-fn print(route: &Route) -> u64 {
+fn fingerprint(route: &Route) -> u64 {
     let mut hasher = DefaultHasher::new();
     route.pattern.as_str().hash(&mut hasher);
     route.enabled.hash(&mut hasher);

@@ -34,10 +34,10 @@ const DAYS: i64 = 7;
 /// The lists as last made, without prices and with them.
 #[derive(Default)]
 pub struct MarketplaceCache {
-    made: Mutex<[Option<Made>; 2]>,
+    cached: Mutex<[Option<CachedList>; 2]>,
 }
 
-struct Made {
+struct CachedList {
     at: Instant,
     models: Arc<Vec<Model>>,
 }
@@ -135,9 +135,9 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
             kept
         }
         None => {
-            let made = Arc::new(models(&app, with_prices).await?);
-            app.marketplace.keep(with_prices, made.clone());
-            made
+            let cached = Arc::new(models(&app, with_prices).await?);
+            app.marketplace.keep(with_prices, cached.clone());
+            cached
         }
     };
     Ok(http::json(StatusCode::OK, &json!({ "models": *models, "meta": meta })))
@@ -281,19 +281,19 @@ fn pricing(price: &ModelPrice, group: f64) -> GroupPricing {
 
 impl MarketplaceCache {
     pub(super) fn get(&self, with_prices: bool) -> Option<Arc<Vec<Model>>> {
-        let made = lock(&self.made);
-        let made = made[usize::from(with_prices)].as_ref()?;
-        (made.at.elapsed() < KEPT[usize::from(with_prices)]).then(|| made.models.clone())
+        let cached = lock(&self.cached);
+        let cached = cached[usize::from(with_prices)].as_ref()?;
+        (cached.at.elapsed() < KEPT[usize::from(with_prices)]).then(|| cached.models.clone())
     }
 
     fn keep(&self, with_prices: bool, models: Arc<Vec<Model>>) {
-        let mut made = lock(&self.made);
-        made[usize::from(with_prices)] = Some(Made { at: Instant::now(), models });
+        let mut cached = lock(&self.cached);
+        cached[usize::from(with_prices)] = Some(CachedList { at: Instant::now(), models });
     }
 
     /// Nothing gathered holds any more.
     pub fn clear(&self) {
-        *lock(&self.made) = [None, None];
+        *lock(&self.cached) = [None, None];
     }
 }
 

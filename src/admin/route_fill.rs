@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use super::errors::{AdminError, Result};
-use super::route_view::{RouteBook, is_exact};
+use super::route_view::{RouteIndex, is_exact};
 use crate::app::App;
 use crate::jobs::rebuild;
 use crate::routing::rebuild::Credential;
@@ -21,29 +21,29 @@ pub fn channel_key(credential: Credential, source_model: Option<&str>) -> Channe
 }
 
 /// The key of a stored channel, which answers for its route's model when it names none.
-pub fn key_of(book: &RouteBook, channel: &ChannelRow) -> ChannelKey {
+pub fn key_of(route_index: &RouteIndex, channel: &ChannelRow) -> ChannelKey {
     let credential = Credential { account_id: channel.account_id, token_id: channel.token_id };
-    channel_key(credential, book.source_model(channel))
+    channel_key(credential, route_index.source_model(channel))
 }
 
 /// The channels of a route with this pattern, apart from those it keeps: copies of the channels of
 /// enabled exact routes it matches, then one for each offer of a model it matches.
 pub async fn fill(
     app: &App,
-    book: &RouteBook,
+    route_index: &RouteIndex,
     own_id: Option<i64>,
     pattern: &str,
 ) -> store::Result<Vec<NewChannel>> {
     let pattern = ModelPattern::stored(pattern);
-    let own = own_id.into_iter().flat_map(|id| book.owned(id));
+    let own = own_id.into_iter().flat_map(|id| route_index.owned(id));
     let mut known: HashSet<ChannelKey> =
-        own.filter(|channel| channel.manual_override).map(|channel| key_of(book, channel)).collect();
+        own.filter(|channel| channel.manual_override).map(|channel| key_of(route_index, channel)).collect();
     let mut channels = Vec::new();
-    let sources = book.routes().filter(|route| {
+    let sources = route_index.routes().filter(|route| {
         Some(route.id) != own_id && route.enabled && is_exact(route) && pattern.matches(&route.model_pattern)
     });
-    for channel in sources.flat_map(|route| book.owned(route.id)) {
-        let copy = copy_of(book, channel);
+    for channel in sources.flat_map(|route| route_index.owned(route.id)) {
+        let copy = copy_of(route_index, channel);
         if known.insert(channel_key(copy.credential, copy.source_model.as_deref())) {
             channels.push(copy);
         }
@@ -57,10 +57,10 @@ pub async fn fill(
 }
 
 /// The same way to the same model, with a record of its own.
-fn copy_of(book: &RouteBook, channel: &ChannelRow) -> NewChannel {
+fn copy_of(route_index: &RouteIndex, channel: &ChannelRow) -> NewChannel {
     NewChannel {
         credential: Credential { account_id: channel.account_id, token_id: channel.token_id },
-        source_model: book.source_model(channel).map(str::to_owned),
+        source_model: route_index.source_model(channel).map(str::to_owned),
         priority: channel.priority,
         weight: channel.weight,
         enabled: channel.enabled,
@@ -69,9 +69,9 @@ fn copy_of(book: &RouteBook, channel: &ChannelRow) -> NewChannel {
 }
 
 /// Refuses sources that a group cannot use: what is not there, is itself a group, or names more than one model.
-pub fn check_sources(book: &RouteBook, draft: &RouteDraft) -> Result<()> {
+pub fn check_sources(route_index: &RouteIndex, draft: &RouteDraft) -> Result<()> {
     for id in draft.sources.iter().flatten() {
-        let problem = match book.route(*id) {
+        let problem = match route_index.route(*id) {
             None => "does not exist",
             Some(route) if route.is_group() => "is a group",
             Some(route) if !is_exact(route) => "is not the route of exactly one model",
@@ -84,8 +84,8 @@ pub fn check_sources(book: &RouteBook, draft: &RouteDraft) -> Result<()> {
 
 /// The sources that take over the strategy of a group: those no other group uses, unless they have a
 /// strategy of their own, which is one that is neither the default nor the group's former.
-pub fn followers(book: &RouteBook, draft: &RouteDraft, former: Option<&RouteRow>) -> Vec<i64> {
-    let others = book.routes().filter(|route| former.is_none_or(|former| former.id != route.id));
+pub fn followers(route_index: &RouteIndex, draft: &RouteDraft, former: Option<&RouteRow>) -> Vec<i64> {
+    let others = route_index.routes().filter(|route| former.is_none_or(|former| former.id != route.id));
     let shared: HashSet<i64> = others.flat_map(|group| group.source_route_ids.iter().copied()).collect();
     let has_none_of_its_own = |route: &RouteRow| {
         route.routing_strategy == Strategy::default()
@@ -93,7 +93,7 @@ pub fn followers(book: &RouteBook, draft: &RouteDraft, former: Option<&RouteRow>
     };
     let sources = draft.sources.iter().flatten().filter(|id| !shared.contains(*id));
     sources
-        .filter_map(|id| book.route(*id))
+        .filter_map(|id| route_index.route(*id))
         .filter(|route| route.routing_strategy != draft.routing_strategy && has_none_of_its_own(route))
         .map(|route| route.id)
         .collect()

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::decisions::KeptDecision;
+use super::decisions::CachedDecisionFields;
 use super::{money, number};
 use crate::app::App;
 use crate::routing::{ChannelLive, ModelPattern};
@@ -21,7 +21,7 @@ use crate::store::tokens::{self, TokenRow};
 use crate::time;
 
 /// Everything that listing routes looks at, read once.
-pub struct RouteBook {
+pub struct RouteIndex {
     routes: BTreeMap<i64, RouteRow>,
     /// Of each route that owns some, by ascending id.
     channels: HashMap<i64, Vec<ChannelRow>>,
@@ -32,7 +32,7 @@ pub struct RouteBook {
     tokens: HashMap<i64, TokenRow>,
 }
 
-impl RouteBook {
+impl RouteIndex {
     pub async fn read(app: &App) -> store::Result<Self> {
         Ok(Self::new(
             routes::list(&app.store).await?,
@@ -211,21 +211,21 @@ pub struct RouteSummary<'a> {
     route: LiteRoute<'a>,
     model_mapping: Option<&'a str>,
     #[serde(flatten)]
-    decision: KeptDecision,
+    decision: CachedDecisionFields,
     channel_count: usize,
     enabled_channel_count: usize,
     site_names: Vec<&'a str>,
 }
 
 impl<'a> RouteSummary<'a> {
-    pub fn new(app: &App, book: &'a RouteBook, row: &'a RouteRow) -> Self {
+    pub fn new(app: &App, route_index: &'a RouteIndex, row: &'a RouteRow) -> Self {
         Self {
             route: row.into(),
             model_mapping: row.model_mapping.as_deref(),
             decision: app.decisions.of(&app.snapshot.load(), row.id),
-            channel_count: book.channels(row).count(),
-            enabled_channel_count: book.channels(row).filter(|channel| channel.enabled).count(),
-            site_names: book.site_names(row),
+            channel_count: route_index.channels(row).count(),
+            enabled_channel_count: route_index.channels(row).filter(|channel| channel.enabled).count(),
+            site_names: route_index.site_names(row),
         }
     }
 }
@@ -238,21 +238,21 @@ pub struct ListedRoute<'a> {
     route: LiteRoute<'a>,
     model_mapping: Option<&'a str>,
     #[serde(flatten)]
-    decision: KeptDecision,
+    decision: CachedDecisionFields,
     created_at: String,
     updated_at: String,
     channels: Vec<ListedChannel<'a>>,
 }
 
 impl<'a> ListedRoute<'a> {
-    pub fn new(app: &App, book: &'a RouteBook, row: &'a RouteRow) -> Self {
+    pub fn new(app: &App, route_index: &'a RouteIndex, row: &'a RouteRow) -> Self {
         Self {
             route: row.into(),
             model_mapping: row.model_mapping.as_deref(),
             decision: app.decisions.of(&app.snapshot.load(), row.id),
             created_at: time::iso(row.created_at),
             updated_at: time::iso(row.updated_at),
-            channels: book.channels(row).map(|channel| book.listed(app, channel)).collect(),
+            channels: route_index.channels(row).map(|channel| route_index.listed(app, channel)).collect(),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::route_fill::{check_sources, fill, followers};
 use super::route_input::RouteInput;
-use super::route_view::{ListedRoute, LiteRoute, RouteBook, RouteSummary, live};
+use super::route_view::{ListedRoute, LiteRoute, RouteIndex, RouteSummary, live};
 use super::tasks::queued;
 use super::{guard, require_id};
 use crate::app::App;
@@ -27,16 +27,18 @@ pub const REFRESH_KEY: &str = "refresh-models-and-rebuild-routes";
 /// `GET /api/routes`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     guard(&app, &request, &bucket::ROUTES_READ)?;
-    let book = RouteBook::read(&app).await?;
-    let listed: Vec<_> = book.routes().map(|route| ListedRoute::new(&app, &book, route)).collect();
+    let route_index = RouteIndex::read(&app).await?;
+    let listed: Vec<_> =
+        route_index.routes().map(|route| ListedRoute::new(&app, &route_index, route)).collect();
     Ok(http::json(StatusCode::OK, &listed))
 }
 
 /// `GET /api/routes/summary`
 pub async fn summary(app: Arc<App>, request: Request) -> Result<Response> {
     guard(&app, &request, &bucket::ROUTES_SUMMARY_READ)?;
-    let book = RouteBook::read(&app).await?;
-    let listed: Vec<_> = book.routes().map(|route| RouteSummary::new(&app, &book, route)).collect();
+    let route_index = RouteIndex::read(&app).await?;
+    let listed: Vec<_> =
+        route_index.routes().map(|route| RouteSummary::new(&app, &route_index, route)).collect();
     Ok(http::json(StatusCode::OK, &listed))
 }
 
@@ -52,13 +54,13 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     let input = RouteInput::read(&Fields::from(request.json_object().await?))?;
     let draft = input.create()?;
     let _turn = app.route_edits.lock().await;
-    let book = RouteBook::read(&app).await?;
-    check_sources(&book, &draft)?;
+    let route_index = RouteIndex::read(&app).await?;
+    check_sources(&route_index, &draft)?;
     let refill = match draft.sources {
         Some(_) => None,
-        None => Some(fill(&app, &book, None, &draft.model_pattern).await?),
+        None => Some(fill(&app, &route_index, None, &draft.model_pattern).await?),
     };
-    let dependents = Dependents { refill, followers: followers(&book, &draft, None) };
+    let dependents = Dependents { refill, followers: followers(&route_index, &draft, None) };
     let id = route_edits::create(&app.store, &draft, dependents).await?;
     app.publish().await?;
     shown(&app, id).await
@@ -70,18 +72,18 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let input = RouteInput::read(&fields)?;
     let _turn = app.route_edits.lock().await;
-    let book = RouteBook::read(&app).await?;
-    let row = book.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
+    let route_index = RouteIndex::read(&app).await?;
+    let row = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     let draft = input.change(row)?;
     let mut dependents = Dependents::default();
     if fields.has("sourceRouteIds") {
-        check_sources(&book, &draft)?;
+        check_sources(&route_index, &draft)?;
     }
     if fields.has("sourceRouteIds") || fields.has("routingStrategy") {
-        dependents.followers = followers(&book, &draft, Some(row));
+        dependents.followers = followers(&route_index, &draft, Some(row));
     }
     if draft.sources.is_none() && draft.model_pattern != row.model_pattern.trim() {
-        dependents.refill = Some(fill(&app, &book, Some(id), &draft.model_pattern).await?);
+        dependents.refill = Some(fill(&app, &route_index, Some(id), &draft.model_pattern).await?);
     }
     route_edits::update(&app.store, id, &draft, dependents).await?;
     app.publish().await?;
@@ -115,26 +117,26 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
 
 /// The route as it is now.
 async fn shown(app: &App, id: i64) -> Result<Response> {
-    let book = RouteBook::read(app).await?;
-    let route = book.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
-    Ok(http::json(StatusCode::OK, &ListedRoute::new(app, &book, route)))
+    let route_index = RouteIndex::read(app).await?;
+    let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
+    Ok(http::json(StatusCode::OK, &ListedRoute::new(app, &route_index, route)))
 }
 
 /// `POST /api/routes/{id}/cooldown/clear`: the channels of the route are as if they had never failed,
 /// and their sites and models as if nothing had happened to them.
 pub async fn clear_cooldown(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let book = RouteBook::read(&app).await?;
-    let route = book.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
-    let channels: Vec<_> = book.channels(route).collect();
+    let route_index = RouteIndex::read(&app).await?;
+    let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
+    let channels: Vec<_> = route_index.channels(route).collect();
     let ids: Vec<i64> = channels.iter().map(|channel| channel.id).collect();
     // Failures on their way to the store must not arrive there after the clearing.
     app.store.flush().await;
     routes::clear_failures(&app.store, &ids).await?;
     for channel in channels {
         live(&app, channel).clear_cooldown();
-        if let Some(account) = book.account(channel.account_id) {
-            app.live.site(account.site_id).forget(book.source_model(channel));
+        if let Some(account) = route_index.account(channel.account_id) {
+            app.live.site(account.site_id).forget(route_index.source_model(channel));
         }
     }
     app.health_saver.nudge();

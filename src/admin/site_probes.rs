@@ -24,7 +24,7 @@ use super::input::{Fields, Invalid};
 use super::rebuild::rebuild_best_effort;
 use super::require_id;
 use crate::app::App;
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::jobs::probe::after_refresh::{self, PostProbe, ProbeScope, Step};
 use crate::store::accounts::{self, AccountRow, AccountStatus};
@@ -179,12 +179,12 @@ struct Events(mpsc::Receiver<Bytes>);
 
 impl Body for Events {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         self.0.poll_recv(context).map(|event| event.map(|event| Ok(Frame::data(event))))
     }
 }

@@ -24,14 +24,14 @@ type ByModel<T> = BTreeMap<String, Vec<T>>;
 #[serde(rename_all = "camelCase")]
 struct Candidates {
     models: ByModel<Candidate>,
-    models_without_token: ByModel<Whose>,
+    models_without_token: ByModel<TokenOwner>,
     models_missing_token_groups: ByModel<MissingGroups>,
     endpoint_types_by_model: BTreeMap<String, BTreeSet<String>>,
 }
 
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Whose {
+struct TokenOwner {
     account_id: i64,
     username: String,
     site_id: i64,
@@ -42,7 +42,7 @@ struct Whose {
 #[serde(rename_all = "camelCase")]
 struct Candidate {
     #[serde(flatten)]
-    whose: Whose,
+    owner: TokenOwner,
     token_id: i64,
     token_name: String,
     is_default: bool,
@@ -52,7 +52,7 @@ struct Candidate {
 #[serde(rename_all = "camelCase")]
 struct MissingGroups {
     #[serde(flatten)]
-    whose: Whose,
+    owner: TokenOwner,
     missing_groups: BTreeSet<String>,
     required_groups: BTreeSet<String>,
     available_groups: BTreeSet<String>,
@@ -90,7 +90,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 impl Candidates {
     fn add(&mut self, app: &App, offers: &Offers, model: &str, account: &AccountRow, offer: &Offer) {
         let Some(site) = offers.site(account) else { return };
-        let whose = Whose {
+        let owner = TokenOwner {
             account_id: account.id,
             username: username(account),
             site_id: site.id,
@@ -98,7 +98,7 @@ impl Candidates {
         };
         for token in offer.tokens.iter().filter_map(|token| offers.tokens.get(token)) {
             self.models.entry(model.to_owned()).or_default().push(Candidate {
-                whose: whose.clone(),
+                owner: owner.clone(),
                 token_id: token.id,
                 token_name: token.name.clone(),
                 is_default: token.is_default,
@@ -109,7 +109,7 @@ impl Candidates {
             return;
         }
         if offer.tokens.is_empty() {
-            self.models_without_token.entry(model.to_owned()).or_default().push(whose.clone());
+            self.models_without_token.entry(model.to_owned()).or_default().push(owner.clone());
         }
         let catalog = app.live.prices(account.id).load();
         let Some(price) = catalog.as_ref().and_then(|catalog| catalog.price(model)) else { return };
@@ -120,7 +120,7 @@ impl Candidates {
         let missing: BTreeSet<String> = required.difference(&available).cloned().collect();
         if !missing.is_empty() {
             self.models_missing_token_groups.entry(model.to_owned()).or_default().push(MissingGroups {
-                whose,
+                owner,
                 missing_groups: missing,
                 required_groups: required,
                 available_groups: available,

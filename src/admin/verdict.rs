@@ -1,7 +1,7 @@
 //! What an upstream's refusal of a credential means to the person who typed it (upstreams.md 10.2):
 //! a user id is missing, the user id is wrong, or a bot shield answered instead of the site.
 
-use crate::upstream::platforms::{VisitKind, meaning};
+use crate::upstream::platforms::{SiteErrorKind, meaning};
 
 /// A refusal that the operator can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,12 +20,12 @@ impl Verdict {
         meaning(text, None, has_user_id).and_then(Self::of_kind)
     }
 
-    /// What a failed visit means to the person at the other end.
-    pub fn of_kind(kind: VisitKind) -> Option<Self> {
+    /// What a failed call to a site means to the person at the other end.
+    pub fn of_kind(kind: SiteErrorKind) -> Option<Self> {
         match kind {
-            VisitKind::NeedsUserId => Some(Self::NeedsUserId),
-            VisitKind::InvalidUserId => Some(Self::InvalidUserId),
-            VisitKind::Shield => Some(Self::ShieldBlocked),
+            SiteErrorKind::NeedsUserId => Some(Self::NeedsUserId),
+            SiteErrorKind::InvalidUserId => Some(Self::InvalidUserId),
+            SiteErrorKind::Shield => Some(Self::ShieldBlocked),
             _ => None,
         }
     }

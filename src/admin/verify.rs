@@ -25,14 +25,14 @@ use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::account_health::advised;
 use crate::jobs::discovery;
-use crate::jobs::visit::visitor_at;
+use crate::jobs::site_client::site_client_at;
 use crate::limits::bucket;
 use crate::routing::{Platform, Secret, Site};
 use crate::store::accounts::CredentialMode;
 use crate::store::sites::{self, SiteRow};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
-    Balance, DiscoveryError, DiscoveryKind, Identity, User, VisitError, VisitKind, Visitor, abilities,
+    Balance, DiscoveryError, DiscoveryKind, Identity, SiteClient, SiteError, SiteErrorKind, User, abilities,
 };
 
 /// For one verification, all its calls together.
@@ -104,22 +104,23 @@ pub async fn prove(
 ) -> Result<Identity, Refusal> {
     let platform = platform_of(site)?;
     let knows_sessions = abilities(platform).user_info;
-    let visitor = || {
+    let site_client = || {
         let credential = Some(Secret::from(credential));
-        let visitor = visitor_at(app, site, credential, user_id).map_err(|error| refusal_of(&error))?;
-        Ok(Visitor { username: username.map(str::to_owned), ..visitor })
+        let site_client =
+            site_client_at(app, site, credential, user_id).map_err(|error| refusal_of(&error))?;
+        Ok(SiteClient { username: username.map(str::to_owned), ..site_client })
     };
     match mode {
         CredentialMode::Session if !knows_sessions => Err(Refusal::mismatch(format!(
             "Sites of platform {platform} have no sessions; use credentialMode apikey"
         ))),
-        CredentialMode::Session => match identify(app, visitor()?).await? {
+        CredentialMode::Session => match identify(app, site_client()?).await? {
             Identity::ApiKey { .. } => {
                 Err(Refusal::mismatch("This is an API key, not a session; use credentialMode apikey"))
             }
             session => Ok(session),
         },
-        CredentialMode::Auto if knows_sessions => identify(app, visitor()?).await,
+        CredentialMode::Auto if knows_sessions => identify(app, site_client()?).await,
         CredentialMode::Auto | CredentialMode::ApiKey => {
             let routed = app.snapshot.load().site(site.id).cloned();
             let routed = routed.ok_or_else(|| Refusal::mismatch("Site not found"))?;
@@ -129,11 +130,11 @@ pub async fn prove(
             }
             match models {
                 // A session lists the models of its user, too.
-                Ok(_) if !credential.starts_with("sk-") && diagnosis(app, &visitor()?).await.is_ok() => {
+                Ok(_) if !credential.starts_with("sk-") && diagnosis(app, &site_client()?).await.is_ok() => {
                     Err(Refusal::mismatch("This is a session, not an API key; use credentialMode session"))
                 }
                 Ok(models) => Ok(Identity::ApiKey { models }),
-                Err(refusal) if refusal.is_late => Err(diagnosed(app, &visitor()?, refusal).await),
+                Err(refusal) if refusal.is_late => Err(diagnosed(app, &site_client()?, refusal).await),
                 Err(refusal) => Err(refusal),
             }
         }
@@ -158,33 +159,34 @@ pub async fn models_of_key(
 }
 
 /// Who a credential is at its site: a session, or a key that lists models.
-pub async fn identify(app: &Arc<App>, visitor: Visitor) -> Result<Identity, Refusal> {
-    let visitor = Visitor { limits: FetchLimits { timeout: TIME_LIMIT, ..visitor.limits }, ..visitor };
-    let text = visitor.session.as_ref().map(Secret::expose).unwrap_or_default();
+pub async fn identify(app: &Arc<App>, site_client: SiteClient) -> Result<Identity, Refusal> {
+    let site_client =
+        SiteClient { limits: FetchLimits { timeout: TIME_LIMIT, ..site_client.limits }, ..site_client };
+    let text = site_client.session.as_ref().map(Secret::expose).unwrap_or_default();
     if secrets::is_masked(text) && !text.contains('=') {
         return Err(Refusal::masked());
     }
     // These sites let no session in without its number: nothing else is worth asking then.
-    let wants_number = matches!(visitor.platform, Platform::NewApi | Platform::AnyRouter);
+    let wants_number = matches!(site_client.platform, Platform::NewApi | Platform::AnyRouter);
     let mut is_silent = false;
-    if wants_number && visitor.user_id.is_none() && !text.starts_with("sk-") {
-        match diagnosis(app, &visitor).await {
-            Err(error) if error.kind == VisitKind::NeedsUserId => return Err(refusal_of(&error)),
-            Err(error) => is_silent = error.kind == VisitKind::Timeout,
+    if wants_number && site_client.user_id.is_none() && !text.starts_with("sk-") {
+        match diagnosis(app, &site_client).await {
+            Err(error) if error.kind == SiteErrorKind::NeedsUserId => return Err(refusal_of(&error)),
+            Err(error) => is_silent = error.kind == SiteErrorKind::Timeout,
             Ok(_) => {}
         }
     }
-    let error = match tokio::time::timeout(TIME_LIMIT, visitor.identify(&app.client)).await {
+    let error = match tokio::time::timeout(TIME_LIMIT, site_client.identify(&app.client)).await {
         Ok(Ok(identity)) => return Ok(identity),
-        Ok(Err(error)) if error.kind != VisitKind::Timeout => return Err(refusal_of(&error)),
+        Ok(Err(error)) if error.kind != SiteErrorKind::Timeout => return Err(refusal_of(&error)),
         Ok(Err(_)) | Err(_) => Refusal::late("answer"),
     };
     // It was asked that before, and said nothing then.
-    if is_silent { Err(error) } else { Err(diagnosed(app, &visitor, error).await) }
+    if is_silent { Err(error) } else { Err(diagnosed(app, &site_client, error).await) }
 }
 
-/// Why a visit did not prove a credential.
-pub fn refusal_of(error: &VisitError) -> Refusal {
+/// Why a credential could not be verified.
+pub fn refusal_of(error: &SiteError) -> Refusal {
     let verdict = Verdict::of_kind(error.kind);
     let message = match verdict {
         Some(verdict) => format!("{}: {}", verdict.advice(), error.message),
@@ -192,7 +194,10 @@ pub fn refusal_of(error: &VisitError) -> Refusal {
     };
     let unproven = !matches!(
         error.kind,
-        VisitKind::Timeout | VisitKind::Unreachable | VisitKind::Failed | VisitKind::Malformed
+        SiteErrorKind::Timeout
+            | SiteErrorKind::Unreachable
+            | SiteErrorKind::Failed
+            | SiteErrorKind::Malformed
     );
     Refusal { message, verdict, unproven, is_late: false }
 }
@@ -207,14 +212,14 @@ fn platform_of(site: &SiteRow) -> Result<Platform, Refusal> {
 }
 
 /// Asks, shortly, who the user is.
-async fn diagnosis(app: &App, visitor: &Visitor) -> Result<User, VisitError> {
-    let limits = FetchLimits { timeout: DIAGNOSIS_LIMIT, ..visitor.limits };
-    Visitor { limits, ..visitor.clone() }.user(&app.client).await
+async fn diagnosis(app: &App, site_client: &SiteClient) -> Result<User, SiteError> {
+    let limits = FetchLimits { timeout: DIAGNOSIS_LIMIT, ..site_client.limits };
+    SiteClient { limits, ..site_client.clone() }.user(&app.client).await
 }
 
 /// The reason that the site gives when asked who the user is, else the one at hand.
-async fn diagnosed(app: &App, visitor: &Visitor, refusal: Refusal) -> Refusal {
-    match diagnosis(app, visitor).await {
+async fn diagnosed(app: &App, site_client: &SiteClient, refusal: Refusal) -> Refusal {
+    match diagnosis(app, site_client).await {
         Err(error) if Verdict::of_kind(error.kind).is_some() => refusal_of(&error),
         _ => refusal,
     }
@@ -291,17 +296,17 @@ mod tests {
             assert_eq!(refusal_of_key(&error, false).unproven, unproven, "{kind:?}");
         }
         for (kind, unproven) in [
-            (VisitKind::Refused, true),
-            (VisitKind::Expired, true),
-            (VisitKind::NeedsUserId, true),
-            (VisitKind::InvalidUserId, true),
-            (VisitKind::Shield, true),
-            (VisitKind::Timeout, false),
-            (VisitKind::Unreachable, false),
-            (VisitKind::Failed, false),
-            (VisitKind::Malformed, false),
+            (SiteErrorKind::Refused, true),
+            (SiteErrorKind::Expired, true),
+            (SiteErrorKind::NeedsUserId, true),
+            (SiteErrorKind::InvalidUserId, true),
+            (SiteErrorKind::Shield, true),
+            (SiteErrorKind::Timeout, false),
+            (SiteErrorKind::Unreachable, false),
+            (SiteErrorKind::Failed, false),
+            (SiteErrorKind::Malformed, false),
         ] {
-            assert_eq!(refusal_of(&VisitError::new(kind, "why")).unproven, unproven, "{kind:?}");
+            assert_eq!(refusal_of(&SiteError::new(kind, "why")).unproven, unproven, "{kind:?}");
         }
     }
 

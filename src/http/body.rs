@@ -196,18 +196,18 @@ pub(super) async fn next_data(body: &mut RequestBody, idle: Duration) -> Result<
 
 /// Why an answer was cut short after its head was sent; the connection closes.
 #[derive(Debug)]
-pub struct Cut(pub &'static str);
+pub struct Truncated(pub &'static str);
 
-impl std::fmt::Display for Cut {
+impl std::fmt::Display for Truncated {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(self.0)
     }
 }
 
-impl std::error::Error for Cut {}
+impl std::error::Error for Truncated {}
 
 /// A body written while it is produced.
-pub type StreamingBody = Pin<Box<dyn Body<Data = Bytes, Error = Cut> + Send>>;
+pub type StreamingBody = Pin<Box<dyn Body<Data = Bytes, Error = Truncated> + Send>>;
 
 /// The body of an answer.
 pub enum ResponseBody {
@@ -226,19 +226,19 @@ impl ResponseBody {
         Self::Full(None)
     }
 
-    pub fn stream(body: impl Body<Data = Bytes, Error = Cut> + Send + 'static) -> Self {
+    pub fn stream(body: impl Body<Data = Bytes, Error = Truncated> + Send + 'static) -> Self {
         Self::Stream(Box::pin(body))
     }
 }
 
 impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         match self.get_mut() {
             Self::Full(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Stream(body) => body.as_mut().poll_frame(context),

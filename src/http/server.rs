@@ -57,25 +57,25 @@ pub struct Connection {
     /// For what its handlers wait for, one after the other.
     pub timer: ReusableTimer,
     ambiguous: AmbiguousFraming,
-    afterwards: Afterwards,
+    upgrade_slot: UpgradeSlot,
 }
 
 /// What a connection does once its last answer has been sent: its life in another protocol, if a handler
 /// wants it to have one; and what tells that life to end.
 #[derive(Clone)]
-pub(super) struct Afterwards(Arc<Next>);
+pub(super) struct UpgradeSlot(Arc<UpgradeState>);
 
-struct Next {
-    life: Mutex<Option<NextLife>>,
+struct UpgradeState {
+    task: Mutex<Option<UpgradedTask>>,
     stop: watch::Receiver<bool>,
 }
 
-type NextLife = Pin<Box<dyn Future<Output = ()> + Send>>;
+type UpgradedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Connection {
     /// What a request asks for with `Upgrade`.
     pub fn upgrade(self, extensions: &mut Extensions) -> Option<Upgrade> {
-        extensions.remove::<OnUpgrade>().map(|socket| Upgrade::new(socket, self.afterwards))
+        extensions.remove::<OnUpgrade>().map(|socket| Upgrade::new(socket, self.upgrade_slot))
     }
 
     /// True when the head just read named two body lengths; reading it resets it.
@@ -84,18 +84,18 @@ impl Connection {
     }
 }
 
-impl Afterwards {
+impl UpgradeSlot {
     pub(super) fn stop(&self) -> watch::Receiver<bool> {
         self.0.stop.clone()
     }
 
     /// Goes on with `life` when the answer has been sent.
-    pub(super) fn set(&self, life: impl Future<Output = ()> + Send + 'static) {
-        *self.0.life.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(life));
+    pub(super) fn set(&self, task: impl Future<Output = ()> + Send + 'static) {
+        *self.0.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(task));
     }
 
-    fn take(&self) -> Option<NextLife> {
-        self.0.life.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn take(&self) -> Option<UpgradedTask> {
+        self.0.task.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -194,12 +194,12 @@ where
     H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let afterwards = Afterwards(Arc::new(Next { life: Mutex::default(), stop: stop.clone() }));
+    let upgrade_slot = UpgradeSlot(Arc::new(UpgradeState { task: Mutex::default(), stop: stop.clone() }));
     let connection = Connection {
         peer,
         timer: ReusableTimer::default(),
         ambiguous: Arc::new(AtomicBool::new(false)),
-        afterwards: afterwards.clone(),
+        upgrade_slot: upgrade_slot.clone(),
     };
     let stream = ClientStream::new(stream, options.idle_timeout, connection.ambiguous.clone());
     let service = service_fn(|request| {
@@ -215,8 +215,8 @@ where
             .with_upgrades()
     );
     until_ended(serving, |serving| serving.graceful_shutdown(), stop).await.map_err(io::Error::other)?;
-    if let Some(life) = afterwards.take() {
-        life.await;
+    if let Some(task) = upgrade_slot.take() {
+        task.await;
     }
     Ok(())
 }

@@ -32,7 +32,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use super::server::{Afterwards, stopped};
+use super::server::{UpgradeSlot, stopped};
 use super::{Request, Response, ResponseBody};
 
 /// What RFC 6455 §1.3 has every server append to the client's key.
@@ -47,7 +47,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// A connection that may go on in another protocol after its next answer.
 pub struct Upgrade {
     socket: OnUpgrade,
-    afterwards: Afterwards,
+    upgrade_slot: UpgradeSlot,
 }
 
 /// A request for a WebSocket that can be granted.
@@ -86,7 +86,7 @@ pub struct Sender(SplitSink<Stream, Message>);
 /// Where frames of the client come from.
 pub struct Receiver(SplitStream<Stream>);
 
-/// Turns true when the service is told to stop.
+/// Turns true when the service stops.
 pub struct Stopping(watch::Receiver<bool>);
 
 /// What a client sent.
@@ -120,8 +120,8 @@ pub struct Gone;
 // === impl Upgrade ===
 
 impl Upgrade {
-    pub(super) fn new(socket: OnUpgrade, afterwards: Afterwards) -> Self {
-        Self { socket, afterwards }
+    pub(super) fn new(socket: OnUpgrade, upgrade_slot: UpgradeSlot) -> Self {
+        Self { socket, upgrade_slot }
     }
 }
 
@@ -166,9 +166,9 @@ impl Handshake {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let Upgrade { socket, afterwards } = self.upgrade;
-        let stop = afterwards.stop();
-        afterwards.set(async move {
+        let Upgrade { socket, upgrade_slot } = self.upgrade;
+        let stop = upgrade_slot.stop();
+        upgrade_slot.set(async move {
             match socket.await {
                 Ok(upgraded) => {
                     let transport = Box::new(TokioIo::new(upgraded));
@@ -264,8 +264,8 @@ impl WebSocket {
 }
 
 impl Stopping {
-    /// Waits until the service is told to stop.
-    pub async fn told(&mut self) {
+    /// Waits until the service stops.
+    pub async fn requested(&mut self) {
         stopped(&mut self.0).await;
     }
 }

@@ -1,4 +1,4 @@
-//! What a visit says about an account: its health, and whether its session is over
+//! What a call to its site says about an account: its health, and whether its session is over
 //! (upstreams.md 10.1, admin-core.md 5.8).
 
 use crate::app::App;
@@ -8,7 +8,7 @@ use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::SiteRow;
 use crate::store::{self, Statement};
 use crate::time::now_ms;
-use crate::upstream::platforms::{VisitError, VisitKind};
+use crate::upstream::platforms::{SiteError, SiteErrorKind};
 
 /// What to do about a session that its site does not take any more.
 const ADVICE: &str = "generate the system access token at the site again and bind the account anew";
@@ -25,17 +25,17 @@ pub fn advised(message: &str) -> String {
     format!("{message}; {ADVICE}")
 }
 
-/// Records that a visit for `source` (balance, checkin, …) failed. A session that is over makes an
+/// Records that a call for `source` (balance, checkin, …) failed. A session that is over makes an
 /// active account expired, which the operator hears of.
 pub async fn note_failure(
     app: &App,
     site: &SiteRow,
     account: &AccountRow,
     source: &str,
-    error: &VisitError,
+    error: &SiteError,
 ) -> store::Result<()> {
     let message = advised(&error.message);
-    if error.kind != VisitKind::Expired || account.status != AccountStatus::Active {
+    if error.kind != SiteErrorKind::Expired || account.status != AccountStatus::Active {
         return accounts::set_health(
             &app.store,
             account.id,
@@ -64,7 +64,7 @@ pub async fn note_failure(
     app.publish().await
 }
 
-/// What to store when a visit for `source` succeeded: the account is healthy, and active again when it
+/// What to store when a call for `source` succeeded: the account is healthy, and active again when it
 /// was expired. What is known of a missing check-in stays: a balance says nothing about it.
 pub fn success_statements(
     app: &App,

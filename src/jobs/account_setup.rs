@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::balance;
 use super::coverage::{Coverage, cover};
-use super::token_book::{Source, TokenBook};
+use super::token_set::{Source, TokenSet};
 use super::token_sync::{self, Synced};
 use crate::app::App;
 use crate::store;
@@ -43,7 +43,7 @@ pub async fn set_up(app: &Arc<App>, id: i64, with_models: bool) -> SetUp {
 /// Makes a key that came with a session the default token of its account.
 pub async fn adopt_key(app: &App, id: i64, key: &str, source: Source) -> store::Result<Vec<TokenRow>> {
     let _turn = app.token_edits.lock().await;
-    let mut book = TokenBook::read(&app.store, id).await?;
-    book.adopt(key, source);
-    book.save(&app.store).await
+    let mut token_set = TokenSet::read(&app.store, id).await?;
+    token_set.adopt(key, source);
+    token_set.save(&app.store).await
 }

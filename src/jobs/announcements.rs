@@ -12,8 +12,8 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::session::Session;
+use super::site_client::site_client_at;
 use super::tasks::{Done, Outcome, Spec, Started};
-use super::visit::visitor_at;
 use crate::app::App;
 use crate::notify::Notice;
 use crate::routing::Platform;
@@ -24,7 +24,7 @@ use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::now_ms;
 use crate::upstream::platforms::{
-    Announcement, GENERIC_TITLE, NoticeLevel, VisitError, VisitKind, abilities,
+    Announcement, GENERIC_TITLE, NoticeLevel, SiteError, SiteErrorKind, abilities,
 };
 
 /// How often all sites are asked.
@@ -91,7 +91,7 @@ pub async fn sync(app: &Arc<App>, site: Option<i64>) -> store::Result<Synced> {
         synced.scanned_sites += 1;
         match ask(app, &row).await {
             Ok(found) => take_in(app, &row, found, &mut synced).await?,
-            Err(error) if matches!(error.kind, VisitKind::Unsupported | VisitKind::Missing) => {
+            Err(error) if matches!(error.kind, SiteErrorKind::Unsupported | SiteErrorKind::Missing) => {
                 synced.unsupported += 1;
             }
             Err(error) => {
@@ -109,21 +109,21 @@ pub async fn sync(app: &Arc<App>, site: Option<i64>) -> store::Result<Synced> {
 }
 
 /// As the first active session account of the site; as nobody where there is none.
-async fn ask(app: &Arc<App>, site: &SiteRow) -> Result<Vec<Announcement>, VisitError> {
+async fn ask(app: &Arc<App>, site: &SiteRow) -> Result<Vec<Announcement>, SiteError> {
     let platform = Platform::parse(&site.platform);
     if !platform.is_some_and(|platform| abilities(platform).announcements) {
-        return Err(VisitError::new(VisitKind::Unsupported, "the platform has no announcements"));
+        return Err(SiteError::new(SiteErrorKind::Unsupported, "the platform has no announcements"));
     }
     let rows = accounts::of_site(&app.store, site.id).await;
-    let rows = rows.map_err(|error| VisitError::new(VisitKind::Failed, error.to_string()))?;
+    let rows = rows.map_err(|error| SiteError::new(SiteErrorKind::Failed, error.to_string()))?;
     let account = rows.into_iter().find(|row| row.status == AccountStatus::Active && row.is_session());
     let Some(account) = account else {
-        return visitor_at(app, site, None, None)?.announcements(&app.client).await;
+        return site_client_at(app, site, None, None)?.announcements(&app.client).await;
     };
     let mut session = Session::open(app, site.clone(), account).await?;
-    let mut found = session.visitor().announcements(&app.client).await;
+    let mut found = session.site_client().announcements(&app.client).await;
     if session.is_renewed_after(app, &found).await {
-        found = session.visitor().announcements(&app.client).await;
+        found = session.site_client().announcements(&app.client).await;
     }
     found
 }

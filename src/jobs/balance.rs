@@ -26,7 +26,7 @@ use crate::store::balances::{self, NewBalance};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::{Millis, iso, local_day, local_day_start, now_ms};
 use crate::upstream::platforms::{
-    Allowance, Balance, Subscription, SubscriptionSummary, VisitError, VisitKind,
+    Allowance, Balance, SiteError, SiteErrorKind, Subscription, SubscriptionSummary,
 };
 
 /// Accounts read at once.
@@ -36,7 +36,7 @@ const SUBSCRIPTIONS: &str = "sub2apiSubscription";
 
 /// What is known of an account's money.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Known {
+pub enum BalanceReading {
     /// Just read.
     Read(Balance),
     /// As stored: there is nobody to ask, for this reason.
@@ -50,7 +50,7 @@ pub enum Failure {
     /// The site is of a platform that nobody knows how to ask.
     NoAdapter(String),
     /// The site did not tell. The account's health says so, too.
-    Visit(VisitError),
+    Site(SiteError),
     Store(store::Error),
 }
 
@@ -66,7 +66,7 @@ impl fmt::Display for Failure {
         match self {
             Self::NoAccount => f.write_str("account not found"),
             Self::NoAdapter(platform) => write!(f, "sites of platform {platform} have no balance"),
-            Self::Visit(error) => f.write_str(&advised(&error.message)),
+            Self::Site(error) => f.write_str(&advised(&error.message)),
             Self::Store(error) => error.fmt(f),
         }
     }
@@ -74,10 +74,10 @@ impl fmt::Display for Failure {
 
 /// Reads the account's balance and stores it. Call [`App::publish`] when it is [`Known::Read`]: routing
 /// weighs balances.
-pub async fn refresh(app: &Arc<App>, id: i64) -> Result<Known, Failure> {
+pub async fn refresh(app: &Arc<App>, id: i64) -> Result<BalanceReading, Failure> {
     let account = accounts::get(&app.store, id).await?.ok_or(Failure::NoAccount)?;
     let site = sites::get(&app.store, account.site_id).await?.ok_or(Failure::NoAccount)?;
-    let stored = |reason| Known::Stored {
+    let stored = |reason| BalanceReading::Stored {
         balance: account.balance,
         used: account.balance_used,
         quota: account.quota,
@@ -96,7 +96,7 @@ pub async fn refresh(app: &Arc<App>, id: i64) -> Result<Known, Failure> {
         Ok((session, balance)) => {
             store(app, &session, &balance).await?;
             low_balance::note(app, &site, &account, balance.balance).await?;
-            Ok(Known::Read(balance))
+            Ok(BalanceReading::Read(balance))
         }
         Err(error) => {
             log::warn!(
@@ -105,7 +105,7 @@ pub async fn refresh(app: &Arc<App>, id: i64) -> Result<Known, Failure> {
                 error.message
             );
             note_failure(app, &site, &account, "balance", &error).await?;
-            Err(Failure::Visit(error))
+            Err(Failure::Site(error))
         }
     }
 }
@@ -124,26 +124,23 @@ pub async fn refresh_all(app: &Arc<App>) -> store::Result<(usize, usize)> {
     Ok((read.len(), read.iter().filter(|is_read| !**is_read).count()))
 }
 
-/// The visit, perhaps with a new session, and what the site says.
-async fn read(
-    app: &Arc<App>,
-    site: &SiteRow,
-    account: &AccountRow,
-) -> Result<(Session, Balance), VisitError> {
+/// Asks the site, perhaps with a new session, and gives its answer.
+async fn read(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<(Session, Balance), SiteError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
-    let mut answer = session.visitor().balance(&app.client).await;
+    let mut answer = session.site_client().balance(&app.client).await;
     if session.is_renewed_after(app, &answer).await {
-        answer = session.visitor().balance(&app.client).await;
+        answer = session.site_client().balance(&app.client).await;
     }
     let mut balance = answer?;
     if ![balance.balance, balance.used, balance.quota].into_iter().all(f64::is_finite) {
-        return Err(VisitError::new(VisitKind::Malformed, "the balance is not a number"));
+        return Err(SiteError::new(SiteErrorKind::Malformed, "the balance is not a number"));
     }
     if balance.today_income.is_none() {
         let now = now_ms();
         let start = local_day_start(now, &app.config.time_zone);
         // What the site's log says is an extra: a balance is one without it.
-        balance.today_income = session.visitor().today_income(&app.client, start, now).await.ok().flatten();
+        balance.today_income =
+            session.site_client().today_income(&app.client, start, now).await.ok().flatten();
     }
     Ok((session, balance))
 }
@@ -153,7 +150,7 @@ async fn store(app: &App, session: &Session, balance: &Balance) -> store::Result
     let account = &session.account;
     let mut along = success_statements(app, account, "balance", "balance read")?;
     // A number that had to be found out, and that the site has confirmed, is found once.
-    if let (None, Some(id)) = (account.platform_user_id, session.visitor().known_user_id()) {
+    if let (None, Some(id)) = (account.platform_user_id, session.site_client().known_user_id()) {
         let found = AccountPatch { platform_user_id: Some(Some(id)), ..AccountPatch::default() };
         along.push(accounts::update_statement(&app.store, account.id, found)?);
     }

@@ -15,14 +15,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::prices::usable;
-use super::token_book::bare;
+use super::token_set::bare;
 use crate::app::App;
 use crate::routing::{Site, pool};
 use crate::store::accounts::AccountRow;
 use crate::store::availability::Discovered;
 use crate::store::tokens::TokenRow;
 use crate::time::now_ms;
-use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, Visitor};
+use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, SiteClient};
 
 /// The longest model name the store can index (data.md A.1).
 const MAX_NAME_CHARS: usize = 191;
@@ -41,14 +41,14 @@ pub struct Found {
 }
 
 /// Asks with the account's own credentials, then with its managed tokens. A session that lists nothing as
-/// a key is asked for what its user may use, as `visitor`. Fails when none gives anything, with the first
+/// a key is asked for what its user may use, as `site_client`. Fails when none gives anything, with the first
 /// failure.
 pub async fn discover(
     app: &App,
     site: &Site,
     account: &AccountRow,
     tokens: &[TokenRow],
-    visitor: Option<&Visitor>,
+    site_client: Option<&SiteClient>,
 ) -> Result<Found, DiscoveryError> {
     let mut found = Found::default();
     let mut failure = None;
@@ -66,13 +66,13 @@ pub async fn discover(
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
                 let began = Instant::now();
-                let listed = match (ask(app, site, credential).await, visitor) {
-                    (Err(error), Some(visitor))
+                let listed = match (ask(app, site, credential).await, site_client) {
+                    (Err(error), Some(site_client))
                         if token.is_none()
                             && error.kind != DiscoveryKind::Timeout
-                            && visitor.is_session(credential) =>
+                            && site_client.is_session(credential) =>
                     {
-                        visitor.models_of_session(&app.client).await.map_err(|_less_telling| error)
+                        site_client.models_of_session(&app.client).await.map_err(|_less_telling| error)
                     }
                     (listed, _) => listed,
                 };

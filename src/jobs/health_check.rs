@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::timeout;
 
-use super::balance::{self, Failure, Known};
+use super::balance::{self, BalanceReading, Failure};
 use crate::app::App;
 use crate::store;
 use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
@@ -71,15 +71,15 @@ async fn check_one(app: &Arc<App>, account: &AccountRow) -> store::Result<Checke
         return Ok(checked("skipped", HealthState::Disabled, "site disabled"));
     }
     let message = match timeout(LIMIT, balance::refresh(app, account.id)).await {
-        Ok(Ok(Known::Read(_))) => {
+        Ok(Ok(BalanceReading::Read(_))) => {
             let now = accounts::get(&app.store, account.id).await?.and_then(|account| account.health);
             let state = now.map_or(HealthState::Healthy, |health| health.state);
             return Ok(checked("success", state, "balance read"));
         }
-        Ok(Ok(Known::Stored { reason: "site_disabled", .. })) => {
+        Ok(Ok(BalanceReading::Stored { reason: "site_disabled", .. })) => {
             return Ok(checked("skipped", HealthState::Disabled, "site disabled"));
         }
-        Ok(Ok(Known::Stored { .. })) => {
+        Ok(Ok(BalanceReading::Stored { .. })) => {
             return Ok(checked("skipped", HealthState::Unknown, "an API key has no balance to read"));
         }
         Ok(Err(Failure::NoAccount)) => {

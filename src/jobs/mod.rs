@@ -7,10 +7,10 @@
 //!
 //! model_refresh   which models the accounts can reach          outcome   what its askers are told
 //! coverage        the two together, after tokens changed       token_sync  brings them from the site
-//! account_setup   all that follows a new credential            account_health  what a visit says of it
+//! account_setup   all that follows a new credential            account_health  what its site says of it
 //! health_check    asks accounts how they are
-//! session         a visit with a session that may run out      renewal  gets a new one
-//! discovery       what one account's credentials reach         token_book  the tokens of one account
+//! session         calls with a session that may run out        renewal  gets a new one
+//! discovery       what one account's credentials reach         token_set   the tokens of one account
 //! rebuild         which routes and channels follow from that   retention forgets old log rows, files and videos
 //! health          keeps the health of sites over a restart
 //! balance         what accounts have left                      income    what they earned in a day
@@ -19,7 +19,7 @@
 //! announcements   what sites tell their users                  summary   the day in one notice
 //! prices          what sites charge, read before requests need it
 //! usage_lookup    exact usage from a site's own log, once the client has its answer
-//! visit           an account as a visitor of its site
+//! site_client     the client of a stored account at its site
 //! quotas          gives back what was reserved for keys that fell silent
 //! ```
 
@@ -45,13 +45,13 @@ pub mod renewal;
 pub mod retention;
 pub mod schedule;
 pub mod session;
+pub mod site_client;
 pub mod spread;
 pub mod summary;
 pub mod tasks;
-pub mod token_book;
+pub mod token_set;
 pub mod token_sync;
 pub mod usage_lookup;
-pub mod visit;
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -22,9 +22,9 @@ use super::prices;
 use super::probe::after_refresh::{self, ProbeScope};
 pub use super::rebuild::rebuild;
 use super::rebuild::serves_by;
+use super::site_client::site_client_of;
 use super::spread::{Concurrency, spread};
 use super::token_sync::{self, Synced};
-use super::visit::visitor_of;
 use crate::app::App;
 use crate::routing::rebuild::ServesBy;
 use crate::store;
@@ -138,13 +138,13 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
         return Ok(RefreshOutcome::skipped(id, "site_disabled", "site is disabled"));
     };
     let settings = app.settings.load_full();
-    let visitor = visitor_of(app, &row, &account).ok();
+    let site_client = site_client_of(app, &row, &account).ok();
     let site = site_of_account(&row, &account, &app.live, settings.system_proxy_url.as_deref());
     if !is_active(&account) {
         return Ok(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active"));
     }
     let (tokens, discovered_api_token) = tokens_of(app, &account).await?;
-    match discover(app, &site, &account, &tokens, visitor.as_ref()).await {
+    match discover(app, &site, &account, &tokens, site_client.as_ref()).await {
         Ok(Found { models, of_tokens, tokens_asked, by_credential }) => {
             let mut batch = availability::replace_discovered_statements(id, &models);
             for (token, models) in &of_tokens {

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::schedule::Pass;
-use super::visit::visitor_of;
+use super::site_client::site_client_of;
 use crate::app::App;
 use crate::routing::pricing::Catalog;
 use crate::store::accounts::{self, AccountRow};
@@ -131,8 +131,9 @@ async fn rows(app: &App, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>
 }
 
 async fn fetch(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Arc<Catalog>, PriceError> {
-    let visitor = visitor_of(app, site, account).map_err(|error| PriceError::Failed(error.to_string()))?;
-    let catalog = fetch_prices(&app.client, &visitor, PRICE_LIMITS).await?;
+    let site_client =
+        site_client_of(app, site, account).map_err(|error| PriceError::Failed(error.to_string()))?;
+    let catalog = fetch_prices(&app.client, &site_client, PRICE_LIMITS).await?;
     Ok(app.prices.share(site.id, catalog))
 }
 

@@ -2,14 +2,14 @@
 //! with the password kept for it (upstreams.md 7.1, upstreams-jobs.md 13.4, 13.7).
 //!
 //! ```text
-//! asker ─┐
-//! asker ─┼─▶ one flight per account ─▶ read the account again ─▶ renewed already? ─▶ done
-//! asker ─┘                                     └▶ ask the site ─▶ commit ─▶ tell every asker
+//! caller ─┐
+//! caller ─┼─▶ one flight per account ─▶ read the account again ─▶ renewed already? ─▶ done
+//! caller ─┘                                     └▶ ask the site ─▶ commit ─▶ answer every caller
 //! ```
 //!
 //! A refresh token works once: two refreshes at a time, or a new token lost before it is stored, end the
 //! session for good. So there is one flight per account, what it brings is committed before anybody uses
-//! it, and the service does not stop before flights have landed. A password that was refused is not tried
+//! it, and the service does not stop before flights have ended. A password that was refused is not tried
 //! again at once, lest the site locks the account.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use tokio::time::{Instant, timeout};
 
 use super::flight::{Interrupted, KeyedFlight};
 use super::schedule::Pass;
-use super::visit::visitor_of;
+use super::site_client::site_client_of;
 use crate::app::App;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, RenewedSession};
@@ -30,7 +30,7 @@ use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, Secret};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
-use crate::upstream::platforms::{VisitKind, abilities};
+use crate::upstream::platforms::{SiteErrorKind, abilities};
 
 /// How often accounts whose session ends soon are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(60);
@@ -39,9 +39,9 @@ const DUE_BEFORE: Millis = 120_000;
 /// Accounts of a pass renewed at once.
 const PARALLEL: usize = 4;
 /// Flights at once; more wait.
-const FLIGHTS: u32 = 32;
-/// How long the stop of the service waits for flights to land.
-const LANDING: Duration = Duration::from_secs(16);
+const MAX_IN_FLIGHT: u32 = 32;
+/// How long the stop of the service waits for flights to end.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(16);
 /// The pause after a refused password; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(300);
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
@@ -52,7 +52,7 @@ pub type Refusal = String;
 /// What is under way and what was refused; the app holds one.
 pub struct Renewals {
     flights: KeyedFlight<Result<(), Refusal>>,
-    airborne: Arc<Semaphore>,
+    in_flight: Arc<Semaphore>,
     refused: Mutex<HashMap<i64, Refused>>,
 }
 
@@ -69,7 +69,7 @@ impl Default for Renewals {
     fn default() -> Self {
         Self {
             flights: KeyedFlight::default(),
-            airborne: Arc::new(Semaphore::new(FLIGHTS as usize)),
+            in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT as usize)),
             refused: Mutex::default(),
         }
     }
@@ -86,22 +86,22 @@ pub fn is_due(account: &AccountRow, platform: Platform, now: Millis) -> bool {
         && account.sub2api_token_expires_at.is_some_and(|at| at.saturating_sub(now) <= DUE_BEFORE)
 }
 
-/// Gets the account a new session in place of `stale`; who asks while that is under way shares it.
+/// Gets the account a new session in place of `stale`; callers that come while that is under way share it.
 ///
 /// # Errors
 /// In words, when there is no new session: no means, a refusal, a site that cannot be asked.
 pub async fn renew(app: &Arc<App>, id: i64, stale: Option<&Secret>) -> Result<(), Refusal> {
-    fly(app, id, Why::Refused(stale.cloned())).await
+    run_renewal(app, id, RenewalReason::Refused(stale.cloned())).await
 }
 
 /// Renews the session when it ends soon.
 pub async fn renew_when_due(app: &Arc<App>, id: i64) -> Result<(), Refusal> {
-    fly(app, id, Why::Due).await
+    run_renewal(app, id, RenewalReason::Due).await
 }
 
 /// What a pass did (upstreams-jobs.md 13.7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Passed {
+struct PassSummary {
     scanned: usize,
     refreshed: usize,
     failed: usize,
@@ -118,12 +118,12 @@ pub async fn refresh_due(app: Arc<App>) -> Pass {
         .filter(|(_, platform)| *platform == Platform::Sub2Api)
         .collect();
     let now = now_ms();
-    let mut passed = Passed::default();
+    let mut summary = PassSummary::default();
     let mut due = Vec::new();
     for account in accounts::list(&app.store).await.map_err(unreadable)? {
         let Some(platform) = sub2api.get(&account.site_id) else { continue };
         if account.status == AccountStatus::Active && has_refresh_token(&account, *platform) {
-            passed.scanned += 1;
+            summary.scanned += 1;
             due.extend(is_due(&account, *platform, now).then_some(account.id));
         }
     }
@@ -137,15 +137,15 @@ pub async fn refresh_due(app: Arc<App>) -> Pass {
         }
         match running.join_next().await {
             None => break,
-            Some(Ok(Ok(()))) => passed.refreshed += 1,
+            Some(Ok(Ok(()))) => summary.refreshed += 1,
             Some(Ok(Err((id, refusal)))) => {
                 log::warn!("the session of account {id} was not renewed: {refusal}");
-                passed.failed += 1;
+                summary.failed += 1;
             }
-            Some(Err(_)) => passed.failed += 1,
+            Some(Err(_)) => summary.failed += 1,
         }
     }
-    let Passed { scanned, refreshed, failed } = passed;
+    let PassSummary { scanned, refreshed, failed } = summary;
     let report = format!("{refreshed} of {scanned} session(s) renewed, {failed} failed");
     Ok((refreshed + failed > 0).then_some(report))
 }
@@ -153,12 +153,12 @@ pub async fn refresh_due(app: Arc<App>) -> Pass {
 // === impl Renewals ===
 
 impl Renewals {
-    /// Begins no further flight and returns when those under way have landed, or after a while.
-    pub async fn land(&self) {
-        if timeout(LANDING, self.airborne.acquire_many(FLIGHTS)).await.is_err() {
+    /// Begins no further flight and returns when those under way have ended, or after a while.
+    pub async fn drain(&self) {
+        if timeout(DRAIN_TIMEOUT, self.in_flight.acquire_many(MAX_IN_FLIGHT)).await.is_err() {
             log::warn!("a session was still being renewed when the service stopped");
         }
-        self.airborne.close();
+        self.in_flight.close();
     }
 
     /// A new password, or a session from elsewhere: what was refused before does not count any more.
@@ -184,29 +184,29 @@ impl Renewals {
 }
 
 /// What a renewal is for.
-enum Why {
+enum RenewalReason {
     /// The site refused this session.
     Refused(Option<Secret>),
     /// It ends soon.
     Due,
 }
 
-async fn fly(app: &Arc<App>, id: i64, why: Why) -> Result<(), Refusal> {
+async fn run_renewal(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), Refusal> {
     let work = || {
         let app = app.clone();
         async move {
             // Held until the new session is committed: stopping waits for it.
-            let Ok(_seat) = app.renewals.airborne.clone().acquire_owned().await else {
+            let Ok(_permit) = app.renewals.in_flight.clone().acquire_owned().await else {
                 return Err("the service is stopping".to_owned());
             };
-            attempt(&app, id, why).await
+            attempt(&app, id, reason).await
         }
     };
-    let landed = app.renewals.flights.run(id, &app.background, "the renewal of a session", work).await;
-    landed.unwrap_or_else(|Interrupted| Err("the renewal was interrupted".to_owned()))
+    let outcome = app.renewals.flights.run(id, &app.background, "the renewal of a session", work).await;
+    outcome.unwrap_or_else(|Interrupted| Err("the renewal was interrupted".to_owned()))
 }
 
-async fn attempt(app: &Arc<App>, id: i64, why: Why) -> Result<(), Refusal> {
+async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), Refusal> {
     let unreadable = |error: store::Error| error.to_string();
     // Read inside the flight: the one before may have renewed it already.
     let account = accounts::get(&app.store, id).await.map_err(unreadable)?;
@@ -214,17 +214,17 @@ async fn attempt(app: &Arc<App>, id: i64, why: Why) -> Result<(), Refusal> {
     let site = sites::get(&app.store, account.site_id).await.map_err(unreadable)?;
     let site = site.ok_or("the site is gone")?;
     let platform = Platform::parse(&site.platform).ok_or("the platform is unknown")?;
-    let is_needed = match why {
-        Why::Refused(stale) => stale.is_none() || stale == account.access_token,
-        Why::Due => is_due(&account, platform, now_ms()),
+    let is_needed = match reason {
+        RenewalReason::Refused(stale) => stale.is_none() || stale == account.access_token,
+        RenewalReason::Due => is_due(&account, platform, now_ms()),
     };
     if !is_needed {
         return Ok(());
     }
     let session = if has_refresh_token(&account, platform) {
-        rotated(app, &site, &account).await?
+        with_refresh_token(app, &site, &account).await?
     } else if has_password(&account, platform) {
-        logged_in(app, &site, &account).await?
+        with_password(app, &site, &account).await?
     } else {
         return Err("the account has neither a refresh token nor a stored password".to_owned());
     };
@@ -239,10 +239,14 @@ async fn attempt(app: &Arc<App>, id: i64, why: Why) -> Result<(), Refusal> {
     Ok(())
 }
 
-async fn rotated(app: &App, site: &SiteRow, account: &AccountRow) -> Result<RenewedSession, Refusal> {
+async fn with_refresh_token(
+    app: &App,
+    site: &SiteRow,
+    account: &AccountRow,
+) -> Result<RenewedSession, Refusal> {
     let token = account.sub2api_refresh_token.as_ref().ok_or("there is no refresh token")?;
-    let visitor = visitor_of(app, site, account).map_err(|error| error.message)?;
-    let refreshed = visitor.refresh(&app.client, token).await.map_err(|error| error.message)?;
+    let site_client = site_client_of(app, site, account).map_err(|error| error.message)?;
+    let refreshed = site_client.refresh(&app.client, token).await.map_err(|error| error.message)?;
     Ok(RenewedSession {
         access_token: refreshed.access_token,
         rotation: Some((refreshed.refresh_token, refreshed.expires_at)),
@@ -250,7 +254,7 @@ async fn rotated(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Rene
     })
 }
 
-async fn logged_in(app: &App, site: &SiteRow, account: &AccountRow) -> Result<RenewedSession, Refusal> {
+async fn with_password(app: &App, site: &SiteRow, account: &AccountRow) -> Result<RenewedSession, Refusal> {
     let (Some(name), Some(password)) = (&account.login_username, &account.login_password) else {
         return Err("there is no stored password".to_owned());
     };
@@ -258,8 +262,8 @@ async fn logged_in(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Re
         let minutes = pause.as_secs().div_ceil(60);
         return Err(format!("the stored password was refused; it is tried again in {minutes} min"));
     }
-    let visitor = visitor_of(app, site, account).map_err(|error| error.message)?;
-    match visitor.login(&app.client, name, password.expose()).await {
+    let site_client = site_client_of(app, site, account).map_err(|error| error.message)?;
+    match site_client.login(&app.client, name, password.expose()).await {
         Ok(login) => {
             app.renewals.forget(account.id);
             let rotation = login.refresh_token.zip(login.expires_at);
@@ -267,7 +271,7 @@ async fn logged_in(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Re
         }
         Err(error) => {
             // Only an answer of the site itself says something about the password.
-            if matches!(error.kind, VisitKind::Refused | VisitKind::Expired) {
+            if matches!(error.kind, SiteErrorKind::Refused | SiteErrorKind::Expired) {
                 app.renewals.note_refusal(account);
             }
             Err(format!("logging in again failed: {}", error.message))

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! let mut session = Session::open(app, site, account).await?;
-//! let mut answer = session.visitor().balance(&app.client).await;
+//! let mut answer = session.site_client().balance(&app.client).await;
 //! if session.is_renewed_after(app, &answer).await {
-//!     answer = session.visitor().balance(&app.client).await;
+//!     answer = session.site_client().balance(&app.client).await;
 //! }
 //! ```
 //!
@@ -13,33 +13,33 @@
 use std::sync::Arc;
 
 use super::renewal::{can_renew, is_due, renew, renew_when_due};
-use super::visit::visitor_of;
+use super::site_client::site_client_of;
 use crate::app::App;
 use crate::store::accounts::{self, AccountRow};
 use crate::store::sites::SiteRow;
 use crate::time::now_ms;
-use crate::upstream::platforms::{VisitError, VisitKind, Visitor};
+use crate::upstream::platforms::{SiteClient, SiteError, SiteErrorKind};
 
-/// A visit that may outlive the session it began with.
+/// A site client that may outlive the session it began with.
 pub struct Session {
     pub site: SiteRow,
     /// As it is now: a renewal reads it again.
     pub account: AccountRow,
-    visitor: Visitor,
+    site_client: SiteClient,
     has_renewed: bool,
 }
 
 // === impl Session ===
 
 impl Session {
-    /// Begins a visit; a session that ends soon is renewed first, as far as that works.
+    /// Opens the client; a session that ends soon is renewed first, as far as that works.
     ///
     /// # Errors
     /// When the site's address or the proxy to take cannot be used.
-    pub async fn open(app: &Arc<App>, site: SiteRow, account: AccountRow) -> Result<Self, VisitError> {
-        let visitor = visitor_of(app, &site, &account)?;
-        let mut session = Self { site, account, visitor, has_renewed: false };
-        if is_due(&session.account, session.visitor.platform, now_ms()) {
+    pub async fn open(app: &Arc<App>, site: SiteRow, account: AccountRow) -> Result<Self, SiteError> {
+        let site_client = site_client_of(app, &site, &account)?;
+        let mut session = Self { site, account, site_client, has_renewed: false };
+        if is_due(&session.account, session.site_client.platform, now_ms()) {
             match renew_when_due(app, session.account.id).await {
                 Ok(()) => session.reload(app).await?,
                 Err(refusal) => log::warn!("{}: {refusal}", session.described()),
@@ -48,14 +48,14 @@ impl Session {
         Ok(session)
     }
 
-    pub fn visitor(&self) -> &Visitor {
-        &self.visitor
+    pub fn site_client(&self) -> &SiteClient {
+        &self.site_client
     }
 
     /// Whether to ask once more: the answer says that the session has run out, and there is a new one.
-    pub async fn is_renewed_after<T>(&mut self, app: &Arc<App>, answer: &Result<T, VisitError>) -> bool {
+    pub async fn is_renewed_after<T>(&mut self, app: &Arc<App>, answer: &Result<T, SiteError>) -> bool {
         let Err(error) = answer else { return false };
-        let may_help = error.wants_login() && can_renew(&self.account, self.visitor.platform);
+        let may_help = error.wants_login() && can_renew(&self.account, self.site_client.platform);
         if self.has_renewed || !may_help {
             return false;
         }
@@ -67,11 +67,11 @@ impl Session {
         self.reload(app).await.is_ok()
     }
 
-    async fn reload(&mut self, app: &Arc<App>) -> Result<(), VisitError> {
+    async fn reload(&mut self, app: &Arc<App>) -> Result<(), SiteError> {
         let read = accounts::get(&app.store, self.account.id).await;
-        let read = read.map_err(|error| VisitError::new(VisitKind::Failed, error.to_string()))?;
-        self.account = read.ok_or_else(|| VisitError::new(VisitKind::Failed, "the account is gone"))?;
-        self.visitor = visitor_of(app, &self.site, &self.account)?;
+        let read = read.map_err(|error| SiteError::new(SiteErrorKind::Failed, error.to_string()))?;
+        self.account = read.ok_or_else(|| SiteError::new(SiteErrorKind::Failed, "the account is gone"))?;
+        self.site_client = site_client_of(app, &self.site, &self.account)?;
         Ok(())
     }
 

@@ -10,14 +10,14 @@ use serde::Serialize;
 use super::account_health::note_failure;
 use super::session::Session;
 use super::spread::{Concurrency, spread};
-use super::token_book::{Listed, Source, TokenBook};
+use super::token_set::{Listed, Source, TokenSet};
 use crate::app::App;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode};
 use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, tokens};
-use crate::upstream::platforms::{SiteKey, VisitError, abilities};
+use crate::upstream::platforms::{SiteError, SiteKey, abilities};
 
 /// Accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
@@ -155,29 +155,29 @@ pub fn owns_tokens(account: &AccountRow) -> bool {
     account.oauth_provider.is_none() && is_session
 }
 
-async fn listed(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Vec<Listed>, VisitError> {
+async fn listed(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Vec<Listed>, SiteError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
-    let mut keys = session.visitor().keys(&app.client).await;
+    let mut keys = session.site_client().keys(&app.client).await;
     if session.is_renewed_after(app, &keys).await {
-        keys = session.visitor().keys(&app.client).await;
+        keys = session.site_client().keys(&app.client).await;
     }
     Ok(keys?.into_iter().map(Listed::from).filter(|item| !item.key.trim().is_empty()).collect())
 }
 
 async fn merged(app: &App, account: &AccountRow, keys: &[Listed], outcome: Synced) -> store::Result<Synced> {
     let _turn = app.token_edits.lock().await;
-    let mut book = TokenBook::read(&app.store, account.id).await?;
+    let mut token_set = TokenSet::read(&app.store, account.id).await?;
     let mut done = Synced { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
     let mut pending = Vec::new();
-    // A key from before tokens had rows gets one. Read in this turn: it may be newer than the visit.
+    // A key from before tokens had rows gets one. Read in this turn: it may be newer than the list.
     let account = accounts::get(&app.store, account.id).await?;
     let legacy = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
-    let legacy = legacy.filter(|key| !tokens::is_mask(key) && book.position_of(key).is_none());
+    let legacy = legacy.filter(|key| !tokens::is_mask(key) && token_set.position_of(key).is_none());
     if let Some(key) = legacy {
-        book.adopt(key, Source::Legacy);
+        token_set.adopt(key, Source::Legacy);
     }
     if !keys.is_empty() {
-        let merged = book.merge(keys);
+        let merged = token_set.merge(keys);
         (done.created, done.updated, pending) = (merged.created, merged.updated, merged.pending);
     } else if legacy.is_some() {
         done.created = 1;
@@ -185,7 +185,7 @@ async fn merged(app: &App, account: &AccountRow, keys: &[Listed], outcome: Synce
     } else {
         return Ok(Synced { reason: Some("no_upstream_tokens"), ..outcome });
     }
-    let rows = book.save(&app.store).await?;
+    let rows = token_set.save(&app.store).await?;
     app.publish().await?;
     done.default_token_id = rows.iter().find(|row| row.is_default).map(|row| row.id);
     if !pending.is_empty() {

@@ -2,9 +2,9 @@
 //! (routing-accounting.md 17).
 //!
 //! Some sites answer without usage, or charge by rules that no price list tells, but keep a log that
-//! the account may read. A settled request leaves its question here and goes; the line is looked for
+//! the account may read. A settled request leaves a lookup here and goes on; the line is looked for
 //! in the background, and what it says amends the log row, the usage tables, the channel's cost and
-//! the key's. Questions beyond a bound are dropped: the estimate then stands.
+//! the key's. Lookups beyond a bound are dropped: the estimate then stands.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
-use super::visit::visitor_of;
+use super::site_client::site_client_of;
 use crate::app::App;
 use crate::keys::Key;
 use crate::routing::Channel;
@@ -25,21 +25,21 @@ use crate::store::sites;
 use crate::time::{Millis, now_ms};
 use crate::upstream::platforms::{USAGE_LOG_LIMITS, fetch_usage_records};
 
-/// Questions that may wait.
+/// Lookups that may wait.
 const MAX_WAITING: usize = 512;
 /// Sites asked at once.
 const PARALLEL: usize = 4;
 /// Sites write their log after the answer, some not at once: the pauses before each look.
 const PAUSES: [Duration; 3] = [Duration::ZERO, Duration::from_secs(2), Duration::from_secs(8)];
 
-/// The questions under way; the app holds one.
+/// The lookups under way; the app holds one.
 pub struct UsageLookup {
     waiting: Arc<Semaphore>,
     slots: Semaphore,
 }
 
 /// A settled request whose line is wanted.
-pub struct Question {
+pub struct Lookup {
     pub row: RowName,
     pub channel: Arc<Channel>,
     /// Who paid for it.
@@ -56,30 +56,30 @@ impl Default for UsageLookup {
     }
 }
 
-/// Takes the question and returns at once.
-pub fn ask(app: &Arc<App>, question: Question) {
+/// Queues the lookup and returns at once.
+pub fn enqueue(app: &Arc<App>, lookup: Lookup) {
     let Ok(place) = app.usage_lookup.waiting.clone().try_acquire_owned() else {
         log::debug!("too many usage lookups wait: the estimate of one request stands");
         return;
     };
     let looking = app.clone();
     app.background.spawn("a usage lookup", async move {
-        look_up(&looking, &question).await;
+        look_up(&looking, &lookup).await;
         drop(place);
     });
 }
 
-async fn look_up(app: &App, question: &Question) {
+async fn look_up(app: &App, lookup: &Lookup) {
     for pause in PAUSES {
         sleep(pause).await;
         let looked = {
             let Ok(_slot) = app.usage_lookup.slots.acquire().await else { return };
-            look(app, question).await
+            look(app, lookup).await
         };
         match looked {
             Ok(Some(record)) => {
-                if let Err(error) = settle(app, question, &record).await {
-                    let id = question.row.request_id;
+                if let Err(error) = settle(app, lookup, &record).await {
+                    let id = lookup.row.request_id;
                     log::warn!("the log row of {} keeps its estimate: {error}", id.as_str());
                 }
                 return;
@@ -88,7 +88,7 @@ async fn look_up(app: &App, question: &Question) {
             Err(message) => {
                 log::debug!(
                     "the log of site \"{}\" tells nothing: {message}",
-                    question.channel.account.site.name
+                    lookup.channel.account.site.name
                 );
                 return;
             }
@@ -97,8 +97,8 @@ async fn look_up(app: &App, question: &Question) {
 }
 
 /// The request's line in the site's log, when it is there yet.
-async fn look(app: &App, question: &Question) -> Result<Option<UsageRecord>, String> {
-    let channel = &question.channel;
+async fn look(app: &App, lookup: &Lookup) -> Result<Option<UsageRecord>, String> {
+    let channel = &lookup.channel;
     let Some(account) = accounts::get(&app.store, channel.account.id).await.map_err(|e| e.to_string())?
     else {
         return Err("the account is gone".to_owned());
@@ -107,15 +107,15 @@ async fn look(app: &App, question: &Question) -> Result<Option<UsageRecord>, Str
         return Err("the site is gone".to_owned());
     };
     let token = channel.credential.as_ref().map(|credential| credential.secret().expose());
-    let mut visitor = visitor_of(app, &site, &account).map_err(|error| error.to_string())?;
+    let mut site_client = site_client_of(app, &site, &account).map_err(|error| error.to_string())?;
     // The session first, then what the request was sent with, then the account's key.
-    visitor.keys.splice(..0, channel.credential.as_ref().map(|sent| sent.secret().clone()));
-    let lines = fetch_usage_records(&app.client, &visitor, &question.row.model, USAGE_LOG_LIMITS).await;
+    site_client.keys.splice(..0, channel.credential.as_ref().map(|sent| sent.secret().clone()));
+    let lines = fetch_usage_records(&app.client, &site_client, &lookup.row.model, USAGE_LOG_LIMITS).await;
     let lines = lines.map_err(|error| error.to_string())?;
     let query = UsageQuery {
-        model: &question.row.model,
-        started: question.row.created_at,
-        ended: question.ended,
+        model: &lookup.row.model,
+        started: lookup.row.created_at,
+        ended: lookup.ended,
         token,
         token_name: channel.token_name.as_deref(),
     };
@@ -123,30 +123,30 @@ async fn look(app: &App, question: &Question) -> Result<Option<UsageRecord>, Str
 }
 
 /// Books what the line says beyond what was booked.
-async fn settle(app: &App, question: &Question, record: &UsageRecord) -> crate::store::Result<()> {
-    let channel = &question.channel;
-    let (tokens, source) = recovered(question.tokens, record);
-    let bill = bill(channel, &question.row.model, tokens, record);
+async fn settle(app: &App, lookup: &Lookup, record: &UsageRecord) -> crate::store::Result<()> {
+    let channel = &lookup.channel;
+    let (tokens, source) = recovered(lookup.tokens, record);
+    let bill = bill(channel, &lookup.row.model, tokens, record);
     let total = |tokens: Tokens| tokens.total.max(tokens.prompt.saturating_add(tokens.completion));
     let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
-    let more_cost = bill.usd - question.usd;
+    let more_cost = bill.usd - lookup.usd;
     if channel.live.record_cost((more_cost * 1e9).round() as i64) {
         app.store.telemetry().dirty_channel(channel.live.clone());
     }
-    if let Some(key) = question.key.as_ref().filter(|_| more_cost != 0.0)
+    if let Some(key) = lookup.key.as_ref().filter(|_| more_cost != 0.0)
         && key.live.charge(more_cost, now_ms())
     {
         app.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
     }
     let amendment = Amendment {
-        row: question.row.clone(),
+        row: lookup.row.clone(),
         prompt_tokens: count(tokens.prompt),
         completion_tokens: count(tokens.completion),
         total_tokens: count(total(tokens)),
         usage_source: source,
         cost: bill.usd,
         billing_details: bill.details.and_then(|details| serde_json::to_string(&details).ok()),
-        more_tokens: count(total(tokens)) - count(total(question.tokens)),
+        more_tokens: count(total(tokens)) - count(total(lookup.tokens)),
         more_cost,
     };
     amend(&app.store, &app.config.time_zone, amendment).await

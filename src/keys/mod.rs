@@ -33,9 +33,9 @@ pub struct Key {
     pub live: Arc<KeyLive>,
 }
 
-/// Why a key that is known does not open the door.
+/// Why a known key is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Barred {
+pub enum KeyRejection {
     Disabled,
     Expired,
     OverCost,
@@ -53,18 +53,18 @@ pub struct KeyTable {
 
 impl Key {
     /// Whether the key may be used now, by the order of proxy.md 2.
-    pub fn check(&self, now: Millis) -> Result<(), Barred> {
+    pub fn check(&self, now: Millis) -> Result<(), KeyRejection> {
         if !self.enabled {
-            return Err(Barred::Disabled);
+            return Err(KeyRejection::Disabled);
         }
         if self.expires_at.is_some_and(|at| at <= now) {
-            return Err(Barred::Expired);
+            return Err(KeyRejection::Expired);
         }
         if self.max_cost.is_some_and(|most| self.live.used_cost() >= most) {
-            return Err(Barred::OverCost);
+            return Err(KeyRejection::OverCost);
         }
         if self.max_requests.is_some_and(|most| self.live.is_exhausted(most)) {
-            return Err(Barred::OverRequests);
+            return Err(KeyRejection::OverRequests);
         }
         Ok(())
     }
@@ -133,13 +133,13 @@ mod tests {
         assert_eq!(barred(|key| key.expires_at = Some(1001)), None);
         assert_eq!(barred(|key| key.max_cost = Some(2.6)), None);
         assert_eq!(barred(|key| key.max_requests = Some(11)), None);
-        assert_eq!(barred(|key| key.max_requests = Some(10)), Some(Barred::OverRequests));
-        assert_eq!(barred(|key| key.max_requests = Some(0)), Some(Barred::OverRequests));
+        assert_eq!(barred(|key| key.max_requests = Some(10)), Some(KeyRejection::OverRequests));
+        assert_eq!(barred(|key| key.max_requests = Some(0)), Some(KeyRejection::OverRequests));
         let over_both = |key: &mut Key| (key.max_requests, key.max_cost) = (Some(10), Some(2.5));
-        assert_eq!(barred(over_both), Some(Barred::OverCost));
+        assert_eq!(barred(over_both), Some(KeyRejection::OverCost));
         let expired = |key: &mut Key| (key.expires_at, key.max_cost) = (Some(1000), Some(0.0));
-        assert_eq!(barred(expired), Some(Barred::Expired));
+        assert_eq!(barred(expired), Some(KeyRejection::Expired));
         let disabled = |key: &mut Key| (key.enabled, key.expires_at) = (false, Some(0));
-        assert_eq!(barred(disabled), Some(Barred::Disabled));
+        assert_eq!(barred(disabled), Some(KeyRejection::Disabled));
     }
 }

@@ -3,13 +3,13 @@
 //! One alert for requests that nobody could serve: the first of a route is told, those that follow within the
 //! cool-down are counted, also when all channels cool down meanwhile and none is left to try. A credential that
 //! its site refuses is told once as well. It is not struck off for it: an account whose only credential is a key
-//! would never be asked again, and some hubs refuse now and then; a visit to the site decides that
+//! would never be asked again, and some hubs refuse now and then; a call to the site decides that
 //! (`jobs::account_health`).
 
 use crate::app::App;
 use crate::routing::Channel;
 use crate::store::events::{EventLevel, NewEvent};
-use crate::upstream::platforms::{VisitKind, meaning};
+use crate::upstream::platforms::{SiteErrorKind, meaning};
 
 use super::call::{Call, Operation};
 use super::failure::Failure;
@@ -58,7 +58,7 @@ pub(super) fn unserved(app: &App, call: &Call, last: Option<&Failure>) {
 pub(super) fn refused(app: &App, channel: &Channel, failure: &Failure) {
     const UNAUTHORIZED: u16 = 401;
     if failure.upstream_status() != Some(UNAUTHORIZED)
-        || meaning(&failure.words(), Some(UNAUTHORIZED), false) != Some(VisitKind::Expired)
+        || meaning(&failure.words(), Some(UNAUTHORIZED), false) != Some(SiteErrorKind::Expired)
     {
         return;
     }

@@ -8,7 +8,7 @@
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use crate::dialect::sse::{Event, Scanner};
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody};
 
 use super::rewritten::{Rewrite, rewritten};
@@ -16,7 +16,7 @@ use super::rewritten::{Rewrite, rewritten};
 /// The longest event, as anywhere else in a conversion.
 const MAX_EVENT: usize = 16 << 20;
 /// What was left out of an event may have been the middle of a picture: its client would not notice.
-pub(super) const TOO_LONG: Cut = Cut("an event of the answer is too long");
+pub(super) const TOO_LONG: Truncated = Truncated("an event of the answer is too long");
 
 /// The answer with its events in an array; one that is no stream as it is.
 pub(super) fn of(mut answer: Response) -> Response {
@@ -39,14 +39,14 @@ struct Array {
 }
 
 impl Rewrite for Array {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
         let mut is_whole = true;
         let begun = &mut self.begun;
         self.scanner.feed(bytes, |event| is_whole &= put(&event, begun, out));
         if is_whole { Ok(()) } else { Err(TOO_LONG) }
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
         let mut is_whole = true;
         let begun = &mut self.begun;
         self.scanner.finish(|event| is_whole &= put(&event, begun, out));

@@ -13,7 +13,7 @@ use crate::dialect::usage::Usage;
 use crate::jobs::usage_lookup;
 use crate::keys::Key;
 use crate::limits::Lease;
-use crate::metrics::Held;
+use crate::metrics::GaugeGuard;
 use crate::routing::{Channel, Conversation, Credential, FailureWeight, Secret, SelectionReason, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, now_ms};
@@ -51,7 +51,7 @@ pub(super) struct Attempt {
     slots: Slots,
     /// A failure says nothing of the channel: what was asked is an extra that few upstreams offer.
     is_extra: bool,
-    _in_flight: Held,
+    _in_flight: GaugeGuard,
 }
 
 impl Attempt {
@@ -193,10 +193,10 @@ impl Attempt {
         }
         self.charge(bill.usd);
         self.bind();
-        let question = cost::question(&self.channel, self.key.as_ref(), &row, usage.as_ref());
+        let lookup = cost::lookup(&self.channel, self.key.as_ref(), &row, usage.as_ref());
         self.app.store.telemetry().log(row);
-        if let Some(question) = question {
-            usage_lookup::ask(&self.app, question);
+        if let Some(lookup) = lookup {
+            usage_lookup::enqueue(&self.app, lookup);
         }
     }
 

@@ -17,7 +17,7 @@ use subtle::ConstantTimeEq;
 
 use crate::app::App;
 use crate::http::Query;
-use crate::keys::{Barred, Key};
+use crate::keys::{Key, KeyRejection};
 use crate::limits::Identity;
 use crate::routing::Policy;
 use crate::time::now_ms;
@@ -41,7 +41,7 @@ pub enum Refused {
     /// The built-in token, from a peer that is not this machine.
     Placeholder,
     /// A managed key that may not be used now.
-    Barred(Barred),
+    Rejected(KeyRejection),
 }
 
 impl Caller {
@@ -69,10 +69,10 @@ impl Refused {
         match self {
             Self::Missing => "missing_api_key",
             Self::Invalid | Self::Placeholder => "invalid_api_key",
-            Self::Barred(Barred::Disabled) => "key_disabled",
-            Self::Barred(Barred::Expired) => "key_expired",
-            Self::Barred(Barred::OverCost) => "key_over_cost",
-            Self::Barred(Barred::OverRequests) => "key_over_requests",
+            Self::Rejected(KeyRejection::Disabled) => "key_disabled",
+            Self::Rejected(KeyRejection::Expired) => "key_expired",
+            Self::Rejected(KeyRejection::OverCost) => "key_over_cost",
+            Self::Rejected(KeyRejection::OverRequests) => "key_over_requests",
         }
     }
 
@@ -80,10 +80,10 @@ impl Refused {
         match self {
             Self::Missing => "Missing API key: send Authorization, x-api-key, x-goog-api-key or ?key=",
             Self::Invalid => "Invalid API key",
-            Self::Barred(Barred::Disabled) => "This API key is disabled",
-            Self::Barred(Barred::Expired) => "This API key has expired",
-            Self::Barred(Barred::OverCost) => "This API key has used up its cost limit",
-            Self::Barred(Barred::OverRequests) => "This API key has used up its request limit",
+            Self::Rejected(KeyRejection::Disabled) => "This API key is disabled",
+            Self::Rejected(KeyRejection::Expired) => "This API key has expired",
+            Self::Rejected(KeyRejection::OverCost) => "This API key has used up its cost limit",
+            Self::Rejected(KeyRejection::OverRequests) => "This API key has used up its request limit",
             Self::Placeholder => {
                 "The built-in proxy token works from this machine only: set PROXY_TOKEN to a secret of your own and restart"
             }
@@ -108,7 +108,7 @@ pub fn authenticate(app: &App, headers: &HeaderMap, query: &Query, local: bool) 
     if !keys.is_empty()
         && let Some(key) = keys.find(&app.store.sealer().digest(token))
     {
-        key.check(now_ms()).map_err(Refused::Barred)?;
+        key.check(now_ms()).map_err(Refused::Rejected)?;
         return Ok(Caller { key: Some(key.clone()), forced_channel: None });
     }
     let settings = app.settings.load();

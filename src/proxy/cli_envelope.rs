@@ -13,7 +13,7 @@ use hyper::header::CONTENT_TYPE;
 
 use crate::dialect::json;
 use crate::dialect::sse::{Event, Scanner};
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody};
 
 use super::array_stream::TOO_LONG;
@@ -78,7 +78,7 @@ struct Sealed {
 }
 
 impl Rewrite for Sealed {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
         let begun = std::mem::replace(&mut self.begun, true);
         match &mut self.scanner {
             Some(scanner) => {
@@ -98,7 +98,7 @@ impl Rewrite for Sealed {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
         match &mut self.scanner {
             Some(scanner) => {
                 let mut is_whole = true;

@@ -72,7 +72,7 @@ pub(super) async fn commit(
     }
     let format = accepted.format;
     let own = format == call.face.dialect;
-    let answer = Held { app, call, accepted, first, own };
+    let answer = StartedResponse { app, call, accepted, first, own };
     match (call.envelope.stream, streams) {
         // Boxed, so that it weighs on no call without a stream.
         (true, true) => Box::pin(answer.stream(attempt)).await,
@@ -85,7 +85,7 @@ pub(super) async fn commit(
 }
 
 /// An answer of which the first bytes are here.
-struct Held<'a> {
+struct StartedResponse<'a> {
     app: &'a Arc<App>,
     call: &'a Call,
     accepted: Box<Accepted>,
@@ -94,7 +94,7 @@ struct Held<'a> {
     own: bool,
 }
 
-impl Held<'_> {
+impl StartedResponse<'_> {
     /// A stream: held while it has shown nothing that a client would miss.
     async fn stream(mut self, attempt: Box<Attempt>) -> Result<Response, Failure> {
         let mut observer = StreamObserver::new(self.accepted.format);

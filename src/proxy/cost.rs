@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::dialect::usage::Usage;
-use crate::jobs::usage_lookup::Question;
+use crate::jobs::usage_lookup::Lookup;
 use crate::keys::Key;
 use crate::routing::Channel;
 use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, usage_record};
@@ -30,17 +30,17 @@ pub(super) fn nano(usd: f64) -> u64 {
 }
 
 /// What to look for in the site's own log, when it keeps one worth asking.
-pub(super) fn question(
+pub(super) fn lookup(
     channel: &Arc<Channel>,
     key: Option<&Arc<Key>>,
     row: &ProxyLogRow,
     usage: Option<&Usage>,
-) -> Option<Question> {
+) -> Option<Lookup> {
     let site = &channel.account.site;
     if !usage_record::is_worth_asking(site.platform, usage.is_some()) {
         return None;
     }
-    Some(Question {
+    Some(Lookup {
         row: RowName {
             created_at: row.created_at,
             request_id: row.request_id?,

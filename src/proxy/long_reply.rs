@@ -9,7 +9,7 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use crate::dialect::{Dialect, usage};
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::upstream::UpstreamBody;
 
 use super::attempt::Attempt;
@@ -54,17 +54,17 @@ impl LongReply {
         }
     }
 
-    fn cut(&mut self, cause: &str) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    fn cut(&mut self, cause: &str) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         self.upstream = None;
         self.attempt.break_off(cause, None);
-        Poll::Ready(Some(Err(Cut("the upstream's answer broke off"))))
+        Poll::Ready(Some(Err(Truncated("the upstream's answer broke off"))))
     }
 
     fn settle(&mut self) {
         self.attempt.succeed(usage::of_tail(self.dialect, &self.tail));
     }
 
-    fn send(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    fn send(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         self.last_data = Instant::now();
         let keep = &bytes[bytes.len().saturating_sub(TAIL)..];
         if self.tail.len() + keep.len() > 2 * TAIL {
@@ -86,12 +86,12 @@ impl LongReply {
 
 impl Body for LongReply {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let this = self.get_mut();
         if let Some(bytes) = this.held.take() {
             return this.send(bytes);

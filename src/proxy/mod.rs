@@ -234,6 +234,6 @@ where
             Ok(()) => handler(app, request, caller).await,
             Err(wait) => too_many_of_identity(wait),
         },
-        Err(refused) => Face::of(&request.headers, dialect, request.id).turn_away(&refused),
+        Err(refused) => Face::of(&request.headers, dialect, request.id).reject_caller(&refused),
     }
 }

@@ -19,7 +19,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, messages, responses, stored_files};
 use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
-use crate::keys::Barred;
+use crate::keys::KeyRejection;
 use crate::limits::{Lease, Refused as NoLease};
 use crate::routing::{Channel, Selection, SelectionQuery, SelectionReason, select, select_bound};
 use crate::time::now_ms;
@@ -147,7 +147,7 @@ async fn admit(app: &Arc<App>, call: &mut Call) -> Result<(), Response> {
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
     quota::count(app, key).await.map_err(|not_counted| match not_counted {
-        NotCounted::OverLimit => call.face.turn_away(&Refused::Barred(Barred::OverRequests)),
+        NotCounted::OverLimit => call.face.reject_caller(&Refused::Rejected(KeyRejection::OverRequests)),
         NotCounted::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
     })
 }

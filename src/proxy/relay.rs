@@ -23,8 +23,8 @@ use crate::dialect::convert::StreamConverter;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::sse;
-use crate::http::body::Cut;
-use crate::metrics::Held;
+use crate::http::body::Truncated;
+use crate::metrics::GaugeGuard;
 use crate::upstream::UpstreamBody;
 
 use super::attempt::Attempt;
@@ -50,13 +50,13 @@ pub(super) struct Relay {
     converter: Option<Box<StreamConverter>>,
     /// The beginning of an event of which the rest has not come: a client that got it could make nothing
     /// of the stream's break.
-    half: Half,
+    partial: PartialEvent,
     attempt: Box<Attempt>,
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
     last_data: Instant,
     lingering: bool,
-    _stream: Held,
+    _stream: GaugeGuard,
 }
 
 impl Relay {
@@ -77,7 +77,7 @@ impl Relay {
             ready: None,
             observer,
             converter,
-            half: Half::default(),
+            partial: PartialEvent::default(),
             attempt,
             idle,
             timer: None,
@@ -109,10 +109,10 @@ impl Relay {
         let (keep, begun) =
             self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.error_relayed));
         match begun {
-            true if self.half.relayed => self.end_with(bytes.slice(..keep), None, &cause),
+            true if self.partial.relayed => self.end_with(bytes.slice(..keep), None, &cause),
             true => self.end_with(Bytes::new(), Some(&error), &cause),
             false => {
-                let before = self.half.before(bytes.slice(..keep));
+                let before = self.partial.before(bytes.slice(..keep));
                 self.end_with(before, Some(&error), &cause);
             }
         }
@@ -121,7 +121,7 @@ impl Relay {
     /// What of these bytes the client can have: all but the beginning of an event.
     fn whole_events(&mut self, bytes: Bytes) -> Option<Bytes> {
         let is_whole = self.observer.between_events() || self.observer.is_finished();
-        let ready = self.half.pass(bytes, is_whole);
+        let ready = self.partial.pass(bytes, is_whole);
         (!ready.is_empty()).then_some(ready)
     }
 
@@ -172,14 +172,14 @@ impl Relay {
         }
         match self.observer.close() {
             Phase::Ended => {
-                self.ready = self.half.rest();
+                self.ready = self.partial.rest();
                 self.attempt.succeed(self.observer.usage());
             }
             Phase::Failed(error) => {
                 // All of the event is here but for the blank line that makes it count.
                 let error = without_credential(error, &self.attempt);
                 let cause = format!("stream error: {}", error.message);
-                let error = (!self.half.relayed).then_some(&error);
+                let error = (!self.partial.relayed).then_some(&error);
                 self.end_with(self.separator(), error, &cause);
             }
             Phase::Preamble | Phase::Output => {
@@ -190,7 +190,7 @@ impl Relay {
 
     /// What ends the event that the client holds half, if it does.
     fn separator(&self) -> Bytes {
-        if self.half.relayed { Bytes::from_static(b"\n\n") } else { Bytes::new() }
+        if self.partial.relayed { Bytes::from_static(b"\n\n") } else { Bytes::new() }
     }
 
     fn broke(&mut self, cause: &str) {
@@ -199,7 +199,7 @@ impl Relay {
         if ended || (matches!(self.observer.phase(), Phase::Ended) && self.conclude()) {
             self.upstream = None;
             if self.converter.is_none() {
-                self.ready = self.half.rest();
+                self.ready = self.partial.rest();
             }
             self.attempt.succeed(self.observer.usage());
             return;
@@ -246,7 +246,7 @@ impl Relay {
                 let cause = format!("nothing came for {} s", idle.as_secs());
                 self.broke(&cause);
                 (None, true)
-            } else if silence >= KEEPALIVE && !self.half.relayed {
+            } else if silence >= KEEPALIVE && !self.partial.relayed {
                 let started = self.converter.as_ref().map(|converter| converter.is_started());
                 let started = started.unwrap_or_else(|| self.observer.message_started());
                 let keepalive = errors::keepalive(self.dialect, started);
@@ -293,12 +293,12 @@ impl Drop for Relay {
 
 impl Body for Relay {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let this = self.get_mut();
         loop {
             if let Some(bytes) = this.ready.take() {
@@ -328,16 +328,16 @@ impl Body for Relay {
 
 /// The beginning of an event.
 #[derive(Default)]
-struct Half {
+struct PartialEvent {
     held: Bytes,
     /// It grew so long that the client has it.
     relayed: bool,
 }
 
 /// The longest beginning of an event that is held back.
-const MAX_HALF: usize = 64 * 1024;
+const MAX_PARTIAL: usize = 64 * 1024;
 
-impl Half {
+impl PartialEvent {
     /// What is held, with these bytes behind it; nothing is held any more.
     fn before(&mut self, bytes: Bytes) -> Bytes {
         let held = std::mem::take(&mut self.held);
@@ -359,7 +359,7 @@ impl Half {
             return bytes;
         }
         let end = sse::last_end(&bytes);
-        if end.is_none() && (self.relayed || bytes.len() > MAX_HALF) {
+        if end.is_none() && (self.relayed || bytes.len() > MAX_PARTIAL) {
             self.relayed = true;
             return bytes;
         }

@@ -5,7 +5,7 @@ use hyper::header::CONTENT_TYPE;
 
 use crate::dialect::Dialect;
 use crate::dialect::rename::Renamer;
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody};
 
 use super::call::Call;
@@ -41,12 +41,12 @@ pub(super) fn named(dialect: Dialect, model: &str, mut answer: Response) -> Resp
 }
 
 impl Rewrite for Renamer {
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated> {
         Self::feed(self, bytes, out);
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated> {
         Self::finish(self, out);
         Ok(())
     }

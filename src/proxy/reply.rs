@@ -63,7 +63,7 @@ impl Face {
     }
 
     /// The refusal of a caller that is not let in.
-    pub(super) fn turn_away(self, refused: &Refused) -> Response {
+    pub(super) fn reject_caller(self, refused: &Refused) -> Response {
         self.refuse(refused.status(), refused.message(), Some(refused.code()), None)
     }
 

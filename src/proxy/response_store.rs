@@ -20,7 +20,7 @@ use crate::dialect::responses::{TurnOutput, merge_turn};
 use crate::dialect::sse::Scanner;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, edit::edit, envelope, json};
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
@@ -198,12 +198,12 @@ impl RecordedStream {
 
 impl Body for RecordedStream {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let this = self.get_mut();
         let frame = ready!(Pin::new(&mut this.stream).poll_frame(context));
         if let Some(Ok(frame)) = &frame

@@ -7,15 +7,15 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 
 use crate::http::ResponseBody;
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 
 /// Writes what passes anew.
 pub(super) trait Rewrite {
     /// Takes the next bytes and appends what may pass to `out`; an error ends the answer.
-    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Cut>;
+    fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Truncated>;
 
     /// The answer is over: appends what is still to come.
-    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Cut>;
+    fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), Truncated>;
 
     /// Nothing would come if the answer were over now.
     fn is_idle(&self) -> bool {
@@ -37,12 +37,12 @@ pub(super) fn rewritten(inner: ResponseBody, rewrite: impl Rewrite + Unpin + Sen
 
 impl<R: Rewrite + Unpin> Body for Rewritten<R> {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let this = self.get_mut();
         loop {
             if this.ended {

@@ -34,33 +34,33 @@ pub(super) async fn search(app: Arc<App>, mut request: Request, caller: Caller) 
     };
     match checked(&body) {
         Ok(body) => pipeline::serve_body(app, SURFACE, Operation::Search, request, body, caller, None).await,
-        Err(Wrong { field, message }) => face.refuse(400, message, None, field),
+        Err(InvalidSearch { field, message }) => face.refuse(400, message, None, field),
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Wrong {
+struct InvalidSearch {
     field: Option<&'static str>,
     message: &'static str,
 }
 
 /// The body with what it leaves to us.
-fn checked(body: &[u8]) -> Result<Bytes, Wrong> {
-    let wrong = |field, message| Err(Wrong { field, message });
+fn checked(body: &[u8]) -> Result<Bytes, InvalidSearch> {
+    let invalid = |field, message| Err(InvalidSearch { field, message });
     let text = std::str::from_utf8(body).unwrap_or_default();
     let Some(node) = Node::parse(text).ok().filter(Node::is_object) else {
-        return wrong(None, "The request body is not a JSON object");
+        return invalid(None, "The request body is not a JSON object");
     };
     if node.get("query").and_then(Node::str).is_none_or(|query| query.trim().is_empty()) {
-        return wrong(Some("query"), "query is required");
+        return invalid(Some("query"), "query is required");
     }
     if node.bool_at("stream") == Some(true) {
-        return wrong(Some("stream"), "A search cannot be streamed");
+        return invalid(Some("stream"), "A search cannot be streamed");
     }
     let is_given = |key: &str| node.get(key).is_some_and(|value| !value.is_null());
     let in_range = |n: f64| n.fract() == 0.0 && (1.0..=MOST_RESULTS).contains(&n);
     if is_given("max_results") && !node.get("max_results").and_then(Node::f64).is_some_and(in_range) {
-        return wrong(Some("max_results"), "max_results must be a number from 1 to 20");
+        return invalid(Some("max_results"), "max_results must be a number from 1 to 20");
     }
     let mut set = Vec::new();
     if !is_given("model") || json::member(text, "model").is_some_and(|model| model == "\"\"") {
@@ -97,7 +97,7 @@ mod tests {
         ] {
             let done = checked(body.as_bytes());
             let done = done.as_ref().map(|body| std::str::from_utf8(body).unwrap());
-            assert_eq!(done.map_err(|wrong| wrong.field), wanted, "{body}");
+            assert_eq!(done.map_err(|invalid| invalid.field), wanted, "{body}");
         }
     }
 }

@@ -20,7 +20,7 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::json;
 
 use crate::app::App;
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody};
 use crate::routing::{BaseUrl, Channel, SelectionReason};
 use crate::settings::TraceRules;
@@ -327,12 +327,12 @@ impl CapturedStream {
 
 impl Body for CapturedStream {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let this = self.get_mut();
         let frame = Pin::new(&mut this.inner).poll_frame(context);
         match &frame {

@@ -111,12 +111,12 @@ impl Sqlite {
     async fn query(&self, sql: Cow<'static, str>, args: Vec<Value>) -> Result<Vec<Row>> {
         match &self.readers {
             Some(readers) => {
-                let mut answer = readers.ask(sql, args)?;
+                let mut answer = readers.submit(sql, args)?;
                 let answer = match timeout(PATIENCE, &mut answer).await {
                     Ok(answer) => answer,
                     Err(_) => {
                         // Those that are at work answer all the same.
-                        if let Err(error) = readers.help() {
+                        if let Err(error) = readers.spawn_reader_if_busy() {
                             log::warn!("reads of the database wait behind slow ones: {error}");
                         }
                         answer.await

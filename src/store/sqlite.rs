@@ -297,13 +297,13 @@ pub(super) struct Readers {
 
 #[derive(Default)]
 struct ReadState {
-    waiting: VecDeque<Question>,
+    waiting: VecDeque<ReadRequest>,
     threads: usize,
     idle: usize,
     closed: bool,
 }
 
-struct Question {
+struct ReadRequest {
     sql: std::borrow::Cow<'static, str>,
     args: Vec<Value>,
     reply: oneshot::Sender<Result<Vec<Row>>>,
@@ -318,8 +318,8 @@ impl Readers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands the question to a thread; to the first one when there is none.
-    pub(super) fn ask(
+    /// Hands the query to a reader thread, and starts one when there is none.
+    pub(super) fn submit(
         self: &Arc<Self>,
         sql: std::borrow::Cow<'static, str>,
         args: Vec<Value>,
@@ -332,9 +332,9 @@ impl Readers {
         if state.waiting.len() >= MAX_WAITING_READS {
             return Err(Error::Busy);
         }
-        state.waiting.push_back(Question { sql, args, reply });
+        state.waiting.push_back(ReadRequest { sql, args, reply });
         if state.threads == 0 {
-            self.hire(state)?;
+            self.spawn_reader(state)?;
         } else {
             drop(state);
             self.wake.notify_one();
@@ -342,16 +342,16 @@ impl Readers {
         Ok(answer)
     }
 
-    /// One thread more, when questions wait although all are at work and fewer than four exist.
-    pub(super) fn help(self: &Arc<Self>) -> Result<()> {
+    /// Starts a further thread when queries wait, all threads are busy and fewer than four exist.
+    pub(super) fn spawn_reader_if_busy(self: &Arc<Self>) -> Result<()> {
         let state = self.state();
         if state.waiting.len() > state.idle && state.threads < READERS && !state.closed {
-            self.hire(state)?;
+            self.spawn_reader(state)?;
         }
         Ok(())
     }
 
-    fn hire(self: &Arc<Self>, mut state: MutexGuard<'_, ReadState>) -> Result<()> {
+    fn spawn_reader(self: &Arc<Self>, mut state: MutexGuard<'_, ReadState>) -> Result<()> {
         state.threads += 1;
         drop(state);
         let readers = Arc::clone(self);
@@ -364,7 +364,7 @@ impl Readers {
         Ok(())
     }
 
-    /// Lets the threads end once they have answered what waits.
+    /// Ends the threads once the queue is empty.
     pub(super) fn close(&self) {
         self.state().closed = true;
         self.wake.notify_all();
@@ -372,24 +372,24 @@ impl Readers {
 
     fn serve(&self) {
         let mut connection = None;
-        while let Some(question) = self.next() {
+        while let Some(request) = self.next() {
             let answer = match &connection {
-                Some(connection) => select(connection, &question.sql, &question.args),
+                Some(connection) => select(connection, &request.sql, &request.args),
                 None => open_reader(&self.location)
                     .map_err(Error::from)
-                    .and_then(|opened| select(connection.insert(opened), &question.sql, &question.args)),
+                    .and_then(|opened| select(connection.insert(opened), &request.sql, &request.args)),
             };
             // Nobody waits any more when the asking request was dropped.
-            let _ = question.reply.send(answer);
+            let _ = request.reply.send(answer);
         }
     }
 
-    /// The next question, or `None` when this thread should end.
-    fn next(&self) -> Option<Question> {
+    /// The next query, or `None` when this thread should end.
+    fn next(&self) -> Option<ReadRequest> {
         let mut state = self.state();
         loop {
-            if let Some(question) = state.waiting.pop_front() {
-                return Some(question);
+            if let Some(request) = state.waiting.pop_front() {
+                return Some(request);
             }
             if state.closed {
                 state.threads -= 1;

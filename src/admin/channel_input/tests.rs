@@ -88,7 +88,7 @@ fn token(id: i64, account_id: i64, enabled: bool, is_default: bool) -> TokenRow 
 
 /// Account 1 serves by its tokens 11 (its default), 12 and 13 (switched off), account 2 by its own key
 /// although it has the token 21.
-fn book(pattern: &str, channels: Vec<ChannelRow>) -> RouteBook {
+fn route_index(pattern: &str, channels: Vec<ChannelRow>) -> RouteIndex {
     let session = AccountRow { id: 1, credential_mode: CredentialMode::Session, ..sample() };
     let key = AccountRow {
         id: 2,
@@ -102,7 +102,7 @@ fn book(pattern: &str, channels: Vec<ChannelRow>) -> RouteBook {
         token(13, 1, false, false),
         token(21, 2, true, true),
     ];
-    RouteBook::new(vec![route(pattern)], channels, vec![session, key], Vec::new(), tokens)
+    RouteIndex::new(vec![route(pattern)], channels, vec![session, key], Vec::new(), tokens)
 }
 
 fn reaches(token_id: i64, model: &str) -> TokenModelRow {
@@ -110,18 +110,18 @@ fn reaches(token_id: i64, model: &str) -> TokenModelRow {
 }
 
 fn admitted(
-    book: &RouteBook,
+    route_index: &RouteIndex,
     models: Vec<TokenModelRow>,
     account: i64,
     body: Value,
 ) -> Result<NewChannel, Refusal> {
-    let route = book.route(1).expect("the route");
-    ChannelEditor::with(book, route, models).admit(account, ChannelInput::read(&fields(body))?)
+    let route = route_index.route(1).expect("the route");
+    ChannelEditor::with(route_index, route, models).admit(account, ChannelInput::read(&fields(body))?)
 }
 
 #[test]
 fn a_channel_without_a_token_uses_what_its_account_serves_by() {
-    let book = book("m", Vec::new());
+    let route_index = route_index("m", Vec::new());
     for (account, body, token_id) in [
         (1, json!({}), Some(11)),
         (1, json!({"tokenId": null}), Some(11)),
@@ -129,7 +129,7 @@ fn a_channel_without_a_token_uses_what_its_account_serves_by() {
         (2, json!({}), None),
         (2, json!({"tokenId": 21}), Some(21)),
     ] {
-        let channel = admitted(&book, Vec::new(), account, body.clone()).expect("admitted");
+        let channel = admitted(&route_index, Vec::new(), account, body.clone()).expect("admitted");
         assert_eq!(channel.credential, Credential { account_id: account, token_id }, "{account} {body}");
         assert!(channel.manual_override);
     }
@@ -137,9 +137,10 @@ fn a_channel_without_a_token_uses_what_its_account_serves_by() {
 
 #[test]
 fn a_token_has_to_be_the_accounts_own_and_usable() {
-    let book = book("m", Vec::new());
+    let route_index = route_index("m", Vec::new());
     for (account, token) in [(1, 21), (1, 13), (2, 11), (1, 99)] {
-        let refusal = admitted(&book, Vec::new(), account, json!({"tokenId": token})).expect_err("refused");
+        let refusal =
+            admitted(&route_index, Vec::new(), account, json!({"tokenId": token})).expect_err("refused");
         assert!(refusal.into_message().starts_with("Invalid tokenId"), "{account} {token}");
     }
 }
@@ -147,11 +148,11 @@ fn a_token_has_to_be_the_accounts_own_and_usable() {
 #[test]
 fn on_an_exact_route_a_token_has_to_reach_the_model() {
     let models = || vec![reaches(11, "other"), reaches(12, "vendor/M")];
-    let exact = book("m", Vec::new());
+    let exact = route_index("m", Vec::new());
     assert!(admitted(&exact, models(), 1, json!({})).is_err(), "the default token reaches another model");
     assert!(admitted(&exact, models(), 1, json!({"tokenId": 12})).is_ok(), "another spelling");
     assert!(admitted(&exact, Vec::new(), 1, json!({})).is_ok(), "nothing is known");
-    assert!(admitted(&book("m*", Vec::new()), models(), 1, json!({})).is_ok(), "a glob asks nothing");
+    assert!(admitted(&route_index("m*", Vec::new()), models(), 1, json!({})).is_ok(), "a glob asks nothing");
 }
 
 #[test]
@@ -171,11 +172,12 @@ fn a_changed_token_must_not_make_a_channel_of_another() {
         updated_at: 0,
         stats: ChannelStats::default(),
     };
-    let book = book("m", vec![channel(1, 11), channel(2, 12)]);
-    let route = book.route(1).expect("the route");
+    let route_index = route_index("m", vec![channel(1, 11), channel(2, 12)]);
+    let route = route_index.route(1).expect("the route");
     let change = |body| {
-        let second = book.channel(2).expect("the channel");
-        ChannelEditor::with(&book, route, Vec::new()).change(second, ChannelInput::read(&fields(body))?)
+        let second = route_index.channel(2).expect("the channel");
+        ChannelEditor::with(&route_index, route, Vec::new())
+            .change(second, ChannelInput::read(&fields(body))?)
     };
     assert_eq!(change(json!({"tokenId": 11})), Err(Refusal::Duplicate));
     assert_eq!(change(json!({"tokenId": null})), Err(Refusal::Duplicate), "the default one is taken");

@@ -11,7 +11,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use serde_json::{Value, json};
 
 use super::Refused;
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::http::{self, Response, ResponseBody};
 
 /// An answer with its body read.
@@ -76,7 +76,7 @@ pub(super) async fn as_events(response: Response, limit: usize) -> Response {
         return whole(response, limit).await;
     }
     let body = if is_events(&response) {
-        ResponseBody::stream(Told { body: response.into_body(), is_over: false })
+        ResponseBody::stream(ForwardedEvents { body: response.into_body(), is_over: false })
     } else {
         match Answer::read(response, limit).await {
             Err(refused) => return refused.into_response(),
@@ -109,26 +109,26 @@ pub(super) fn one_event(text: &str) -> String {
 }
 
 /// Events on their way; that they broke off is told as the last one.
-struct Told {
+struct ForwardedEvents {
     body: ResponseBody,
     is_over: bool,
 }
 
-impl Body for Told {
+impl Body for ForwardedEvents {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
-        let told = self.get_mut();
-        if told.is_over {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
+        let this = self.get_mut();
+        if this.is_over {
             return Poll::Ready(None);
         }
-        Pin::new(&mut told.body).poll_frame(context).map(|frame| match frame {
+        Pin::new(&mut this.body).poll_frame(context).map(|frame| match frame {
             Some(Err(cut)) => {
-                told.is_over = true;
+                this.is_over = true;
                 let error = json!({ "error": { "message": cut.to_string(), "type": "stream_error" } });
                 Some(Ok(Frame::data(Bytes::from(format!("event: error\ndata: {error}\n\n")))))
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{By, Item, check_in};
+use super::{Item, Trigger, check_in};
 use crate::app::App;
 use crate::jobs::flight::Interrupted;
 use crate::jobs::spread::{Concurrency, spread};
@@ -32,8 +32,8 @@ pub fn start_all(app: &Arc<App>) -> Started {
 }
 
 async fn task(app: &Arc<App>, progress: &Progress) -> Outcome {
-    let told = progress.clone();
-    let items = run(app, Which::All, Some(told)).await?;
+    let progress = progress.clone();
+    let items = run(app, RunScope::All, Some(progress)).await?;
     let count = |status| items.iter().filter(|item| item.result.status == Some(status)).count();
     let (success, skipped, failed) = (count("success"), count("skipped"), count("failed"));
     let summary = json!({ "total": items.len(), "success": success, "skipped": skipped, "failed": failed });
@@ -46,34 +46,34 @@ async fn task(app: &Arc<App>, progress: &Progress) -> Outcome {
 /// # Errors
 /// In words, when the run ended early.
 pub async fn run_all(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
-    run(app, Which::All, None).await
+    run(app, RunScope::All, None).await
 }
 
 /// The same for accounts whose last check-in and last try are both longer ago than the interval.
 pub async fn run_due(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
     // Afterwards few are due.
     app.checkins.all.join().await;
-    run(app, Which::Due, None).await
+    run(app, RunScope::Due, None).await
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum RunScope {
     All,
     Due,
 }
 
-async fn run(app: &Arc<App>, which: Which, progress: Option<Progress>) -> Result<Arc<Vec<Item>>, String> {
-    let work = || run_each(app.clone(), which, progress);
-    let flight = match which {
-        Which::All => &app.checkins.all,
-        Which::Due => &app.checkins.due,
+async fn run(app: &Arc<App>, scope: RunScope, progress: Option<Progress>) -> Result<Arc<Vec<Item>>, String> {
+    let work = || run_each(app.clone(), scope, progress);
+    let flight = match scope {
+        RunScope::All => &app.checkins.all,
+        RunScope::Due => &app.checkins.due,
     };
     let ended = flight.run(&app.background, "a run of check-ins", work).await;
     ended.map_err(|Interrupted| "the check-ins were interrupted".to_owned())
 }
 
-async fn run_each(app: Arc<App>, which: Which, progress: Option<Progress>) -> Arc<Vec<Item>> {
-    let chosen = match choose(&app, which).await {
+async fn run_each(app: Arc<App>, scope: RunScope, progress: Option<Progress>) -> Arc<Vec<Item>> {
+    let chosen = match choose(&app, scope).await {
         Ok(chosen) => chosen,
         Err(error) => {
             log::error!("the accounts to check in could not be read: {error}");
@@ -87,7 +87,7 @@ async fn run_each(app: Arc<App>, which: Which, progress: Option<Progress>) -> Ar
     let items = spread(chosen, CONCURRENCY, |(account, site): (AccountRow, String)| {
         let (app, progress) = (app.clone(), progress.clone());
         async move {
-            let result = check_in(&app, account.id, By::Schedule).await;
+            let result = check_in(&app, account.id, Trigger::Schedule).await;
             if let Some(progress) = progress {
                 let name = account.username.as_deref().unwrap_or("(no name)");
                 progress.log(format!("{name} @ {site}: {}", result.message));
@@ -106,7 +106,7 @@ async fn run_each(app: Arc<App>, which: Which, progress: Option<Progress>) -> Ar
 }
 
 /// The accounts of a run with their sites' names.
-async fn choose(app: &App, which: Which) -> store::Result<Vec<(i64, (AccountRow, String))>> {
+async fn choose(app: &App, scope: RunScope) -> store::Result<Vec<(i64, (AccountRow, String))>> {
     let sites: HashMap<i64, SiteRow> =
         sites::list(&app.store).await?.into_iter().map(|site| (site.id, site)).collect();
     let hours = app.settings.load().values.count("checkin_interval_hours").clamp(1, 24);
@@ -119,7 +119,7 @@ async fn choose(app: &App, which: Which) -> store::Result<Vec<(i64, (AccountRow,
         account.checkin_enabled
             && account.status == AccountStatus::Active
             && account.is_session()
-            && (which == Which::All || (is_due && site_active))
+            && (scope == RunScope::All || (is_due && site_active))
     });
     let named = wanted.filter_map(|account| {
         let site = sites.get(&account.site_id)?;

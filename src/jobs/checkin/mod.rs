@@ -20,7 +20,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use self::verdict::{Class, MANUAL, is_challenge};
 use super::account_health::{note_failure, success_statements};
-use super::balance::{self, Known};
+use super::balance::{self, BalanceReading};
 use super::flight::SingleFlight;
 use super::income;
 use super::session::Session;
@@ -34,7 +34,7 @@ use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
-use crate::upstream::platforms::{CheckIn, VisitError, VisitKind};
+use crate::upstream::platforms::{CheckIn, SiteError, SiteErrorKind};
 
 /// What is under way and what was tried; the app holds one.
 #[derive(Default)]
@@ -49,7 +49,7 @@ pub struct Checkins {
 
 /// Who asks for a check-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum Trigger {
     /// For this account alone: the operators' list shows how it ended.
     Operator,
     /// With all others: how it ended is in the log.
@@ -58,7 +58,7 @@ pub enum By {
 
 /// How a check-in ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Ended {
+pub struct CheckinOutcome {
     pub success: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<&'static str>,
@@ -80,63 +80,64 @@ pub struct Item {
     pub username: Option<String>,
     /// Its name.
     pub site: String,
-    pub result: Ended,
+    pub result: CheckinOutcome,
 }
 
 // === one account ===
 
 /// Checks the account in. Never fails: what went wrong is in the answer.
-pub async fn check_in(app: &Arc<App>, id: i64, by: By) -> Ended {
-    match try_check_in(app, id, by).await {
-        Ok(ended) => ended,
+pub async fn check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> CheckinOutcome {
+    match try_check_in(app, id, trigger).await {
+        Ok(outcome) => outcome,
         Err(error) => {
             log::error!("the check-in of account {id} could not be stored: {error}");
-            Ended::failed("the check-in could not be stored")
+            CheckinOutcome::failed("the check-in could not be stored")
         }
     }
 }
 
-async fn try_check_in(app: &Arc<App>, id: i64, by: By) -> store::Result<Ended> {
+async fn try_check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> store::Result<CheckinOutcome> {
     let Some((site, account)) = rows(app, id).await? else {
-        return Ok(Ended { message: "account not found".to_owned(), ..Ended::default() });
+        return Ok(CheckinOutcome { message: "account not found".to_owned(), ..CheckinOutcome::default() });
     };
     let turn = app.checkins.turn(site.id);
     let _turn = turn.lock().await;
     // It may have been changed while others had their turns.
     let Some((site, account)) = rows(app, account.id).await? else {
-        return Ok(Ended { message: "account not found".to_owned(), ..Ended::default() });
+        return Ok(CheckinOutcome { message: "account not found".to_owned(), ..CheckinOutcome::default() });
     };
     if site.status != SiteStatus::Active {
-        let ended = Ended { reason: Some("site_disabled"), ..Ended::skipped("site is disabled") };
-        let mut batch = vec![ended.row(id).insert(now_ms())];
+        let outcome =
+            CheckinOutcome { reason: Some("site_disabled"), ..CheckinOutcome::skipped("site is disabled") };
+        let mut batch = vec![outcome.row(id).insert(now_ms())];
         batch.push(accounts::health_statement(
             id,
-            &Health::now(HealthState::Disabled, &ended.message, "checkin"),
+            &Health::now(HealthState::Disabled, &outcome.message, "checkin"),
         ));
-        batch.extend(ended.event(&site, &account, by));
+        batch.extend(outcome.event(&site, &account, trigger));
         app.store.batch(batch).await?;
-        return Ok(ended);
+        return Ok(outcome);
     }
     if !account.is_session() {
-        return Ok(Ended::failed("an account that only proxies has no check-in"));
+        return Ok(CheckinOutcome::failed("an account that only proxies has no check-in"));
     }
     if account.status == AccountStatus::Disabled {
-        return Ok(Ended::failed("the account is disabled"));
+        return Ok(CheckinOutcome::failed("the account is disabled"));
     }
     if Platform::parse(&site.platform).is_none() {
-        let ended = Ended::failed(&format!("the platform {} is unknown", site.platform));
-        let mut batch = vec![ended.row(id).insert(now_ms())];
-        batch.extend(ended.event(&site, &account, by));
+        let outcome = CheckinOutcome::failed(&format!("the platform {} is unknown", site.platform));
+        let mut batch = vec![outcome.row(id).insert(now_ms())];
+        batch.extend(outcome.event(&site, &account, trigger));
         app.store.batch(batch).await?;
-        return Ok(ended);
+        return Ok(outcome);
     }
     lock(&app.checkins.tried).insert(id, now_ms());
     match ask(app, &site, &account).await {
-        Ok(answer) => succeed(app, &site, &account, answer, by).await,
+        Ok(answer) => succeed(app, &site, &account, answer, trigger).await,
         Err(error) => match classify(&error) {
-            Class::Already => succeed(app, &site, &account, Answer::already(error.message), by).await,
-            Class::Unsupported | Class::Manual => skip(app, &site, &account, &error, by).await,
-            Class::Plain => fail(app, &site, &account, &error, by).await,
+            Class::Already => succeed(app, &site, &account, Answer::already(error.message), trigger).await,
+            Class::Unsupported | Class::Manual => skip(app, &site, &account, &error, trigger).await,
+            Class::Plain => fail(app, &site, &account, &error, trigger).await,
         },
     }
 }
@@ -163,19 +164,19 @@ impl From<CheckIn> for Answer {
     }
 }
 
-async fn ask(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Answer, VisitError> {
+async fn ask(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Answer, SiteError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
-    let mut answer = session.visitor().check_in(&app.client).await;
+    let mut answer = session.site_client().check_in(&app.client).await;
     if session.is_renewed_after(app, &answer).await {
-        answer = session.visitor().check_in(&app.client).await;
+        answer = session.site_client().check_in(&app.client).await;
     }
     answer.map(Answer::from)
 }
 
 /// A site without the page, and a platform without check-ins, are as good as words to that effect.
-fn classify(error: &VisitError) -> Class {
+fn classify(error: &SiteError) -> Class {
     match Class::of(&error.message) {
-        Class::Plain if matches!(error.kind, VisitKind::Unsupported | VisitKind::Missing) => {
+        Class::Plain if matches!(error.kind, SiteErrorKind::Unsupported | SiteErrorKind::Missing) => {
             Class::Unsupported
         }
         class => class,
@@ -187,85 +188,90 @@ async fn succeed(
     site: &SiteRow,
     account: &AccountRow,
     answer: Answer,
-    by: By,
-) -> store::Result<Ended> {
+    trigger: Trigger,
+) -> store::Result<CheckinOutcome> {
     // Active before its balance is read: an expired account has proved that it is not.
     app.store.batch(success_statements(app, account, "checkin", &answer.message)?).await?;
     let read = balance::refresh(app, account.id).await;
     let gained = match read {
         // What it rose by since it was last read; a first reading says nothing.
-        Ok(Known::Read(now)) if !answer.already && account.last_balance_refresh.is_some() => {
+        Ok(BalanceReading::Read(now)) if !answer.already && account.last_balance_refresh.is_some() => {
             Some(now.balance - account.balance)
         }
         _ => None,
     };
     let told = answer.reward.filter(|reward| *reward > 0.0).or_else(|| income::in_message(&answer.message));
     let reward = told.or(gained.filter(|gained| *gained >= 1e-6)).map(income::shown);
-    let ended =
-        Ended { success: true, status: Some("success"), message: answer.message, reward, ..Ended::default() };
+    let outcome = CheckinOutcome {
+        success: true,
+        status: Some("success"),
+        message: answer.message,
+        reward,
+        ..CheckinOutcome::default()
+    };
     let now = now_ms();
-    let mut batch = vec![ended.row(account.id).insert(now)];
+    let mut batch = vec![outcome.row(account.id).insert(now)];
     if !answer.already || !is_interval(app) {
         let moved = AccountPatch { last_checkin_at: Some(Some(now)), ..AccountPatch::default() };
         batch.push(accounts::update_statement(&app.store, account.id, moved)?);
     }
-    batch.extend(ended.event(site, account, by));
-    commit(app, batch, by).await?;
-    Ok(ended)
+    batch.extend(outcome.event(site, account, trigger));
+    commit(app, batch, trigger).await?;
+    Ok(outcome)
 }
 
 async fn skip(
     app: &Arc<App>,
     site: &SiteRow,
     account: &AccountRow,
-    error: &VisitError,
-    by: By,
-) -> store::Result<Ended> {
+    error: &SiteError,
+    trigger: Trigger,
+) -> store::Result<CheckinOutcome> {
     let message = match classify(error) {
         Class::Manual => MANUAL,
         // A log row is understood by its words.
         _ if Class::of(&error.message) != Class::Unsupported => "check-in is not supported by this site",
         _ => &error.message,
     };
-    let ended = Ended::skipped(message);
-    let mut batch = vec![ended.row(account.id).insert(now_ms())];
+    let outcome = CheckinOutcome::skipped(message);
+    let mut batch = vec![outcome.row(account.id).insert(now_ms())];
     batch.push(accounts::health_statement(
         account.id,
         &Health::now(HealthState::Degraded, message, "checkin"),
     ));
-    batch.extend(ended.event(site, account, by));
-    commit(app, batch, by).await?;
-    Ok(ended)
+    batch.extend(outcome.event(site, account, trigger));
+    commit(app, batch, trigger).await?;
+    Ok(outcome)
 }
 
 async fn fail(
     app: &Arc<App>,
     site: &SiteRow,
     account: &AccountRow,
-    error: &VisitError,
-    by: By,
-) -> store::Result<Ended> {
+    error: &SiteError,
+    trigger: Trigger,
+) -> store::Result<CheckinOutcome> {
     log::warn!("checkin failed for account {} on site \"{}\": {}", account.id, site.name, error.message);
-    let ended = Ended::failed(&error.message);
-    let mut batch = vec![ended.row(account.id).insert(now_ms())];
-    batch.extend(ended.event(site, account, by));
+    let outcome = CheckinOutcome::failed(&error.message);
+    let mut batch = vec![outcome.row(account.id).insert(now_ms())];
+    batch.extend(outcome.event(site, account, trigger));
     app.store.batch(batch).await?;
     note_failure(app, site, account, "checkin", error).await?;
-    let (level, title) = match is_challenge(&error.message) || error.kind == VisitKind::Shield {
+    let (level, title) = match is_challenge(&error.message) || error.kind == SiteErrorKind::Shield {
         true => (EventLevel::Warning, "Check-in met a challenge against robots"),
         false => (EventLevel::Error, "Check-in failed"),
     };
-    app.notifier.send(Notice::new(level, title, described(site, account, &ended.message)));
-    commit(app, Vec::new(), by).await?;
-    Ok(ended)
+    app.notifier.send(Notice::new(level, title, described(site, account, &outcome.message)));
+    commit(app, Vec::new(), trigger).await?;
+    Ok(outcome)
 }
 
 /// Stores, and shows an operator who asked for one account what became of it.
-async fn commit(app: &App, batch: Vec<store::Statement>, by: By) -> store::Result<()> {
+async fn commit(app: &App, batch: Vec<store::Statement>, trigger: Trigger) -> store::Result<()> {
     if !batch.is_empty() {
         app.store.batch(batch).await?;
     }
-    if by == By::Operator { app.publish().await } else { Ok(()) }
+    if trigger == Trigger::Operator { app.publish().await } else { Ok(()) }
 }
 
 async fn rows(app: &App, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {
@@ -294,7 +300,7 @@ impl Checkins {
 
 // === impl Ended ===
 
-impl Ended {
+impl CheckinOutcome {
     fn skipped(message: &str) -> Self {
         Self {
             success: true,
@@ -319,7 +325,7 @@ impl Ended {
     }
 
     /// What the operators' list says of it, where an operator asked for this account.
-    fn event(&self, site: &SiteRow, account: &AccountRow, by: By) -> Option<store::Statement> {
+    fn event(&self, site: &SiteRow, account: &AccountRow, trigger: Trigger) -> Option<store::Statement> {
         let title = match self.status {
             Some("success") => "Checked in",
             Some("skipped") => "Check-in skipped",
@@ -333,7 +339,7 @@ impl Ended {
             related_id: Some(account.id),
             related_type: Some("account"),
         };
-        (by == By::Operator).then(|| event.insert(now_ms()))
+        (trigger == Trigger::Operator).then(|| event.insert(now_ms()))
     }
 }
 
@@ -352,17 +358,17 @@ mod tests {
             site: site.to_owned(),
             result,
         };
-        let done = Ended {
+        let done = CheckinOutcome {
             success: true,
             status: Some("success"),
             message: "签到成功".to_owned(),
             reward: Some(income::shown(0.025)),
-            ..Ended::default()
+            ..CheckinOutcome::default()
         };
         let items = [
             item(4, "ada", "Relay A", done),
-            item(5, "bob", "Relay A", Ended::skipped(MANUAL)),
-            item(9, "cy", "Relay B", Ended::failed("HTTP 502: Bad gateway")),
+            item(5, "bob", "Relay A", CheckinOutcome::skipped(MANUAL)),
+            item(9, "cy", "Relay B", CheckinOutcome::failed("HTTP 502: Bad gateway")),
         ];
         assert_eq!(
             to_value(items).expect("it serializes"),

@@ -10,7 +10,7 @@ use hyper::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::app::App;
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
 use crate::proxy::auth::Caller;
 use crate::store::{self, Store, files};
@@ -66,12 +66,12 @@ impl Content {
 
 impl Body for Content {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let content = self.get_mut();
         if content.left == 0 {
             return Poll::Ready(None);
@@ -87,10 +87,10 @@ impl Body for Content {
                 content.left = content.left.saturating_sub(bytes.len() as u64);
                 Ok(Frame::data(Bytes::from(bytes)))
             }
-            Ok(None) => Err(Cut("the file was deleted while it was being read")),
+            Ok(None) => Err(Truncated("the file was deleted while it was being read")),
             Err(error) => {
                 log::error!("the chunks of upload {} cannot be read: {error}", content.upload);
-                Err(Cut("the file could not be read to its end"))
+                Err(Truncated("the file could not be read to its end"))
             }
         }))
     }

@@ -50,9 +50,9 @@ enum Field {
 
 async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result<FileRow, Refusal> {
     let mut form = Reader::new(header(request, CONTENT_TYPE.as_str()))?;
-    let room = Room::of(app, owner).await?;
+    let allowance = UploadAllowance::of(app, owner).await?;
     if let Ok(claimed) = header(request, CONTENT_LENGTH.as_str()).parse() {
-        room.check_whole(claimed)?;
+        allowance.check_whole(claimed)?;
     }
     let deadline = Instant::now() + MAX_DURATION;
     let mut taken = 0;
@@ -61,7 +61,7 @@ async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result
     let mut field = Field::Other;
     while let Some(piece) = request.piece().await? {
         taken += piece.len() as u64;
-        room.check_whole(taken)?;
+        allowance.check_whole(taken)?;
         if Instant::now() > deadline {
             return Err(Refusal::new(408, "The upload took too long"));
         }
@@ -83,7 +83,7 @@ async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result
                 }
                 (Event::Data(data), Field::File) => {
                     if let Some(file) = &mut file {
-                        room.check(file.size as u64 + data.len() as u64)?;
+                        allowance.check(file.size as u64 + data.len() as u64)?;
                         file.write(&data).await?;
                     }
                 }
@@ -112,14 +112,14 @@ fn header<'r>(request: &'r Request, name: &str) -> &'r str {
 }
 
 /// How much may still be taken.
-struct Room {
+struct UploadAllowance {
     /// Of one file.
     limit: u64,
     /// Of this owner's quota; `None` without one.
     left: Option<u64>,
 }
 
-impl Room {
+impl UploadAllowance {
     async fn of(app: &App, owner: &Owner) -> Result<Self, Refusal> {
         let rules = &app.config.files;
         let left = match rules.quota {

@@ -184,7 +184,7 @@ impl Lead<'_> {
         loop {
             let frame = select! {
                 biased;
-                () = stopping.told() => return CloseReason::GoingAway,
+                () = stopping.requested() => return CloseReason::GoingAway,
                 () = over.as_mut() => return CloseReason::Done,
                 frame = self.frames.recv() => frame,
                 _ = self.heartbeat.tick() => {
@@ -225,7 +225,8 @@ impl Lead<'_> {
         let (app, opener) = (self.app, self.opener);
         app.rates.admit_frame(opener.identity, monotonic_ms()).map_err(refusal::too_many)?;
         let face = Face { dialect: Dialect::Responses, id: RequestId::next() };
-        let caller = opener.caller(app).map_err(|refused| refusal::of_response(face.turn_away(&refused)))?;
+        let caller =
+            opener.caller(app).map_err(|refused| refusal::of_response(face.reject_caller(&refused)))?;
         let frame = frame::read(std::str::from_utf8(frame).unwrap_or_default());
         let frame = frame.map_err(|refusal| refusal.frame())?;
         let request = self.history.request(&frame).map_err(|refusal| refusal.frame())?;

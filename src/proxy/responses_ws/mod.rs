@@ -67,7 +67,7 @@ pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
     let local = auth::is_local(request.peer.ip(), request.client_ip);
     let identity = match auth::authenticate(&app, &request.headers, &request.query, local) {
         Ok(caller) => caller.identity(),
-        Err(refused) => return closing(face.turn_away(&refused)),
+        Err(refused) => return closing(face.reject_caller(&refused)),
     };
     if let Err(wait) = app.rates.admit_socket(identity, monotonic_ms()) {
         return closing(too_many_of_peer(wait));

@@ -16,7 +16,7 @@ use hyper::header::{
 use tokio::time::{Instant, Sleep};
 
 use crate::app::App;
-use crate::http::body::Cut;
+use crate::http::body::Truncated;
 use crate::http::{Request, Response, ResponseBody};
 use crate::limits::Lease;
 use crate::proxy::auth::Caller;
@@ -95,20 +95,20 @@ struct Download {
 }
 
 impl Download {
-    fn cut(&mut self, why: &'static str) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    fn cut(&mut self, why: &'static str) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         self.upstream = None;
-        Poll::Ready(Some(Err(Cut(why))))
+        Poll::Ready(Some(Err(Truncated(why))))
     }
 }
 
 impl Body for Download {
     type Data = Bytes;
-    type Error = Cut;
+    type Error = Truncated;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         let this = self.get_mut();
         let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
         match upstream.poll_data(context) {

@@ -8,7 +8,7 @@ use crate::routing::{Platform, Secret};
 use crate::time::Millis;
 
 /// What a kind of site can do for a session. What it cannot is answered with
-/// [`VisitKind::Unsupported`](super::VisitKind::Unsupported), without a call.
+/// [`SiteErrorKind::Unsupported`](super::SiteErrorKind::Unsupported), without a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Abilities {
     pub login: bool,

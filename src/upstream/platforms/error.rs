@@ -1,4 +1,4 @@
-//! Why a visit gave nothing. A failure is always one of these, never an empty answer.
+//! Why a call to a site failed. A failure is always one of these, never an empty answer.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::upstream::{ErrorKind, FetchError};
 
 /// What kind of failure, decided on status, words and shape of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VisitKind {
+pub enum SiteErrorKind {
     /// No whole answer within the limit.
     Timeout,
     /// No way to the site, or the connection broke: name, connection, proxy, TLS.
@@ -35,10 +35,10 @@ pub enum VisitKind {
     Failed,
 }
 
-/// Why a visit gave nothing.
+/// Why a call to a site failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VisitError {
-    pub kind: VisitKind,
+pub struct SiteError {
+    pub kind: SiteErrorKind,
     /// The site's status, when it answered.
     pub status: Option<u16>,
     /// One short line for people; never a credential.
@@ -47,16 +47,16 @@ pub struct VisitError {
     pub is_page: bool,
 }
 
-// === impl VisitError ===
+// === impl SiteError ===
 
-impl VisitError {
-    pub fn new(kind: VisitKind, message: impl Into<String>) -> Self {
+impl SiteError {
+    pub fn new(kind: SiteErrorKind, message: impl Into<String>) -> Self {
         Self { kind, status: None, message: message.into(), is_page: false }
     }
 
     /// For what a platform does not have.
     pub(super) fn unsupported(what: &str) -> Self {
-        Self::new(VisitKind::Unsupported, what)
+        Self::new(SiteErrorKind::Unsupported, what)
     }
 
     /// An answer with a failure's status, or one that says so itself.
@@ -67,7 +67,7 @@ impl VisitError {
         let number = status.as_u16();
         let kind = if is_page {
             let page = String::from_utf8_lossy(body).to_lowercase();
-            meaning::is_shield_page(&page, Some(number)).then_some(VisitKind::Shield)
+            meaning::is_shield_page(&page, Some(number)).then_some(SiteErrorKind::Shield)
         } else {
             meaning::meaning(&reply::words(body), Some(number), has_user_id)
         };
@@ -83,7 +83,7 @@ impl VisitError {
             return Self { message: format!("a web page instead of {wanted}: {page}"), ..answered };
         }
         Self {
-            kind: VisitKind::Malformed,
+            kind: SiteErrorKind::Malformed,
             status: Some(status.as_u16()),
             message: format!("the answer is not {wanted}"),
             is_page: false,
@@ -94,7 +94,7 @@ impl VisitError {
     pub(super) fn lacks(answer: &Value, wanted: &str) -> Self {
         let said = reply::message(answer).map_or_else(String::new, |said| format!(": {said}"));
         let message = format!("the answer has no {wanted}{said}");
-        Self { status: Some(200), ..Self::new(VisitKind::Malformed, message) }
+        Self { status: Some(200), ..Self::new(SiteErrorKind::Malformed, message) }
     }
 
     /// Whether a new login may help (upstreams-jobs.md 13.2, 13.3): the site does not know who asks.
@@ -110,20 +110,25 @@ impl VisitError {
             "未登录",
         ];
         let text = self.message.to_lowercase();
-        matches!(self.kind, VisitKind::Expired | VisitKind::NeedsUserId | VisitKind::InvalidUserId)
-            || (self.kind == VisitKind::Refused && WORDS.iter().any(|word| text.contains(word)))
+        matches!(
+            self.kind,
+            SiteErrorKind::Expired | SiteErrorKind::NeedsUserId | SiteErrorKind::InvalidUserId
+        ) || (self.kind == SiteErrorKind::Refused && WORDS.iter().any(|word| text.contains(word)))
     }
 
     /// The site has no such page at all.
     pub(super) fn is_missing(&self) -> bool {
-        self.kind == VisitKind::Missing
+        self.kind == SiteErrorKind::Missing
     }
 
     /// Whether asking in another way is pointless: the site cannot be heard at all, or has no such route.
     pub(super) fn is_final(&self) -> bool {
         matches!(
             self.kind,
-            VisitKind::Timeout | VisitKind::Unreachable | VisitKind::Missing | VisitKind::Unsupported
+            SiteErrorKind::Timeout
+                | SiteErrorKind::Unreachable
+                | SiteErrorKind::Missing
+                | SiteErrorKind::Unsupported
         )
     }
 
@@ -131,13 +136,13 @@ impl VisitError {
     /// before none.
     fn weight(&self) -> u8 {
         match self.kind {
-            VisitKind::Shield => 4,
+            SiteErrorKind::Shield => 4,
             _ if self.is_page => 1,
-            VisitKind::Timeout | VisitKind::Unreachable | VisitKind::Unsupported => 0,
-            VisitKind::Malformed | VisitKind::Missing => 2,
-            VisitKind::Failed => 3,
-            VisitKind::Refused => 4,
-            VisitKind::Expired | VisitKind::NeedsUserId | VisitKind::InvalidUserId => 5,
+            SiteErrorKind::Timeout | SiteErrorKind::Unreachable | SiteErrorKind::Unsupported => 0,
+            SiteErrorKind::Malformed | SiteErrorKind::Missing => 2,
+            SiteErrorKind::Failed => 3,
+            SiteErrorKind::Refused => 4,
+            SiteErrorKind::Expired | SiteErrorKind::NeedsUserId | SiteErrorKind::InvalidUserId => 5,
         }
     }
 
@@ -150,33 +155,33 @@ impl VisitError {
     }
 }
 
-fn by_status(status: u16, message: &str, is_page: bool) -> VisitKind {
+fn by_status(status: u16, message: &str, is_page: bool) -> SiteErrorKind {
     match status {
-        404 | 405 => VisitKind::Missing,
-        429 | 500.. => VisitKind::Failed,
-        200..=299 if is_page => VisitKind::Malformed,
-        _ if message.to_lowercase().contains("invalid url (") => VisitKind::Missing,
-        _ => VisitKind::Refused,
+        404 | 405 => SiteErrorKind::Missing,
+        429 | 500.. => SiteErrorKind::Failed,
+        200..=299 if is_page => SiteErrorKind::Malformed,
+        _ if message.to_lowercase().contains("invalid url (") => SiteErrorKind::Missing,
+        _ => SiteErrorKind::Refused,
     }
 }
 
-impl From<FetchError> for VisitError {
+impl From<FetchError> for SiteError {
     fn from(error: FetchError) -> Self {
         let kind = match &error {
-            _ if error.is_timeout() => VisitKind::Timeout,
-            FetchError::TooLarge(_) | FetchError::Redirect(_) => VisitKind::Malformed,
-            FetchError::Send(error) if error.kind() == ErrorKind::Protocol => VisitKind::Malformed,
-            FetchError::Body(error) if error.kind() == ErrorKind::Protocol => VisitKind::Malformed,
-            _ => VisitKind::Unreachable,
+            _ if error.is_timeout() => SiteErrorKind::Timeout,
+            FetchError::TooLarge(_) | FetchError::Redirect(_) => SiteErrorKind::Malformed,
+            FetchError::Send(error) if error.kind() == ErrorKind::Protocol => SiteErrorKind::Malformed,
+            FetchError::Body(error) if error.kind() == ErrorKind::Protocol => SiteErrorKind::Malformed,
+            _ => SiteErrorKind::Unreachable,
         };
         Self::new(kind, error.to_string())
     }
 }
 
-impl fmt::Display for VisitError {
+impl fmt::Display for SiteError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for VisitError {}
+impl std::error::Error for SiteError {}

@@ -4,7 +4,7 @@
 //! site, the session is over. A wrong or missing number comes with 401 too and ends no session, so it is
 //! looked for first.
 
-use super::error::VisitKind;
+use super::error::SiteErrorKind;
 
 const USER_ID_WORDS: [&str; 8] = [
     "new-api-user",
@@ -36,26 +36,26 @@ const EXPIRED_CODES: [&str; 5] =
     ["token_expired", "invalid_token", "auth_token_expired", "auth_session_revoked", "auth_unauthorized"];
 
 /// Reads the words of a failure, of any case; `has_user_id` says whether the call carried a number.
-pub fn meaning(text: &str, status: Option<u16>, has_user_id: bool) -> Option<VisitKind> {
+pub fn meaning(text: &str, status: Option<u16>, has_user_id: bool) -> Option<SiteErrorKind> {
     let text = text.to_lowercase();
     user_id(&text, has_user_id)
-        .or_else(|| is_shield_text(&text, status).then_some(VisitKind::Shield))
-        .or_else(|| is_expired(&text, status).then_some(VisitKind::Expired))
+        .or_else(|| is_shield_text(&text, status).then_some(SiteErrorKind::Shield))
+        .or_else(|| is_expired(&text, status).then_some(SiteErrorKind::Expired))
 }
 
-fn user_id(text: &str, has_user_id: bool) -> Option<VisitKind> {
+fn user_id(text: &str, has_user_id: bool) -> Option<SiteErrorKind> {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let names_it = has(&USER_ID_WORDS);
     if (names_it && has(&MISMATCH_WORDS)) || text.contains(OTHER_USER) {
-        return Some(VisitKind::InvalidUserId);
+        return Some(SiteErrorKind::InvalidUserId);
     }
     if has(&MISSING_WORDS) || (names_it && has(&ABSENT_WORDS)) {
-        return Some(VisitKind::NeedsUserId);
+        return Some(SiteErrorKind::NeedsUserId);
     }
     match (names_it, has_user_id) {
         (false, _) => None,
-        (true, true) => Some(VisitKind::InvalidUserId),
-        (true, false) => Some(VisitKind::NeedsUserId),
+        (true, true) => Some(SiteErrorKind::InvalidUserId),
+        (true, false) => Some(SiteErrorKind::NeedsUserId),
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_first_meaning_that_fits_wins() {
-        use VisitKind::*;
+        use SiteErrorKind::*;
         for (text, status, has_user_id, kind) in [
             // 10.2: the user's number
             ("New-Api-User mismatch", None, false, Some(InvalidUserId)),

@@ -1,4 +1,4 @@
-//! What is remembered of sites and sessions between visits, in memory only: a restart asks anew.
+//! What is remembered of sites and sessions between calls, in memory only: a restart asks anew.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,7 +15,7 @@ const UNIT_LIFE: Duration = Duration::from_secs(3600);
 /// Entries of one table; beyond it the table starts again, which costs a few calls.
 const MAX_ENTRIES: usize = 20_000;
 
-/// What visits have learnt; the app holds one.
+/// What earlier calls have learnt; the app holds one.
 #[derive(Default)]
 pub struct SiteMemory {
     /// Of a site: how many of its units are a dollar, and when that was heard.

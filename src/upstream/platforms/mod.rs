@@ -1,16 +1,16 @@
 //! What each kind of upstream site wants to be asked, and how its answers are read.
 //!
-//! A [`Visitor`] is an account at its site. Its operations are the same for every platform; what a
+//! A [`SiteClient`] is an account at its site. Its operations are the same for every platform; what a
 //! platform cannot do it says ([`abilities`]). Paths, the headers that carry a credential and the shapes
 //! of answers differ; the transport is [`Client::fetch`](super::Client::fetch), with its limits on time,
-//! size and redirects. Whatever goes wrong is a [`VisitError`] of some [`VisitKind`]: a failure never
+//! size and redirects. Whatever goes wrong is a [`SiteError`] of some [`SiteErrorKind`]: a failure never
 //! looks like an empty answer.
 //!
 //! | file | |
 //! |---|---|
 //! | `contract` | what can be asked, and the shapes of the answers |
 //! | `operations` | each operation, handed to its platform |
-//! | `visitor` | who asks, and in which of the ways that the site understands |
+//! | `site_client` | who asks, and in which of the ways that the site understands |
 //! | `new_api`, `sub2api` | the two families with sessions |
 //! | `detection` | which platform answers at an address |
 //! | `models` | which models a key may use, on every platform |
@@ -29,22 +29,22 @@ mod new_api;
 mod operations;
 mod prices;
 mod reply;
+mod site_client;
 mod sub2api;
 mod usage_log;
 mod user_ids;
-mod visitor;
 
 pub use contract::{
     Abilities, Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel,
     Refreshed, SiteKey, Subscription, SubscriptionSummary, User, abilities,
 };
 pub use detection::detect;
-pub use error::{VisitError, VisitKind};
+pub use error::{SiteError, SiteErrorKind};
 pub use meaning::meaning;
 pub use memory::SiteMemory;
 pub use models::{DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, list_models};
 pub use new_api::notices::GENERIC_TITLE;
 pub use prices::{PRICE_LIMITS, PriceError, fetch_prices};
+pub use site_client::{MANAGEMENT_LIMITS, SiteClient};
 pub use usage_log::{USAGE_LOG_LIMITS, fetch_usage_records};
 pub use user_ids::of_username as user_id_of_name;
-pub use visitor::{MANAGEMENT_LIMITS, Visitor};

@@ -1,5 +1,5 @@
 //! Model discovery: which models a key may use. What a session's user may use is asked by
-//! [`Visitor::models_of_session`](super::Visitor::models_of_session).
+//! [`SiteClient::models_of_session`](super::SiteClient::models_of_session).
 //!
 //! | platform | asked |
 //! |---|---|
@@ -96,11 +96,11 @@ pub async fn list_models(
     custom_headers: &[(HeaderName, HeaderValue)],
     limits: FetchLimits,
 ) -> Result<Vec<String>, DiscoveryError> {
-    let questions = questions(base, platform)?;
+    let model_requests = model_requests(base, platform)?;
     let asking = async {
         let mut failure: Option<DiscoveryError> = None;
-        for question in questions {
-            let request = question.request(credential, custom_headers)?;
+        for request in model_requests {
+            let request = request.request(credential, custom_headers)?;
             let error = match ask(client, base, request, credential, limits).await {
                 Ok(names) => return Ok(names),
                 // One of its keys is a key everywhere, or nowhere.
@@ -126,18 +126,18 @@ pub async fn list_models(
 
 /// How a request carries the credential.
 #[derive(Clone, Copy)]
-enum Proof {
+enum AuthHeader {
     Bearer,
     AnthropicKey,
     GoogleKey,
 }
 
-struct Question {
+struct ModelsRequest {
     path: PathAndQuery,
-    proof: Proof,
+    auth: AuthHeader,
 }
 
-impl Question {
+impl ModelsRequest {
     fn request(
         self,
         credential: &str,
@@ -148,14 +148,14 @@ impl Question {
         for (name, value) in custom_headers {
             request.headers_mut().insert(name, value.clone());
         }
-        prove(request.headers_mut(), self.proof, credential)?;
+        authenticate(request.headers_mut(), self.auth, credential)?;
         Ok(request)
     }
 }
 
 /// What to ask, in order, until one has an answer.
-fn questions(base: &BaseUrl, platform: Platform) -> Result<Vec<Question>, DiscoveryError> {
-    let bearer = |path: &str| Question { path: base.join(path), proof: Proof::Bearer };
+fn model_requests(base: &BaseUrl, platform: Platform) -> Result<Vec<ModelsRequest>, DiscoveryError> {
+    let bearer = |path: &str| ModelsRequest { path: base.join(path), auth: AuthHeader::Bearer };
     Ok(match platform {
         Platform::OpenAi
         | Platform::CliProxyApi
@@ -169,19 +169,20 @@ fn questions(base: &BaseUrl, platform: Platform) -> Result<Vec<Question>, Discov
         Platform::Claude => {
             // Anthropic's pages have 20 models by default.
             let path = base.join("/v1/models?limit=1000");
-            let mut questions = vec![Question { path, proof: Proof::AnthropicKey }];
+            let mut model_requests = vec![ModelsRequest { path, auth: AuthHeader::AnthropicKey }];
             if base.path.ends_with("/anthropic") {
                 let parent = base.clone().without(&["/anthropic"]);
-                questions.push(Question { path: parent.join("/v1/models"), proof: Proof::Bearer });
+                model_requests
+                    .push(ModelsRequest { path: parent.join("/v1/models"), auth: AuthHeader::Bearer });
             }
-            questions
+            model_requests
         }
         Platform::Gemini if base.path.contains("/openai") => vec![bearer("/models")],
         Platform::Gemini => {
             let version = if base.names_version() { "" } else { "/v1beta" };
             // Google's pages have 50 models by default.
             let path = base.join(&format!("{version}/models?pageSize=1000"));
-            let native = Question { path, proof: Proof::GoogleKey };
+            let native = ModelsRequest { path, auth: AuthHeader::GoogleKey };
             vec![native, bearer(&format!("{version}/openai/models"))]
         }
         Platform::Codex | Platform::GeminiCli | Platform::Antigravity => {
@@ -235,14 +236,14 @@ async fn ask(
     }
 }
 
-fn prove(headers: &mut HeaderMap, proof: Proof, credential: &str) -> Result<(), DiscoveryError> {
-    let (name, value) = match proof {
-        Proof::Bearer => (AUTHORIZATION, format!("Bearer {credential}")),
-        Proof::AnthropicKey => {
+fn authenticate(headers: &mut HeaderMap, auth: AuthHeader, credential: &str) -> Result<(), DiscoveryError> {
+    let (name, value) = match auth {
+        AuthHeader::Bearer => (AUTHORIZATION, format!("Bearer {credential}")),
+        AuthHeader::AnthropicKey => {
             headers.entry("anthropic-version").or_insert(HeaderValue::from_static("2023-06-01"));
             (HeaderName::from_static("x-api-key"), credential.to_owned())
         }
-        Proof::GoogleKey => (HeaderName::from_static("x-goog-api-key"), credential.to_owned()),
+        AuthHeader::GoogleKey => (HeaderName::from_static("x-goog-api-key"), credential.to_owned()),
     };
     let mut value = HeaderValue::try_from(value).map_err(|_| {
         let message = "the credential has characters that a header cannot carry";

@@ -22,10 +22,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::contract::{Balance, User};
-use super::error::{VisitError, VisitKind};
+use super::error::{SiteError, SiteErrorKind};
 use super::memory::Unit;
 use super::reply;
-use super::visitor::{Call, Proof, Visitor};
+use super::site_client::{AuthScheme, Call, SiteClient};
 use crate::routing::Platform;
 use crate::upstream::{Client, FetchLimits};
 
@@ -69,15 +69,15 @@ pub(super) fn fork(platform: Platform) -> Fork {
 }
 
 /// Who the session's user is, and what is left: one call tells both.
-pub(super) async fn account(visitor: &Visitor, client: &Client) -> Result<(User, Balance), VisitError> {
+pub(super) async fn account(site_client: &SiteClient, client: &Client) -> Result<(User, Balance), SiteError> {
     let (own, unit) =
-        tokio::join!(visitor.as_user(client, Call::get("/api/user/self")), unit(visitor, client));
+        tokio::join!(site_client.as_user(client, Call::get("/api/user/self")), unit(site_client, client));
     let own = own?;
     let Some(data) = own.get("data").filter(|data| data.is_object()) else {
-        return Err(VisitError::lacks(&own, "user"));
+        return Err(SiteError::lacks(&own, "user"));
     };
     let Some(left) = data.get("quota").and_then(Value::as_f64) else {
-        return Err(VisitError::lacks(&own, "quota"));
+        return Err(SiteError::lacks(&own, "quota"));
     };
     let dollars = |name: &str| Some(data.get(name)?.as_f64()? / unit);
     let (balance, used) = (left / unit, dollars("used_quota").unwrap_or(0.0));
@@ -109,69 +109,74 @@ pub(super) fn user(data: &Value) -> User {
 
 /// How many of the site's units are a dollar: asked once an hour, and what was heard last where the
 /// site does not answer.
-pub(super) async fn unit(visitor: &Visitor, client: &Client) -> f64 {
-    let known = match visitor.memory.unit(&visitor.base) {
+pub(super) async fn unit(site_client: &SiteClient, client: &Client) -> f64 {
+    let known = match site_client.memory.unit(&site_client.base) {
         Unit::Fresh(unit) => return unit,
         Unit::Old(unit) => unit,
         Unit::Unknown => DEFAULT_UNIT,
     };
-    match status(visitor, client).await {
-        Ok(status) => learn_unit(visitor, &status),
+    match status(site_client, client).await {
+        Ok(status) => learn_unit(site_client, &status),
         Err(error) => {
-            log::debug!("{}: the unit of its money is not known: {error}", visitor.base.origin);
+            log::debug!("{}: the unit of its money is not known: {error}", site_client.base.origin);
             known
         }
     }
 }
 
 /// The `data` of the site's public status.
-pub(super) async fn status(visitor: &Visitor, client: &Client) -> Result<Value, VisitError> {
-    let timeout = visitor.limits.timeout.min(STATUS_TIMEOUT);
-    let hurried = Visitor { limits: FetchLimits { timeout, ..visitor.limits }, ..visitor.clone() };
-    let mut answer = hurried.ask(client, Call::get("/api/status"), &Proof::None, None).await?;
+pub(super) async fn status(site_client: &SiteClient, client: &Client) -> Result<Value, SiteError> {
+    let timeout = site_client.limits.timeout.min(STATUS_TIMEOUT);
+    let hurried = SiteClient { limits: FetchLimits { timeout, ..site_client.limits }, ..site_client.clone() };
+    let mut answer = hurried.ask(client, Call::get("/api/status"), &AuthScheme::None, None).await?;
     match answer.get_mut("data").map(Value::take) {
         Some(data) if data.is_object() => Ok(data),
-        _ => Err(VisitError::lacks(&answer, "status")),
+        _ => Err(SiteError::lacks(&answer, "status")),
     }
 }
 
 /// Remembers the unit that a status tells.
-pub(super) fn learn_unit(visitor: &Visitor, status: &Value) -> f64 {
+pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
     let unit = status.get("quota_per_unit").and_then(Value::as_f64).filter(|unit| *unit > 0.0);
     let unit = unit.unwrap_or(DEFAULT_UNIT);
-    visitor.memory.learn_unit(&visitor.base, unit);
+    site_client.memory.learn_unit(&site_client.base, unit);
     unit
 }
 
 /// What a key lists, else what the session's user may use.
-pub(super) async fn models(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
-    let refusal = match visitor.listed_models(client).await {
+pub(super) async fn models(site_client: &SiteClient, client: &Client) -> Result<Vec<String>, SiteError> {
+    let refusal = match site_client.listed_models(client).await {
         Ok(models) => return Ok(models),
-        Err(error) if matches!(error.kind, VisitKind::Timeout | VisitKind::Unreachable) => return Err(error),
+        Err(error) if matches!(error.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable) => {
+            return Err(error);
+        }
         Err(error) => error,
     };
-    if visitor.session.is_none() {
+    if site_client.session.is_none() {
         return Err(refusal);
     }
-    let own = models_of_session(visitor, client).await;
-    own.map_err(|error| VisitError::more_telling(Some(refusal), error))
+    let own = models_of_session(site_client, client).await;
+    own.map_err(|error| SiteError::more_telling(Some(refusal), error))
 }
 
 /// What the session's user may use.
-pub(super) async fn models_of_session(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
-    let own = visitor.as_user(client, Call::get(fork(visitor.platform).models)).await?;
-    let names = reply::names_in(&own).ok_or_else(|| VisitError::lacks(&own, "list of models"))?;
+pub(super) async fn models_of_session(
+    site_client: &SiteClient,
+    client: &Client,
+) -> Result<Vec<String>, SiteError> {
+    let own = site_client.as_user(client, Call::get(fork(site_client.platform).models)).await?;
+    let names = reply::names_in(&own).ok_or_else(|| SiteError::lacks(&own, "list of models"))?;
     if names.is_empty() {
-        return Err(VisitError::new(VisitKind::Refused, "the site lists no models"));
+        return Err(SiteError::new(SiteErrorKind::Refused, "the site lists no models"));
     }
     Ok(names)
 }
 
 /// The groups that the site offers the session's user.
-pub(super) async fn groups(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
+pub(super) async fn groups(site_client: &SiteClient, client: &Client) -> Result<Vec<String>, SiteError> {
     let mut failure = None;
-    for path in fork(visitor.platform).groups {
-        match visitor.as_user(client, Call::get(path)).await {
+    for path in fork(site_client.platform).groups {
+        match site_client.as_user(client, Call::get(path)).await {
             Ok(answer) => {
                 let names = group_names(answer.get("data").unwrap_or(&answer));
                 if !names.is_empty() {
@@ -179,7 +184,7 @@ pub(super) async fn groups(visitor: &Visitor, client: &Client) -> Result<Vec<Str
                 }
             }
             Err(error) if !error.is_missing() && error.is_final() => return Err(error),
-            Err(error) => failure = Some(VisitError::more_telling(failure, error)),
+            Err(error) => failure = Some(SiteError::more_telling(failure, error)),
         }
     }
     failure.map_or_else(|| Ok(Vec::new()), Err)

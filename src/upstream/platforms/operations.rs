@@ -1,34 +1,34 @@
-//! The operations of a visitor, each handed to the platform that knows how (upstreams.md 4).
+//! The operations of a site client, each handed to the platform that knows how (upstreams.md 4).
 //!
-//! Every operation ends within [`Visitor::limits`], all its calls together. What a platform does not
-//! have is [`VisitKind::Unsupported`](super::VisitKind::Unsupported), and nobody is asked.
+//! Every operation ends within [`SiteClient::limits`], all its calls together. What a platform does not
+//! have is [`SiteErrorKind::Unsupported`](super::SiteErrorKind::Unsupported), and nobody is asked.
 
 use std::pin::Pin;
 
 use super::contract::{
     Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, Refreshed, SiteKey, User, abilities,
 };
-use super::error::{VisitError, VisitKind};
+use super::error::{SiteError, SiteErrorKind};
 use super::models::{self, DiscoveryError, DiscoveryKind};
-use super::visitor::{Visitor, bare};
+use super::site_client::{SiteClient, bare};
 use super::{new_api, sub2api};
 use crate::routing::{Platform, Secret};
 use crate::time::Millis;
 use crate::upstream::Client;
 
-type Identified<'a> = Pin<Box<dyn Future<Output = Result<Identity, VisitError>> + Send + 'a>>;
+type Identified<'a> = Pin<Box<dyn Future<Output = Result<Identity, SiteError>> + Send + 'a>>;
 
-impl Visitor {
+impl SiteClient {
     /// Opens a session with a name and a password.
     ///
     /// # Errors
-    /// [`VisitKind::Shield`] for whatever web page answers, [`VisitKind::Refused`] with the site's words.
+    /// [`SiteErrorKind::Shield`] for whatever web page answers, [`SiteErrorKind::Refused`] with the site's words.
     pub async fn login(
         &self,
         client: &Client,
         username: &str,
         password: &str,
-    ) -> Result<LoggedIn, VisitError> {
+    ) -> Result<LoggedIn, SiteError> {
         self.can(abilities(self.platform).login, "login")?;
         self.bounded(async {
             match self.platform {
@@ -40,7 +40,7 @@ impl Visitor {
     }
 
     /// Whose session it is.
-    pub async fn user(&self, client: &Client) -> Result<User, VisitError> {
+    pub async fn user(&self, client: &Client) -> Result<User, SiteError> {
         self.can(abilities(self.platform).user_info, "user information")?;
         self.bounded(async {
             match self.platform {
@@ -52,7 +52,7 @@ impl Visitor {
     }
 
     /// What is left, and what has been used.
-    pub async fn balance(&self, client: &Client) -> Result<Balance, VisitError> {
+    pub async fn balance(&self, client: &Client) -> Result<Balance, SiteError> {
         self.can(abilities(self.platform).balance, "a balance")?;
         self.bounded(async {
             match self.platform {
@@ -69,7 +69,7 @@ impl Visitor {
         client: &Client,
         start: Millis,
         end: Millis,
-    ) -> Result<Option<f64>, VisitError> {
+    ) -> Result<Option<f64>, SiteError> {
         match self.platform {
             Platform::NewApi | Platform::AnyRouter | Platform::OneApi | Platform::Veloera => {
                 self.bounded(new_api::income::between(self, client, start, end)).await.map(Some)
@@ -79,11 +79,11 @@ impl Visitor {
     }
 
     /// The daily check-in. An `Err` carries the site's own words, also for "already checked in".
-    pub async fn check_in(&self, client: &Client) -> Result<CheckIn, VisitError> {
+    pub async fn check_in(&self, client: &Client) -> Result<CheckIn, SiteError> {
         if !abilities(self.platform).check_in {
             let message =
                 format!("checkin endpoint not found: check-in is not supported by {}", self.platform);
-            return Err(VisitError::unsupported(&message));
+            return Err(SiteError::unsupported(&message));
         }
         self.bounded(new_api::check_in::check_in(self, client)).await
     }
@@ -91,7 +91,7 @@ impl Visitor {
     /// What the session's text is: an API key or a session (6.2, 10.2). A text that begins with `sk-` is
     /// taken for a key first, any other for a session; both are tried at once. A site that wants the
     /// user's number ends the search: it knows a session when it sees one.
-    pub async fn identify(&self, client: &Client) -> Result<Identity, VisitError> {
+    pub async fn identify(&self, client: &Client) -> Result<Identity, SiteError> {
         let text = self.session()?;
         if !abilities(self.platform).user_info {
             return self.identify_key(client).await;
@@ -111,7 +111,7 @@ impl Visitor {
                 result = &mut second, if other.is_none() => other = Some(result),
             }
         };
-        let wants_number = matches!(error.kind, VisitKind::NeedsUserId | VisitKind::InvalidUserId);
+        let wants_number = matches!(error.kind, SiteErrorKind::NeedsUserId | SiteErrorKind::InvalidUserId);
         if wants_number && !is_key {
             return Err(error);
         }
@@ -119,11 +119,11 @@ impl Visitor {
             Some(other) => other,
             None => second.await,
         };
-        other.map_err(|second| VisitError::more_telling(Some(error), second))
+        other.map_err(|second| SiteError::more_telling(Some(error), second))
     }
 
     /// The session's text as a key: the models it lists, at least one.
-    pub async fn identify_key(&self, client: &Client) -> Result<Identity, VisitError> {
+    pub async fn identify_key(&self, client: &Client) -> Result<Identity, SiteError> {
         let key = self.session()?;
         let listed =
             models::list_models(client, &self.base, self.platform, key, &self.custom_headers, self.limits);
@@ -132,7 +132,7 @@ impl Visitor {
     }
 
     /// The session's text as a session.
-    pub async fn identify_session(&self, client: &Client) -> Result<Identity, VisitError> {
+    pub async fn identify_session(&self, client: &Client) -> Result<Identity, SiteError> {
         self.can(abilities(self.platform).user_info, "a session")?;
         let (user, balance) = self
             .bounded(async {
@@ -148,7 +148,7 @@ impl Visitor {
     }
 
     /// The models that the account may use, by whichever of its credentials tells first.
-    pub async fn models(&self, client: &Client) -> Result<Vec<String>, VisitError> {
+    pub async fn models(&self, client: &Client) -> Result<Vec<String>, SiteError> {
         self.bounded(async {
             match self.platform {
                 Platform::Sub2Api => sub2api::models(self, client).await,
@@ -160,7 +160,7 @@ impl Visitor {
     }
 
     /// The models that the session's user may use; asked where the session is no key.
-    pub async fn models_of_session(&self, client: &Client) -> Result<Vec<String>, VisitError> {
+    pub async fn models_of_session(&self, client: &Client) -> Result<Vec<String>, SiteError> {
         self.can(abilities(self.platform).user_info, "a session")?;
         self.bounded(async {
             match self.platform {
@@ -171,13 +171,13 @@ impl Visitor {
         .await
     }
 
-    /// Whether this text is the visitor's session.
+    /// Whether this text is the client's session.
     pub fn is_session(&self, text: &str) -> bool {
         self.session().is_ok_and(|session| session == bare(text))
     }
 
     /// The API keys of the account, whole where the site shows them whole.
-    pub async fn keys(&self, client: &Client) -> Result<Vec<SiteKey>, VisitError> {
+    pub async fn keys(&self, client: &Client) -> Result<Vec<SiteKey>, SiteError> {
         self.can(abilities(self.platform).keys, "API keys of an account")?;
         self.bounded(async {
             match self.platform {
@@ -189,7 +189,7 @@ impl Visitor {
     }
 
     /// Makes a key. Sites do not tell it: list the keys to see it.
-    pub async fn create_key(&self, client: &Client, key: &NewSiteKey) -> Result<(), VisitError> {
+    pub async fn create_key(&self, client: &Client, key: &NewSiteKey) -> Result<(), SiteError> {
         self.can(abilities(self.platform).keys, "API keys of an account")?;
         self.bounded(async {
             match self.platform {
@@ -201,7 +201,7 @@ impl Visitor {
     }
 
     /// Deletes a key; one that the site no longer has counts as deleted.
-    pub async fn delete_key(&self, client: &Client, key: &str) -> Result<(), VisitError> {
+    pub async fn delete_key(&self, client: &Client, key: &str) -> Result<(), SiteError> {
         self.can(abilities(self.platform).keys, "API keys of an account")?;
         self.bounded(async {
             match self.platform {
@@ -216,7 +216,7 @@ impl Visitor {
     ///
     /// # Errors
     /// When the session is not let in, or the site is not heard.
-    pub async fn groups(&self, client: &Client) -> Result<Vec<String>, VisitError> {
+    pub async fn groups(&self, client: &Client) -> Result<Vec<String>, SiteError> {
         if !abilities(self.platform).groups {
             return Ok(vec![DEFAULT_GROUP.to_owned()]);
         }
@@ -231,7 +231,10 @@ impl Visitor {
             Err(error)
                 if matches!(
                     error.kind,
-                    VisitKind::Missing | VisitKind::Refused | VisitKind::Malformed | VisitKind::Failed
+                    SiteErrorKind::Missing
+                        | SiteErrorKind::Refused
+                        | SiteErrorKind::Malformed
+                        | SiteErrorKind::Failed
                 ) =>
             {
                 Ok(vec![DEFAULT_GROUP.to_owned()])
@@ -240,8 +243,8 @@ impl Visitor {
         }
     }
 
-    /// What the site tells its users. A site without such a page is [`VisitKind::Missing`].
-    pub async fn announcements(&self, client: &Client) -> Result<Vec<Announcement>, VisitError> {
+    /// What the site tells its users. A site without such a page is [`SiteErrorKind::Missing`].
+    pub async fn announcements(&self, client: &Client) -> Result<Vec<Announcement>, SiteError> {
         self.can(abilities(self.platform).announcements, "announcements")?;
         self.bounded(async {
             match self.platform {
@@ -254,13 +257,13 @@ impl Visitor {
 
     /// Exchanges a refresh token (7.1). The caller runs one of these at a time for an account, and stores
     /// the answer before it uses it.
-    pub async fn refresh(&self, client: &Client, refresh_token: &Secret) -> Result<Refreshed, VisitError> {
+    pub async fn refresh(&self, client: &Client, refresh_token: &Secret) -> Result<Refreshed, SiteError> {
         self.can(self.platform == Platform::Sub2Api, "refresh of a session")?;
         self.bounded(sub2api::refresh(self, client, refresh_token)).await
     }
 
     /// The models by each credential in turn, keys first, until one tells.
-    pub(super) async fn listed_models(&self, client: &Client) -> Result<Vec<String>, VisitError> {
+    pub(super) async fn listed_models(&self, client: &Client) -> Result<Vec<String>, SiteError> {
         let mut failure = None;
         let keys = self.keys.iter().chain(&self.session).map(|secret| secret.expose().trim());
         for key in keys.filter(|key| !key.is_empty()) {
@@ -276,20 +279,20 @@ impl Visitor {
                 Ok(models) => return Ok(models),
                 Err(error) => {
                     let error = of_discovery(error, self.user_id.is_some());
-                    failure = Some(VisitError::more_telling(failure, error));
+                    failure = Some(SiteError::more_telling(failure, error));
                 }
             }
         }
         Err(failure.unwrap_or_else(|| {
-            VisitError::new(VisitKind::Refused, "the account has no credential that can be used")
+            SiteError::new(SiteErrorKind::Refused, "the account has no credential that can be used")
         }))
     }
 
-    fn can(&self, able: bool, what: &str) -> Result<(), VisitError> {
+    fn can(&self, able: bool, what: &str) -> Result<(), SiteError> {
         if able {
             return Ok(());
         }
-        Err(VisitError::unsupported(&format!("{what} is not supported by {}", self.platform)))
+        Err(SiteError::unsupported(&format!("{what} is not supported by {}", self.platform)))
     }
 }
 
@@ -302,19 +305,19 @@ fn usable_key(keys: Vec<SiteKey>) -> Option<Secret> {
     whole().find(|key| key.enabled).or_else(|| whole().next()).map(|key| key.key.clone())
 }
 
-fn of_discovery(error: DiscoveryError, has_user_id: bool) -> VisitError {
+fn of_discovery(error: DiscoveryError, has_user_id: bool) -> SiteError {
     let meaning = super::meaning(&error.message, error.status, has_user_id);
     let kind = match (meaning, error.kind, error.status) {
-        (_, DiscoveryKind::Timeout, _) => VisitKind::Timeout,
-        _ if error.is_shield => VisitKind::Shield,
+        (_, DiscoveryKind::Timeout, _) => SiteErrorKind::Timeout,
+        _ if error.is_shield => SiteErrorKind::Shield,
         (Some(kind), _, _) => kind,
-        (_, DiscoveryKind::Unauthorized, _) => VisitKind::Refused,
-        (_, DiscoveryKind::EmptyModels, _) => VisitKind::Refused,
-        (_, DiscoveryKind::Unknown, None) => VisitKind::Unreachable,
-        (_, DiscoveryKind::Unknown, Some(404 | 405)) => VisitKind::Missing,
-        (_, DiscoveryKind::Unknown, Some(200..=299)) => VisitKind::Malformed,
-        (_, DiscoveryKind::Unknown, Some(429 | 500..)) => VisitKind::Failed,
-        (_, DiscoveryKind::Unknown, Some(_)) => VisitKind::Refused,
+        (_, DiscoveryKind::Unauthorized, _) => SiteErrorKind::Refused,
+        (_, DiscoveryKind::EmptyModels, _) => SiteErrorKind::Refused,
+        (_, DiscoveryKind::Unknown, None) => SiteErrorKind::Unreachable,
+        (_, DiscoveryKind::Unknown, Some(404 | 405)) => SiteErrorKind::Missing,
+        (_, DiscoveryKind::Unknown, Some(200..=299)) => SiteErrorKind::Malformed,
+        (_, DiscoveryKind::Unknown, Some(429 | 500..)) => SiteErrorKind::Failed,
+        (_, DiscoveryKind::Unknown, Some(_)) => SiteErrorKind::Refused,
     };
-    VisitError { kind, status: error.status, is_page: false, message: error.message }
+    SiteError { kind, status: error.status, is_page: false, message: error.message }
 }

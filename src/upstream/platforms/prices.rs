@@ -12,8 +12,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::error::{VisitError, VisitKind};
-use super::visitor::{Proof, Visitor};
+use super::error::{SiteError, SiteErrorKind};
+use super::site_client::{AuthScheme, SiteClient};
 use crate::routing::Platform;
 use crate::routing::pricing::{Catalog, read};
 use crate::upstream::{Client, FetchLimits};
@@ -31,20 +31,20 @@ pub enum PriceError {
     Failed(String),
 }
 
-/// Asks the visitor's site what it charges.
+/// Asks the account's site what it charges.
 pub async fn fetch_prices(
     client: &Client,
-    visitor: &Visitor,
+    site_client: &SiteClient,
     limits: FetchLimits,
 ) -> Result<Catalog, PriceError> {
-    if matches!(visitor.platform, Platform::Codex | Platform::GeminiCli | Platform::Antigravity) {
+    if matches!(site_client.platform, Platform::Codex | Platform::GeminiCli | Platform::Antigravity) {
         return Err(PriceError::NotPublished);
     }
-    let visitor = &Visitor { limits, ..visitor.clone() };
+    let site_client = &SiteClient { limits, ..site_client.clone() };
     let asking = async {
         let mut failure = None;
-        for proof in visitor.proofs().iter().chain([&Proof::None]) {
-            match ask(client, visitor, proof).await {
+        for scheme in site_client.auth_schemes().iter().chain([&AuthScheme::None]) {
+            match ask(client, site_client, scheme).await {
                 Ok(catalog) => return Ok(catalog),
                 Err(error) if error.is_missing() => return Err(PriceError::NotPublished),
                 Err(error) => failure = failure.or(Some(error)),
@@ -58,16 +58,16 @@ pub async fn fetch_prices(
     tokio::time::timeout(limits.timeout, asking).await.unwrap_or_else(timed_out)
 }
 
-async fn ask(client: &Client, visitor: &Visitor, proof: &Proof) -> Result<Catalog, VisitError> {
-    let read = match visitor.platform {
+async fn ask(client: &Client, site_client: &SiteClient, scheme: &AuthScheme) -> Result<Catalog, SiteError> {
+    let read = match site_client.platform {
         Platform::OneHub | Platform::DoneHub => {
-            let models = visitor.get(client, "/api/available_model", proof).await?;
-            let groups = visitor.get(client, "/api/user_group_map", proof).await;
+            let models = site_client.get(client, "/api/available_model", scheme).await?;
+            let groups = site_client.get(client, "/api/user_group_map", scheme).await;
             read::hub_list(&models, groups.as_deref().ok())
         }
-        _ => read::ratio_list(&visitor.get(client, "/api/pricing", proof).await?),
+        _ => read::ratio_list(&site_client.get(client, "/api/pricing", scheme).await?),
     };
-    read.map_err(|message| VisitError::new(VisitKind::Malformed, visitor.conceal(message)))
+    read.map_err(|message| SiteError::new(SiteErrorKind::Malformed, site_client.conceal(message)))
 }
 
 impl fmt::Display for PriceError {

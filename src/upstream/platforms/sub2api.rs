@@ -7,8 +7,8 @@ mod subscriptions;
 use serde_json::{Value, json};
 
 use super::contract::{Announcement, Balance, LoggedIn, NoticeLevel, Refreshed, User};
-use super::error::{VisitError, VisitKind};
-use super::visitor::{Call, Proof, Visitor};
+use super::error::{SiteError, SiteErrorKind};
+use super::site_client::{AuthScheme, Call, SiteClient};
 use crate::routing::Secret;
 use crate::time::{self, Millis, now_ms};
 use crate::upstream::Client;
@@ -17,28 +17,28 @@ use crate::upstream::Client;
 const UNIT: f64 = 500_000.0;
 
 /// The `data` of an answer that says `code` 0.
-async fn data(visitor: &Visitor, client: &Client, call: Call<'_>) -> Result<Value, VisitError> {
-    let proof = Proof::Bearer(visitor.session()?.to_owned());
-    let answer = visitor.ask(client, call, &proof, None).await?;
-    unwrap(visitor, answer)
+async fn data(site_client: &SiteClient, client: &Client, call: Call<'_>) -> Result<Value, SiteError> {
+    let scheme = AuthScheme::Bearer(site_client.session()?.to_owned());
+    let answer = site_client.ask(client, call, &scheme, None).await?;
+    unwrap(site_client, answer)
 }
 
-fn unwrap(visitor: &Visitor, mut answer: Value) -> Result<Value, VisitError> {
+fn unwrap(site_client: &SiteClient, mut answer: Value) -> Result<Value, SiteError> {
     if answer.get("code") == Some(&json!(0)) {
         return Ok(answer.get_mut("data").map(Value::take).unwrap_or_default());
     }
     if answer.get("code").is_none() {
-        return Err(VisitError::lacks(&answer, "code"));
+        return Err(SiteError::lacks(&answer, "code"));
     }
-    let error = VisitError::answered(hyper::http::StatusCode::OK, answer.to_string().as_bytes(), false);
-    Err(VisitError { message: visitor.conceal(error.message), ..error })
+    let error = SiteError::answered(hyper::http::StatusCode::OK, answer.to_string().as_bytes(), false);
+    Err(SiteError { message: site_client.conceal(error.message), ..error })
 }
 
 /// Who the session's user is, and what is left: one call tells both.
-pub(super) async fn account(visitor: &Visitor, client: &Client) -> Result<(User, Balance), VisitError> {
-    let me = data(visitor, client, Call::get("/api/v1/auth/me")).await?;
+pub(super) async fn account(site_client: &SiteClient, client: &Client) -> Result<(User, Balance), SiteError> {
+    let me = data(site_client, client, Call::get("/api/v1/auth/me")).await?;
     let Some(balance) = me.get("balance").and_then(Value::as_f64) else {
-        return Err(VisitError::lacks(&me, "balance"));
+        return Err(SiteError::lacks(&me, "balance"));
     };
     let text = |name: &str| {
         let text = me.get(name)?.as_str()?.trim();
@@ -58,45 +58,48 @@ pub(super) async fn account(visitor: &Visitor, client: &Client) -> Result<(User,
 }
 
 /// What is left, with the subscriptions where the site tells them.
-pub(super) async fn balance(visitor: &Visitor, client: &Client) -> Result<Balance, VisitError> {
+pub(super) async fn balance(site_client: &SiteClient, client: &Client) -> Result<Balance, SiteError> {
     let (account, subscriptions) =
-        tokio::join!(account(visitor, client), subscriptions::summary(visitor, client));
+        tokio::join!(account(site_client, client), subscriptions::summary(site_client, client));
     Ok(Balance { subscriptions, ..account?.1 })
 }
 
 /// What a key lists; where the session's token is no key, what the user's first enabled key lists.
-pub(super) async fn models(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
-    let refusal = match visitor.listed_models(client).await {
-        Err(error) if !matches!(error.kind, VisitKind::Timeout | VisitKind::Unreachable) => error,
+pub(super) async fn models(site_client: &SiteClient, client: &Client) -> Result<Vec<String>, SiteError> {
+    let refusal = match site_client.listed_models(client).await {
+        Err(error) if !matches!(error.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable) => error,
         listed => return listed,
     };
-    if visitor.session.is_none() {
+    if site_client.session.is_none() {
         return Err(refusal);
     }
-    let own = models_of_session(visitor, client).await;
-    own.map_err(|error| VisitError::more_telling(Some(refusal), error))
+    let own = models_of_session(site_client, client).await;
+    own.map_err(|error| SiteError::more_telling(Some(refusal), error))
 }
 
 /// What the user's first enabled key lists.
-pub(super) async fn models_of_session(visitor: &Visitor, client: &Client) -> Result<Vec<String>, VisitError> {
-    let keys = keys::list(visitor, client).await?;
+pub(super) async fn models_of_session(
+    site_client: &SiteClient,
+    client: &Client,
+) -> Result<Vec<String>, SiteError> {
+    let keys = keys::list(site_client, client).await?;
     let Some(key) = keys.into_iter().find(|key| key.enabled && !key.is_masked()) else {
-        return Err(VisitError::new(VisitKind::Refused, "the account has no enabled key at the site"));
+        return Err(SiteError::new(SiteErrorKind::Refused, "the account has no enabled key at the site"));
     };
-    let with_key = Visitor { session: None, keys: vec![key.key], ..visitor.clone() };
+    let with_key = SiteClient { session: None, keys: vec![key.key], ..site_client.clone() };
     with_key.listed_models(client).await
 }
 
 pub(super) async fn announcements(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
-) -> Result<Vec<Announcement>, VisitError> {
-    let found = data(visitor, client, Call::get("/api/v1/announcements?page=1&page_size=100")).await?;
+) -> Result<Vec<Announcement>, SiteError> {
+    let found = data(site_client, client, Call::get("/api/v1/announcements?page=1&page_size=100")).await?;
     let items = found.as_array().or_else(|| found.get("items")?.as_array());
     match items {
         Some(items) => Ok(items.iter().filter_map(announcement).collect()),
         None if found.is_null() || found.get("items").is_some_and(Value::is_null) => Ok(Vec::new()),
-        None => Err(VisitError::lacks(&found, "list of announcements")),
+        None => Err(SiteError::lacks(&found, "list of announcements")),
     }
 }
 
@@ -126,23 +129,23 @@ fn announcement(item: &Value) -> Option<Announcement> {
 }
 
 pub(super) async fn login(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
     email: &str,
     password: &str,
-) -> Result<LoggedIn, VisitError> {
+) -> Result<LoggedIn, SiteError> {
     let body = json!({"email": email, "password": password});
     let call = Call::post("/api/v1/auth/login").with(&body);
-    let given = visitor.ask(client, call, &Proof::None, None).await;
-    let given = given.and_then(|answer| unwrap(visitor, answer)).map_err(|error| {
+    let given = site_client.ask(client, call, &AuthScheme::None, None).await;
+    let given = given.and_then(|answer| unwrap(site_client, answer)).map_err(|error| {
         let message = if password.len() < 4 { error.message } else { error.message.replace(password, "…") };
-        VisitError { message, ..error }
+        SiteError { message, ..error }
     })?;
     if given.get("requires_2fa") == Some(&Value::Bool(true)) {
-        return Err(VisitError::new(VisitKind::Refused, "two-factor login required"));
+        return Err(SiteError::new(SiteErrorKind::Refused, "two-factor login required"));
     }
     let Some(token) = text(&given, "access_token") else {
-        return Err(VisitError::lacks(&given, "access token"));
+        return Err(SiteError::lacks(&given, "access token"));
     };
     let user = given.get("user").unwrap_or(&Value::Null);
     Ok(LoggedIn {
@@ -156,12 +159,12 @@ pub(super) async fn login(
 
 /// Exchanges a refresh token (7.1): all three parts of the answer, or nothing.
 pub(super) async fn refresh(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
     refresh_token: &Secret,
-) -> Result<Refreshed, VisitError> {
+) -> Result<Refreshed, SiteError> {
     let body = json!({"refresh_token": refresh_token.expose()});
-    let given = data(visitor, client, Call::post("/api/v1/auth/refresh").with(&body)).await;
+    let given = data(site_client, client, Call::post("/api/v1/auth/refresh").with(&body)).await;
     let given = given.and_then(|given| {
         let parts = (
             text(&given, "access_token"),
@@ -174,12 +177,12 @@ pub(super) async fn refresh(
                 refresh_token: Secret::from(refresh),
                 expires_at: expiry(seconds),
             }),
-            _ => Err(VisitError::lacks(&given, "new pair of tokens")),
+            _ => Err(SiteError::lacks(&given, "new pair of tokens")),
         }
     });
     given.map_err(|error| {
         let message = format!("sub2api token refresh failed: {}", error.message);
-        VisitError { message: message.replace(refresh_token.expose(), "…"), ..error }
+        SiteError { message: message.replace(refresh_token.expose(), "…"), ..error }
     })
 }
 

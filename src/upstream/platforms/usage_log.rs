@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-use super::error::{VisitError, VisitKind};
-use super::visitor::Visitor;
+use super::error::{SiteError, SiteErrorKind};
+use super::site_client::SiteClient;
 use crate::routing::Platform;
 use crate::routing::pricing::usage_record::{self, UsageRecord};
 use crate::upstream::{Client, FetchLimits};
@@ -14,14 +14,14 @@ use crate::upstream::{Client, FetchLimits};
 pub const USAGE_LOG_LIMITS: FetchLimits =
     FetchLimits { timeout: Duration::from_secs(8), max_bytes: 2 * 1024 * 1024 };
 
-/// Asks the visitor's site for the latest lines of its log; of sub2api those of one model.
+/// Asks the account's site for the latest lines of its log; of sub2api those of one model.
 pub async fn fetch_usage_records(
     client: &Client,
-    visitor: &Visitor,
+    site_client: &SiteClient,
     model: &str,
     limits: FetchLimits,
-) -> Result<Vec<UsageRecord>, VisitError> {
-    let path = match visitor.platform {
+) -> Result<Vec<UsageRecord>, SiteError> {
+    let path = match site_client.platform {
         Platform::Sub2Api => {
             let model = utf8_percent_encode(model, NON_ALPHANUMERIC);
             format!("/api/v1/usage?page=1&page_size=20&model={model}")
@@ -29,13 +29,14 @@ pub async fn fetch_usage_records(
         Platform::AnyRouter => "/api/log/self?p=0&page=1&page_size=20&order=-created_at".to_owned(),
         _ => "/api/log/self?p=0&page=1&size=20&order=-created_at".to_owned(),
     };
-    let visitor = &Visitor { limits, ..visitor.clone() };
+    let site_client = &SiteClient { limits, ..site_client.clone() };
     let asking = async {
         let mut failure = None;
-        for proof in visitor.proofs() {
-            let read = match visitor.get(client, &path, &proof).await {
-                Ok(body) => usage_record::read(&body)
-                    .map_err(|message| VisitError::new(VisitKind::Malformed, visitor.conceal(message))),
+        for scheme in site_client.auth_schemes() {
+            let read = match site_client.get(client, &path, &scheme).await {
+                Ok(body) => usage_record::read(&body).map_err(|message| {
+                    SiteError::new(SiteErrorKind::Malformed, site_client.conceal(message))
+                }),
                 Err(error) => Err(error),
             };
             match read {
@@ -44,12 +45,12 @@ pub async fn fetch_usage_records(
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
-        let unasked = || VisitError::new(VisitKind::Refused, "there is no credential to ask with");
+        let unasked = || SiteError::new(SiteErrorKind::Refused, "there is no credential to ask with");
         Err(failure.unwrap_or_else(unasked))
     };
     let timed_out = |_| {
         let message = format!("no log within {} s", limits.timeout.as_secs_f64());
-        Err(VisitError::new(VisitKind::Timeout, message))
+        Err(SiteError::new(SiteErrorKind::Timeout, message))
     };
     tokio::time::timeout(limits.timeout, asking).await.unwrap_or_else(timed_out)
 }

@@ -7,10 +7,10 @@ mod endings;
 mod exchange;
 mod fetch;
 mod models;
+mod platform_keys;
+mod platform_sub2api;
+mod platforms;
 mod silence;
-mod visits;
-mod visits_keys;
-mod visits_sub2api;
 mod ways;
 
 use std::future::Future;

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 use super::{Upstream, client, read_request};
 use crate::routing::{Platform, Secret};
 use crate::upstream::platforms::{
-    DISCOVERY_LIMITS, DiscoveryKind, MANAGEMENT_LIMITS, NewSiteKey, VisitError, VisitKind, Visitor, detect,
-    list_models,
+    DISCOVERY_LIMITS, DiscoveryKind, MANAGEMENT_LIMITS, NewSiteKey, SiteClient, SiteError, SiteErrorKind,
+    detect, list_models,
 };
 
 /// Reads the call and says nothing more.
@@ -38,8 +38,8 @@ async fn dripping() -> Upstream {
     .await
 }
 
-fn visitor(upstream: &Upstream, platform: Platform) -> Visitor {
-    Visitor {
+fn site_client(upstream: &Upstream, platform: Platform) -> SiteClient {
+    SiteClient {
         platform,
         base: upstream.base.clone(),
         session: Some(Secret::from("pat")),
@@ -53,10 +53,10 @@ fn visitor(upstream: &Upstream, platform: Platform) -> Visitor {
 }
 
 /// Waits for the failure of a call and checks that it took its limit, no less and hardly more.
-async fn gives_up<T: std::fmt::Debug>(what: &str, call: impl Future<Output = Result<T, VisitError>>) {
+async fn gives_up<T: std::fmt::Debug>(what: &str, call: impl Future<Output = Result<T, SiteError>>) {
     let began = Instant::now();
     let error = call.await.expect_err(what);
-    assert_eq!(error.kind, VisitKind::Timeout, "{what}: {error}");
+    assert_eq!(error.kind, SiteErrorKind::Timeout, "{what}: {error}");
     let (took, limit) = (began.elapsed(), MANAGEMENT_LIMITS.timeout);
     assert!(took >= limit && took < limit + Duration::from_secs(1), "{what} took {took:?}");
 }
@@ -67,19 +67,19 @@ async fn every_management_call_gives_up_after_fifteen_seconds() {
     let (client, key, secret) = (client(), NewSiteKey::default(), Secret::from("rt"));
     for upstream in [silent().await, dripping().await] {
         for platform in [Platform::NewApi, Platform::OneHub, Platform::Veloera, Platform::Sub2Api] {
-            let visitor = visitor(&upstream, platform);
-            gives_up("login", visitor.login(&client, "ada", "secret")).await;
-            gives_up("user", visitor.user(&client)).await;
-            gives_up("balance", visitor.balance(&client)).await;
-            gives_up("keys", visitor.keys(&client)).await;
-            gives_up("create_key", visitor.create_key(&client, &key)).await;
-            gives_up("delete_key", visitor.delete_key(&client, "sk-1")).await;
-            gives_up("groups", visitor.groups(&client)).await;
-            gives_up("announcements", visitor.announcements(&client)).await;
-            gives_up("models_of_session", visitor.models_of_session(&client)).await;
+            let site_client = site_client(&upstream, platform);
+            gives_up("login", site_client.login(&client, "ada", "secret")).await;
+            gives_up("user", site_client.user(&client)).await;
+            gives_up("balance", site_client.balance(&client)).await;
+            gives_up("keys", site_client.keys(&client)).await;
+            gives_up("create_key", site_client.create_key(&client, &key)).await;
+            gives_up("delete_key", site_client.delete_key(&client, "sk-1")).await;
+            gives_up("groups", site_client.groups(&client)).await;
+            gives_up("announcements", site_client.announcements(&client)).await;
+            gives_up("models_of_session", site_client.models_of_session(&client)).await;
         }
-        gives_up("check_in", visitor(&upstream, Platform::NewApi).check_in(&client)).await;
-        gives_up("refresh", visitor(&upstream, Platform::Sub2Api).refresh(&client, &secret)).await;
+        gives_up("check_in", site_client(&upstream, Platform::NewApi).check_in(&client)).await;
+        gives_up("refresh", site_client(&upstream, Platform::Sub2Api).refresh(&client, &secret)).await;
     }
 }
 

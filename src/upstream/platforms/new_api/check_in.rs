@@ -13,9 +13,9 @@ use super::{fork, unit};
 use crate::routing::Platform;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::CheckIn;
-use crate::upstream::platforms::error::{VisitError, VisitKind};
+use crate::upstream::platforms::error::{SiteError, SiteErrorKind};
 use crate::upstream::platforms::reply;
-use crate::upstream::platforms::visitor::{Call, Proof, Visitor};
+use crate::upstream::platforms::site_client::{AuthScheme, Call, SiteClient};
 
 /// The route of older forks.
 const SIGN_IN: &str = "/api/user/sign_in";
@@ -38,15 +38,15 @@ const NOT_UNDERSTOOD: [&str; 13] = [
 ];
 
 pub(in crate::upstream::platforms) async fn check_in(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
-) -> Result<CheckIn, VisitError> {
-    let session = visitor.session()?;
-    let route = fork(visitor.platform).check_in;
+) -> Result<CheckIn, SiteError> {
+    let session = site_client.session()?;
+    let route = fork(site_client.platform).check_in;
     let mut failure = None;
     let mut is_missing = true;
-    for way in visitor.ways(session) {
-        let by_cookie = matches!(way, Proof::Cookie(_));
+    for scheme in site_client.schemes_for(session) {
+        let by_cookie = matches!(scheme, AuthScheme::Cookie(_));
         let routes: &[&str] = if by_cookie { &[SIGN_IN, route] } else { &[route] };
         for path in routes {
             let nothing = json!({});
@@ -54,24 +54,24 @@ pub(in crate::upstream::platforms) async fn check_in(
                 SIGN_IN => Call::post(path).with(&nothing).by_script(),
                 _ => Call::post(path),
             };
-            let error = match visitor.with_number(client, call, session, &way).await {
-                Ok(answer) => return read(visitor, client, &answer).await,
+            let error = match site_client.with_number(client, call, session, &scheme).await {
+                Ok(answer) => return read(site_client, client, &answer).await,
                 Err(error) => error,
             };
             // Only older forks have this route: that it is missing tells nothing.
             if *path == SIGN_IN && (error.is_missing() || error.is_page) {
                 continue;
             }
-            let is_heard = !matches!(error.kind, VisitKind::Timeout | VisitKind::Unreachable);
+            let is_heard = !matches!(error.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable);
             if !is_heard || !(error.is_missing() || is_cookie_worthy(&error)) {
                 return Err(error);
             }
             is_missing &= error.is_missing();
-            failure = Some(VisitError::more_telling(failure, error));
+            failure = Some(SiteError::more_telling(failure, error));
         }
     }
-    let error = failure.unwrap_or_else(|| VisitError::new(VisitKind::Refused, "nobody was asked"));
-    if is_missing && let Err(problem) = visitor.as_user(client, Call::get("/api/user/self")).await {
+    let error = failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "nobody was asked"));
+    if is_missing && let Err(problem) = site_client.as_user(client, Call::get("/api/user/self")).await {
         let is_session = problem.wants_login();
         return Err(if is_session { problem } else { error });
     }
@@ -79,17 +79,17 @@ pub(in crate::upstream::platforms) async fn check_in(
 }
 
 /// Whether the other way of sending the session may fare better.
-fn is_cookie_worthy(error: &VisitError) -> bool {
+fn is_cookie_worthy(error: &SiteError) -> bool {
     let text = error.message.to_lowercase();
     error.message.is_empty()
-        || error.kind == VisitKind::Expired
+        || error.kind == SiteErrorKind::Expired
         || error.is_page
         || NOT_UNDERSTOOD.iter().any(|words| text.contains(words))
 }
 
-async fn read(visitor: &Visitor, client: &Client, answer: &Value) -> Result<CheckIn, VisitError> {
+async fn read(site_client: &SiteClient, client: &Client, answer: &Value) -> Result<CheckIn, SiteError> {
     if answer.get("success") != Some(&Value::Bool(true)) {
-        return Err(VisitError::lacks(answer, "success"));
+        return Err(SiteError::lacks(answer, "success"));
     }
     let message = reply::message(answer).unwrap_or_else(|| "checked in".to_owned());
     let data = answer.get("data").unwrap_or(&Value::Null);
@@ -97,12 +97,12 @@ async fn read(visitor: &Visitor, client: &Client, answer: &Value) -> Result<Chec
         let value = data.get(name)?;
         value.as_f64().or_else(|| first_number(value.as_str()?)).filter(|number| *number > 0.0)
     };
-    let awarded = match visitor.platform {
+    let awarded = match site_client.platform {
         Platform::Veloera => number("quota").or_else(|| number("quota_awarded")),
         _ => number("quota_awarded"),
     };
     let reward = match awarded {
-        Some(units) => Some(round6(units / unit(visitor, client).await)),
+        Some(units) => Some(round6(units / unit(site_client, client).await)),
         None => number("reward"),
     };
     Ok(CheckIn { message, reward })

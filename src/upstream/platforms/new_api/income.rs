@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{fork, unit};
 use crate::time::Millis;
 use crate::upstream::Client;
-use crate::upstream::platforms::error::VisitError;
-use crate::upstream::platforms::visitor::{Call, Visitor};
+use crate::upstream::platforms::error::SiteError;
+use crate::upstream::platforms::site_client::{Call, SiteClient};
 
 /// Kinds of lines that are income: top-ups, and what the system says (check-ins, gifts).
 const KINDS: [u8; 2] = [1, 4];
@@ -14,14 +14,14 @@ const MAX_PAGES: u32 = 6;
 
 /// The dollars of all lines between two moments.
 pub(in crate::upstream::platforms) async fn between(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
     start: Millis,
     end: Millis,
-) -> Result<f64, VisitError> {
-    let unit = unit(visitor, client).await;
+) -> Result<f64, SiteError> {
+    let unit = unit(site_client, client).await;
     let (start, end) = (start / 1000, end / 1000);
-    let first_page = fork(visitor.platform).first_page;
+    let first_page = fork(site_client.platform).first_page;
     let mut sum = 0.0;
     for kind in KINDS {
         let mut read = 0;
@@ -30,7 +30,7 @@ pub(in crate::upstream::platforms) async fn between(
                 "/api/log/self?p={page}&page_size=100&type={kind}&token_name=&model_name=\
                  &start_timestamp={start}&end_timestamp={end}&group="
             );
-            let answer = visitor.as_user(client, Call::get(&path)).await?;
+            let answer = site_client.as_user(client, Call::get(&path)).await?;
             let places = ["/data/items", "/items", "/data"];
             let items = places.into_iter().find_map(|place| answer.pointer(place)?.as_array());
             let Some(items) = items.filter(|items| !items.is_empty()) else { break };

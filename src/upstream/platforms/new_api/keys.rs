@@ -9,8 +9,8 @@ use super::fork;
 use crate::routing::{Platform, Secret};
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
-use crate::upstream::platforms::error::VisitError;
-use crate::upstream::platforms::visitor::{Call, Visitor, bare};
+use crate::upstream::platforms::error::SiteError;
+use crate::upstream::platforms::site_client::{Call, SiteClient, bare};
 
 const PAGE_SIZE: usize = 100;
 /// No server of the family gives fewer on a page that is not the last.
@@ -20,19 +20,19 @@ const MAX_PAGES: u32 = 50;
 const MOST_REVEALED: usize = 100;
 
 pub(in crate::upstream::platforms) async fn list(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
-) -> Result<Vec<SiteKey>, VisitError> {
-    let mut keys = listed(visitor, client).await?;
+) -> Result<Vec<SiteKey>, SiteError> {
+    let mut keys = listed(site_client, client).await?;
     let masked: Vec<i64> = keys.iter().filter(|key| key.is_masked()).filter_map(|key| key.id).collect();
     let mut whole =
-        if masked.len() > 1 { reveal_many(visitor, client, &masked).await } else { HashMap::new() };
+        if masked.len() > 1 { reveal_many(site_client, client, &masked).await } else { HashMap::new() };
     // What that did not tell, by itself.
     for id in masked {
         if whole.contains_key(&id) {
             continue;
         }
-        match reveal(visitor, client, id).await {
+        match reveal(site_client, client, id).await {
             Ok(key) => whole.insert(id, key),
             // An older server, or one that does not tell: the others stay masked too.
             Err(_) => break,
@@ -47,10 +47,10 @@ pub(in crate::upstream::platforms) async fn list(
 }
 
 pub(in crate::upstream::platforms) async fn create(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
     key: &NewSiteKey,
-) -> Result<(), VisitError> {
+) -> Result<(), SiteError> {
     let body = json!({
         "name": key.name,
         "unlimited_quota": key.unlimited_quota,
@@ -61,57 +61,57 @@ pub(in crate::upstream::platforms) async fn create(
         "model_limits": key.model_limits,
         "group": key.group,
     });
-    let answer = visitor.as_user(client, Call::post("/api/token/").with(&body)).await?;
+    let answer = site_client.as_user(client, Call::post("/api/token/").with(&body)).await?;
     if answer.get("success") == Some(&Value::Bool(true)) {
         Ok(())
     } else {
-        Err(VisitError::lacks(&answer, "success"))
+        Err(SiteError::lacks(&answer, "success"))
     }
 }
 
 pub(in crate::upstream::platforms) async fn delete(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
     key: &str,
-) -> Result<(), VisitError> {
+) -> Result<(), SiteError> {
     let wanted = wire_form(key);
-    let listed = listed(visitor, client).await?;
+    let listed = listed(site_client, client).await?;
     let fitting: Vec<&SiteKey> = listed.iter().filter(|key| fits(key.key.expose(), wanted)).collect();
     for key in &fitting {
         let Some(id) = key.id else { continue };
         // Two masks may look alike: then the whole keys decide.
         let is_it = fitting.len() == 1
             || wire_form(key.key.expose()) == wanted
-            || reveal(visitor, client, id).await.is_ok_and(|whole| wire_form(whole.expose()) == wanted);
+            || reveal(site_client, client, id).await.is_ok_and(|whole| wire_form(whole.expose()) == wanted);
         if is_it {
-            return remove(visitor, client, id).await;
+            return remove(site_client, client, id).await;
         }
     }
     Ok(())
 }
 
-async fn remove(visitor: &Visitor, client: &Client, id: i64) -> Result<(), VisitError> {
+async fn remove(site_client: &SiteClient, client: &Client, id: i64) -> Result<(), SiteError> {
     let path = format!("/api/token/{id}");
-    match visitor.as_user(client, Call::delete(&path)).await {
+    match site_client.as_user(client, Call::delete(&path)).await {
         Ok(_) => Ok(()),
-        Err(error) if error.is_missing() && visitor.platform == Platform::OneApi => {
-            visitor.as_user(client, Call::delete(&format!("{path}/"))).await.map(drop)
+        Err(error) if error.is_missing() && site_client.platform == Platform::OneApi => {
+            site_client.as_user(client, Call::delete(&format!("{path}/"))).await.map(drop)
         }
         Err(error) => Err(error),
     }
 }
 
 /// All pages of the list, as the site shows it.
-async fn listed(visitor: &Visitor, client: &Client) -> Result<Vec<SiteKey>, VisitError> {
-    let fork = fork(visitor.platform);
+async fn listed(site_client: &SiteClient, client: &Client) -> Result<Vec<SiteKey>, SiteError> {
+    let fork = fork(site_client.platform);
     let mut keys: Vec<SiteKey> = Vec::new();
     let mut seen = HashSet::new();
     // A server that counts from 1 takes 0 for 1, and says so in the answer.
     let mut page = if fork.page == "p" { 0 } else { fork.first_page };
     for _ in 0..MAX_PAGES {
         let path = format!("/api/token/?{}={page}&{}={PAGE_SIZE}", fork.page, fork.size);
-        let answer = visitor.as_user(client, Call::get(&path)).await?;
-        let items = items(&answer).ok_or_else(|| VisitError::lacks(&answer, "list of keys"))?;
+        let answer = site_client.as_user(client, Call::get(&path)).await?;
+        let items = items(&answer).ok_or_else(|| SiteError::lacks(&answer, "list of keys"))?;
         let before = keys.len();
         for item in items {
             let key = read(item, keys.len() + 1);
@@ -157,14 +157,14 @@ fn read(item: &Value, number: usize) -> SiteKey {
 }
 
 /// The whole keys of many, by their numbers: those that the site tells together.
-async fn reveal_many(visitor: &Visitor, client: &Client, ids: &[i64]) -> HashMap<i64, Secret> {
+async fn reveal_many(site_client: &SiteClient, client: &Client, ids: &[i64]) -> HashMap<i64, Secret> {
     let mut whole = HashMap::new();
     for some in ids.chunks(MOST_REVEALED) {
         let body = json!({ "ids": some });
-        match visitor.as_user(client, Call::post("/api/token/batch/keys").with(&body)).await {
+        match site_client.as_user(client, Call::post("/api/token/batch/keys").with(&body)).await {
             Ok(answer) => whole.extend(revealed(&answer)),
             Err(error) => {
-                log::debug!("{}: keys are not told together: {error}", visitor.base.origin);
+                log::debug!("{}: keys are not told together: {error}", site_client.base.origin);
                 break;
             }
         }
@@ -177,10 +177,10 @@ fn revealed(answer: &Value) -> impl Iterator<Item = (i64, Secret)> {
     keys.into_iter().flatten().filter_map(|(id, key)| Some((id.parse().ok()?, whole_form(key.as_str()?)?)))
 }
 
-async fn reveal(visitor: &Visitor, client: &Client, id: i64) -> Result<Secret, VisitError> {
-    let answer = visitor.as_user(client, Call::post(&format!("/api/token/{id}/key"))).await?;
+async fn reveal(site_client: &SiteClient, client: &Client, id: i64) -> Result<Secret, SiteError> {
+    let answer = site_client.as_user(client, Call::post(&format!("/api/token/{id}/key"))).await?;
     let key = answer.pointer("/data/key").and_then(Value::as_str).and_then(whole_form);
-    key.ok_or_else(|| VisitError::lacks(&answer, "key"))
+    key.ok_or_else(|| SiteError::lacks(&answer, "key"))
 }
 
 /// A revealed key; `None` when it is a mask still.

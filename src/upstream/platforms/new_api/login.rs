@@ -9,27 +9,27 @@ use crate::routing::Secret;
 use crate::time;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::LoggedIn;
-use crate::upstream::platforms::error::{VisitError, VisitKind};
+use crate::upstream::platforms::error::{SiteError, SiteErrorKind};
 use crate::upstream::platforms::reply;
-use crate::upstream::platforms::visitor::{Call, Proof, Visitor};
+use crate::upstream::platforms::site_client::{AuthScheme, Call, SiteClient};
 
 /// Cookies of shields: they come along, but are no session.
 const SHIELD_COOKIES: [&str; 3] = ["acw_tc", "acw_sc__v2", "cdn_sec_tc"];
 
 pub(in crate::upstream::platforms) async fn login(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
     username: &str,
     password: &str,
-) -> Result<LoggedIn, VisitError> {
+) -> Result<LoggedIn, SiteError> {
     let body = json!({"username": username, "password": password});
     let call = Call::post("/api/user/login").with(&body).by_script();
-    let answer = visitor.exchange(client, call, &Proof::None, None).await?;
+    let answer = site_client.exchange(client, call, &AuthScheme::None, None).await?;
     let (status, body) = (answer.status(), answer.body());
     let refused = || {
-        let error = VisitError::answered(status, body, false);
+        let error = SiteError::answered(status, body, false);
         let message = if password.len() < 4 { error.message } else { error.message.replace(password, "…") };
-        VisitError { message, ..error }
+        SiteError { message, ..error }
     };
     let json = match serde_json::from_slice::<Value>(body) {
         Ok(json) if json.is_object() => json,
@@ -41,14 +41,14 @@ pub(in crate::upstream::platforms) async fn login(
     }
     let data = json.get("data").unwrap_or(&Value::Null);
     if data.get("require_2fa") == Some(&Value::Bool(true)) {
-        return Err(VisitError::new(VisitKind::Refused, "two-factor login required"));
+        return Err(SiteError::new(SiteErrorKind::Refused, "two-factor login required"));
     }
     let session = token(&json).or_else(|| {
         let said_yes = json.get("success") == Some(&Value::Bool(true));
         cookie_line(answer.headers()).filter(|_| said_yes)
     });
     let Some(session) = session else {
-        return Err(VisitError::lacks(&json, "session"));
+        return Err(SiteError::lacks(&json, "session"));
     };
     let user = data.get("user").unwrap_or(data);
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
@@ -62,9 +62,9 @@ pub(in crate::upstream::platforms) async fn login(
 }
 
 /// What answered was no API: a shield's page, or one of whatever stands before the site.
-fn blocked(error: VisitError) -> VisitError {
+fn blocked(error: SiteError) -> SiteError {
     let message = format!("shield challenge blocked login: {}", error.message);
-    VisitError { kind: VisitKind::Shield, message, ..error }
+    SiteError { kind: SiteErrorKind::Shield, message, ..error }
 }
 
 /// The token, in the places where forks put it.

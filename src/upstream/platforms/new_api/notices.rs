@@ -9,20 +9,20 @@ use crate::hex;
 use crate::time;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{Announcement, NoticeLevel};
-use crate::upstream::platforms::error::VisitError;
-use crate::upstream::platforms::visitor::{Call, Proof, Visitor};
+use crate::upstream::platforms::error::SiteError;
+use crate::upstream::platforms::site_client::{AuthScheme, Call, SiteClient};
 
 /// The title of what has none of its own.
 pub const GENERIC_TITLE: &str = "Site notice";
 
 pub(in crate::upstream::platforms) async fn announcements(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
-) -> Result<Vec<Announcement>, VisitError> {
-    let (notice, status) = tokio::join!(notice(visitor, client), status(visitor, client));
+) -> Result<Vec<Announcement>, SiteError> {
+    let (notice, status) = tokio::join!(notice(site_client, client), status(site_client, client));
     let status = status.ok();
     if let Some(status) = &status {
-        learn_unit(visitor, status);
+        learn_unit(site_client, status);
     }
     let console = status.as_ref().and_then(|status| status.get("announcements")?.as_array());
     let mut found: Vec<Announcement> = console.into_iter().flatten().filter_map(of_console).collect();
@@ -36,17 +36,17 @@ pub(in crate::upstream::platforms) async fn announcements(
 }
 
 /// The page is public, but some forks want to know who asks.
-async fn notice(visitor: &Visitor, client: &Client) -> Result<Value, VisitError> {
+async fn notice(site_client: &SiteClient, client: &Client) -> Result<Value, SiteError> {
     let call = Call::get("/api/notice");
-    let refusal = match visitor.session {
-        Some(_) => match visitor.as_user(client, call).await {
+    let refusal = match site_client.session {
+        Some(_) => match site_client.as_user(client, call).await {
             Err(error) if !error.is_final() => Some(error),
             asked => return asked,
         },
         None => None,
     };
-    let asked = visitor.ask(client, call, &Proof::None, None).await;
-    asked.map_err(|error| VisitError::more_telling(refusal, error))
+    let asked = site_client.ask(client, call, &AuthScheme::None, None).await;
+    asked.map_err(|error| SiteError::more_telling(refusal, error))
 }
 
 fn of_notice(answer: &Value) -> Option<Announcement> {

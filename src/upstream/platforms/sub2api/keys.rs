@@ -9,30 +9,30 @@ use crate::routing::Secret;
 use crate::time::now_ms;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
-use crate::upstream::platforms::error::VisitError;
-use crate::upstream::platforms::visitor::{Call, Visitor, bare};
+use crate::upstream::platforms::error::SiteError;
+use crate::upstream::platforms::site_client::{Call, SiteClient, bare};
 
 const MAX_PAGES: u64 = 50;
 const DAY_SECONDS: i64 = 86_400;
 
 pub(in crate::upstream::platforms) async fn list(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
-) -> Result<Vec<SiteKey>, VisitError> {
-    match pages(visitor, client, "/api/v1/keys").await {
-        Err(error) if error.is_missing() => pages(visitor, client, "/api/v1/api-keys").await,
+) -> Result<Vec<SiteKey>, SiteError> {
+    match pages(site_client, client, "/api/v1/keys").await {
+        Err(error) if error.is_missing() => pages(site_client, client, "/api/v1/api-keys").await,
         keys => keys,
     }
 }
 
-async fn pages(visitor: &Visitor, client: &Client, path: &str) -> Result<Vec<SiteKey>, VisitError> {
+async fn pages(site_client: &SiteClient, client: &Client, path: &str) -> Result<Vec<SiteKey>, SiteError> {
     let mut keys: Vec<SiteKey> = Vec::new();
     let mut seen = HashSet::new();
     for page in 1..=MAX_PAGES {
         let path = format!("{path}?page={page}&page_size=100");
-        let found = data(visitor, client, Call::get(&path)).await?;
+        let found = data(site_client, client, Call::get(&path)).await?;
         let items = found.get("items").or(Some(&found)).filter(|items| items.is_array() || items.is_null());
-        let items = items.ok_or_else(|| VisitError::lacks(&found, "list of keys"))?;
+        let items = items.ok_or_else(|| SiteError::lacks(&found, "list of keys"))?;
         let before = keys.len();
         let read = items.as_array().into_iter().flatten().filter_map(read);
         keys.extend(read.filter(|key| seen.insert((key.id, key.key.expose().to_owned()))));
@@ -74,12 +74,12 @@ fn is_on(status: &Value) -> bool {
 }
 
 pub(in crate::upstream::platforms) async fn create(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
     key: &NewSiteKey,
-) -> Result<(), VisitError> {
+) -> Result<(), SiteError> {
     let body = body(key, now_ms() / 1000);
-    data(visitor, client, Call::post("/api/v1/keys").with(&body)).await.map(drop)
+    data(site_client, client, Call::post("/api/v1/keys").with(&body)).await.map(drop)
 }
 
 fn body(key: &NewSiteKey, now: i64) -> Value {
@@ -99,16 +99,16 @@ fn body(key: &NewSiteKey, now: i64) -> Value {
 }
 
 pub(in crate::upstream::platforms) async fn delete(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
     key: &str,
-) -> Result<(), VisitError> {
+) -> Result<(), SiteError> {
     let wanted = bare(key);
-    let listed = list(visitor, client).await?;
+    let listed = list(site_client, client).await?;
     let Some(id) = listed.iter().find(|key| key.key.expose() == wanted).and_then(|key| key.id) else {
         return Ok(());
     };
-    match data(visitor, client, Call::delete(&format!("/api/v1/keys/{id}"))).await {
+    match data(site_client, client, Call::delete(&format!("/api/v1/keys/{id}"))).await {
         Err(error) if !error.is_missing() => Err(error),
         _ => Ok(()),
     }
@@ -116,11 +116,11 @@ pub(in crate::upstream::platforms) async fn delete(
 
 /// The numbers of the groups on offer, as text; else those that the keys are in.
 pub(in crate::upstream::platforms) async fn groups(
-    visitor: &Visitor,
+    site_client: &SiteClient,
     client: &Client,
-) -> Result<Vec<String>, VisitError> {
+) -> Result<Vec<String>, SiteError> {
     for path in ["/api/v1/groups/available", "/api/v1/groups", "/api/v1/group"] {
-        match data(visitor, client, Call::get(path)).await {
+        match data(site_client, client, Call::get(path)).await {
             Ok(found) => {
                 let items = found.as_array().or_else(|| found.get("items")?.as_array());
                 let ids: Vec<String> = items
@@ -137,7 +137,7 @@ pub(in crate::upstream::platforms) async fn groups(
         }
     }
     let mut ids: Vec<String> = Vec::new();
-    for group in list(visitor, client).await?.into_iter().filter_map(|key| key.group) {
+    for group in list(site_client, client).await?.into_iter().filter_map(|key| key.group) {
         if !ids.contains(&group) {
             ids.push(group);
         }

@@ -5,19 +5,19 @@ use serde_json::Value;
 use super::{data, moment};
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{Allowance, Subscription, SubscriptionSummary};
-use crate::upstream::platforms::visitor::{Call, Visitor};
+use crate::upstream::platforms::site_client::{Call, SiteClient};
 
 /// `None` when the site tells nothing: a balance is worth knowing without.
-pub(super) async fn summary(visitor: &Visitor, client: &Client) -> Option<SubscriptionSummary> {
+pub(super) async fn summary(site_client: &SiteClient, client: &Client) -> Option<SubscriptionSummary> {
     for path in ["/api/v1/subscriptions/summary", "/api/v1/subscriptions/active"] {
-        match data(visitor, client, Call::get(path)).await {
+        match data(site_client, client, Call::get(path)).await {
             Ok(found) => {
                 if let Some(summary) = read(&found) {
                     return Some(summary);
                 }
             }
             Err(error) if !error.is_missing() && error.is_final() => break,
-            Err(error) => log::debug!("{}: no subscriptions: {error}", visitor.base.origin),
+            Err(error) => log::debug!("{}: no subscriptions: {error}", site_client.base.origin),
         }
     }
     None

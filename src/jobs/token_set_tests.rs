@@ -1,4 +1,4 @@
-//! The rules of a token book, without a store.
+//! The rules of a token set, without a store.
 
 use super::*;
 
@@ -20,8 +20,8 @@ fn row(id: i64, name: &str, value: &str, group: Option<&str>) -> TokenRow {
     row
 }
 
-fn book(rows: Vec<TokenRow>) -> TokenBook {
-    TokenBook { account_id: 1, before: rows.clone(), rows }
+fn token_set(rows: Vec<TokenRow>) -> TokenSet {
+    TokenSet { account_id: 1, before: rows.clone(), rows }
 }
 
 fn listed(name: &str, key: &str, group: Option<&str>) -> Listed {
@@ -31,8 +31,8 @@ fn listed(name: &str, key: &str, group: Option<&str>) -> Listed {
 /// Name, value, group; whether it is ready, enabled, the default.
 type Shown<'a> = (&'a str, &'a str, Option<&'a str>, bool, bool, bool);
 
-fn shown(book: &TokenBook) -> Vec<Shown<'_>> {
-    let rows = book.rows.iter();
+fn shown(token_set: &TokenSet) -> Vec<Shown<'_>> {
+    let rows = token_set.rows.iter();
     rows.map(|row| {
         let token = row.token.as_ref().map_or("", Secret::expose);
         (row.name.as_str(), token, row.token_group.as_deref(), row.is_ready(), row.enabled, row.is_default)
@@ -44,11 +44,11 @@ fn shown(book: &TokenBook) -> Vec<Shown<'_>> {
 fn a_known_value_takes_what_the_site_says_of_it() {
     let mut off = row(5, "old name", "sk-abc", Some("old"));
     off.enabled = false;
-    let mut book = book(vec![off]);
-    let merged = book.merge(&[listed("cli", "abc", Some("vip"))]);
+    let mut token_set = token_set(vec![off]);
+    let merged = token_set.merge(&[listed("cli", "abc", Some("vip"))]);
     assert_eq!((merged.created, merged.updated), (0, 1));
-    assert_eq!(shown(&book), [("cli", "sk-abc", Some("vip"), true, true, false)]);
-    assert_eq!(book.rows[0].source, "sync");
+    assert_eq!(shown(&token_set), [("cli", "sk-abc", Some("vip"), true, true, false)]);
+    assert_eq!(token_set.rows[0].source, "sync");
 }
 
 #[test]
@@ -58,12 +58,12 @@ fn a_mask_of_a_known_key_leaves_the_key_and_takes_its_placeholders_away() {
         row(2, "cli", "abcd**********wxyz", Some("default")),
         row(3, "other", "zzzz**********zzzz", Some("default")),
     ];
-    let mut book = book(rows);
-    let merged = book.merge(&[listed("cli", "abcd**********wxyz", Some("default"))]);
+    let mut token_set = token_set(rows);
+    let merged = token_set.merge(&[listed("cli", "abcd**********wxyz", Some("default"))]);
     assert_eq!((merged.created, merged.updated, merged.pending.len()), (0, 1, 0));
-    let ids: Vec<i64> = book.rows.iter().map(|row| row.id).collect();
+    let ids: Vec<i64> = token_set.rows.iter().map(|row| row.id).collect();
     assert_eq!(ids, [1, 3]);
-    assert_eq!(book.rows[0].token.as_ref().map(Secret::expose), Some("sk-abcd1234wxyz"));
+    assert_eq!(token_set.rows[0].token.as_ref().map(Secret::expose), Some("sk-abcd1234wxyz"));
 }
 
 #[test]
@@ -75,41 +75,41 @@ fn a_mask_that_fits_several_keys_or_none_is_a_placeholder() {
         (vec![row(1, "another name", "abcd1wxyz", None)], "abcd****wxyz"),
     ] {
         let count = rows.len();
-        let mut book = book(rows);
+        let mut token_set = token_set(rows);
         // Rows without a group of their own are compared with the one that the name tells.
-        book.rows.iter_mut().for_each(|row| row.token_group = group_of_name(&row.name));
-        let merged = book.merge(&[listed("k", mask, None)]);
+        token_set.rows.iter_mut().for_each(|row| row.token_group = group_of_name(&row.name));
+        let merged = token_set.merge(&[listed("k", mask, None)]);
         assert_eq!((merged.created, merged.pending.clone()), (1, vec![count]), "{mask}");
-        let added = &book.rows[count];
+        let added = &token_set.rows[count];
         assert_eq!((added.is_ready(), added.enabled), (false, false), "{mask}");
     }
 }
 
 #[test]
 fn a_placeholder_is_filled_by_the_value_that_comes_for_it() {
-    let mut book = book(vec![row(1, "cli", "abcd****wxyz", Some("default"))]);
-    let merged = book.merge(&[listed("cli", "sk-abcd99wxyz", Some("default"))]);
+    let mut token_set = token_set(vec![row(1, "cli", "abcd****wxyz", Some("default"))]);
+    let merged = token_set.merge(&[listed("cli", "sk-abcd99wxyz", Some("default"))]);
     assert_eq!((merged.created, merged.updated), (0, 1));
-    assert_eq!(shown(&book), [("cli", "sk-abcd99wxyz", Some("default"), true, true, false)]);
+    assert_eq!(shown(&token_set), [("cli", "sk-abcd99wxyz", Some("default"), true, true, false)]);
 }
 
 #[test]
 fn two_masks_of_one_name_have_a_row_each_however_often_they_come() {
     let list = [listed("k", "aaaa****1111", Some("g")), listed("k", "bbbb****2222", Some("g"))];
-    let mut book = book(Vec::new());
+    let mut token_set = token_set(Vec::new());
     for (created, updated) in [(2, 0), (0, 2), (0, 2)] {
-        let merged = book.merge(&list);
+        let merged = token_set.merge(&list);
         assert_eq!((merged.created, merged.updated, merged.pending.len()), (created, updated, 2));
     }
-    assert_eq!(book.rows.len(), 2);
+    assert_eq!(token_set.rows.len(), 2);
 }
 
 #[test]
 fn blank_keys_are_skipped_and_missing_ones_stay() {
-    let mut book = book(vec![row(1, "by hand", "sk-hand", None)]);
-    let merged = book.merge(&[listed("blank", "  ", None)]);
+    let mut token_set = token_set(vec![row(1, "by hand", "sk-hand", None)]);
+    let merged = token_set.merge(&[listed("blank", "  ", None)]);
     assert_eq!(merged, Merged::default());
-    assert_eq!(book.rows.len(), 1);
+    assert_eq!(token_set.rows.len(), 1);
 }
 
 #[test]
@@ -119,24 +119,24 @@ fn the_default_is_a_usable_one_or_none() {
     let mut off = row(2, "b", "sk-b", None);
     off.enabled = false;
     let mut book_ =
-        book(vec![masked.clone(), off.clone(), row(3, "c", "sk-c", None), row(4, "d", "sk-d", None)]);
+        token_set(vec![masked.clone(), off.clone(), row(3, "c", "sk-c", None), row(4, "d", "sk-d", None)]);
     book_.settle();
     let defaults: Vec<bool> = book_.rows.iter().map(|row| row.is_default).collect();
     assert_eq!(defaults, [false, false, true, false]);
-    let mut none = book(vec![masked, off]);
+    let mut none = token_set(vec![masked, off]);
     none.settle();
     assert!(none.rows.iter().all(|row| !row.is_default));
 }
 
 #[test]
 fn an_adopted_key_becomes_the_default_once() {
-    let mut book = book(vec![row(1, "default", "sk-a", None)]);
-    book.adopt("sk-b", Source::Legacy);
-    book.adopt("b", Source::Legacy);
-    let names: Vec<_> = book.rows.iter().map(|row| (row.name.as_str(), row.is_default)).collect();
+    let mut token_set = token_set(vec![row(1, "default", "sk-a", None)]);
+    token_set.adopt("sk-b", Source::Legacy);
+    token_set.adopt("b", Source::Legacy);
+    let names: Vec<_> = token_set.rows.iter().map(|row| (row.name.as_str(), row.is_default)).collect();
     assert_eq!(names, [("default", false), ("token-2", true)]);
-    book.adopt("abcd****wxyz", Source::Legacy);
-    assert_eq!(book.rows.len(), 2);
+    token_set.adopt("abcd****wxyz", Source::Legacy);
+    assert_eq!(token_set.rows.len(), 2);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use hyper::http::header::{AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, Header
 use hyper::http::{Method, Request, Response, Uri};
 use serde_json::Value;
 
-use super::error::{VisitError, VisitKind};
+use super::error::{SiteError, SiteErrorKind};
 use super::memory::{Known, SiteMemory};
 use super::user_ids;
 use crate::routing::{BaseUrl, Platform, Secret};
@@ -33,9 +33,9 @@ pub const MANAGEMENT_LIMITS: FetchLimits =
 const USER_ID_HEADERS: [&str; 6] =
     ["new-api-user", "veloera-user", "voapi-user", "user-id", "rix-api-user", "neo-api-user"];
 
-/// An account at its site.
+/// Calls the management API of a site as one of its accounts.
 #[derive(Clone)]
-pub struct Visitor {
+pub struct SiteClient {
     pub platform: Platform,
     /// The site's own address, with the proxy of the account.
     pub base: BaseUrl,
@@ -55,7 +55,7 @@ pub struct Visitor {
 
 /// How a call carries a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(super) enum AuthScheme {
     Bearer(String),
     Cookie(String),
     None,
@@ -95,9 +95,9 @@ impl<'a> Call<'a> {
     }
 }
 
-// === impl Visitor ===
+// === impl SiteClient ===
 
-impl Visitor {
+impl SiteClient {
     /// Every credential once, the session first.
     pub(super) fn credentials(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
@@ -116,24 +116,24 @@ impl Visitor {
         self.user_id.or_else(|| self.memory.session(&self.base, session)?.user_id)
     }
 
-    /// The session, or why there is none to visit with.
-    pub(super) fn session(&self) -> Result<&str, VisitError> {
+    /// The session, or why there is none.
+    pub(super) fn session(&self) -> Result<&str, SiteError> {
         let session = self.session.as_ref().map(|session| bare(session.expose()));
         session.filter(|session| !session.is_empty()).ok_or_else(|| {
-            VisitError::new(VisitKind::Refused, "the account has no session, only an API key or nothing")
+            SiteError::new(SiteErrorKind::Refused, "the account has no session, only an API key or nothing")
         })
     }
 
     /// The ways to ask with every credential, one after the other.
-    pub(super) fn proofs(&self) -> Vec<Proof> {
-        self.credentials().into_iter().flat_map(|credential| self.ways(credential)).collect()
+    pub(super) fn auth_schemes(&self) -> Vec<AuthScheme> {
+        self.credentials().into_iter().flat_map(|credential| self.schemes_for(credential)).collect()
     }
 
     /// The ways a credential may be meant, the likeliest first: never more than one guess at a cookie.
-    pub(super) fn ways(&self, credential: &str) -> Vec<Proof> {
-        let bearer = Proof::Bearer(credential.to_owned());
+    pub(super) fn schemes_for(&self, credential: &str) -> Vec<AuthScheme> {
+        let bearer = AuthScheme::Bearer(credential.to_owned());
         if is_cookie(credential) {
-            return vec![Proof::Cookie(credential.to_owned()), bearer];
+            return vec![AuthScheme::Cookie(credential.to_owned()), bearer];
         }
         let guesses = matches!(self.platform, Platform::NewApi | Platform::AnyRouter);
         if !guesses || credential.starts_with("sk-") {
@@ -141,24 +141,24 @@ impl Visitor {
         }
         let pair =
             if credential.contains('=') { credential.to_owned() } else { format!("session={credential}") };
-        let cookie = Proof::Cookie(pair);
+        let cookie = AuthScheme::Cookie(pair);
         let known = self.memory.session(&self.base, credential).unwrap_or_default();
         if known.by_cookie { vec![cookie, bearer] } else { vec![bearer, cookie] }
     }
 
     /// Asks as the session's user, in each way until one works. Of several failures the most telling one
     /// is given; a site that cannot be heard is asked once.
-    pub(super) async fn as_user(&self, client: &Client, call: Call<'_>) -> Result<Value, VisitError> {
+    pub(super) async fn as_user(&self, client: &Client, call: Call<'_>) -> Result<Value, SiteError> {
         let session = self.session()?;
         let mut failure = None;
-        for way in self.ways(session) {
-            match self.with_number(client, call, session, &way).await {
+        for scheme in self.schemes_for(session) {
+            match self.with_number(client, call, session, &scheme).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) if error.is_final() => return Err(VisitError::more_telling(failure, error)),
-                Err(error) => failure = Some(VisitError::more_telling(failure, error)),
+                Err(error) if error.is_final() => return Err(SiteError::more_telling(failure, error)),
+                Err(error) => failure = Some(SiteError::more_telling(failure, error)),
             }
         }
-        Err(failure.unwrap_or_else(|| VisitError::new(VisitKind::Refused, "nobody was asked")))
+        Err(failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "nobody was asked")))
     }
 
     /// Asks in one way; when the site wants the user's number and it is not known, with each number that
@@ -168,28 +168,28 @@ impl Visitor {
         client: &Client,
         call: Call<'_>,
         session: &str,
-        way: &Proof,
-    ) -> Result<Value, VisitError> {
+        scheme: &AuthScheme,
+    ) -> Result<Value, SiteError> {
         let known = self.memory.session(&self.base, session).unwrap_or_default();
         let user_id = self.user_id.or(known.user_id);
-        let by_cookie = matches!(way, Proof::Cookie(_));
-        let refusal = match self.ask(client, call, way, user_id).await {
+        let by_cookie = matches!(scheme, AuthScheme::Cookie(_));
+        let refusal = match self.ask(client, call, scheme, user_id).await {
             Ok(answer) => {
                 if known.by_cookie != by_cookie {
                     self.memory.learn_session(&self.base, session, Known { by_cookie, ..known });
                 }
                 return Ok(answer);
             }
-            Err(error) if error.kind == VisitKind::NeedsUserId && user_id.is_none() => error,
+            Err(error) if error.kind == SiteErrorKind::NeedsUserId && user_id.is_none() => error,
             Err(error) => return Err(error),
         };
         for id in user_ids::candidates(self.username.as_deref(), session) {
             let own = Call::get("/api/user/self");
-            let Ok(answer) = self.ask(client, own, way, Some(id)).await else { continue };
+            let Ok(answer) = self.ask(client, own, scheme, Some(id)).await else { continue };
             if answer.pointer("/data/id").and_then(Value::as_i64) == Some(id) {
                 let known = Known { by_cookie, user_id: Some(id) };
                 self.memory.learn_session(&self.base, session, known);
-                return self.ask(client, call, way, Some(id)).await;
+                return self.ask(client, call, scheme, Some(id)).await;
             }
         }
         Err(refusal)
@@ -200,14 +200,14 @@ impl Visitor {
         &self,
         client: &Client,
         call: Call<'_>,
-        proof: &Proof,
+        scheme: &AuthScheme,
         user_id: Option<i64>,
-    ) -> Result<Value, VisitError> {
-        let answer = self.exchange(client, call, proof, user_id).await?;
+    ) -> Result<Value, SiteError> {
+        let answer = self.exchange(client, call, scheme, user_id).await?;
         let (status, body) = (answer.status(), answer.body());
         let refused = || {
-            let error = VisitError::answered(status, body, user_id.is_some());
-            VisitError { message: self.conceal(error.message), ..error }
+            let error = SiteError::answered(status, body, user_id.is_some());
+            SiteError { message: self.conceal(error.message), ..error }
         };
         if !status.is_success() {
             return Err(refused());
@@ -215,35 +215,40 @@ impl Visitor {
         match serde_json::from_slice::<Value>(body) {
             Ok(json) if json.get("success") == Some(&Value::Bool(false)) => Err(refused()),
             Ok(json) if json.is_object() || json.is_array() => Ok(json),
-            Ok(_) | Err(_) => Err(VisitError::malformed(status, body, "the JSON that was asked for")),
+            Ok(_) | Err(_) => Err(SiteError::malformed(status, body, "the JSON that was asked for")),
         }
     }
 
     /// The body of a successful answer, as it came.
-    pub(super) async fn get(&self, client: &Client, path: &str, proof: &Proof) -> Result<Bytes, VisitError> {
-        let answer = self.exchange(client, Call::get(path), proof, self.user_id).await?;
+    pub(super) async fn get(
+        &self,
+        client: &Client,
+        path: &str,
+        scheme: &AuthScheme,
+    ) -> Result<Bytes, SiteError> {
+        let answer = self.exchange(client, Call::get(path), scheme, self.user_id).await?;
         if answer.status() == 200 {
             return Ok(answer.into_body());
         }
-        let error = VisitError::answered(answer.status(), answer.body(), self.user_id.is_some());
-        Err(VisitError { message: self.conceal(error.message), ..error })
+        let error = SiteError::answered(answer.status(), answer.body(), self.user_id.is_some());
+        Err(SiteError { message: self.conceal(error.message), ..error })
     }
 
     pub(super) async fn exchange(
         &self,
         client: &Client,
         call: Call<'_>,
-        proof: &Proof,
+        scheme: &AuthScheme,
         user_id: Option<i64>,
-    ) -> Result<Response<Bytes>, VisitError> {
+    ) -> Result<Response<Bytes>, SiteError> {
         let mut request = Request::new(call.body.map_or_else(Bytes::new, |body| body.to_string().into()));
         *request.method_mut() = call.method.clone();
         *request.uri_mut() = Uri::from(self.base.join(call.path));
-        *request.headers_mut() = self.headers(call, proof, user_id)?;
+        *request.headers_mut() = self.headers(call, scheme, user_id)?;
         let answer = client.fetch(&self.base, request, self.limits).await;
         answer.map_err(|error| {
-            let error = VisitError::from(error);
-            VisitError { message: self.conceal(error.message), ..error }
+            let error = SiteError::from(error);
+            SiteError { message: self.conceal(error.message), ..error }
         })
     }
 
@@ -253,20 +258,25 @@ impl Visitor {
         secrets.fold(message, |message, secret| message.replace(secret, "…"))
     }
 
-    /// Keeps an operation within the visitor's time, all its calls together.
+    /// Keeps an operation within the client's time limit, all its calls together.
     pub(super) async fn bounded<T>(
         &self,
-        work: impl Future<Output = Result<T, VisitError>>,
-    ) -> Result<T, VisitError> {
+        work: impl Future<Output = Result<T, SiteError>>,
+    ) -> Result<T, SiteError> {
         let limit = self.limits.timeout;
         let timed_out = |_| {
             let message = format!("no complete answer within {} s", limit.as_secs_f64());
-            Err(VisitError::new(VisitKind::Timeout, message))
+            Err(SiteError::new(SiteErrorKind::Timeout, message))
         };
         tokio::time::timeout(limit, work).await.unwrap_or_else(timed_out)
     }
 
-    fn headers(&self, call: Call<'_>, proof: &Proof, user_id: Option<i64>) -> Result<HeaderMap, VisitError> {
+    fn headers(
+        &self,
+        call: Call<'_>,
+        scheme: &AuthScheme,
+        user_id: Option<i64>,
+    ) -> Result<HeaderMap, SiteError> {
         let mut headers = HeaderMap::new();
         for (name, value) in &self.custom_headers {
             headers.insert(name, value.clone());
@@ -280,17 +290,17 @@ impl Visitor {
         if call.by_script {
             headers.insert("x-requested-with", HeaderValue::from_static("XMLHttpRequest"));
         }
-        let (name, value) = match proof {
-            Proof::None => return Ok(headers),
-            Proof::Bearer(credential) => (AUTHORIZATION, format!("Bearer {credential}")),
-            Proof::Cookie(cookie) => (COOKIE, cookie.clone()),
+        let (name, value) = match scheme {
+            AuthScheme::None => return Ok(headers),
+            AuthScheme::Bearer(credential) => (AUTHORIZATION, format!("Bearer {credential}")),
+            AuthScheme::Cookie(cookie) => (COOKIE, cookie.clone()),
         };
         let mut value = HeaderValue::try_from(value).map_err(|_| {
-            VisitError::new(VisitKind::Refused, "the credential has characters that a header cannot carry")
+            SiteError::new(SiteErrorKind::Refused, "the credential has characters that a header cannot carry")
         })?;
         value.set_sensitive(true);
         headers.insert(name, value);
-        let by_cookie = matches!(proof, Proof::Cookie(_));
+        let by_cookie = matches!(scheme, AuthScheme::Cookie(_));
         for name in self.user_id_headers(by_cookie) {
             if let Some(id) = user_id {
                 headers.insert(HeaderName::from_static(name), HeaderValue::from(id));
@@ -327,8 +337,8 @@ pub(super) fn is_cookie(credential: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn visitor(platform: Platform, session: &str) -> Visitor {
-        Visitor {
+    fn site_client(platform: Platform, session: &str) -> SiteClient {
+        SiteClient {
             platform,
             base: BaseUrl::parse("https://example.com", None).expect("a base address"),
             session: Some(session.into()),
@@ -343,9 +353,9 @@ mod tests {
 
     #[test]
     fn what_looks_like_a_cookie_goes_as_one_first() {
-        let cookie = |text: &str| Proof::Cookie(text.to_owned());
-        let bearer = |text: &str| Proof::Bearer(text.to_owned());
-        for (platform, credential, proofs) in [
+        let cookie = |text: &str| AuthScheme::Cookie(text.to_owned());
+        let bearer = |text: &str| AuthScheme::Bearer(text.to_owned());
+        for (platform, credential, auth_schemes) in [
             (Platform::NewApi, "pat", vec![bearer("pat"), cookie("session=pat")]),
             (Platform::NewApi, "Bearer pat", vec![bearer("pat"), cookie("session=pat")]),
             (Platform::NewApi, "session=x", vec![cookie("session=x"), bearer("session=x")]),
@@ -356,28 +366,28 @@ mod tests {
             (Platform::OneApi, "pat", vec![bearer("pat")]),
             (Platform::OneApi, "session=x", vec![cookie("session=x"), bearer("session=x")]),
         ] {
-            assert_eq!(visitor(platform, credential).proofs(), proofs, "{credential}");
+            assert_eq!(site_client(platform, credential).auth_schemes(), auth_schemes, "{credential}");
         }
     }
 
     #[test]
     fn the_way_that_worked_goes_first_the_next_time() {
-        let visitor = visitor(Platform::NewApi, "raw");
+        let site_client = site_client(Platform::NewApi, "raw");
         let known = Known { by_cookie: true, user_id: None };
-        visitor.memory.learn_session(&visitor.base, "raw", known);
-        assert_eq!(visitor.proofs()[0], Proof::Cookie("session=raw".into()));
+        site_client.memory.learn_session(&site_client.base, "raw", known);
+        assert_eq!(site_client.auth_schemes()[0], AuthScheme::Cookie("session=raw".into()));
     }
 
     #[test]
     fn the_number_of_the_user_goes_along_where_it_is_wanted() {
-        for (platform, proof, headers) in [
-            (Platform::NewApi, Proof::Bearer("k".into()), 7),
-            (Platform::NewApi, Proof::Cookie("session=k".into()), 2),
-            (Platform::Veloera, Proof::Bearer("k".into()), 4),
-            (Platform::OneHub, Proof::Bearer("k".into()), 1),
-            (Platform::NewApi, Proof::None, 0),
+        for (platform, scheme, headers) in [
+            (Platform::NewApi, AuthScheme::Bearer("k".into()), 7),
+            (Platform::NewApi, AuthScheme::Cookie("session=k".into()), 2),
+            (Platform::Veloera, AuthScheme::Bearer("k".into()), 4),
+            (Platform::OneHub, AuthScheme::Bearer("k".into()), 1),
+            (Platform::NewApi, AuthScheme::None, 0),
         ] {
-            let map = visitor(platform, "k").headers(Call::get("/"), &proof, Some(7)).expect("headers");
+            let map = site_client(platform, "k").headers(Call::get("/"), &scheme, Some(7)).expect("headers");
             assert_eq!(map.len(), headers, "{platform}: {map:?}");
         }
     }

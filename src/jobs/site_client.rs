@@ -1,4 +1,4 @@
-//! An account as a visitor of its site: its credentials, its number, the way out that it uses.
+//! The client of a stored account at its site: its credentials, its user id there, its outbound proxy.
 
 use std::sync::Arc;
 
@@ -8,18 +8,18 @@ use crate::routing::Secret;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;
 use crate::store::snapshot::{management_of_account, management_of_site};
-use crate::upstream::platforms::{MANAGEMENT_LIMITS, VisitError, VisitKind, Visitor};
+use crate::upstream::platforms::{MANAGEMENT_LIMITS, SiteClient, SiteError, SiteErrorKind};
 
-/// The visitor that a stored account is.
+/// The client of a stored account.
 ///
 /// # Errors
 /// When the site's address or the proxy to take cannot be used: nothing goes another way than configured.
-pub fn visitor_of(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Visitor, VisitError> {
+pub fn site_client_of(app: &App, site: &SiteRow, account: &AccountRow) -> Result<SiteClient, SiteError> {
     let settings = app.settings.load();
     let way = management_of_account(site, account, &app.live, settings.system_proxy_url.as_deref());
-    let (address, base) = way.map_err(|problem| VisitError::new(VisitKind::Unreachable, problem))?;
+    let (address, base) = way.map_err(|problem| SiteError::new(SiteErrorKind::Unreachable, problem))?;
     let session = usable([&account.access_token]).first().copied().map(Secret::from);
-    Ok(Visitor {
+    Ok(SiteClient {
         platform: address.platform,
         base,
         session,
@@ -32,21 +32,21 @@ pub fn visitor_of(app: &App, site: &SiteRow, account: &AccountRow) -> Result<Vis
     })
 }
 
-/// A visitor with a credential that no account has yet, by the site's own way out. `credential` is what
-/// [`Visitor::identify`] looks at; `None` to log in.
+/// A client with a credential that no account has yet, by the site's own outbound proxy. `credential` is what
+/// [`SiteClient::identify`] looks at; `None` to log in.
 ///
 /// # Errors
-/// As [`visitor_of`].
-pub fn visitor_at(
+/// As [`site_client_of`].
+pub fn site_client_at(
     app: &App,
     site: &SiteRow,
     credential: Option<Secret>,
     user_id: Option<i64>,
-) -> Result<Visitor, VisitError> {
+) -> Result<SiteClient, SiteError> {
     let settings = app.settings.load();
     let way = management_of_site(site, &app.live, settings.system_proxy_url.as_deref());
-    let (address, base) = way.map_err(|problem| VisitError::new(VisitKind::Unreachable, problem))?;
-    Ok(Visitor {
+    let (address, base) = way.map_err(|problem| SiteError::new(SiteErrorKind::Unreachable, problem))?;
+    Ok(SiteClient {
         platform: address.platform,
         base,
         session: credential,

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::visits::Stub;
+use super::platforms::Stub;
 use super::{client, within};
 use crate::routing::Platform;
-use crate::upstream::platforms::{NewSiteKey, NoticeLevel, VisitKind};
+use crate::upstream::platforms::{NewSiteKey, NoticeLevel, SiteErrorKind};
 
 const MASKED: &str = r#"{"success":true,"data":{"page":1,"page_size":100,"total":2,"items":[
     {"id":7,"key":"abcd**********wxyz","status":1,"name":"cli","group":"default"},
@@ -23,7 +23,7 @@ async fn masked_keys_are_fetched_whole_where_the_site_tells_them() {
         ("POST /api/token/8/key", 200, &second),
     ])
     .await;
-    let keys = within(stub.visitor(Platform::NewApi, "pat").keys(&client())).await.expect("keys");
+    let keys = within(stub.site_client(Platform::NewApi, "pat").keys(&client())).await.expect("keys");
     let shown: Vec<_> =
         keys.iter().map(|key| (key.key.expose(), key.enabled, key.group.as_deref())).collect();
     assert_eq!(shown, [("sk-abcd0123wxyz", true, Some("default")), ("sk-efgh0123wxyz", false, None)]);
@@ -35,7 +35,7 @@ async fn masked_keys_are_fetched_whole_where_the_site_tells_them() {
         ("POST /api/token/8/key", 200, &second),
     ])
     .await;
-    let keys = within(stub.visitor(Platform::NewApi, "pat").keys(&client())).await.expect("keys");
+    let keys = within(stub.site_client(Platform::NewApi, "pat").keys(&client())).await.expect("keys");
     let shown: Vec<_> = keys.iter().map(|key| key.key.expose()).collect();
     assert_eq!(shown, ["sk-abcd0123wxyz", "sk-efgh0123wxyz"]);
     let asked = stub.asked();
@@ -43,15 +43,15 @@ async fn masked_keys_are_fetched_whole_where_the_site_tells_them() {
     assert_eq!(asked.len(), 3, "{asked:?}");
     // An older server does not: the mask stays one.
     let stub = Stub::start(&[(LIST, 200, MASKED)]).await;
-    let keys = within(stub.visitor(Platform::NewApi, "pat").keys(&client())).await.expect("keys");
+    let keys = within(stub.site_client(Platform::NewApi, "pat").keys(&client())).await.expect("keys");
     assert!(keys.iter().all(|key| key.is_masked()), "{keys:?}");
 }
 
 #[tokio::test]
 async fn a_key_is_made_without_limits_unless_told_otherwise() {
     let stub = Stub::start(&[("POST /api/token/", 200, DONE)]).await;
-    let visitor = stub.visitor(Platform::Veloera, "pat");
-    within(visitor.create_key(&client(), &NewSiteKey::default())).await.expect("made");
+    let site_client = stub.site_client(Platform::Veloera, "pat");
+    within(site_client.create_key(&client(), &NewSiteKey::default())).await.expect("made");
     let request = stub.asked().remove(0);
     let body: Value = serde_json::from_str(request.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
     let wanted = json!({"name": "Switchyard", "unlimited_quota": true, "expired_time": -1, "remain_quota": 0,
@@ -60,9 +60,9 @@ async fn a_key_is_made_without_limits_unless_told_otherwise() {
     let refusing = r#"{"success":false,"message":"令牌数量已达上限"}"#;
     let stub = Stub::start(&[("POST /api/token/", 200, refusing)]).await;
     let error =
-        within(stub.visitor(Platform::NewApi, "pat").create_key(&client(), &NewSiteKey::default())).await;
+        within(stub.site_client(Platform::NewApi, "pat").create_key(&client(), &NewSiteKey::default())).await;
     let error = error.expect_err("refused");
-    assert_eq!((error.kind, error.message.as_str()), (VisitKind::Refused, "令牌数量已达上限"));
+    assert_eq!((error.kind, error.message.as_str()), (SiteErrorKind::Refused, "令牌数量已达上限"));
 }
 
 #[tokio::test]
@@ -77,14 +77,14 @@ async fn a_key_is_deleted_by_its_text_and_one_that_is_gone_counts_as_deleted() {
         let mut answers = vec![(LIST, 200, list)];
         answers.extend(call.map(|call| (call, 200, DONE)));
         let stub = Stub::start(&answers).await;
-        within(stub.visitor(platform, "pat").delete_key(&client(), key)).await.expect("deleted");
+        within(stub.site_client(platform, "pat").delete_key(&client(), key)).await.expect("deleted");
         let last = stub.calls().into_iter().rfind(|call| call.starts_with("DELETE"));
         assert_eq!(last.as_deref(), call, "{platform} {key}");
     }
     // A list that cannot be read deletes nothing and says so.
     let stub = Stub::start(&[(LIST, 502, "bad gateway")]).await;
-    let error = within(stub.visitor(Platform::NewApi, "pat").delete_key(&client(), "sk-x")).await;
-    assert_eq!(error.expect_err("no list").kind, VisitKind::Failed);
+    let error = within(stub.site_client(Platform::NewApi, "pat").delete_key(&client(), "sk-x")).await;
+    assert_eq!(error.expect_err("no list").kind, SiteErrorKind::Failed);
 }
 
 #[tokio::test]
@@ -101,12 +101,12 @@ async fn groups_are_read_from_each_form_and_are_default_where_there_is_none() {
         (Platform::NewApi, vec![("GET /api/user/self/groups", 500, "oops")], vec!["default"]),
     ] {
         let stub = Stub::start(&answers).await;
-        let found = within(stub.visitor(platform, "pat").groups(&client())).await.expect("groups");
+        let found = within(stub.site_client(platform, "pat").groups(&client())).await.expect("groups");
         assert_eq!(found, groups, "{platform} {answers:?}");
     }
     let stub = Stub::start(&[("GET /api/user/self/groups", 200, over)]).await;
-    let error = within(stub.visitor(Platform::NewApi, "pat").groups(&client())).await.expect_err("over");
-    assert_eq!(error.kind, VisitKind::Expired, "the caller logs in again");
+    let error = within(stub.site_client(Platform::NewApi, "pat").groups(&client())).await.expect_err("over");
+    assert_eq!(error.kind, SiteErrorKind::Expired, "the caller logs in again");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn a_site_tells_its_notice_and_its_consoles_announcements() {
         {"content":"Down on Sunday","publishDate":"2026-03-01T08:00:00Z","type":"warning"}]}}"#;
     let stub = Stub::start(&[("GET /api/notice", 200, notice), ("GET /api/status", 200, status)]).await;
     for platform in [Platform::NewApi, Platform::OneApi, Platform::DoneHub, Platform::Veloera] {
-        let found = within(stub.visitor(platform, "pat").announcements(&client())).await.expect("two");
+        let found = within(stub.site_client(platform, "pat").announcements(&client())).await.expect("two");
         let levels: Vec<_> = found.iter().map(|notice| (notice.content.as_str(), notice.level)).collect();
         assert_eq!(levels, [("Down on Sunday", NoticeLevel::Warning), ("abc", NoticeLevel::Info)]);
         assert_eq!(found[1].source_key, "notice:a9993e364706816aba3e25717850c26c9cd0d89d");
@@ -127,11 +127,12 @@ async fn a_site_tells_its_notice_and_its_consoles_announcements() {
         request.to_ascii_lowercase().contains("authorization: ").then_some((200, refused))
     };
     let stub = Stub::with(over, &[("GET /api/notice", 200, notice)]).await;
-    let found = within(stub.visitor(Platform::OneApi, "pat").announcements(&client())).await.expect("one");
+    let found =
+        within(stub.site_client(Platform::OneApi, "pat").announcements(&client())).await.expect("one");
     assert_eq!(found.len(), 1);
-    for (status, kind) in [(404, VisitKind::Missing), (502, VisitKind::Failed)] {
+    for (status, kind) in [(404, SiteErrorKind::Missing), (502, SiteErrorKind::Failed)] {
         let stub = Stub::start(&[("GET /api/notice", status, "{}")]).await;
-        let error = within(stub.visitor(Platform::OneApi, "pat").announcements(&client())).await;
+        let error = within(stub.site_client(Platform::OneApi, "pat").announcements(&client())).await;
         assert_eq!(error.expect_err("nothing").kind, kind);
     }
 }
@@ -150,13 +151,13 @@ async fn the_days_income_is_summed_over_kinds_and_pages() {
         Some((200, format!(r#"{{"success":true,"data":{{"items":{items}}}}}"#)))
     };
     let stub = Stub::with(gate, &[]).await;
-    let visitor = stub.visitor(Platform::NewApi, "pat");
-    let income = within(visitor.today_income(&client(), 1_767_225_600_000, 1_767_312_000_000)).await;
+    let site_client = stub.site_client(Platform::NewApi, "pat");
+    let income = within(site_client.today_income(&client(), 1_767_225_600_000, 1_767_312_000_000)).await;
     assert_eq!(income, Ok(Some(4.025)));
     let asked = stub.calls().iter().any(|call| {
         call.contains("start_timestamp=1767225600&end_timestamp=1767312000") && call.contains("page_size=100")
     });
     assert!(asked, "{:?}", stub.calls());
-    let hub = stub.visitor(Platform::OneHub, "pat");
+    let hub = stub.site_client(Platform::OneHub, "pat");
     assert_eq!(within(hub.today_income(&client(), 0, 1)).await, Ok(None));
 }

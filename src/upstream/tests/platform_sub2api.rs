@@ -1,10 +1,10 @@
-//! Visits to sub2api (upstreams.md 7).
+//! Clients of sub2api (upstreams.md 7).
 
-use super::visits::Stub;
+use super::platforms::Stub;
 use super::{client, within};
 use crate::routing::{Platform, Secret};
 use crate::time::now_ms;
-use crate::upstream::platforms::VisitKind;
+use crate::upstream::platforms::SiteErrorKind;
 
 const KEYS: &str = r#"{"code":0,"message":"success","data":{"items":[
     {"id":1,"user_id":5,"key":"sk-one","name":"cli","group_id":4,"status":"active"},
@@ -19,7 +19,7 @@ async fn a_refresh_gives_all_three_parts_or_says_why_not() {
     let given = r#"{"code":0,"message":"success","data":{"access_token":"jwt.new.x","refresh_token":"rt_new","expires_in":3600}}"#;
     let stub = Stub::start(&[(REFRESH, 200, given)]).await;
     let before = now_ms();
-    let refreshed = within(stub.visitor(Platform::Sub2Api, "jwt.old.x").refresh(&client(), &token)).await;
+    let refreshed = within(stub.site_client(Platform::Sub2Api, "jwt.old.x").refresh(&client(), &token)).await;
     let refreshed = refreshed.expect("a new pair");
     assert_eq!(refreshed.access_token.expose(), "jwt.new.x");
     assert_eq!(refreshed.refresh_token.expose(), "rt_new");
@@ -34,18 +34,18 @@ async fn a_refresh_gives_all_three_parts_or_says_why_not() {
         (
             401,
             refused,
-            VisitKind::Expired,
+            SiteErrorKind::Expired,
             "sub2api token refresh failed: HTTP 401: invalid refresh token (REFRESH_TOKEN_INVALID)",
         ),
         (
             200,
             half,
-            VisitKind::Malformed,
+            SiteErrorKind::Malformed,
             "sub2api token refresh failed: the answer has no new pair of tokens",
         ),
     ] {
         let stub = Stub::start(&[(REFRESH, status, body)]).await;
-        let error = within(stub.visitor(Platform::Sub2Api, "jwt.old.x").refresh(&client(), &token)).await;
+        let error = within(stub.site_client(Platform::Sub2Api, "jwt.old.x").refresh(&client(), &token)).await;
         let error = error.expect_err(body);
         assert_eq!((error.kind, error.message.as_str()), (kind, message));
     }
@@ -53,7 +53,7 @@ async fn a_refresh_gives_all_three_parts_or_says_why_not() {
 
 #[tokio::test]
 async fn refusals_have_their_kinds() {
-    use VisitKind::*;
+    use SiteErrorKind::*;
     for (status, body, kind) in [
         (401, r#"{"code":"TOKEN_EXPIRED","message":"Token has expired"}"#, Expired),
         (401, r#"{"code":"INVALID_TOKEN","message":"Invalid token"}"#, Expired),
@@ -66,7 +66,7 @@ async fn refusals_have_their_kinds() {
     ] {
         let stub = Stub::start(&[("GET /api/v1/auth/me", status, body)]).await;
         let error =
-            within(stub.visitor(Platform::Sub2Api, "a.b.c").balance(&client())).await.expect_err(body);
+            within(stub.site_client(Platform::Sub2Api, "a.b.c").balance(&client())).await.expect_err(body);
         assert_eq!(error.kind, kind, "{status} {body}: {error}");
     }
 }
@@ -81,20 +81,20 @@ async fn keys_and_groups_are_read_made_and_deleted() {
         ("DELETE /api/v1/keys/1", 200, done),
     ])
     .await;
-    let visitor = stub.visitor(Platform::Sub2Api, "a.b.c");
-    let keys = within(visitor.keys(&client())).await.expect("keys");
+    let site_client = stub.site_client(Platform::Sub2Api, "a.b.c");
+    let keys = within(site_client.keys(&client())).await.expect("keys");
     let shown: Vec<_> =
         keys.iter().map(|key| (key.key.expose(), key.enabled, key.group.as_deref())).collect();
     assert_eq!(shown, [("sk-one", true, Some("4")), ("sk-two", false, None)]);
-    assert_eq!(within(visitor.groups(&client())).await, Ok(vec!["2".to_owned(), "4".to_owned()]));
-    within(visitor.delete_key(&client(), "sk-one")).await.expect("deleted");
+    assert_eq!(within(site_client.groups(&client())).await, Ok(vec!["2".to_owned(), "4".to_owned()]));
+    within(site_client.delete_key(&client(), "sk-one")).await.expect("deleted");
     assert_eq!(stub.calls().last().map(String::as_str), Some("DELETE /api/v1/keys/1"));
-    within(visitor.delete_key(&client(), "sk-gone")).await.expect("gone is deleted");
+    within(site_client.delete_key(&client(), "sk-gone")).await.expect("gone is deleted");
     // Older versions: another route for keys, no list of groups.
     let stub = Stub::start(&[("GET /api/v1/api-keys?page=1&page_size=100", 200, KEYS)]).await;
-    let visitor = stub.visitor(Platform::Sub2Api, "a.b.c");
-    assert_eq!(within(visitor.keys(&client())).await.expect("keys").len(), 2);
-    assert_eq!(within(visitor.groups(&client())).await, Ok(vec!["4".to_owned()]), "those of the keys");
+    let site_client = stub.site_client(Platform::Sub2Api, "a.b.c");
+    assert_eq!(within(site_client.keys(&client())).await.expect("keys").len(), 2);
+    assert_eq!(within(site_client.groups(&client())).await, Ok(vec!["4".to_owned()]), "those of the keys");
 }
 
 #[tokio::test]
@@ -105,15 +105,15 @@ async fn announcements_keep_their_numbers_and_an_older_site_has_none() {
         [format!(r#"{{"code":0,"data":[{item}]}}"#), format!(r#"{{"code":0,"data":{{"items":[{item}]}}}}"#)]
     {
         let stub = Stub::start(&[(PATH, 200, &body)]).await;
-        let found = within(stub.visitor(Platform::Sub2Api, "a.b.c").announcements(&client())).await;
+        let found = within(stub.site_client(Platform::Sub2Api, "a.b.c").announcements(&client())).await;
         let found = found.expect("one").remove(0);
         assert_eq!((found.source_key.as_str(), found.title.as_str()), ("announcement:12", "Maintenance"));
         assert_eq!((found.starts_at, found.ends_at), (Some(1_772_352_000_000), None));
         assert_eq!(found.upstream_created_at, Some(1_772_352_000_000));
     }
     let stub = Stub::start(&[]).await;
-    let error = within(stub.visitor(Platform::Sub2Api, "a.b.c").announcements(&client())).await;
-    assert_eq!(error.expect_err("no such route").kind, VisitKind::Missing);
+    let error = within(stub.site_client(Platform::Sub2Api, "a.b.c").announcements(&client())).await;
+    assert_eq!(error.expect_err("no such route").kind, SiteErrorKind::Missing);
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_mail_address_and_a_password_open_a_session() {
     let given = r#"{"code":0,"data":{"access_token":"a.b.c","refresh_token":"rt","expires_in":60,"user":{"id":5,"email":"ada@example.com"}}}"#;
     let stub = Stub::start(&[(PATH, 200, given)]).await;
     let session =
-        within(stub.visitor(Platform::Sub2Api, "").login(&client(), "ada@example.com", "horse")).await;
+        within(stub.site_client(Platform::Sub2Api, "").login(&client(), "ada@example.com", "horse")).await;
     let session = session.expect("a session");
     assert_eq!((session.credential.expose(), session.user_id), ("a.b.c", Some(5)));
     assert_eq!(session.refresh_token.as_ref().map(Secret::expose), Some("rt"));
@@ -133,7 +133,8 @@ async fn a_mail_address_and_a_password_open_a_session() {
     {
         let stub = Stub::start(&[(PATH, status, body)]).await;
         let error =
-            within(stub.visitor(Platform::Sub2Api, "").login(&client(), "ada@example.com", "horse")).await;
+            within(stub.site_client(Platform::Sub2Api, "").login(&client(), "ada@example.com", "horse"))
+                .await;
         assert_eq!(error.expect_err(body).message, message);
     }
 }

@@ -1,4 +1,4 @@
-//! Visits to sites that answer in literal bytes: the ways in, the shapes read, and what is left when an
+//! Clients of sites that answer in literal bytes: the ways in, the shapes read, and what is left when an
 //! answer is not one.
 
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use super::{Upstream, client, read_request, within};
 use crate::routing::{BaseUrl, Platform, Secret};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
-    Identity, MANAGEMENT_LIMITS, NewSiteKey, VisitError, VisitKind, Visitor, abilities,
+    Identity, MANAGEMENT_LIMITS, NewSiteKey, SiteClient, SiteError, SiteErrorKind, abilities,
 };
 
 /// A site that answers by method and path; what it has no answer for is a 404 of the family.
@@ -59,9 +59,9 @@ impl Stub {
         Self { upstream, asked }
     }
 
-    pub(super) fn visitor(&self, platform: Platform, session: &str) -> Visitor {
+    pub(super) fn site_client(&self, platform: Platform, session: &str) -> SiteClient {
         let address = format!("http://127.0.0.1:{}", self.upstream.port);
-        Visitor {
+        SiteClient {
             platform,
             base: BaseUrl::parse(&address, None).expect("a base address"),
             session: Some(Secret::from(session)),
@@ -102,35 +102,35 @@ async fn the_minimal_bodies_give_the_printed_amounts() {
         Platform::Veloera,
     ] {
         let stub = Stub::start(&family).await;
-        let visitor = stub.visitor(platform, "pat");
-        let balance = within(visitor.balance(&client())).await.expect("a balance");
+        let site_client = stub.site_client(platform, "pat");
+        let balance = within(site_client.balance(&client())).await.expect("a balance");
         assert_eq!((balance.balance, balance.used, balance.quota), (3.0, 0.5, 3.5), "{platform}");
-        let user = within(visitor.user(&client())).await.expect("a user");
+        let user = within(site_client.user(&client())).await.expect("a user");
         assert_eq!((user.id, user.username.as_str()), (Some(7659), "ada"));
         assert_eq!((user.email, user.role.as_deref()), (None, Some("1")));
     }
     let me = r#"{"code":0,"message":"success","data":{"id":5,"email":"ada@example.com","username":"","role":"user","balance":12.5,"concurrency":5,"status":"active"}}"#;
     let stub = Stub::start(&[("GET /api/v1/auth/me", 200, me)]).await;
-    let visitor = stub.visitor(Platform::Sub2Api, "a.b.c");
-    let balance = within(visitor.balance(&client())).await.expect("a balance");
+    let site_client = stub.site_client(Platform::Sub2Api, "a.b.c");
+    let balance = within(site_client.balance(&client())).await.expect("a balance");
     assert_eq!((balance.balance, balance.used, balance.quota), (12.5, 0.0, 12.5));
-    assert_eq!(within(visitor.user(&client())).await.expect("a user").username, "ada");
+    assert_eq!(within(site_client.user(&client())).await.expect("a user").username, "ada");
 }
 
 #[tokio::test]
 async fn a_sites_own_unit_is_asked_for_once() {
     let status = r#"{"success":true,"data":{"quota_per_unit":1000000}}"#;
     let stub = Stub::start(&[("GET /api/user/self", 200, SELF), ("GET /api/status", 200, status)]).await;
-    let visitor = stub.visitor(Platform::NewApi, "pat");
+    let site_client = stub.site_client(Platform::NewApi, "pat");
     for _ in 0..3 {
-        assert_eq!(within(visitor.balance(&client())).await.expect("a balance").balance, 1.5);
+        assert_eq!(within(site_client.balance(&client())).await.expect("a balance").balance, 1.5);
     }
     assert_eq!(stub.calls().iter().filter(|call| *call == "GET /api/status").count(), 1);
 }
 
 #[tokio::test]
 async fn a_failure_has_its_kind_and_is_never_an_empty_answer() {
-    use VisitKind::*;
+    use SiteErrorKind::*;
     let flood = "x".repeat(2 << 20);
     for (status, body, kind) in [
         (502, "<html><head><title>502 Bad Gateway</title></head></html>", Failed),
@@ -160,8 +160,8 @@ async fn a_failure_has_its_kind_and_is_never_an_empty_answer() {
     ] {
         let stub =
             Stub::start(&[("GET /api/user/self", status, body), ("GET /api/status", 200, STATUS)]).await;
-        let visitor = stub.visitor(Platform::NewApi, "pat-of-ada");
-        let error = within(visitor.balance(&client())).await.expect_err(body);
+        let site_client = stub.site_client(Platform::NewApi, "pat-of-ada");
+        let error = within(site_client.balance(&client())).await.expect_err(body);
         assert_eq!(error.kind, kind, "{status} {} gives {error:?}", &body[..body.len().min(80)]);
         assert!(!error.message.is_empty() && error.message.len() < 1500, "{error}");
     }
@@ -178,24 +178,29 @@ async fn a_silence_a_break_and_a_closed_port_have_their_kinds() {
     let cut = Upstream::once("HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"success\":").await;
     let stub = Stub::start(&[]).await;
     let limits = FetchLimits { timeout: Duration::from_millis(200), ..MANAGEMENT_LIMITS };
-    for (upstream, kind) in
-        [(&silent, VisitKind::Timeout), (&broken, VisitKind::Timeout), (&cut, VisitKind::Unreachable)]
-    {
-        let visitor =
-            Visitor { base: upstream.base.clone(), limits, ..stub.visitor(Platform::NewApi, "pat") };
+    for (upstream, kind) in [
+        (&silent, SiteErrorKind::Timeout),
+        (&broken, SiteErrorKind::Timeout),
+        (&cut, SiteErrorKind::Unreachable),
+    ] {
+        let site_client =
+            SiteClient { base: upstream.base.clone(), limits, ..stub.site_client(Platform::NewApi, "pat") };
         for error in [
-            within(visitor.balance(&client())).await.expect_err("no balance"),
-            within(visitor.check_in(&client())).await.expect_err("no check-in"),
-            within(visitor.keys(&client())).await.expect_err("no keys"),
-            within(visitor.groups(&client())).await.expect_err("no groups"),
-            within(visitor.announcements(&client())).await.expect_err("no announcements"),
+            within(site_client.balance(&client())).await.expect_err("no balance"),
+            within(site_client.check_in(&client())).await.expect_err("no check-in"),
+            within(site_client.keys(&client())).await.expect_err("no keys"),
+            within(site_client.groups(&client())).await.expect_err("no groups"),
+            within(site_client.announcements(&client())).await.expect_err("no announcements"),
         ] {
             assert_eq!(error.kind, kind, "{error}");
         }
     }
     let nobody = BaseUrl::parse("http://127.0.0.1:1", None).expect("a base address");
-    let visitor = Visitor { base: nobody, ..stub.visitor(Platform::NewApi, "pat") };
-    assert_eq!(within(visitor.user(&client())).await.expect_err("nobody").kind, VisitKind::Unreachable);
+    let site_client = SiteClient { base: nobody, ..stub.site_client(Platform::NewApi, "pat") };
+    assert_eq!(
+        within(site_client.user(&client())).await.expect_err("nobody").kind,
+        SiteErrorKind::Unreachable
+    );
 }
 
 #[tokio::test]
@@ -208,10 +213,10 @@ async fn a_cookie_session_is_let_in_and_remembered() {
         })
     };
     let stub = Stub::with(gate, &[("GET /api/user/self", 200, SELF), ("GET /api/status", 200, STATUS)]).await;
-    let visitor = stub.visitor(Platform::NewApi, "raw-cookie");
-    within(visitor.balance(&client())).await.expect("let in by cookie");
+    let site_client = stub.site_client(Platform::NewApi, "raw-cookie");
+    within(site_client.balance(&client())).await.expect("let in by cookie");
     let before = stub.calls().len();
-    within(visitor.balance(&client())).await.expect("let in by cookie");
+    within(site_client.balance(&client())).await.expect("let in by cookie");
     assert_eq!(stub.calls().len(), before + 1, "no detour the second time");
 }
 
@@ -226,13 +231,14 @@ async fn the_number_is_found_out_and_only_a_confirmed_one_counts() {
     };
     let answers = [("GET /api/user/self", 200, SELF), ("GET /api/status", 200, STATUS)];
     let stub = Stub::with(gate, &answers).await;
-    let named = Visitor { username: Some("linuxdo_7659".into()), ..stub.visitor(Platform::NewApi, "pat") };
+    let named =
+        SiteClient { username: Some("linuxdo_7659".into()), ..stub.site_client(Platform::NewApi, "pat") };
     assert_eq!(within(named.user(&client())).await.expect("found").id, Some(7659));
     // Nothing suggests a number: one question, no attempts at random.
     let stub = Stub::with(gate, &answers).await;
-    let unnamed = stub.visitor(Platform::NewApi, "pat");
+    let unnamed = stub.site_client(Platform::NewApi, "pat");
     let error = within(unnamed.user(&client())).await.expect_err("no number");
-    assert_eq!(error.kind, VisitKind::NeedsUserId);
+    assert_eq!(error.kind, SiteErrorKind::NeedsUserId);
     assert!(stub.calls().len() <= 3, "{:?}", stub.calls());
 }
 
@@ -251,19 +257,19 @@ async fn check_ins_are_read_in_every_form() {
     ] {
         let stub =
             Stub::start(&[("POST /api/user/checkin", 200, body), ("GET /api/status", 200, STATUS)]).await;
-        let done = within(stub.visitor(Platform::NewApi, "pat").check_in(&client())).await;
+        let done = within(stub.site_client(Platform::NewApi, "pat").check_in(&client())).await;
         let done = done.map(|done| done.reward).map_err(|error| error.message);
         assert_eq!(done, outcome.map_err(str::to_owned), "{body}");
         assert!(!stub.calls().contains(&"POST /api/user/sign_in".to_owned()), "understood at once");
     }
     let veloera = r#"{"success":true,"message":"签到成功","data":{"quota":12500}}"#;
     let stub = Stub::start(&[("POST /api/user/check_in", 200, veloera)]).await;
-    let done = within(stub.visitor(Platform::Veloera, "pat").check_in(&client())).await.expect("done");
+    let done = within(stub.site_client(Platform::Veloera, "pat").check_in(&client())).await.expect("done");
     assert_eq!((done.message.as_str(), done.reward), ("签到成功", Some(0.025)));
     // Older forks: by cookie, on another route.
     let stub = Stub::start(&[("POST /api/user/sign_in", 200, r#"{"success":true,"message":"ok"}"#)]).await;
-    let visitor = stub.visitor(Platform::AnyRouter, "session=abc");
-    assert_eq!(within(visitor.check_in(&client())).await.expect("done").reward, None);
+    let site_client = stub.site_client(Platform::AnyRouter, "session=abc");
+    assert_eq!(within(site_client.check_in(&client())).await.expect("done").reward, None);
     let sign_in = &stub.asked()[0];
     assert!(sign_in.contains("x-requested-with: XMLHttpRequest") && sign_in.ends_with("{}"), "{sign_in}");
 }
@@ -271,14 +277,14 @@ async fn check_ins_are_read_in_every_form() {
 #[tokio::test]
 async fn a_session_that_is_over_does_not_look_unsupported() {
     let missing = Stub::start(&[("GET /api/user/self", 200, SELF)]).await;
-    let error = within(missing.visitor(Platform::NewApi, "session=x").check_in(&client())).await;
+    let error = within(missing.site_client(Platform::NewApi, "session=x").check_in(&client())).await;
     let error = error.expect_err("no such route");
-    assert_eq!(error.kind, VisitKind::Missing);
+    assert_eq!(error.kind, SiteErrorKind::Missing);
     assert!(error.message.contains("Invalid URL (POST /api/user/checkin)"), "{error}");
     let over = r#"{"success":false,"message":"无权进行此操作，access token 无效"}"#;
     let over = Stub::start(&[("GET /api/user/self", 200, over)]).await;
-    let error = within(over.visitor(Platform::NewApi, "session=x").check_in(&client())).await;
-    assert_eq!(error.expect_err("over").kind, VisitKind::Expired);
+    let error = within(over.site_client(Platform::NewApi, "session=x").check_in(&client())).await;
+    assert_eq!(error.expect_err("over").kind, SiteErrorKind::Expired);
 }
 
 #[tokio::test]
@@ -286,33 +292,36 @@ async fn what_a_platform_cannot_do_it_says_without_asking() {
     let stub = Stub::start(&[]).await;
     for platform in Platform::ALL {
         let can = abilities(platform);
-        let visitor = stub.visitor(platform, "pat");
+        let site_client = stub.site_client(platform, "pat");
         let before = stub.calls().len();
-        let mut refused: Vec<VisitError> = Vec::new();
+        let mut refused: Vec<SiteError> = Vec::new();
         if !can.login {
-            refused.extend(within(visitor.login(&client(), "ada", "secret")).await.err());
+            refused.extend(within(site_client.login(&client(), "ada", "secret")).await.err());
         }
         if !can.user_info {
-            refused.extend(within(visitor.user(&client())).await.err());
+            refused.extend(within(site_client.user(&client())).await.err());
         }
         if !can.check_in {
-            refused.extend(within(visitor.check_in(&client())).await.err());
+            refused.extend(within(site_client.check_in(&client())).await.err());
         }
         if !can.balance {
-            refused.extend(within(visitor.balance(&client())).await.err());
+            refused.extend(within(site_client.balance(&client())).await.err());
         }
         if !can.keys {
-            refused.extend(within(visitor.keys(&client())).await.err());
-            refused.extend(within(visitor.create_key(&client(), &NewSiteKey::default())).await.err());
-            refused.extend(within(visitor.delete_key(&client(), "sk-x")).await.err());
+            refused.extend(within(site_client.keys(&client())).await.err());
+            refused.extend(within(site_client.create_key(&client(), &NewSiteKey::default())).await.err());
+            refused.extend(within(site_client.delete_key(&client(), "sk-x")).await.err());
         }
         if !can.announcements {
-            refused.extend(within(visitor.announcements(&client())).await.err());
+            refused.extend(within(site_client.announcements(&client())).await.err());
         }
         if !can.groups {
-            assert_eq!(within(visitor.groups(&client())).await, Ok(vec!["default".to_owned()]));
+            assert_eq!(within(site_client.groups(&client())).await, Ok(vec!["default".to_owned()]));
         }
-        assert!(refused.iter().all(|error| error.kind == VisitKind::Unsupported), "{platform}: {refused:?}");
+        assert!(
+            refused.iter().all(|error| error.kind == SiteErrorKind::Unsupported),
+            "{platform}: {refused:?}"
+        );
         assert_eq!(stub.calls().len(), before, "{platform}");
     }
 }
@@ -326,27 +335,29 @@ async fn a_text_is_a_key_or_a_session() {
     // A session.
     let stub =
         Stub::start(&[("GET /v1/models", 401, invalid), ("GET /api/user/self", 200, SELF), status]).await;
-    let identity = within(stub.visitor(Platform::NewApi, "pat").identify(&client())).await.expect("known");
+    let identity =
+        within(stub.site_client(Platform::NewApi, "pat").identify(&client())).await.expect("known");
     let Identity::Session { user, balance, api_token } = identity else { panic!("{identity:?}") };
     assert_eq!((user.username.as_str(), balance.map(|b| b.balance), api_token), ("ada", Some(3.0), None));
     // A key.
     let stub =
         Stub::start(&[("GET /v1/models", 200, models), ("GET /api/user/self", 200, bad), status]).await;
     for text in ["sk-key", "key-without-its-prefix"] {
-        let identity = within(stub.visitor(Platform::NewApi, text).identify(&client())).await;
+        let identity = within(stub.site_client(Platform::NewApi, text).identify(&client())).await;
         assert_eq!(identity, Ok(Identity::ApiKey { models: vec!["m".to_owned()] }), "{text}");
     }
     // Neither; and a missing number ends the search although a key would do.
     let stub = Stub::start(&[("GET /v1/models", 401, invalid), ("GET /api/user/self", 200, bad)]).await;
-    let error = within(stub.visitor(Platform::NewApi, "pat").identify(&client())).await.expect_err("neither");
-    assert_eq!(error.kind, VisitKind::Expired);
+    let error =
+        within(stub.site_client(Platform::NewApi, "pat").identify(&client())).await.expect_err("neither");
+    assert_eq!(error.kind, SiteErrorKind::Expired);
     let stub = Stub::start(&[("GET /v1/models", 200, models), ("GET /api/user/self", 401, ABSENT)]).await;
     let error =
-        within(stub.visitor(Platform::NewApi, "pat").identify(&client())).await.expect_err("a number");
-    assert_eq!(error.kind, VisitKind::NeedsUserId);
+        within(stub.site_client(Platform::NewApi, "pat").identify(&client())).await.expect_err("a number");
+    assert_eq!(error.kind, SiteErrorKind::NeedsUserId);
     // Where there are no sessions, a text is a key.
     let stub = Stub::start(&[("GET /v1/models", 200, models)]).await;
-    let identity = within(stub.visitor(Platform::OpenAi, "anything").identify(&client())).await;
+    let identity = within(stub.site_client(Platform::OpenAi, "anything").identify(&client())).await;
     assert_eq!(identity, Ok(Identity::ApiKey { models: vec!["m".to_owned()] }));
 }
 
@@ -354,7 +365,7 @@ async fn a_text_is_a_key_or_a_session() {
 async fn no_message_quotes_a_credential() {
     let quoting = r#"{"success":false,"message":"token pat-of-ada-4f1c is invalid"}"#;
     let stub = Stub::start(&[("GET /api/user/self", 200, quoting)]).await;
-    let error = within(stub.visitor(Platform::NewApi, "pat-of-ada-4f1c").user(&client())).await;
+    let error = within(stub.site_client(Platform::NewApi, "pat-of-ada-4f1c").user(&client())).await;
     let error = error.expect_err("refused");
     assert!(!error.message.contains("pat-of-ada"), "{error}");
 }
@@ -372,8 +383,8 @@ async fn the_models_of_a_sessions_user_are_listed_in_each_forks_way() {
         (Platform::DoneHub, "GET /api/available_model", hub),
     ] {
         let stub = Stub::start(&[(call, 200, body)]).await;
-        let visitor = stub.visitor(platform, "pat");
-        let models = within(visitor.models(&client())).await;
+        let site_client = stub.site_client(platform, "pat");
+        let models = within(site_client.models(&client())).await;
         assert_eq!(models, Ok(vec!["m-1".to_owned(), "m-2".to_owned()]), "{platform}");
         assert_eq!(stub.calls()[0], "GET /v1/models", "{platform}: as a key first");
     }
@@ -389,6 +400,6 @@ async fn the_models_of_a_sessions_user_are_listed_in_each_forks_way() {
         &[("GET /v1/models", 200, list), ("GET /api/v1/keys?page=1&page_size=100", 200, keys)],
     )
     .await;
-    let models = within(stub.visitor(Platform::Sub2Api, "a.b.c").models(&client())).await;
+    let models = within(stub.site_client(Platform::Sub2Api, "a.b.c").models(&client())).await;
     assert_eq!(models, Ok(vec!["m-1".to_owned()]));
 }

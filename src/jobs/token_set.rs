@@ -1,4 +1,4 @@
-//! The tokens of one account as a book: read whole, changed in memory by the rules of admin-core.md 6,
+//! The tokens of one account as a set: read whole, changed in memory by the rules of admin-core.md 6,
 //! written whole. Nothing here asks a site; who holds `App::token_edits` from reading to writing is
 //! alone with the rows.
 //!
@@ -41,12 +41,12 @@ pub struct Listed {
 pub struct Merged {
     pub created: usize,
     pub updated: usize,
-    /// Of these the site shows a mask only, and nothing here tells the rest: positions in the book.
+    /// Of these the site shows a mask only, and nothing here tells the rest: positions in the set.
     pub pending: Vec<usize>,
 }
 
 /// The tokens of one account, before and after a change.
-pub struct TokenBook {
+pub struct TokenSet {
     account_id: i64,
     before: Vec<TokenRow>,
     pub rows: Vec<TokenRow>,
@@ -74,14 +74,14 @@ impl Source {
 
 // === impl TokenBook ===
 
-impl TokenBook {
-    /// The rows as they are. Hold `App::token_edits` until the book is saved.
+impl TokenSet {
+    /// The rows as they are. Hold `App::token_edits` until the set is saved.
     pub async fn read(store: &Store, account_id: i64) -> store::Result<Self> {
         let rows = tokens::of_account(store, account_id).await?;
         Ok(Self { account_id, before: rows.clone(), rows })
     }
 
-    /// Writes the book, its default chosen anew where needed; gives the rows as stored.
+    /// Writes the set, its default chosen anew where needed; gives the rows as stored.
     pub async fn save(mut self, store: &Store) -> store::Result<Vec<TokenRow>> {
         self.settle();
         let ids = tokens::save(store, self.account_id, &self.before, &self.rows).await?;
@@ -144,7 +144,7 @@ impl TokenBook {
     /// Brings the rows in line with what the site lists.
     pub fn merge(&mut self, listed: &[Listed]) -> Merged {
         let mut merged = Merged::default();
-        let mut marks = vec![Mark::Free; self.rows.len()];
+        let mut marks = vec![MatchState::Free; self.rows.len()];
         for item in listed.iter().filter(|item| !item.key.trim().is_empty()) {
             let key = item.key.trim();
             let name = item.name.trim();
@@ -155,12 +155,11 @@ impl TokenBook {
                 true => self.pictured(key, same_place, &marks),
             };
             let at = if let Some(at) = known {
-                let placeholders = self
-                    .rows
-                    .iter()
-                    .zip(&mut marks)
-                    .filter(|(row, mark)| **mark == Mark::Free && !row.is_ready() && same_place(row));
-                placeholders.for_each(|(_, mark)| *mark = Mark::Stale);
+                let placeholders =
+                    self.rows.iter().zip(&mut marks).filter(|(row, mark)| {
+                        **mark == MatchState::Free && !row.is_ready() && same_place(row)
+                    });
+                placeholders.for_each(|(_, mark)| *mark = MatchState::Stale);
                 self.rows[at].enabled = item.enabled;
                 merged.updated += 1;
                 at
@@ -172,11 +171,11 @@ impl TokenBook {
             } else {
                 let at = self.add(name, key, None, Source::Sync);
                 self.rows[at].enabled &= item.enabled;
-                marks.push(Mark::Free);
+                marks.push(MatchState::Free);
                 merged.created += 1;
                 at
             };
-            marks[at] = Mark::Taken;
+            marks[at] = MatchState::Taken;
             let row = &mut self.rows[at];
             row.name = name.to_owned();
             row.token_group = group;
@@ -186,12 +185,12 @@ impl TokenBook {
         let mut pending = Vec::new();
         let mut kept = 0;
         self.rows.retain(|row| {
-            let mark = marks.next().unwrap_or(Mark::Free);
-            if mark == Mark::Taken && !row.is_ready() {
+            let mark = marks.next().unwrap_or(MatchState::Free);
+            if mark == MatchState::Taken && !row.is_ready() {
                 pending.push(kept);
             }
-            kept += usize::from(mark != Mark::Stale);
-            mark != Mark::Stale
+            kept += usize::from(mark != MatchState::Stale);
+            mark != MatchState::Stale
         });
         merged.pending = pending;
         merged
@@ -214,11 +213,16 @@ impl TokenBook {
     }
 
     /// The one ready row that a mask can be a picture of.
-    fn pictured(&self, mask: &str, same_place: impl Fn(&TokenRow) -> bool, marks: &[Mark]) -> Option<usize> {
+    fn pictured(
+        &self,
+        mask: &str,
+        same_place: impl Fn(&TokenRow) -> bool,
+        marks: &[MatchState],
+    ) -> Option<usize> {
         let mut fitting = (0..self.rows.len()).filter(|&at| {
             let row = &self.rows[at];
             let fits = |token: &Secret| mask_fits(mask, token.expose());
-            marks[at] == Mark::Free
+            marks[at] == MatchState::Free
                 && row.is_ready()
                 && same_place(row)
                 && row.token.as_ref().is_some_and(fits)
@@ -232,11 +236,11 @@ impl TokenBook {
         &self,
         key: &str,
         same_place: impl Fn(&TokenRow) -> bool,
-        marks: &[Mark],
+        marks: &[MatchState],
     ) -> Option<usize> {
         let free = (0..self.rows.len()).filter(|&at| {
             let row = &self.rows[at];
-            marks[at] == Mark::Free && row.value_status == MASKED_PENDING && same_place(row)
+            marks[at] == MatchState::Free && row.value_status == MASKED_PENDING && same_place(row)
         });
         free.min_by_key(|&at| self.rows[at].token.as_ref().map(Secret::expose) != Some(key))
     }
@@ -244,7 +248,7 @@ impl TokenBook {
 
 /// What a merge has done with a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mark {
+enum MatchState {
     Free,
     Taken,
     /// A placeholder of a key that is known.
@@ -294,5 +298,5 @@ pub fn group_of_name(name: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[path = "token_book_tests.rs"]
+#[path = "token_set_tests.rs"]
 mod tests;

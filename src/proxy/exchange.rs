@@ -303,7 +303,7 @@ impl Sending<'_> {
                 continue;
             }
             let failure = if format == client { failure } else { failure.in_other_words() };
-            let refused = formats::downgrade(&failure);
+            let refused = formats::downgrade(&failure, format);
             let downgrade = refused.filter(|_| formats.len() > 1);
             self.call.trace.request_failed(&failure, downgrade.is_some());
             let Some(downgrade) = downgrade else {

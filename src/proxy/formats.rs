@@ -223,6 +223,8 @@ const REFUSED: &[&str] = &[
     "not implemented",
     "unsupported legacy protocol",
     "please use /v1/",
+    "operationnotsupported",
+    "completions api is only available",
 ];
 /// Words that refuse a dialect, or something else.
 const PERHAPS_REFUSED: &[&str] = &["not found", "not_found", "does not exist"];
@@ -244,8 +246,8 @@ const EXHAUSTED: &[&str] = &[
     "first byte timeout",
 ];
 
-/// Reads a failure: `None` when other dialects would meet the same.
-pub(super) fn downgrade(failure: &Failure) -> Option<Downgrade> {
+/// Reads a failure of a request in the dialect `asked`: `None` when others would meet the same.
+pub(super) fn downgrade(failure: &Failure, asked: Dialect) -> Option<Downgrade> {
     if failure.is_first_byte_timeout() {
         return Some(Downgrade { to: None, blocks: false });
     }
@@ -259,15 +261,15 @@ pub(super) fn downgrade(failure: &Failure) -> Option<Downgrade> {
     if (status >= 500 || matches!(status, 408 | 429)) && says(EXHAUSTED) {
         return None;
     }
-    let to = if words.contains("/v1/responses") || words.contains("input is required") {
-        Some(Dialect::Responses)
-    } else if words.contains("/v1/messages") {
-        Some(Dialect::Messages)
-    } else if words.contains("/v1/chat/completions") {
-        Some(Dialect::Chat)
-    } else {
-        None
-    };
+    // OpenAI names its surfaces without the slash before.
+    let named = [
+        (Dialect::Responses, says(&["v1/responses", "input is required"])),
+        (Dialect::Messages, says(&["v1/messages"])),
+        (Dialect::Chat, says(&["v1/chat/completions"])),
+    ];
+    let names_some = named.iter().any(|(_, is_named)| *is_named);
+    let to = named.into_iter().find(|(dialect, is_named)| *is_named && *dialect != asked);
+    let to = to.map(|(dialect, _)| dialect);
     let of_another =
         ["messages is required", "input is required"].iter().any(|missing| words.contains(missing));
     let dispatch = status == 403 && words.contains("dispatch");
@@ -275,7 +277,10 @@ pub(super) fn downgrade(failure: &Failure) -> Option<Downgrade> {
     let of_model = words.contains("model");
     let absent = matches!(status, 405 | 415 | 501) || (status == 404 && !of_model);
     let unsupported = status == 400 && words.contains("unsupported");
-    let refused = absent || dispatch || of_another || says(REFUSED) || (unsupported && to.is_some());
+    // "This is a chat model and not supported in the v1/completions endpoint. Did you mean …?"
+    let elsewhere = matches!(status, 400 | 404) && words.contains("supported") && to.is_some();
+    let refused =
+        absent || dispatch || of_another || elsewhere || says(REFUSED) || (unsupported && names_some);
     // What was not found, or is not supported, may be the path or something in the request: another
     // dialect is worth a try, but this one is not to be avoided for it.
     let perhaps = (400..500).contains(&status) && !of_model && says(PERHAPS_REFUSED)

@@ -75,14 +75,47 @@ fn only_what_is_about_the_dialect_moves_to_another() {
         (400, error("Only clients with a clip may do so"), None),
         (403, error("group does not allow /v1/messages dispatch"), Some((Some(Messages), true))),
         (401, error("bad key"), None),
+        (
+            400,
+            error("The completion operation does not work with the model x (OperationNotSupported)"),
+            Some((None, true)),
+        ),
     ];
+    let asked = Gemini;
     for (code, body, wanted) in cases {
-        let found = downgrade(&status(code, &body)).map(|downgrade| (downgrade.to, downgrade.blocks));
+        let found = downgrade(&status(code, &body), asked).map(|downgrade| (downgrade.to, downgrade.blocks));
         assert_eq!(found, wanted, "{code} {body}");
     }
-    assert_eq!(downgrade(&Failure::network(ErrorKind::Connect, "x")), None);
+    assert_eq!(downgrade(&Failure::network(ErrorKind::Connect, "x"), Chat), None);
     let late = Failure::first_byte_timeout(std::time::Duration::from_secs(1));
-    assert_eq!(downgrade(&late), Some(Downgrade { to: None, blocks: false }));
+    assert_eq!(downgrade(&late, Chat), Some(Downgrade { to: None, blocks: false }));
+}
+
+#[test]
+fn a_model_of_another_surface_is_asked_there() {
+    let elsewhere = |to| Some(Downgrade { to: Some(to), blocks: true });
+    for (asked, message, wanted) in [
+        (
+            Completions,
+            "This is a chat model and not supported in the v1/completions endpoint. Did you mean to use v1/chat/completions?",
+            elsewhere(Chat),
+        ),
+        (
+            Chat,
+            "This model is only supported in v1/responses and not in v1/chat/completions.",
+            elsewhere(Responses),
+        ),
+        // Nobody is asked for completions instead.
+        (
+            Chat,
+            "This is not a chat model and thus not supported in the v1/chat/completions endpoint. Did you mean to use v1/completions?",
+            None,
+        ),
+        (Completions, "The model x does not exist or you do not have access to it.", None),
+    ] {
+        let body = format!("{{\"error\":{{\"message\":\"{message}\"}}}}");
+        assert_eq!(downgrade(&status(404, &body), asked), wanted, "{message}");
+    }
 }
 
 #[test]

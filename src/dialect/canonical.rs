@@ -37,7 +37,7 @@ pub struct Request<'a> {
     pub temperature: Option<Json<'a>>,
     pub top_p: Option<Json<'a>>,
     pub top_k: Option<Json<'a>>,
-    /// None of them blank.
+    /// None of them empty; blank ones, which messages refuses, only where a client means them (completions).
     pub stop: Vec<Text<'a>>,
     pub reasoning: Reasoning<'a>,
     pub format: Option<Format<'a>>,
@@ -338,8 +338,9 @@ pub enum Vendor {
 pub enum Unfit {
     /// The client's mistake in whatever dialect: 400, with the field for `error.param`.
     Invalid { field: String, message: String },
-    /// This dialect cannot say it; another may (proxy-conversion.md 1.6). Names the client's field.
-    Unsupported { field: String },
+    /// This dialect cannot say it; another may (proxy-conversion.md 1.6). Names the client's field, and
+    /// how it was sent where it is that which cannot be said ("as a list").
+    Unsupported { field: String, form: &'static str },
 }
 
 impl Unfit {
@@ -350,7 +351,12 @@ impl Unfit {
     }
 
     pub fn unsupported(field: impl Into<String>) -> Self {
-        Self::Unsupported { field: field.into() }
+        Self::unsupported_form(field, "")
+    }
+
+    /// `field` could be said in another form than it was sent in.
+    pub fn unsupported_form(field: impl Into<String>, form: &'static str) -> Self {
+        Self::Unsupported { field: field.into(), form }
     }
 }
 
@@ -491,13 +497,15 @@ pub enum PartKind<'a> {
 /// What the writer of an answer must know of the request it answers.
 #[derive(Clone, Debug, Default)]
 pub struct ReplyContext {
-    /// The client wants a trailing usage chunk (chat).
+    /// The client wants a trailing usage chunk (chat, completions).
     pub usage_chunk: bool,
+    /// What every answer begins with, as the client wants its prompt back (completions).
+    pub echo_text: Option<Text<'static>>,
     /// Names that were shortened for the upstream, with the client's own (proxy-conversion.md 3.3).
     pub names: super::names::Names,
     /// Tools the client knows as custom ones, sent upstream as functions with one `input` string.
     pub custom_tools: Vec<String>,
-    /// Several answers may come in one stream, and the client's dialect has place for them.
+    /// Several answers may come in one stream, as the client asked for them.
     pub several: bool,
     /// Where the text ends, when the upstream was not told (responses knows no stop sequences).
     pub stop: Vec<String>,
@@ -515,5 +523,11 @@ impl Dialect {
     /// Whether it can be converted from and to.
     pub fn is_convertible(self) -> bool {
         matches!(self, Self::Chat | Self::Responses | Self::Messages | Self::Gemini)
+    }
+
+    /// Whether its clients can be answered by upstreams of the dialects that are converted, and in another
+    /// form than an upstream's own.
+    pub fn is_answerable(self) -> bool {
+        self.is_convertible() || self == Self::Completions
     }
 }

@@ -8,7 +8,7 @@
 //! | [`errors`] | an upstream's error body | what it says, fit for a client; and our own error bodies and events |
 //! | [`convert`] | a request, an answer or a stream of one dialect | the same in another |
 //! | [`chat`], [`responses`], [`messages`], [`gemini`] | their dialect | the [`canonical`] form, and back |
-//! | `completions` | an answer of the legacy form | the same as a stream, and back |
+//! | [`completions`] | a legacy request | the same in that form, and its answer back |
 //! | [`signature`], [`names`] | | what must survive a client of another dialect |
 //! | [`citation`] | | where what was said comes from |
 //! | [`logprobs`] | | how probable each token was |
@@ -29,7 +29,7 @@
 pub mod canonical;
 pub mod chat;
 pub mod citation;
-mod completions;
+pub mod completions;
 pub mod convert;
 pub mod data_urls;
 pub mod edit;

@@ -78,7 +78,7 @@ pub(super) async fn commit(
         (true, true) => Box::pin(answer.stream(attempt)).await,
         (false, false) if call.operation == Operation::CreateVideo => Box::pin(answer.video(attempt)).await,
         (false, false) if own => answer.whole(attempt).await,
-        (true, false) if !changes_form(format) => answer.whole(attempt).await,
+        (true, false) if !format.is_answerable() => answer.whole(attempt).await,
         // An answer of another form than was asked for, or of another dialect: rare and large.
         _ => Box::pin(answer.converted(streams, attempt)).await,
     }
@@ -287,7 +287,7 @@ impl StartedResponse<'_> {
         let (from, to) = (self.accepted.format, self.call.face.dialect);
         let rules = &self.app.settings.load().judge;
         if streams {
-            if !changes_form(from) {
+            if !from.is_answerable() {
                 return Err(Fault::NotJson);
             }
             let answer = convert::accumulated(from, to, held, &self.reply_context()).map_err(Fault::Error)?;
@@ -319,7 +319,7 @@ impl StartedResponse<'_> {
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let text = std::str::from_utf8(held).ok().filter(|_| kind.eq_ignore_ascii_case("text/plain"))?;
         let is_text = !text.trim_start().starts_with(['{', '[', '<']) && !text.trim().is_empty();
-        let is_told = self.call.envelope.stream && self.call.face.dialect.is_convertible();
+        let is_told = self.call.envelope.stream && self.call.face.dialect.is_answerable();
         (is_told && is_text).then_some(text)
     }
 
@@ -423,11 +423,6 @@ impl StartedResponse<'_> {
         }
         Ok((buffer.freeze(), false))
     }
-}
-
-/// Whether an answer of the dialect can be told as a stream, and a stream gathered.
-fn changes_form(dialect: Dialect) -> bool {
-    dialect.is_convertible() || dialect == Dialect::Completions
 }
 
 /// What a fault of a good status amounts to.

@@ -97,8 +97,9 @@ impl Failure {
     pub(super) fn unfit(unfit: Unfit) -> Self {
         let (kind, field, text) = match unfit {
             Unfit::Invalid { field, message } => (Kind::Invalid, field, message),
-            Unfit::Unsupported { field } => {
-                let text = format!("{field} is not supported by any upstream of this model");
+            Unfit::Unsupported { field, form } => {
+                let gap = if form.is_empty() { "" } else { " " };
+                let text = format!("{field}{gap}{form} is not supported by any upstream of this model");
                 (Kind::Unsupported, field, text)
             }
         };

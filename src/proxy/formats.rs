@@ -1,8 +1,9 @@
 //! Which dialect an upstream is asked in, and when the next one is worth a try (proxy.md 7 and 8).
 //!
 //! The client's own dialect comes first wherever the platform can take it (design §5): only there
-//! nothing has to be converted. The others follow in the platform's order. A refusal that is about
-//! the dialect moves on to the next and is remembered ([`Memory`]); any other failure is the
+//! nothing has to be converted. That holds for legacy completions, too, which nobody is asked for on
+//! behalf of a client of another dialect. The others follow in the platform's order. A refusal that is
+//! about the dialect moves on to the next and is remembered ([`Memory`]); any other failure is the
 //! channel's. So is a 5xx that does not speak of the dialect: the same site would be asked three
 //! times for what another channel can do at once.
 
@@ -89,13 +90,9 @@ impl FromIterator<Dialect> for Formats {
 /// What a platform is asked for a client of a dialect, when nothing is known yet of the site.
 pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats {
     use Dialect::{Chat, Gemini, Messages, Responses};
-    if !client.is_convertible() {
-        let offered = match platform {
-            Platform::Claude | Platform::Codex | Platform::GeminiCli | Platform::Antigravity => false,
-            Platform::Gemini => matches!(client, Dialect::Embeddings | Dialect::Images),
-            _ => true,
-        };
-        return offered.then_some(client).into_iter().collect();
+    let aside = (!client.is_convertible() && offers(platform, client)).then_some(client);
+    if !client.is_answerable() {
+        return aside.into_iter().collect();
     }
     let base: &[Dialect] = match platform {
         Platform::Codex => &[Responses],
@@ -105,6 +102,8 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
         Platform::Gemini => &[Chat, Gemini],
         // Their own envelopes come with their sign-in.
         Platform::GeminiCli | Platform::Antigravity => &[],
+        // Hardly anything of a completion is lost there.
+        Platform::OpenAi if client == Dialect::Completions => &[Chat, Responses, Messages],
         Platform::OpenAi => &[Responses, Chat, Messages],
         Platform::AnyRouter if client == Responses => &[Responses, Messages, Chat],
         Platform::AnyRouter => &[Messages, Chat, Responses],
@@ -116,11 +115,22 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
         },
     };
     let own = base.iter().filter(|dialect| **dialect == client);
-    own.chain(base.iter().filter(|dialect| **dialect != client)).copied().collect()
+    let others = base.iter().filter(|dialect| **dialect != client);
+    aside.into_iter().chain(own.chain(others).copied()).collect()
+}
+
+/// Whether a platform may have a dialect that is not converted to.
+fn offers(platform: Platform, dialect: Dialect) -> bool {
+    match platform {
+        Platform::Claude | Platform::Codex | Platform::GeminiCli | Platform::Antigravity => false,
+        Platform::Gemini => matches!(dialect, Dialect::Embeddings | Dialect::Images),
+        _ => true,
+    }
 }
 
 /// Moves what a site's price list names for a model to the front (proxy.md 7.2.6): the first dialect of
-/// the list, unless the client's own is in it, too. A list that names nothing known changes nothing.
+/// the list, unless the client's own is in it, too. A list that names nothing known changes nothing, and
+/// none speaks of legacy completions.
 pub(super) fn prefer_listed(
     formats: &mut Formats,
     platform: Platform,
@@ -129,7 +139,7 @@ pub(super) fn prefer_listed(
     listed: &[String],
 ) {
     let is_claude = models.into_iter().any(is_claude);
-    if is_claude && (platform, client) != (Platform::OpenAi, Dialect::Responses) {
+    if is_claude && (platform, client) != (Platform::OpenAi, Dialect::Responses) || !client.is_convertible() {
         return;
     }
     let named = listed.iter().flat_map(|label| dialects_of(label)).copied();
@@ -181,11 +191,20 @@ pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operatio
         return is_offered && order(platform, client, "").contains(&client);
     }
     match platform {
-        Platform::Claude | Platform::Codex => client.is_convertible(),
-        Platform::Gemini => client != Dialect::Completions,
+        Platform::Claude | Platform::Codex => client.is_answerable(),
         Platform::GeminiCli | Platform::Antigravity => false,
         _ => true,
     }
+}
+
+/// Whether a site may have the client's own dialect, for all that is known of it.
+pub(super) fn is_native(
+    memory: &Memory,
+    platform: Platform,
+    (site, client, model): (i64, Dialect, &str),
+    now: Millis,
+) -> bool {
+    order(platform, client, model).contains(&client) && !memory.refuses(site, client, model, now)
 }
 
 fn is_claude(model: &str) -> bool {
@@ -346,6 +365,16 @@ impl Memory {
         if let Some(at) = formats.iter().position(|dialect| Some(*dialect) == preferred) {
             formats.prefer(at);
         }
+    }
+
+    /// Whether the site has refused the client's own dialect.
+    fn refuses(&self, site: i64, client: Dialect, model: &str, now: Millis) -> bool {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let entries = lock(&self.entries);
+        let blocked = entries.get(&key(site, client, model)).map_or(&[][..], |entry| &entry.blocked);
+        blocked.iter().any(|(own, until)| *own == client && *until > now)
     }
 
     /// The dialect answered after others had been refused.

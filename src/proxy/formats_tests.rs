@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::dialect::Dialect::{Chat, Completions, Gemini, Messages, Responses};
+use crate::dialect::Dialect::{Chat, Completions, Embeddings, Gemini, Messages, Responses};
 use crate::dialect::json;
 use crate::upstream::ErrorKind;
 
@@ -22,8 +22,16 @@ fn the_own_dialect_comes_first_where_it_can() {
         (Platform::Codex, Messages, "m", &[Responses]),
         (Platform::Gemini, Messages, "m", &[Chat, Gemini]),
         (Platform::Gemini, Gemini, "m", &[Gemini, Chat]),
-        (Platform::NewApi, Completions, "m", &[Completions]),
-        (Platform::Claude, Completions, "m", &[]),
+        (Platform::NewApi, Completions, "m", &[Completions, Chat, Messages, Responses]),
+        (Platform::NewApi, Completions, "claude-x", &[Completions, Messages, Chat, Responses]),
+        (Platform::OpenAi, Completions, "m", &[Completions, Chat, Responses, Messages]),
+        (Platform::Claude, Completions, "m", &[Messages]),
+        (Platform::Codex, Completions, "m", &[Responses]),
+        (Platform::Gemini, Completions, "m", &[Chat, Gemini]),
+        (Platform::Antigravity, Completions, "m", &[]),
+        (Platform::NewApi, Embeddings, "m", &[Embeddings]),
+        (Platform::Gemini, Embeddings, "m", &[Embeddings]),
+        (Platform::Claude, Embeddings, "m", &[]),
     ];
     for (platform, client, model, wanted) in cases {
         assert_eq!(*order(*platform, *client, model), **wanted, "{platform:?} {client:?} {model}");
@@ -119,6 +127,15 @@ fn a_model_of_another_surface_is_asked_there() {
 }
 
 #[test]
+fn who_has_refused_completions_is_no_native_any_more() {
+    let memory = Memory::default();
+    let native = |platform, now| is_native(&memory, platform, (1, Completions, "M"), now);
+    assert!(native(Platform::NewApi, 0) && !native(Platform::Claude, 0) && !native(Platform::Gemini, 0));
+    memory.refused(1, Completions, "m", (Completions, Some(Chat)), 0);
+    assert!(!native(Platform::NewApi, 1) && native(Platform::NewApi, BLOCKED_MS));
+}
+
+#[test]
 fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     const HOUR: Millis = 3_600_000;
     let memory = Memory::default();
@@ -186,6 +203,7 @@ fn a_price_list_that_leaves_the_own_dialect_out_names_the_first() {
         (NewApi, Messages, "m", &[], Messages),
         (NewApi, Chat, "claude-x", &["openai-response"], Chat),
         (OpenAi, Responses, "claude-x", &["anthropic"], Messages),
+        (NewApi, Completions, "m", &["anthropic", "completions"], Completions),
     ] {
         let mut formats = order(platform, client, model);
         let before = formats.len();

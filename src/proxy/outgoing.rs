@@ -151,7 +151,7 @@ fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
     let always_streams = always_streams(to.platform, to.format);
     if always_streams && call.envelope.has_previous && continues(text(call)) {
         // These keep nothing that it could refer to (proxy.md 5.3).
-        return Err(Unfit::Unsupported { field: PREVIOUS.to_owned() });
+        return Err(Unfit::unsupported(PREVIOUS));
     }
     let pieces = match native_edit(call, to)? {
         // The path names the model.

@@ -32,7 +32,7 @@ use super::client::Family;
 use super::exchange;
 use super::failure::Failure;
 use super::files;
-use super::formats::is_served;
+use super::formats::{is_native, is_served};
 use super::headers;
 use super::quota::{self, NotCounted};
 use super::renamed;
@@ -328,7 +328,15 @@ fn choose(
         rotations: Some(&app.live.rotations),
     };
     let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
-    match preferred.unwrap_or_else(|| select(&matched, &query, &mut random)) {
+    // Completions are bridged where nobody has them, not beside somebody who does.
+    let has_completions = |channel: &Channel| {
+        let (site, now) = (&channel.account.site, query.now);
+        offers(channel) && is_native(&app.formats, site.platform, (site.id, dialect, &call.model), now)
+    };
+    let first = SelectionQuery { surface: &has_completions, ..query };
+    let native = (dialect == Dialect::Completions).then(|| select(&matched, &first, &mut random));
+    let native = native.filter(|found| matches!(found, Selection::Channel { .. }));
+    match preferred.or(native).unwrap_or_else(|| select(&matched, &query, &mut random)) {
         Selection::Channel { channel, upstream_model, reason } => {
             // Mostly the model has one name: then it is one text, too.
             let own = upstream_model == &*call.model;

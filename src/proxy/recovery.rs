@@ -108,7 +108,7 @@ impl Recovery {
         prepare: impl Fn() -> Option<Outgoing>,
     ) -> Option<Outgoing> {
         let status = failure.upstream_status()?;
-        if self.sends == MAX_SENDS || !(400..500).contains(&status) || !call.face.dialect.is_convertible() {
+        if self.sends == MAX_SENDS || !(400..500).contains(&status) || !format.is_convertible() {
             return None;
         }
         let words = failure.words().to_lowercase();

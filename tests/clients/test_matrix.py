@@ -229,3 +229,18 @@ class Matrix(unittest.TestCase):
             self.assertIn("maximum context length", str(caught.exception))
 
         self.everywhere(check)
+
+    def test_a_legacy_completion_is_asked_as_a_chat(self):
+        for upstream in narrow.PATHS:
+            with self.subTest(upstream=upstream):
+                client, request = openai_client().completions, {"model": narrow.model_of(upstream), "prompt": "greet"}
+                reply = client.create(**request, max_tokens=100)
+                [choice] = reply.choices
+                self.assertEqual((choice.text, choice.finish_reason), (GREETING, "stop"))
+                self.assertEqual((reply.object, reply.usage.prompt_tokens, reply.usage.completion_tokens), ("text_completion", 11, 7))
+                chunks = list(client.create(**request, stream=True, stream_options={"include_usage": True}))
+                self.assertEqual("".join(choice.text for chunk in chunks for choice in chunk.choices), GREETING)
+                self.assertEqual((chunks[-1].choices, chunks[-1].usage.total_tokens), ([], 18))
+                with self.assertRaises(openai.BadRequestError) as caught:
+                    client.create(**{**request, "prompt": ["greet", "greet"]})
+                self.assertEqual(caught.exception.param, "prompt")

@@ -13,6 +13,9 @@ use super::bodies::{self, WORDS};
 use super::{Random, fuzz, pieces};
 
 const ALL: [Dialect; 4] = [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Gemini];
+/// Those in which a client is answered.
+const CLIENTS: [Dialect; 5] =
+    [Dialect::Chat, Dialect::Responses, Dialect::Messages, Dialect::Gemini, Dialect::Completions];
 
 /// What a dialect is written as: a whole JSON object.
 fn is_object(body: &[u8]) {
@@ -34,6 +37,7 @@ fn context(random: &mut Random) -> ReplyContext {
     ReplyContext {
         usage_chunk: random.below(2) == 0,
         custom_tools,
+        several: random.below(4) == 0,
         fallback_id: "req-1".to_owned(),
         ..ReplyContext::default()
     }
@@ -88,10 +92,15 @@ fn gemini_requests_are_read() {
 }
 
 #[test]
+fn completions_requests_are_read() {
+    requests(Dialect::Completions, bodies::COMPLETIONS_REQUEST);
+}
+
+#[test]
 fn whole_answers_are_read() {
     fuzz("reply", &bodies::REPLIES, WORDS, |input, random| {
         let Ok(text) = std::str::from_utf8(input) else { return };
-        let (from, to) = (*random.one_of(&ALL), *random.one_of(&ALL));
+        let (from, to) = (*random.one_of(&ALL), *random.one_of(&CLIENTS));
         let context = context(random);
         if let Ok(answer) = convert::reply(from, to, text, &context) {
             is_object(&answer.body);
@@ -109,7 +118,7 @@ fn whole_answers_are_read() {
 /// A stream of this dialect becomes one of another, the same however the network cut it.
 fn streams(from: Dialect, seed: &str) {
     fuzz(&format!("stream-{}", from.id()), &[seed, bodies::EVENTS[4]], WORDS, |input, random| {
-        let to = *random.one_of(&ALL);
+        let to = *random.one_of(&CLIENTS);
         let context = Arc::new(context(random));
         let cut = pieces(input, random);
         let whole = converted(from, to, &[input], &context);

@@ -29,7 +29,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         temperature: number("temperature"),
         top_p: number("top_p"),
         top_k: number("top_k"),
-        stop: stop(body)?,
+        stop: read_stop(body)?.into_iter().filter(|text| !text.is_blank()).collect(),
         reasoning: reasoning(body, messages.signed),
         format: format(body),
         verbosity: body.text_at("verbosity"),
@@ -82,13 +82,12 @@ fn messages_of<'n, 'a>(body: &'n Node<'a>) -> Result<&'n [Node<'a>], Unfit> {
     }
 }
 
-/// A string or a list of them.
-fn stop<'a>(body: &Node<'a>) -> Result<Vec<Text<'a>>, Unfit> {
+/// The stop sequences of a body of OpenAI's: a string or a list of them.
+pub fn read_stop<'a>(body: &Node<'a>) -> Result<Vec<Text<'a>>, Unfit> {
     let Some(stop) = body.get("stop") else { return Ok(Vec::new()) };
     let all = if stop.is_array() { stop.items() } else { std::slice::from_ref(stop) };
     let texts: Option<Vec<_>> = all.iter().map(Node::text).collect();
-    let texts = texts.ok_or_else(|| Unfit::invalid("stop", "must be a string or a list of strings"))?;
-    Ok(texts.into_iter().filter(|text| !text.is_blank()).collect())
+    texts.ok_or_else(|| Unfit::invalid("stop", "must be a string or a list of strings"))
 }
 
 /// `reasoning_effort`; `reasoning` and `thinking` are objects of aggregators and of other vendors.

@@ -3,6 +3,8 @@
 //! ```text
 //! {role} {reasoning_content}… {reasoning_signature} {content}… {tool_calls}… {finish_reason} usage? [DONE]
 //! ```
+//!
+//! Of several answers each has a writer of its own, and one of them concludes the stream.
 
 use super::reply_write::{call_id, id, put_citations, put_logprobs};
 use super::turns_write::put_gemini_signature;
@@ -20,6 +22,8 @@ use crate::dialect::writer::Writer;
 /// Writes a streamed answer.
 #[derive(Debug)]
 pub struct StreamWriter {
+    /// Of several answers, which.
+    choice: u64,
     id: Text<'static>,
     model: Text<'static>,
     created: Option<u64>,
@@ -66,7 +70,13 @@ enum Kind {
 
 impl StreamWriter {
     pub fn new(context: &ReplyContext) -> Self {
+        Self::of_choice(0, context)
+    }
+
+    /// Writes the choice of that index.
+    pub fn of_choice(choice: u64, context: &ReplyContext) -> Self {
         Self {
+            choice,
             id: Text::EMPTY,
             model: Text::EMPTY,
             created: None,
@@ -246,6 +256,13 @@ impl StreamWriter {
             o.object_at("delta", |_| {});
             o.field("finish_reason", reason);
         });
+        if !context.several {
+            self.conclude(out);
+        }
+    }
+
+    /// Appends what follows the last of several answers.
+    pub fn conclude(&self, out: &mut String) {
         if let Some(usage) = self.usage.filter(|_| self.usage_chunk) {
             let mut json = Writer::new();
             json.object(|o| usage::write(o, &usage));
@@ -307,7 +324,7 @@ impl StreamWriter {
     fn chunk(&self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
         let mut choice = Writer::with_capacity(160);
         choice.object(|o| {
-            o.field("index", 0u64);
+            o.field("index", self.choice);
             inside(o);
         });
         // Who asked for usage gets the member in every chunk, and its value in the last.

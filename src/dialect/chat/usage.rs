@@ -24,7 +24,7 @@ pub(super) fn read(answer: &Node<'_>) -> Option<Usage> {
 }
 
 /// Writes the record as a member.
-pub(super) fn write(o: &mut Writer, usage: &Usage) {
+pub(in crate::dialect) fn write(o: &mut Writer, usage: &Usage) {
     let (prompt, completion) = (usage.prompt.unwrap_or(0), usage.completion.unwrap_or(0));
     o.object_at("usage", |o| {
         o.field("prompt_tokens", prompt);

@@ -78,14 +78,20 @@ pub fn request_with(
     if matches!(to, Dialect::Messages | Dialect::Gemini) {
         results::settle(&mut request);
     }
+    // Responses knows no sequences to stop at, and messages takes no blank ones: a line ends here.
+    let is_untold = |stop: &Text<'_>| match to {
+        Dialect::Responses => true,
+        Dialect::Messages => from == Dialect::Completions && stop.is_blank(),
+        _ => false,
+    };
+    let (untold, told): (Vec<_>, Vec<_>) = std::mem::take(&mut request.stop).into_iter().partition(is_untold);
+    request.stop = told;
     let body = write_request(to, &request, target).map_err(|unfit| named::in_words_of(from, unfit))?;
     let mut context = context(from, &node);
     context.names = fitted.names;
     context.custom_tools = fitted.custom_tools;
-    context.several = (from, to) == (Dialect::Gemini, Dialect::Chat) && request.n.is_some();
-    if to == Dialect::Responses {
-        context.stop = request.stop.iter().map(|stop| stop.decode().into_owned()).collect();
-    }
+    context.several = request.n.is_some();
+    context.stop = untold.iter().map(|stop| stop.decode().into_owned()).collect();
     Ok(Converted { body, unknown: named::unknown(from, &node), context })
 }
 
@@ -95,10 +101,11 @@ pub fn context_of(dialect: Dialect, body: &str) -> ReplyContext {
 }
 
 fn context(dialect: Dialect, body: &Node<'_>) -> ReplyContext {
-    let usage_chunk = dialect == Dialect::Chat
+    let usage_chunk = matches!(dialect, Dialect::Chat | Dialect::Completions)
         && body.path(&["stream_options", "include_usage"]).and_then(Node::bool) == Some(true);
     let echo = if dialect == Dialect::Responses { responses::echo(body) } else { Vec::new() };
-    ReplyContext { usage_chunk, echo, ..ReplyContext::default() }
+    let echo_text = if dialect == Dialect::Completions { completions::echoed(body) } else { None };
+    ReplyContext { usage_chunk, echo_text, echo, ..ReplyContext::default() }
 }
 
 /// Converts a complete answer.
@@ -159,7 +166,7 @@ fn accumulated_choices(to: Dialect, body: &[u8], context: &ReplyContext) -> Resu
     each_event(body, |_, data| left.read(data));
     let mut reply: Option<Reply<'static>> = None;
     for choice in left.choices().take(MAX_CHOICES) {
-        let read = read_to_end(Reader::of_choice(choice), body)?;
+        let read = read_to_end(Reader::of_answer(choice, Dialect::Chat), body)?;
         match &mut reply {
             Some(reply) => reply.candidates.extend(read.candidates),
             None => reply = Some(read),
@@ -197,10 +204,21 @@ pub fn replayed_text(to: Dialect, text: &str, context: &ReplyContext) -> Answer 
     let candidates = vec![Candidate { parts, ..Candidate::default() }];
     let mut reply = Reply { candidates, ..Reply::default() };
     restore::reply(&mut reply, context);
-    let mut writer = Writer::new(to, context);
+    Answer { body: written_as_stream(to, &reply, context), usage: None, signatures: Vec::new() }
+}
+
+/// The stream that a client is written of an answer, of each of several in turn.
+fn written_as_stream(to: Dialect, reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
+    let answers = if context.several { reply.candidates.len().clamp(1, MAX_CHOICES) } else { 1 };
     let mut out = String::new();
-    whole::replay(&reply, 0, &mut |event| writer.write(&event, context, &mut out));
-    Answer { body: Bytes::from(out), usage: None, signatures: Vec::new() }
+    for answer in 0..answers {
+        let mut writer = Writer::of_answer(answer as u64, to, context);
+        whole::replay(reply, answer, &mut |event| writer.write(&event, context, &mut out));
+        if context.several && answer + 1 == answers {
+            writer.conclude(context, &mut out);
+        }
+    }
+    Bytes::from(out)
 }
 
 /// A complete answer replayed as a stream. Within a dialect nothing is lost that only this dialect has.
@@ -216,7 +234,6 @@ pub fn replayed(
     }
     let node = Node::parse(body).map_err(|_| UpstreamError::new("Upstream's answer is not valid JSON"))?;
     let mut reply = read_reply(from, &node)?;
-    let mut out = String::new();
     let replay = match to {
         Dialect::Chat => chat::replay,
         Dialect::Responses => responses::replay,
@@ -226,16 +243,13 @@ pub fn replayed(
     // Some sites give the text of a response without its items.
     let lacks_items = to == Dialect::Responses && node.items_at("output").is_empty();
     if from == to && !lacks_items {
+        let mut out = String::new();
         replay(&node, context, &mut out);
         return Ok(Answer { body: Bytes::from(out), usage: reply.usage, signatures: Vec::new() });
     }
     restore::reply(&mut reply, context);
-    let answers = if context.several { reply.candidates.len().clamp(1, MAX_CHOICES) } else { 1 };
-    for answer in 0..answers {
-        let mut writer = Writer::of_answer(answer as u64, to, context);
-        whole::replay(&reply, answer, &mut |event| writer.write(&event, context, &mut out));
-    }
-    Ok(Answer { body: Bytes::from(out), usage: reply.usage, signatures: lost_signatures(to, &reply) })
+    let body = written_as_stream(to, &reply, context);
+    Ok(Answer { body, usage: reply.usage, signatures: lost_signatures(to, &reply) })
 }
 
 fn write(to: Dialect, mut reply: Reply<'_>, context: &ReplyContext) -> Result<Answer, UpstreamError> {
@@ -258,6 +272,7 @@ fn read_request<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Request<'a>, Un
         Dialect::Responses => responses::read_request(body),
         Dialect::Messages => messages::read_request(body),
         Dialect::Gemini => gemini::read_request(body),
+        Dialect::Completions => completions::read_request(body),
         _ => Err(Unfit::unsupported("model")),
     }
 }
@@ -290,6 +305,7 @@ fn write_reply(dialect: Dialect, reply: &Reply<'_>, context: &ReplyContext) -> B
         Dialect::Responses => responses::write_reply(reply, context),
         Dialect::Messages => messages::write_reply(reply, context),
         Dialect::Gemini => gemini::write_reply(reply, context),
+        Dialect::Completions => completions::write_reply(reply, context),
         _ => chat::write_reply(reply, context),
     }
 }
@@ -314,8 +330,11 @@ impl Reader {
     }
 
     /// Of several answers in one stream of chat, one.
-    fn of_choice(index: u64) -> Self {
-        Self::Chat(Box::new(chat::StreamReader::of_choice(index)))
+    fn of_answer(index: u64, dialect: Dialect) -> Self {
+        match dialect {
+            Dialect::Chat => Self::Chat(Box::new(chat::StreamReader::of_choice(index))),
+            _ => Self::new(dialect),
+        }
     }
 
     fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
@@ -344,23 +363,18 @@ enum Writer {
     Responses(Box<responses::StreamWriter>),
     Messages(Box<messages::StreamWriter>),
     Gemini(Box<gemini::StreamWriter>),
+    Completions(Box<completions::StreamWriter>),
 }
 
 impl Writer {
-    fn new(dialect: Dialect, context: &ReplyContext) -> Self {
+    /// Of several answers in one stream, that of the index; of one, the first.
+    fn of_answer(index: u64, dialect: Dialect, context: &ReplyContext) -> Self {
         match dialect {
             Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(context))),
             Dialect::Messages => Self::Messages(Box::new(messages::StreamWriter::new(context))),
-            Dialect::Gemini => Self::Gemini(Box::default()),
-            _ => Self::Chat(Box::new(chat::StreamWriter::new(context))),
-        }
-    }
-
-    /// Of several answers in one stream of gemini, one.
-    fn of_answer(index: u64, dialect: Dialect, context: &ReplyContext) -> Self {
-        match dialect {
             Dialect::Gemini => Self::Gemini(Box::new(gemini::StreamWriter::of_candidate(index))),
-            _ => Self::new(dialect, context),
+            Dialect::Completions => Self::Completions(Box::new(completions::StreamWriter::of_choice(index))),
+            _ => Self::Chat(Box::new(chat::StreamWriter::of_choice(index, context))),
         }
     }
 
@@ -370,6 +384,16 @@ impl Writer {
             Self::Responses(writer) => writer.write(event, context, out),
             Self::Messages(writer) => writer.write(event, context, out),
             Self::Gemini(writer) => writer.write(event, context, out),
+            Self::Completions(writer) => writer.write(event, context, out),
+        }
+    }
+
+    /// Writes what follows the last of several answers, where anything does.
+    fn conclude(&self, context: &ReplyContext, out: &mut String) {
+        match self {
+            Self::Chat(writer) => writer.conclude(out),
+            Self::Completions(writer) => writer.conclude(context, out),
+            Self::Responses(_) | Self::Messages(_) | Self::Gemini(_) => {}
         }
     }
 }

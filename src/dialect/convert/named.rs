@@ -10,7 +10,7 @@ use crate::dialect::tree::Node;
 /// An error about a request of a client of `from`.
 pub(super) fn in_words_of(from: Dialect, unfit: Unfit) -> Unfit {
     match unfit {
-        Unfit::Unsupported { field } => Unfit::Unsupported { field: word(from, field) },
+        Unfit::Unsupported { field, form } => Unfit::unsupported_form(word(from, field), form),
         Unfit::Invalid { field, message } => {
             let own = word(from, field.clone());
             let problem = message.strip_prefix(&field).map(|rest| format!("{own}{rest}"));
@@ -30,6 +30,7 @@ fn word(from: Dialect, field: String) -> String {
         (Dialect::Responses, "messages") => "input",
         (Dialect::Responses, "image_url") => "input_image",
         (Dialect::Responses, "file") => "input_file",
+        (Dialect::Completions, "messages") => "prompt",
         (Dialect::Messages, "image_url") => "image",
         (Dialect::Messages, "file") => "document",
         (Dialect::Messages, "file_url") => "document.source.url",
@@ -122,6 +123,26 @@ const MESSAGES: [&str; 22] = [
     "previous_response_id",
     "prompt_cache_key",
 ];
+const COMPLETIONS: [&str; 18] = [
+    "model",
+    "prompt",
+    "best_of",
+    "echo",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "max_tokens",
+    "n",
+    "presence_penalty",
+    "seed",
+    "stop",
+    "stream",
+    "stream_options",
+    "suffix",
+    "temperature",
+    "top_p",
+    "user",
+];
 const GEMINI: [&str; 12] = [
     "reasoningeffort",
     "reasoning",
@@ -144,6 +165,7 @@ pub(super) fn unknown(from: Dialect, body: &Node<'_>) -> Vec<String> {
         Dialect::Chat => OPENAI.contains(&key) || CHAT.contains(&key),
         Dialect::Responses => OPENAI.contains(&key) || RESPONSES.contains(&key),
         Dialect::Messages => MESSAGES.contains(&key),
+        Dialect::Completions => COMPLETIONS.contains(&key) || key == "top_k",
         // Camel case or snake case.
         _ => GEMINI.contains(&key.replace('_', "").to_ascii_lowercase().as_str()),
     };
@@ -161,6 +183,7 @@ mod tests {
             (Dialect::Chat, r#"{"model":"m","novelty":1,"seed":2,"system":"x"}"#, &["novelty", "system"][..]),
             (Dialect::Responses, r#"{"input":"x","text":{}}"#, &[]),
             (Dialect::Messages, r#"{"max_tokens":1,"seed":1}"#, &["seed"]),
+            (Dialect::Completions, r#"{"prompt":"x","min_tokens":1,"echo":true}"#, &["min_tokens"]),
             (
                 Dialect::Gemini,
                 r#"{"contents":[],"system_instruction":{},"systemInstruction":{},"x":1}"#,
@@ -177,6 +200,7 @@ mod tests {
             (Dialect::Chat, "n", "n"),
             (Dialect::Gemini, "n", "candidateCount"),
             (Dialect::Responses, "messages", "input"),
+            (Dialect::Completions, "messages", "prompt"),
             (Dialect::Messages, "file_url", "document.source.url"),
             (Dialect::Messages, "mcp_servers", "mcp_servers"),
         ] {

@@ -16,8 +16,8 @@ const MAX_EVENT: usize = 16 << 20;
 
 /// Takes the chunks of one dialect and gives those of another, as far as they go.
 ///
-/// Several answers at once come in one stream of chat, by the index of their choice, and leave in one of
-/// gemini, by that of their candidate: each has a way of its own, made when its first chunk comes.
+/// Several answers at once come in one stream, by the index of their choice or candidate, and leave so:
+/// each has a way of its own, made when its first chunk comes.
 #[derive(Debug)]
 pub struct StreamConverter {
     scanner: Scanner,
@@ -31,6 +31,8 @@ struct Ways {
     context: Arc<ReplyContext>,
     /// Never empty: the first also tells what is about none.
     halves: Vec<Half>,
+    /// Several answers have been told, and that this was all.
+    concluded: bool,
 }
 
 #[derive(Debug)]
@@ -51,11 +53,11 @@ struct Half {
 impl StreamConverter {
     pub fn new(from: Dialect, to: Dialect, context: Arc<ReplyContext>) -> Self {
         let reader = match context.several {
-            true => Reader::of_choice(0),
+            true => Reader::of_answer(0, from),
             false => Reader::new(from),
         };
         let halves = vec![Half::new(0, reader, to, &context)];
-        Self { scanner: Scanner::new(MAX_EVENT), ways: Ways { from, to, context, halves } }
+        Self { scanner: Scanner::new(MAX_EVENT), ways: Ways { from, to, context, halves, concluded: false } }
     }
 
     /// Reads the next chunk and appends what it says to `out`. After a failure nothing more is
@@ -70,6 +72,7 @@ impl StreamConverter {
         let ways = &mut self.ways;
         self.scanner.finish(|event| ways.read(&event, out));
         ways.halves.iter_mut().for_each(|half| half.close(out));
+        ways.conclude(out);
         self.is_ended()
     }
 
@@ -114,6 +117,18 @@ impl Ways {
         for half in &mut self.halves {
             half.read(event.name, event.data, event.cut, out);
         }
+        self.conclude(out);
+    }
+
+    /// Ends the stream when each of several answers has ended. The first has seen all that is about none.
+    fn conclude(&mut self, out: &mut String) {
+        let all_ended = self.context.several && self.halves.iter().all(|half| half.ended);
+        if all_ended
+            && !std::mem::replace(&mut self.concluded, true)
+            && let Some(first) = self.halves.first()
+        {
+            first.writer.conclude(&self.context, out);
+        }
     }
 
     /// Makes way for an answer of which this is the first chunk.
@@ -123,7 +138,8 @@ impl Ways {
         for index in chunk.items_at("choices").iter().filter_map(|choice| choice.u64_at("index")) {
             let is_new = !self.halves.iter().any(|half| half.index == index);
             if is_new && self.from == Dialect::Chat && self.halves.len() < MAX_CHOICES {
-                self.halves.push(Half::new(index, Reader::of_choice(index), self.to, &self.context));
+                let reader = Reader::of_answer(index, self.from);
+                self.halves.push(Half::new(index, reader, self.to, &self.context));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Pairs of dialects: the worked example and the acceptance cases of proxy-conversion.md 11 and 12.
 
 mod chat_to_others;
+mod completions;
 mod gemini_to_others;
 mod logprobs;
 mod messages_to_others;

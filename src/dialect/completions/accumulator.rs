@@ -1,14 +1,14 @@
-//! Legacy completions: an answer that changes its form, for clients that are not answered in the one they
-//! asked for (proxy.md 10.4). The dialect is passed through and never converted.
+//! An answer that changes its form and not its dialect, for clients that are not answered in the one they
+//! asked for (proxy.md 10.4).
 
 use std::collections::BTreeMap;
 
-use super::edit::edit;
-use super::literal::{Json, Text, compact};
-use super::members::Members;
-use super::tree::Node;
-use super::upstream_error::{UpstreamError, is_error};
-use super::writer::Writer;
+use crate::dialect::edit::edit;
+use crate::dialect::literal::{Json, Text, compact};
+use crate::dialect::members::Members;
+use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::{UpstreamError, is_error};
+use crate::dialect::writer::Writer;
 
 /// A complete answer as a stream: its chunks have the same form, so that one is enough.
 pub fn replay(answer: &str) -> String {

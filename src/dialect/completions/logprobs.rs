@@ -1,0 +1,42 @@
+//! How probable each token of a choice was: lists of the same length, side by side.
+
+use std::borrow::Cow;
+
+use crate::dialect::logprobs::Token;
+use crate::dialect::writer::Writer;
+
+/// Writes the member, null where there are no tokens. `from` is the place in the text at which the first
+/// begins, in characters.
+pub(super) fn put(o: &mut Writer, tokens: &[&Token<'_>], from: u64) {
+    if tokens.is_empty() {
+        return o.field("logprobs", ());
+    }
+    o.object_at("logprobs", |o| {
+        o.array("tokens", |a| tokens.iter().for_each(|token| a.item(&token.text)));
+        o.array("token_logprobs", |a| tokens.iter().for_each(|token| a.item(&token.logprob)));
+        match tokens.iter().all(|token| token.others.is_empty()) {
+            true => o.field("top_logprobs", ()),
+            false => o.array("top_logprobs", |a| tokens.iter().for_each(|token| put_others(a, token))),
+        }
+        o.array("text_offset", |a| {
+            tokens.iter().fold(from, |at, token| {
+                a.item(at);
+                at + token.text.letters()
+            });
+        });
+    });
+}
+
+/// The most probable tokens in its place by their text, and always the token itself.
+fn put_others(list: &mut Writer, token: &Token<'_>) {
+    let mut named: Vec<Cow<'_, str>> = Vec::new();
+    list.object(|o| {
+        for other in token.others.iter().chain([token]) {
+            let text = other.text.decode();
+            if !named.contains(&text) {
+                o.field(&text, &other.logprob);
+                named.push(text);
+            }
+        }
+    });
+}

@@ -1,0 +1,80 @@
+//! A request body, read as the question of one user.
+//!
+//! What goes on with a text and not about it (several prompts at once, tokens, a suffix, the probabilities
+//! of a prompt, the best of several answers) nobody but a completions upstream can do.
+
+use crate::dialect::canonical::{Part, Request, Role, Turn, Unfit};
+use crate::dialect::chat;
+use crate::dialect::literal::Text;
+use crate::dialect::tree::Node;
+
+/// What an answer may be as long as where a client sets no limit.
+const DEFAULT_LIMIT: u64 = 16;
+/// How a prompt is sent that is more than one text.
+const SEVERAL: &str = "as a list of several texts or of tokens";
+
+/// Reads a request body.
+pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+    let limit = body.u64_at("max_tokens").unwrap_or(DEFAULT_LIMIT);
+    let n = body.u64_at("n").filter(|n| *n > 1);
+    let (logprobs, others) = logprobs(body);
+    let unsaid = [
+        ("suffix", body.text_at("suffix").is_some_and(|suffix| !suffix.is_empty())),
+        ("best_of", body.u64_at("best_of").is_some_and(|best_of| best_of > n.unwrap_or(1))),
+        ("echo", is_echoed(body) && logprobs),
+        ("max_tokens", limit == 0),
+    ];
+    if let Some((field, _)) = unsaid.into_iter().find(|(_, is_asked)| *is_asked) {
+        return Err(Unfit::unsupported(field));
+    }
+    let said = prompt(body)?;
+    let parts = if said.is_empty() { Vec::new() } else { vec![Part::Text(said)] };
+    let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
+    Ok(Request {
+        turns: vec![Turn::new(Role::User, parts)],
+        max_output: Some(limit),
+        temperature: number("temperature"),
+        top_p: number("top_p"),
+        top_k: number("top_k"),
+        // The end of a line is what most of them end at.
+        stop: chat::read_stop(body)?.into_iter().filter(|text| !text.is_empty()).collect(),
+        user: body.text_at("user"),
+        seed: number("seed"),
+        frequency_penalty: number("frequency_penalty"),
+        presence_penalty: number("presence_penalty"),
+        logit_bias: body.get("logit_bias").filter(|bias| bias.is_object()).map(Node::json),
+        n,
+        logprobs,
+        top_logprobs: others.map(Node::json),
+        ..Request::default()
+    })
+}
+
+/// What every answer begins with: the prompt, where the client wants it back.
+pub fn echoed(body: &Node<'_>) -> Option<Text<'static>> {
+    let prompt = is_echoed(body).then(|| prompt(body).ok())??;
+    Some(prompt.into_owned())
+}
+
+fn is_echoed(body: &Node<'_>) -> bool {
+    body.bool_at("echo") == Some(true)
+}
+
+/// A text, or a list of one.
+fn prompt<'a>(body: &Node<'a>) -> Result<Text<'a>, Unfit> {
+    let Some(prompt) = body.get("prompt") else { return Err(Unfit::invalid("prompt", "is required")) };
+    let one = match prompt.items() {
+        [one] => one,
+        _ => prompt,
+    };
+    one.text().ok_or_else(|| Unfit::unsupported_form("prompt", SEVERAL))
+}
+
+/// Whether the tokens of the answer are to be weighed, and beside how many others each. Some vendors take
+/// a mere yes.
+fn logprobs<'n, 'a>(body: &'n Node<'a>) -> (bool, Option<&'n Node<'a>>) {
+    match body.get("logprobs") {
+        Some(count) if count.f64().is_some() => (true, Some(count).filter(|count| count.u64() != Some(0))),
+        wanted => (wanted.and_then(Node::bool) == Some(true), None),
+    }
+}

@@ -1,0 +1,130 @@
+//! A streamed answer, written for a client: chunks of the form of the answer, each with the new text.
+
+use super::logprobs;
+use super::reply_write::{put_head, reason};
+use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
+use crate::dialect::literal::Text;
+use crate::dialect::logprobs::Token;
+use crate::dialect::usage::Usage;
+use crate::dialect::writer::Writer;
+use crate::dialect::{Dialect, chat, errors};
+
+/// Writes a streamed answer.
+#[derive(Debug, Default)]
+pub struct StreamWriter {
+    /// Of several answers, which.
+    choice: u64,
+    id: Text<'static>,
+    model: Text<'static>,
+    created: Option<u64>,
+    /// What all chunks begin with; empty until the first has been written.
+    head: String,
+    usage: Option<Usage>,
+    stop: Option<Stop<'static>>,
+    /// The open parts whose text is that of the answer.
+    said: Vec<u32>,
+    /// The tokens of what comes next, and how many characters those before them have.
+    tokens: Vec<Token<'static>>,
+    offset: u64,
+    over: bool,
+}
+
+impl StreamWriter {
+    /// Writes the choice of that index.
+    pub fn of_choice(choice: u64) -> Self {
+        Self { choice, ..Self::default() }
+    }
+
+    /// Appends to `out` the SSE events that say it. Nothing is written before the first text.
+    pub fn write(&mut self, event: &Event<'_>, context: &ReplyContext, out: &mut String) {
+        if self.over {
+            return;
+        }
+        match event {
+            Event::Start { id, model, created } => {
+                self.id = id.clone().into_owned();
+                self.model = model.clone().into_owned();
+                self.created = *created;
+            }
+            Event::PartStart { key, part: PartKind::Text | PartKind::Refusal } => {
+                self.begin(context, out);
+                self.said.push(*key);
+            }
+            Event::Delta { key, text } if !text.is_empty() && self.said.contains(key) => {
+                self.chunk(text, None, context, out);
+            }
+            Event::Logprobs { tokens, .. } => {
+                self.tokens.extend(tokens.iter().cloned().map(Token::into_owned));
+            }
+            Event::PartStop { key } => {
+                self.said.retain(|own| own != key);
+                if !self.tokens.is_empty() {
+                    self.chunk(&Text::EMPTY, None, context, out);
+                }
+            }
+            Event::Usage(usage) => self.usage.get_or_insert_default().merge(*usage),
+            Event::Finish(stop) => self.stop = Some(stop.clone().into_owned()),
+            Event::Fail(error) => {
+                self.over = true;
+                let event = errors::stream_event(Dialect::Completions, error, 0);
+                out.push_str(&String::from_utf8_lossy(&event));
+            }
+            Event::End => {
+                self.begin(context, out);
+                self.over = true;
+                let stop = self.stop.take().unwrap_or_default();
+                self.chunk(&Text::EMPTY, Some(reason(&stop)), context, out);
+                if !context.several {
+                    self.conclude(context, out);
+                }
+            }
+            // Thoughts, calls, searches and sources have no place here.
+            _ => {}
+        }
+    }
+
+    /// Appends what follows the last of several answers.
+    pub fn conclude(&self, context: &ReplyContext, out: &mut String) {
+        if let Some(usage) = self.usage.filter(|_| context.usage_chunk) {
+            let mut json = Writer::new();
+            json.object(|o| chat::put_usage(o, &usage));
+            let members = json.as_str().strip_prefix('{').unwrap_or_default();
+            [self.head.as_str(), "],", members, "\n\n"].iter().for_each(|piece| out.push_str(piece));
+        }
+        out.push_str("data: [DONE]\n\n");
+    }
+
+    fn begin(&mut self, context: &ReplyContext, out: &mut String) {
+        if !self.head.is_empty() {
+            return;
+        }
+        let mut json = Writer::new();
+        json.object(|o| put_head(o, (&self.id, &self.model, self.created), context));
+        let members = json.as_str().strip_suffix('}').unwrap_or_default();
+        self.head = format!("data: {members},\"choices\":[");
+        if let Some(prompt) = context.echo_text.as_ref().filter(|prompt| !prompt.is_empty()) {
+            self.chunk(prompt, None, context, out);
+        }
+    }
+
+    fn chunk(
+        &mut self,
+        text: &Text<'_>,
+        reason: Option<&'static str>,
+        context: &ReplyContext,
+        out: &mut String,
+    ) {
+        let tokens = std::mem::take(&mut self.tokens);
+        let mut choice = Writer::with_capacity(160);
+        choice.object(|o| {
+            o.field("text", text);
+            o.field("index", self.choice);
+            logprobs::put(o, &tokens.iter().collect::<Vec<_>>(), self.offset);
+            o.field("finish_reason", reason);
+        });
+        self.offset += tokens.iter().map(|token| token.text.letters()).sum::<u64>();
+        // Who asked for usage gets the member in every chunk, and its value in the last.
+        let tail = if context.usage_chunk { "],\"usage\":null}\n\n" } else { "]}\n\n" };
+        [self.head.as_str(), choice.as_str(), tail].iter().for_each(|piece| out.push_str(piece));
+    }
+}

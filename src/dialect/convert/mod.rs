@@ -329,10 +329,11 @@ impl Reader {
         }
     }
 
-    /// Of several answers in one stream of chat, one.
+    /// Of several answers in one stream, one.
     fn of_answer(index: u64, dialect: Dialect) -> Self {
         match dialect {
             Dialect::Chat => Self::Chat(Box::new(chat::StreamReader::of_choice(index))),
+            Dialect::Gemini => Self::Gemini(Box::new(gemini::StreamReader::of_candidate(index))),
             _ => Self::new(dialect),
         }
     }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::restore::Restorer;
 use super::signatures::{self, CallSignature, SignatureCollector};
 use super::{MAX_CHOICES, Reader, Writer};
-use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, ReplyContext};
 use crate::dialect::sse::{self, Scanner};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
+use crate::dialect::{Dialect, gemini};
 
 /// The longest event that is converted: a whole image may come as one. A longer one ends the stream.
 const MAX_EVENT: usize = 16 << 20;
@@ -135,9 +135,16 @@ impl Ways {
     fn meet(&mut self, data: &[u8]) {
         let text = String::from_utf8_lossy(data);
         let Ok(chunk) = Node::parse(&text) else { return };
-        for index in chunk.items_at("choices").iter().filter_map(|choice| choice.u64_at("index")) {
+        let indexes: Vec<u64> = match self.from {
+            Dialect::Chat => {
+                chunk.items_at("choices").iter().filter_map(|choice| choice.u64_at("index")).collect()
+            }
+            Dialect::Gemini => gemini::candidates_of(&chunk).collect(),
+            _ => return,
+        };
+        for index in indexes {
             let is_new = !self.halves.iter().any(|half| half.index == index);
-            if is_new && self.from == Dialect::Chat && self.halves.len() < MAX_CHOICES {
+            if is_new && self.halves.len() < MAX_CHOICES {
                 let reader = Reader::of_answer(index, self.from);
                 self.halves.push(Half::new(index, reader, self.to, &self.context));
             }

@@ -46,6 +46,12 @@ pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
 pub use whole::{Accumulator, replay};
 
+/// Which of several candidates an answer, or a chunk of one, speaks of.
+pub fn candidates_of<'n>(answer: &'n Node<'_>) -> impl Iterator<Item = u64> + 'n {
+    let candidates = stop::opened(answer).items_at("candidates").iter();
+    candidates.map(|candidate| candidate.u64_at("index").unwrap_or(0))
+}
+
 /// The elements of a streamed answer that came as one array, as events; `None` for anything else.
 pub fn events_of(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;

@@ -13,7 +13,7 @@ const MAX_STOPS: usize = 5;
 
 /// Writes a request body. The model and whether to stream stand in the path of the request.
 pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
-    check(request, target)?;
+    check(request)?;
     let model = target.model.to_ascii_lowercase();
     let thinking = thinks(&model).then(|| gemini_thinking(&request.reasoning, &model)).flatten();
     let is_third = model.contains("gemini-3");
@@ -42,13 +42,9 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     Ok(json.into_bytes())
 }
 
-fn check(request: &Request<'_>, target: &Target<'_>) -> Result<(), Unfit> {
+fn check(request: &Request<'_>) -> Result<(), Unfit> {
     if let Some(field) = request.native.first() {
         return Err(Unfit::unsupported(*field));
-    }
-    // A stream is converted as one answer.
-    if request.n.is_some() && target.stream {
-        return Err(Unfit::unsupported("n"));
     }
     let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
     if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {

@@ -31,6 +31,11 @@ pub struct StreamReader {
 }
 
 impl StreamReader {
+    /// Reads the candidate of that index, and no other.
+    pub fn of_candidate(index: u64) -> Self {
+        Self { candidate: Some(index), ..Self::default() }
+    }
+
     /// Reads one SSE event: its name, which may be empty, and its data.
     pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
         if self.over {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
-use crate::dialect::canonical::{ReplyContext, Target, Unfit, Vendor};
+use crate::dialect::canonical::{ReplyContext, Unfit, Vendor};
 use crate::dialect::convert::StreamConverter;
 use crate::dialect::upstream_error::UpstreamError;
 
@@ -106,9 +106,6 @@ fn what_only_some_can_do_is_refused_by_name_where_it_must() {
     let several = with(json!({"n":2}));
     let body = request(Chat, Gemini, Vendor::Gemini, &several).unwrap();
     assert_eq!(body["generationConfig"]["candidateCount"], 2);
-    let target = Target { model: "m", stream: true, vendor: Vendor::Gemini };
-    let streamed = super::super::request(Chat, Gemini, &several.to_string(), &target);
-    assert_eq!(streamed.unwrap_err(), Unfit::unsupported("n"));
     // Advice is dropped in silence.
     let advice = with(
         json!({"seed":1,"logit_bias":{"1":1},"prediction":{},"store":true,"verbosity":"low","service_tier":"flex"}),

@@ -145,6 +145,44 @@ fn choices(stream: &str) -> (Vec<String>, Vec<String>, Vec<Value>) {
 }
 
 #[test]
+fn several_answers_of_gemini_are_several_choices_in_one_stream() {
+    let chunk = |index: u64, text: &str, reason: Option<&str>| {
+        let mut candidate = json!({"index":index,"content":{"role":"model","parts":[{"text":text}]}});
+        if let Some(reason) = reason {
+            candidate["finishReason"] = json!(reason);
+        }
+        let usage = json!({"promptTokenCount":5,"candidatesTokenCount":4,"totalTokenCount":9});
+        let chunk =
+            json!({"responseId":"g1","modelVersion":"m","candidates":[candidate],"usageMetadata":usage});
+        format!("data: {chunk}\n\n")
+    };
+    // One ends before the other has begun.
+    let stream = [
+        chunk(0, "one", None),
+        chunk(0, " two", Some("STOP")),
+        chunk(1, "uno", None),
+        chunk(1, " due", Some("MAX_TOKENS")),
+    ]
+    .concat();
+    let options = json!({"include_usage":true});
+    for (client, body) in [
+        (
+            Chat,
+            json!({"model":"m","messages":[{"role":"user","content":"x"}],"n":2,"stream_options":options}),
+        ),
+        (Completions, json!({"model":"m","prompt":"x","n":2,"stream_options":options})),
+    ] {
+        let there = Way::asking(client, Gemini, Vendor::Gemini, &body);
+        assert_eq!(there.body["generationConfig"]["candidateCount"], 2);
+        let (said, reasons, rest) = choices(&there.back().stream_text(&stream));
+        assert_eq!(said, ["one two", "uno due"], "{client:?}");
+        assert_eq!(reasons, ["stop", "length"], "{client:?}");
+        let [usage, done] = &rest[..] else { panic!("{rest:?}") };
+        assert_eq!((&usage["usage"]["total_tokens"], done), (&json!(9), &json!("[DONE]")), "{client:?}");
+    }
+}
+
+#[test]
 fn several_choices_of_a_chat_are_several_completions() {
     let choice = |index: u64, text: &str, reason: Value| json!({"index":index,"delta":{"content":text},"finish_reason":reason});
     let chunk = |choice: Value| {

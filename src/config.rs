@@ -74,7 +74,7 @@ pub struct Config {
     pub rate_limits: RateLimits,
     pub proxy: ProxyConfig,
     pub files: FileRules,
-    /// How long the ids of videos lead anywhere; 0 is for ever.
+    /// How long ids of videos are kept; 0 is for ever.
     pub video_retention_days: u32,
     pub proxy_log_retention_days: u32,
     pub proxy_log_prune_interval: Duration,

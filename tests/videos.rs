@@ -350,7 +350,7 @@ fn the_account_is_asked_as_it_is_now_and_what_was_kept_once_it_is_gone() {
     database(&gateway).execute("UPDATE proxy_video_tasks SET token_value = NULL", []).expect("a change");
     let error = client.get(&path(&id)).expect(410)["error"].clone();
     assert_eq!(error["code"], "video_unreachable");
-    assert!(error["message"].as_str().is_some_and(|text| text.contains("account")), "{error}");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("credential")), "{error}");
     client.send(Ask::new("GET", &format!("{}/content", path(&id)))).expect(410);
     assert_eq!(client.delete(&path(&id)).status, 204);
     client.get(&path(&id)).expect(404);

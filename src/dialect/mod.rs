@@ -18,7 +18,7 @@
 //! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
 //! | [`data_urls`] | a body with files in bare base64 | the same with data URLs |
 //! | [`stored_files`] | a body that names files of ours | the same with the files in it |
-//! | [`video`] | a video as an upstream speaks of it | its id, how far it is; the same under another id |
+//! | [`video`] | a video object | its id, a snapshot of its state; the same under another id |
 //! | [`rename`] | an answer, complete or streamed | the same under the name the client asked for |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `members`, [`usage`] | | the ground the others stand on |

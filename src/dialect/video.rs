@@ -1,4 +1,4 @@
-//! A video as an upstream speaks of it: what it calls it, how far it is, and the same under another id.
+//! Video objects of upstreams: their id, a snapshot of their state, and the same object under another id.
 //!
 //! Only what stands in the outermost object counts, and everything but the id stays as it was written.
 
@@ -8,16 +8,16 @@ use bytes::Bytes;
 
 use super::json;
 
-/// Longer ids name nothing.
+/// Longer ids are refused.
 const MAX_ID: usize = 512;
-/// What is worth keeping of a video: how far it is, never what it shows.
-const KEPT: [&str; 9] =
+/// The members of a snapshot: the state of a video, never its prompt.
+const SNAPSHOT_FIELDS: [&str; 9] =
     ["object", "status", "progress", "created_at", "completed_at", "expires_at", "seconds", "size", "error"];
-/// The most that is kept of any of them.
-const MAX_KEPT: usize = 2048;
+/// Longer values are left out.
+const MAX_FIELD: usize = 2048;
 
-/// What the upstream calls it: a text, or a number as it is written. `None` where a body names none, or
-/// one that could not stand in a path.
+/// The id: a string, or a number as it is written. `None` where there is none, or one that could not stand
+/// in a path.
 pub fn id(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let mut id = None;
@@ -37,7 +37,7 @@ pub fn id(body: &[u8]) -> Option<String> {
 
 /// The body with this id in place of its own, every other byte as it was; a body without one gets it. What
 /// is no object stays as it is.
-pub fn renamed(body: &Bytes, id: &str) -> Bytes {
+pub fn with_id(body: &Bytes, id: &str) -> Bytes {
     let Ok(text) = std::str::from_utf8(body) else { return body.clone() };
     let (mut count, mut places) = (0, Vec::new());
     let walked = json::members(text, |member| {
@@ -66,12 +66,12 @@ pub fn renamed(body: &Bytes, id: &str) -> Bytes {
     Bytes::from(out)
 }
 
-/// How far the video is, as a JSON object of its own.
+/// The state of the video as a JSON object of its own.
 pub fn snapshot(body: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(body).ok()?;
     let mut out = String::from("{");
     json::members(text, |member| {
-        if KEPT.contains(&member.key.as_ref()) && member.value.len() <= MAX_KEPT {
+        if SNAPSHOT_FIELDS.contains(&member.key.as_ref()) && member.value.len() <= MAX_FIELD {
             let comma = if out.len() > 1 { "," } else { "" };
             let _ = write!(out, "{comma}\"{}\":{}", member.key, member.value);
         }
@@ -121,16 +121,16 @@ mod tests {
             ("[1]", "[1]"),
         ] {
             let body = Bytes::copy_from_slice(body.as_bytes());
-            assert_eq!(renamed(&body, "vid_1"), expected, "{body:?}");
+            assert_eq!(with_id(&body, "vid_1"), expected, "{body:?}");
         }
     }
 
     #[test]
-    fn a_snapshot_tells_how_far_it_is_and_not_what_it_shows() {
+    fn a_snapshot_holds_the_state_and_not_the_prompt() {
         let body = r#"{"id":"up","prompt":"secret","status":"in_progress","progress":40,"error":null}"#;
         let kept = r#"{"status":"in_progress","progress":40,"error":null}"#;
         assert_eq!(snapshot(body.as_bytes()).as_deref(), Some(kept));
-        let long = format!("{{\"status\":\"failed\",\"error\":\"{}\"}}", "x".repeat(MAX_KEPT));
+        let long = format!("{{\"status\":\"failed\",\"error\":\"{}\"}}", "x".repeat(MAX_FIELD));
         assert_eq!(snapshot(long.as_bytes()).as_deref(), Some(r#"{"status":"failed"}"#));
         assert_eq!(snapshot(b"<html>"), None);
     }

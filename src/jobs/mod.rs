@@ -67,7 +67,7 @@ use schedule::{Clock, Job, Pass, Plan, Scheduler, When};
 /// How often debug traces are pruned.
 const TRACE_INTERVAL: Duration = Duration::from_secs(300);
 
-/// How often old videos are forgotten.
+/// How often old ids of videos are deleted.
 const VIDEO_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How often accounts that check in at an interval are looked for.
@@ -242,7 +242,7 @@ async fn prune_files(app: Arc<App>) -> Pass {
 async fn prune_videos(app: Arc<App>) -> Pass {
     let pruned = retention::prune_videos(&app.store, app.config.video_retention_days, now_ms()).await;
     let pruned = pruned.map_err(|error| error.to_string())?;
-    Ok((pruned > 0).then(|| format!("{pruned} video(s) forgotten")))
+    Ok((pruned > 0).then(|| format!("{pruned} video(s) deleted")))
 }
 
 async fn give_back_silent(app: Arc<App>) -> Pass {

@@ -7,7 +7,7 @@
 //!
 //! Files older than PROXY_FILE_RETENTION_DAYS go at start and at each
 //! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, and with them what unfinished uploads of yesterday left.
-//! Of videos only their ids are kept, for PROXY_VIDEO_TASK_RETENTION_DAYS.
+//! Ids of videos are kept for PROXY_VIDEO_TASK_RETENTION_DAYS.
 
 use crate::settings::LogCleanup;
 use crate::store::{self, Store, debug_traces, events, files, proxy_logs, videos};
@@ -60,7 +60,7 @@ pub async fn prune_files(store: &Store, days: u32, now: Millis) -> store::Result
     Ok((pruned, files::sweep(store, now - DAY_MS).await?))
 }
 
-/// Forgets videos that were begun more than so many days ago. Gives how many went.
+/// Deletes ids of videos older than so many days. Gives how many went.
 pub async fn prune_videos(store: &Store, days: u32, now: Millis) -> store::Result<u64> {
     match cutoff(days, now) {
         Some(cutoff) => videos::prune(store, cutoff).await,

@@ -33,7 +33,7 @@ use super::long_reply::LongReply;
 use super::relay::{LAST_WORDS, Relay};
 use super::response_store::NotStoredUpstream;
 use super::search;
-use super::videos::{self, Begun};
+use super::videos::{self, CreatedVideo};
 
 /// The most of a stream's preamble that is held back before it is sent on all the same.
 const MAX_HELD: usize = 1 << 20;
@@ -76,7 +76,9 @@ pub(super) async fn commit(
     match (call.envelope.stream, streams) {
         // Boxed, so that it weighs on no call without a stream.
         (true, true) => Box::pin(answer.stream(attempt)).await,
-        (false, false) if call.operation == Operation::CreateVideo => Box::pin(answer.video(attempt)).await,
+        (false, false) if call.operation == Operation::CreateVideo => {
+            Box::pin(answer.created_video(attempt)).await
+        }
         (false, false) if own => answer.whole(attempt).await,
         (true, false) if !format.is_answerable() => answer.whole(attempt).await,
         // An answer of another form than was asked for, or of another dialect: rare and large.
@@ -208,8 +210,8 @@ impl StartedResponse<'_> {
         }
     }
 
-    /// A video that has begun: the client has its name as soon as that is kept, and not before.
-    async fn video(mut self, mut attempt: Box<Attempt>) -> Result<Response, Failure> {
+    /// A video: its id is replaced by a public one, which is stored before the client is answered.
+    async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<Response, Failure> {
         let length = self.length();
         let held = match self.hold(length, MAX_JUDGED).await {
             Ok((held, true)) => held,
@@ -223,15 +225,15 @@ impl StartedResponse<'_> {
         };
         let verdict = judge::object(self.accepted.format, &held);
         let Some(upstream_id) = video::id(&held) else {
-            let nameless = || Failure::judged("Upstream returned a video without an id".to_owned());
-            return Err(give_up(attempt, verdict.map_or_else(judged, |_| nameless())));
+            let without_id = || Failure::judged("Upstream returned a video without an id".to_owned());
+            return Err(give_up(attempt, verdict.map_or_else(judged, |_| without_id())));
         };
         let status = self.accepted.head.status;
-        let begun = Begun { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
-        let kept = videos::keep(self.app, self.call, &attempt, begun).await;
-        // The upstream makes it, whatever becomes of its name.
+        let created = CreatedVideo { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
+        let stored = videos::store_mapping(self.app, self.call, &attempt, created).await;
+        // The upstream renders and charges it, stored or not.
         attempt.succeed(verdict.unwrap_or_default());
-        Ok(kept.map_or_else(
+        Ok(stored.map_or_else(
             |refusal| refusal,
             |body| {
                 let mut reply = self.response();

@@ -30,7 +30,7 @@ pub fn upstream(
     client: &HeaderMap,
 ) -> HeaderMap {
     let shared = if client_dialect == dialect { dialect } else { Dialect::Chat };
-    let mut out = carried(client, &site.custom_headers, |name| crosses(shared, site.platform, name));
+    let mut out = forwarded(client, &site.custom_headers, |name| crosses(shared, site.platform, name));
     out.insert(header::CONTENT_TYPE, JSON);
     if stream {
         out.insert(header::ACCEPT, EVENT_STREAM);
@@ -56,22 +56,22 @@ pub fn upstream(
     out
 }
 
-/// The headers of a question about what an upstream made or is making: for no dialect, and without a body.
-/// `accept` is for who does not say it.
-pub fn question(
+/// The headers of a request without a body for a resource of an upstream, in no dialect. `accept` is the
+/// default for clients that do not name one.
+pub fn of_resource(
     client: &HeaderMap,
     custom: &[(HeaderName, HeaderValue)],
     credential: &CredentialHeaders,
     accept: &'static str,
 ) -> HeaderMap {
-    let mut out = carried(client, custom, crosses_everywhere);
+    let mut out = forwarded(client, custom, always_crosses);
     out.entry(header::ACCEPT).or_insert(HeaderValue::from_static(accept));
     out.insert(header::AUTHORIZATION, credential.bearer.clone());
     out
 }
 
-/// What a client's headers and a site's own come to, without any credential.
-fn carried(
+/// The client's headers that cross and the site's custom headers, without any credential.
+fn forwarded(
     client: &HeaderMap,
     custom: &[(HeaderName, HeaderValue)],
     crosses: impl Fn(&HeaderName) -> bool,
@@ -112,7 +112,7 @@ pub fn add_betas(out: &mut HeaderMap, betas: &[String]) {
 }
 
 /// Whether a client's header goes on to the upstream, whatever is asked.
-fn crosses_everywhere(name: &HeaderName) -> bool {
+fn always_crosses(name: &HeaderName) -> bool {
     matches!(name.as_str(), "user-agent" | "accept" | "accept-language")
 }
 
@@ -125,7 +125,7 @@ fn crosses(dialect: Dialect, platform: Platform, name: &HeaderName) -> bool {
     ) {
         return false;
     }
-    if crosses_everywhere(name) {
+    if always_crosses(name) {
         return true;
     }
     let name = name.as_str();

@@ -12,7 +12,7 @@
 //! gemini    the surface whose paths name the model           responses_ws  responses over a WebSocket
 //! array_stream  streams of gemini without events                      cli_envelope  what its command line puts around them
 //! search    searches of the web              rewritten  the body of an answer that such as these write anew
-//! forms     edits of images and videos, which come as forms         videos   what becomes of a video
+//! forms     requests that come as forms         videos    creating, polling and downloading videos
 //! call_signatures                               what clients cannot carry until their next request
 //! quota     a call counted against its key    cost      what an answer cost
 //! trace     what an operator has recorded     redact    what of it may be kept
@@ -135,9 +135,9 @@ pub fn routes() -> Vec<Route> {
     let videos = "/v1/videos";
     let (video, content) = ("/v1/videos/{id}", "/v1/videos/{id}/content");
     routes.push(route(Method::POST, videos, Surface::Videos, Some(videos::SURFACE), videos::create));
-    routes.push(route(Method::GET, video, Surface::Videos, Some(videos::SURFACE), videos::get));
-    routes.push(route(Method::DELETE, video, Surface::Videos, Some(videos::SURFACE), videos::delete));
-    routes.push(route(Method::GET, content, Surface::Videos, Some(videos::SURFACE), videos::content));
+    routes.push(route(Method::GET, video, Surface::Videos, None, videos::get));
+    routes.push(route(Method::DELETE, video, Surface::Videos, None, videos::delete));
+    routes.push(route(Method::GET, content, Surface::Videos, None, videos::content));
     for path in ["/v1beta/models/{call}", "/gemini/{version}/models/{call}"] {
         routes.push(route(Method::POST, path, Surface::Chat, Some(Dialect::Gemini), gemini::call));
     }

@@ -68,6 +68,18 @@ fn an_address_gives_its_origin_and_host_header() {
 }
 
 #[test]
+fn an_address_written_as_a_url_reads_back_as_itself() {
+    for (url, written) in [
+        ("https://API.example.com/", "https://api.example.com"),
+        ("http://a.example.com:8080/api/v1//?key=k#top", "http://a.example.com:8080/api/v1?key=k"),
+        ("https://[::1]:4000/v1?a=1&b", "https://[::1]:4000/v1?a=1&b"),
+    ] {
+        assert_eq!(base(url).url(), written);
+        assert_eq!(base(written).url(), written);
+    }
+}
+
+#[test]
 fn an_unusable_address_is_refused_with_advice() {
     for (url, advice) in [
         ("", "scheme"),

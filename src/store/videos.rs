@@ -1,8 +1,8 @@
-//! Videos that clients had made (proxy.md 14.6, data.md A.3): under which name a client knows one, and how
-//! it is reached where it is made.
+//! Video tasks (proxy.md 14.6, data.md A.3): the public id of each video and where it is rendered.
 //!
-//! The way there is kept as references, to the account and the token, so that a key that was changed
-//! since is used as it is now. The address and the key of that day, sealed, are for when the account is gone.
+//! The credential is stored as a reference, to the account and the token, so that a key rotated since is
+//! used as it is now. The base URL and the credential of the creation, sealed, are for when the account is
+//! deleted.
 
 use super::owner::Owner;
 use super::sql::{Row, Statement, Value, marks};
@@ -11,42 +11,42 @@ use crate::time::Millis;
 
 const TABLE: &str = "proxy_video_tasks";
 
-/// A video that an upstream has begun to make.
+/// A video an upstream has accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewVideo {
-    /// What its client is told.
+    /// The id clients use.
     pub public_id: String,
     pub upstream_id: String,
-    pub made_at: MadeAt,
-    /// The key it was asked for with.
+    pub source: VideoSource,
+    /// The credential it was created with.
     pub token: Option<Secret>,
     pub requested_model: String,
     pub actual_model: String,
-    pub snapshot: Snapshot,
+    pub status: VideoStatus,
     pub created_at: Millis,
 }
 
-/// Who makes a video.
+/// Which upstream renders a video, and as what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MadeAt {
+pub struct VideoSource {
     pub site_id: i64,
     pub account_id: i64,
-    /// `None` where it was asked for with the account's own key.
+    /// `None` where the account's own key was used.
     pub token_id: Option<i64>,
     pub channel_id: i64,
-    /// The address that was asked; may hold a key.
+    /// The base URL it was sent to; may hold a key.
     pub url: String,
-    /// It was asked through an outbound proxy: nothing goes around one.
+    /// It was sent through an outbound proxy, which later calls must not bypass.
     pub through_proxy: bool,
 }
 
-/// How a video was when its upstream last spoke of it.
+/// The state of a video at its last poll, or at its creation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// The HTTP status; `None` where there was no answer.
+pub struct VideoStatus {
+    /// The HTTP status of the upstream; `None` where it gave no answer.
     pub upstream_status: Option<u16>,
-    /// What it said of the video, as JSON; `None` where it said nothing.
-    pub status: Option<String>,
+    /// Status, progress and the like as JSON; `None` where the answer held none.
+    pub snapshot: Option<String>,
 }
 
 /// A stored video.
@@ -55,18 +55,18 @@ pub struct VideoRow {
     pub id: i64,
     pub public_id: String,
     pub upstream_id: String,
-    pub made_at: MadeAt,
+    pub source: VideoSource,
     pub token: Option<Secret>,
     pub requested_model: String,
-    pub snapshot: Snapshot,
+    pub status: VideoStatus,
     pub last_polled_at: Option<Millis>,
 }
 
-/// Keeps a video; once this has answered, its name outlives the process.
+/// Stores a video; once this has returned, its id survives the process.
 pub async fn insert(store: &Store, owner: &Owner, video: NewVideo) -> Result<()> {
     let token = store.sealer().seal_opt(TABLE, "token_value", video.token.as_ref())?;
     let [owner_kind, owner_id] = owner.args();
-    let MadeAt { site_id, account_id, token_id, channel_id, url, through_proxy } = video.made_at;
+    let VideoSource { site_id, account_id, token_id, channel_id, url, through_proxy } = video.source;
     let args: Vec<Value> = vec![
         video.public_id.into(),
         owner_kind,
@@ -81,8 +81,8 @@ pub async fn insert(store: &Store, owner: &Owner, video: NewVideo) -> Result<()>
         token.into(),
         video.requested_model.into(),
         video.actual_model.into(),
-        video.snapshot.status.into(),
-        video.snapshot.upstream_status.map(i64::from).into(),
+        video.status.snapshot.into(),
+        video.status.upstream_status.map(i64::from).into(),
         video.created_at.into(),
         video.created_at.into(),
     ];
@@ -105,29 +105,29 @@ pub async fn find(store: &Store, owner: &Owner, public_id: &str) -> Result<Optio
     rows.first().map(|row| read(store, row)).transpose()
 }
 
-/// Notes what an upstream said of a video. Where it said nothing of it, what was known stays.
-pub async fn note(store: &Store, id: i64, snapshot: &Snapshot, now: Millis) -> Result<()> {
-    let note = Statement::new(
+/// Records how a poll went. Without a snapshot the last one stays.
+pub async fn record_status(store: &Store, id: i64, status: &VideoStatus, now: Millis) -> Result<()> {
+    let update = Statement::new(
         "UPDATE proxy_video_tasks SET status_snapshot = COALESCE(?, status_snapshot), \
          last_upstream_status = ?, last_polled_at = ?, updated_at = ? WHERE id = ?",
         vec![
-            snapshot.status.as_deref().into(),
-            snapshot.upstream_status.map(i64::from).into(),
+            status.snapshot.as_deref().into(),
+            status.upstream_status.map(i64::from).into(),
             now.into(),
             now.into(),
             id.into(),
         ],
     );
-    store.batch(vec![note]).await.map(drop)
+    store.batch(vec![update]).await.map(drop)
 }
 
-/// Forgets a video. [`super::Error::NotFound`] when it is forgotten already.
+/// Deletes a video. [`super::Error::NotFound`] when it is deleted already.
 pub async fn delete(store: &Store, id: i64) -> Result<()> {
     let delete = Statement::new("DELETE FROM proxy_video_tasks WHERE id = ?", vec![id.into()]);
     store.batch(vec![delete.must_change()]).await.map(drop)
 }
 
-/// Forgets videos that were begun before the cutoff; returns how many went.
+/// Deletes videos that were created before the cutoff; returns how many.
 pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     prune::older_than(store, TABLE, cutoff).await
 }
@@ -138,7 +138,7 @@ fn read(store: &Store, row: &Row) -> Result<VideoRow> {
         id: row.int()?,
         public_id: row.text()?,
         upstream_id: row.text()?,
-        made_at: MadeAt {
+        source: VideoSource {
             site_id: row.int()?,
             account_id: row.int()?,
             token_id: row.opt_int()?,
@@ -148,9 +148,9 @@ fn read(store: &Store, row: &Row) -> Result<VideoRow> {
         },
         token: store.sealer().open_column(TABLE, "token_value", row.opt_str()?),
         requested_model: row.text()?,
-        snapshot: Snapshot {
+        status: VideoStatus {
             upstream_status: row.opt_int()?.and_then(|status| u16::try_from(status).ok()),
-            status: row.opt_text()?,
+            snapshot: row.opt_text()?,
         },
         last_polled_at: row.opt_int()?,
     })

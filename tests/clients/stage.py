@@ -23,7 +23,7 @@ import narrow
 HERE = pathlib.Path(__file__).parent
 ADMIN_TOKEN = "admin-token-of-the-client-tests"
 PROXY_TOKEN = "sk-proxy-token-of-the-client-tests"
-MODELS = {"embedder", "matrix", "painter", "refuses", "talker"}
+MODELS = {"embedder", "filmmaker", "matrix", "painter", "refuses", "talker"}
 # Of the upstreams that speak one dialect each.
 NARROW = {narrow.model_of(dialect) for dialect in narrow.PATHS}
 # A break cools its channel, so that each of these can be asked once only.

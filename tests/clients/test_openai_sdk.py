@@ -1,8 +1,9 @@
-"""The official OpenAI SDK: chat, responses, embeddings, images, models, and its typed errors."""
+"""The official OpenAI SDK: chat, responses, embeddings, images, videos, models, and its typed errors."""
 
 import os
 import time
 import unittest
+import warnings
 
 import openai
 
@@ -161,6 +162,23 @@ class Errors(unittest.TestCase):
             client().chat.completions.create(model="talker", messages=[])
         self.assertEqual(caught.exception.param, "messages")
         self.assertEqual(caught.exception.type, "invalid_request_error")
+
+
+class Videos(unittest.TestCase):
+    def test_a_video_is_created_polled_and_deleted(self):
+        videos = client().videos
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            picture = ("a.png", b"\x89PNG\r\n\x1a\n\x00", "image/png")
+            video = videos.create_and_poll(model="filmmaker", prompt="A signal box", input_reference=picture, seconds="4")
+            self.assertRegex(video.id, "^vid_[0-9a-z]+_[0-9a-z]{8}$")
+            self.assertEqual(video.status, "completed")
+            self.assertEqual(videos.retrieve(video.id).id, video.id)
+            videos.delete(video.id)
+            for gone in [videos.retrieve, videos.delete, videos.download_content]:
+                with self.assertRaises(openai.NotFoundError) as caught:
+                    gone(video.id)
+                self.assertEqual(caught.exception.type, "not_found_error")
 
 
 class Log(unittest.TestCase):

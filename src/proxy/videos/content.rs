@@ -1,5 +1,5 @@
-//! The bytes of a video, passed on as they come: nothing of them is kept, and nothing is read faster than
-//! the client takes it.
+//! The bytes of a video, streamed with back-pressure: nothing is buffered, nothing read faster than the
+//! client takes it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::proxy::failure::Failure;
 use crate::proxy::headers;
 use crate::upstream::UpstreamBody;
 
-use super::way::{Question, Subject, Way};
+use super::upstream::{Resource, UpstreamRequest, VideoUpstream};
 use super::{either, face, find, refused, slot};
 
-/// What a client must know of bytes, or of a part of them.
-const TOLD: [HeaderName; 5] = [CONTENT_TYPE, CONTENT_RANGE, ACCEPT_RANGES, ETAG, LAST_MODIFIED];
+/// The headers that describe the bytes.
+const FORWARDED: [HeaderName; 5] = [CONTENT_TYPE, CONTENT_RANGE, ACCEPT_RANGES, ETAG, LAST_MODIFIED];
 const NOSNIFF: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-content-type-options"), HeaderValue::from_static("nosniff"));
 
@@ -40,11 +40,11 @@ pub(in crate::proxy) async fn content(app: Arc<App>, request: Request, caller: C
 async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
     let video = find(app, request, caller, face).await?;
-    let way = Way::to(app, &video).await.map_err(|no_way| refused(face, &no_way))?;
-    let mut slot = slot(app, &way, face).await?;
-    let question = Question { method: Method::GET, subject: Subject::Content, request };
-    let answer = way.ask(app, &video, &question).await.map_err(|failure| failure.into_response(face))?;
-    if answer.head.headers.get(CONTENT_TYPE).is_some_and(is_page) {
+    let upstream = VideoUpstream::of(app, &video).await.map_err(|error| refused(face, &error))?;
+    let mut slot = slot(app, &upstream, face).await?;
+    let call = UpstreamRequest { method: Method::GET, resource: Resource::Content, request };
+    let answer = upstream.send(app, &video, &call).await.map_err(|failure| failure.into_response(face))?;
+    if answer.head.headers.get(CONTENT_TYPE).is_some_and(is_html) {
         let failure = Failure::judged("Upstream returned an HTML page".to_owned());
         return Err(failure.into_response(face));
     }
@@ -53,7 +53,7 @@ async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<
     *response.status_mut() = answer.head.status;
     headers::downstream(&answer.head.headers, response.headers_mut());
     headers::request_id(face.dialect, face.id, response.headers_mut());
-    for name in TOLD {
+    for name in FORWARDED {
         if let Some(value) = answer.head.headers.get(&name) {
             response.headers_mut().insert(name, value.clone());
         }
@@ -74,13 +74,13 @@ async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<
     Ok(response)
 }
 
-fn is_page(content_type: &HeaderValue) -> bool {
-    const PAGE: &[u8] = b"text/html";
-    let start = content_type.as_bytes().trim_ascii_start().get(..PAGE.len());
-    start.is_some_and(|start| start.eq_ignore_ascii_case(PAGE))
+fn is_html(content_type: &HeaderValue) -> bool {
+    const HTML: &[u8] = b"text/html";
+    let start = content_type.as_bytes().trim_ascii_start().get(..HTML.len());
+    start.is_some_and(|start| start.eq_ignore_ascii_case(HTML))
 }
 
-/// Bytes on their way. Dropped, it hangs up at the upstream.
+/// Bytes on their upstream. Dropped, it hangs up at the upstream.
 struct Download {
     app: Arc<App>,
     upstream: Option<UpstreamBody>,
@@ -119,7 +119,7 @@ impl Body for Download {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             Poll::Ready(Some(Err(error))) => {
-                log::info!("a video broke off on its way: {}", error.message());
+                log::info!("a video broke off on its upstream: {}", error.message());
                 this.cut("the upstream's answer broke off")
             }
             Poll::Ready(None) => {

@@ -1,18 +1,18 @@
-//! `/v1/videos`: asked for like an answer, and asked after where it is made (proxy.md 14.6).
+//! `/v1/videos`: creating videos, and what follows until they are downloaded or deleted (proxy.md 14.6).
 //!
 //! ```text
-//! POST   ─ the pipeline, like any call ─ the upstream's id ─ kept under a name of ours ─ told   keep
-//! GET    ─ our name ─ who makes it, and the way there ─ asked, told under our name             way
-//! GET    ─ …/content, passed on as it comes                                                    content
-//! DELETE ─ the same way, and forgotten here
+//! POST    the pipeline, as any call ─ the upstream's id ─ stored under a public id ─ answered    mapping
+//! GET     public id ─ its account and address ─ the upstream ─ answered under the public id      upstream
+//! GET     …/content, streamed                                                                    content
+//! DELETE  upstream first, then the mapping
 //! ```
 //!
-//! Every look-up is by owner: a video of one key does not exist for another. Asking after a video is no
-//! call: it is not routed, counted or logged, but it takes its slot at a site that has few.
+//! Every look-up is by owner: a video of one key does not exist for another. Requests for an existing video
+//! are not routed, counted or logged, but they take a slot at a site with `maxConcurrency`.
 
 mod content;
-mod keep;
-mod way;
+mod mapping;
+mod upstream;
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ use crate::http::{Request, Response, ResponseBody};
 use crate::limits::Lease;
 use crate::store;
 use crate::store::owner::Owner;
-use crate::store::videos::{self, Snapshot, VideoRow};
+use crate::store::videos::{self, VideoRow, VideoStatus};
 use crate::time::{Millis, now_ms};
 
 use super::auth::Caller;
@@ -40,15 +40,15 @@ use super::renamed;
 use super::reply::Face;
 
 pub(super) use content::content;
-pub(super) use keep::{Begun, keep};
-use way::{NoWay, Question, Subject, Way};
+pub(super) use mapping::{CreatedVideo, store_mapping};
+use upstream::{Resource, Unreachable, UpstreamRequest, VideoUpstream};
 
-/// The surface whose manners a video has: one JSON object there, one back.
+/// The surface whose headers and errors videos share: JSON in, JSON out, nothing converted.
 pub(super) const SURFACE: Dialect = Dialect::Embeddings;
-/// What every id of ours begins with.
+/// Every public id begins with it.
 const PREFIX: &str = "vid_";
-/// A question that tells nothing new is noted this often.
-const NOTE_EVERY: Millis = 60_000;
+/// How often a poll is recorded that tells nothing new.
+const RECORD_INTERVAL: Millis = 60_000;
 
 /// `POST /v1/videos`
 pub(super) async fn create(app: Arc<App>, request: Request, caller: Caller) -> Response {
@@ -57,34 +57,35 @@ pub(super) async fn create(app: Arc<App>, request: Request, caller: Caller) -> R
 
 /// `GET /v1/videos/{id}`
 pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    either(told(&app, &request, &caller).await)
+    either(retrieve(&app, &request, &caller).await)
 }
 
 /// `DELETE /v1/videos/{id}`
 pub(super) async fn delete(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    either(deleted(&app, &request, &caller).await)
+    either(remove(&app, &request, &caller).await)
 }
 
-async fn told(app: &App, request: &Request, caller: &Caller) -> Result<Response, Response> {
+async fn retrieve(app: &App, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
     let video = find(app, request, caller, face).await?;
-    let way = Way::to(app, &video).await.map_err(|no_way| refused(face, &no_way))?;
-    let _slot = slot(app, &way, face).await?;
-    let (head, body) = match asked_after(app, &way, &video, request).await {
-        Ok(told) => told,
+    let upstream = VideoUpstream::of(app, &video).await.map_err(|unreachable| refused(face, &unreachable))?;
+    let _slot = slot(app, &upstream, face).await?;
+    let (head, body) = match fetch(app, &upstream, &video, request).await {
+        Ok(fetched) => fetched,
         Err(failure) => {
-            note(app, &video, Snapshot { upstream_status: failure.upstream_status(), status: None }).await;
+            let upstream_status = failure.upstream_status();
+            record(app, &video, VideoStatus { upstream_status, snapshot: None }).await;
             return Err(failure.into_response(face));
         }
     };
-    let status = video::snapshot(&body);
-    note(app, &video, Snapshot { upstream_status: Some(head.status.as_u16()), status }).await;
+    let upstream_status = Some(head.status.as_u16());
+    record(app, &video, VideoStatus { upstream_status, snapshot: video::snapshot(&body) }).await;
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = head.status;
     headers::downstream(&head.headers, response.headers_mut());
     headers::request_id(face.dialect, face.id, response.headers_mut());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let body = video::renamed(&body, &video.public_id);
+    let body = video::with_id(&body, &video.public_id);
     app.metrics.sent_bytes.add(body.len() as u64);
     *response.body_mut() = ResponseBody::full(body);
     Ok(match app.settings.load().echo_model {
@@ -93,19 +94,20 @@ async fn told(app: &App, request: &Request, caller: &Caller) -> Result<Response,
     })
 }
 
-/// What is not there any more is as good as deleted, and so is what nobody can reach.
-async fn deleted(app: &App, request: &Request, caller: &Caller) -> Result<Response, Response> {
+/// A video that its upstream does not know or cannot delete, or that cannot be reached any more, only loses
+/// its mapping.
+async fn remove(app: &App, request: &Request, caller: &Caller) -> Result<Response, Response> {
     let face = face(request);
     let video = find(app, request, caller, face).await?;
-    match Way::to(app, &video).await {
-        Err(NoWay::Lost(_)) => {}
-        Err(no_way) => return Err(refused(face, &no_way)),
-        Ok(way) => {
-            let _slot = slot(app, &way, face).await?;
-            let question = Question { method: Method::DELETE, subject: Subject::Video, request };
-            match way.ask(app, &video, &question).await {
-                // Read to its end, so that the connection serves the next one.
-                Ok(answer) => drop(answer.whole().await),
+    match VideoUpstream::of(app, &video).await {
+        Err(Unreachable::Gone(_)) => {}
+        Err(unreachable) => return Err(refused(face, &unreachable)),
+        Ok(upstream) => {
+            let _slot = slot(app, &upstream, face).await?;
+            let call = UpstreamRequest { method: Method::DELETE, resource: Resource::Video, request };
+            match upstream.send(app, &video, &call).await {
+                // Read to its end, so that the connection can be reused.
+                Ok(answer) => drop(answer.read().await),
                 Err(failure) if matches!(failure.upstream_status(), Some(404 | 405 | 410 | 501)) => {}
                 Err(failure) => return Err(failure.into_response(face)),
             }
@@ -113,7 +115,7 @@ async fn deleted(app: &App, request: &Request, caller: &Caller) -> Result<Respon
     }
     match videos::delete(&app.store, video.id).await {
         Ok(()) => {}
-        // Somebody else was faster.
+        // A concurrent request was faster.
         Err(store::Error::NotFound) => return Err(unknown(face, &video.public_id)),
         Err(error) => return Err(unreadable(face, &error)),
     }
@@ -134,40 +136,39 @@ async fn find(app: &App, request: &Request, caller: &Caller, face: Face) -> Resu
     found.map_err(|error| unreadable(face, &error))?.ok_or_else(|| unknown(face, id))
 }
 
-/// A slot at the site that is asked.
-async fn slot(app: &App, way: &Way, face: Face) -> Result<Lease, Response> {
-    let lease = app.leases.lease(way.site_id).await;
+/// A slot at the site of the upstream.
+async fn slot(app: &App, upstream: &VideoUpstream, face: Face) -> Result<Lease, Response> {
+    let lease = app.leases.lease(upstream.site_id).await;
     lease.map_err(|_| face.site_saturated(app.leases.rules().retry_after_secs()))
 }
 
-/// What the upstream says of a video. A good status may come with anything: only an object that is no
-/// error speaks of one.
-async fn asked_after(
+/// The video object as the upstream has it now. A 2xx answer that is an error, a page or no object fails.
+async fn fetch(
     app: &App,
-    way: &Way,
+    upstream: &VideoUpstream,
     video: &VideoRow,
     request: &Request,
 ) -> Result<(Parts, Bytes), Failure> {
-    let question = Question { method: Method::GET, subject: Subject::Video, request };
-    let (head, body) = way.ask(app, video, &question).await?.whole().await?;
-    // A video that failed says why, and is told as it is.
+    let call = UpstreamRequest { method: Method::GET, resource: Resource::Video, request };
+    let (head, body) = upstream.send(app, video, &call).await?.read().await?;
+    // The object of a failed video has an error, too: with an id it is one.
     match judge::object(SURFACE, &body) {
         Err(fault) if video::id(&body).is_none() => Err(judged(fault)),
         _ => Ok((head, body)),
     }
 }
 
-/// Keeps what is new; that it could not be kept takes nothing from the answer.
-async fn note(app: &App, video: &VideoRow, now_known: Snapshot) {
+/// Records how a poll went, if that is new or the last record is old. A failure to do so is only logged.
+async fn record(app: &App, video: &VideoRow, current: VideoStatus) {
     let now = now_ms();
-    let known = &video.snapshot;
-    let is_new = known.upstream_status != now_known.upstream_status
-        || now_known.status.is_some() && known.status != now_known.status;
-    let is_due = video.last_polled_at.is_none_or(|last| now - last >= NOTE_EVERY);
+    let known = &video.status;
+    let is_new = known.upstream_status != current.upstream_status
+        || current.snapshot.is_some() && known.snapshot != current.snapshot;
+    let is_due = video.last_polled_at.is_none_or(|last| now - last >= RECORD_INTERVAL);
     if (is_new || is_due)
-        && let Err(error) = videos::note(&app.store, video.id, &now_known, now).await
+        && let Err(error) = videos::record_status(&app.store, video.id, &current, now).await
     {
-        log::warn!("how far video {} is could not be kept: {error}", video.public_id);
+        log::warn!("the status of video {} could not be stored: {error}", video.public_id);
     }
 }
 
@@ -185,11 +186,11 @@ fn unreadable(face: Face, error: &store::Error) -> Response {
     face.refuse(503, "Videos cannot be looked up at the moment", None, None)
 }
 
-fn refused(face: Face, no_way: &NoWay) -> Response {
-    match no_way {
-        NoWay::Lost(why) => face.refuse(410, why, Some("video_unreachable"), Some("video_id")),
-        NoWay::Misconfigured(why) => Failure::local(why.clone()).into_response(face),
-        NoWay::Unreadable(error) => unreadable(face, error),
+fn refused(face: Face, unreachable: &Unreachable) -> Response {
+    match unreachable {
+        Unreachable::Gone(why) => face.refuse(410, why, Some("video_unreachable"), Some("video_id")),
+        Unreachable::Misconfigured(why) => Failure::local(why.clone()).into_response(face),
+        Unreachable::Store(error) => unreadable(face, error),
     }
 }
 

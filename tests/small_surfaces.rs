@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Reply, Upstream};
+use support::{Ask, Gateway, Pair, Reply, Upstream};
 
 const MODEL: &str = "model-small";
 const COUNT: &str = "/v1/messages/count_tokens";
@@ -126,4 +126,32 @@ fn a_search_goes_to_who_offers_one() {
     upstream.answer(SEARCH, Reply::error(400, "query is too long"));
     let refused = client.post(SEARCH, &json!({"query": "a"})).expect(400);
     assert!(refused["error"]["message"].as_str().is_some_and(|text| text.contains("too long")), "{refused}");
+}
+
+#[test]
+fn a_site_without_a_surface_gives_way_to_the_next_and_does_not_rest() {
+    let pair = Pair::start();
+    let client = pair.gateway.client();
+    let video = json!({"id": "video_1", "object": "video", "status": "queued"});
+    pair.second.answer("/v1/videos", Reply::json(200, &video));
+    pair.second.answer("/v1/search", Reply::json(200, &json!({"data": []})));
+    let body = json!({"model": Pair::MODEL, "input": "x", "prompt": "x", "query": "x"});
+    for path in ["/v1/embeddings", "/v1/images/generations", "/v1/search", "/v1/videos"] {
+        let refusals = [
+            Reply::json(404, &json!({"detail": "Not Found"})),
+            Reply::error(404, &format!("Invalid URL (POST {path})")),
+            Reply::error(405, "Method Not Allowed"),
+        ];
+        for (number, refusal) in refusals.into_iter().enumerate() {
+            pair.first.answer(path, refusal);
+            client.post(path, &body).expect(200);
+            assert_eq!(pair.first.asked_for(path).len(), number + 1, "{path}");
+        }
+    }
+    assert!(pair.channel("first")["cooldownUntil"].is_null());
+    // What is said of the model is for the client.
+    pair.first.answer("/v1/embeddings", Reply::error(404, "This model has been retired"));
+    let asked = pair.second.asked_for("/v1/embeddings").len();
+    client.post("/v1/embeddings", &body).expect(404);
+    assert_eq!(pair.second.asked_for("/v1/embeddings").len(), asked);
 }

@@ -188,6 +188,12 @@ impl Failure {
             && (matches!(self.status, 404 | 405 | 501) || self.words().to_lowercase().contains("unsupported"))
     }
 
+    /// Whether the upstream does not serve the path that was asked.
+    pub(super) fn lacks_path(&self) -> bool {
+        let is_absent = || !self.words().to_lowercase().contains("model");
+        self.kind == Kind::Status && (self.status == 405 || self.status == 404 && is_absent())
+    }
+
     /// Whether the upstream says nothing but that one of its own upstreams failed.
     pub(super) fn is_bare_upstream_error(&self) -> bool {
         self.kind == Kind::Status && self.error.message == "upstream_error"

@@ -192,11 +192,18 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         let answered = exchange::attempt(app, call, &channel, &model, reason, number, slots).await;
         match answered.inspect_err(|failure| call.trace.channel_failed(failure)) {
             Ok(response) => return response,
-            Err(failure) if failure.may_retry() => last = Some(Box::new(failure)),
+            Err(failure) if failure.may_retry() || lacks_surface(call, &failure) => {
+                last = Some(Box::new(failure));
+            }
             Err(failure) => return failure.into_response(call.face),
         }
     }
     unserved(app, call, last, None)
+}
+
+/// Whether the upstream lacks a surface that nothing can be converted to: another site may have it.
+fn lacks_surface(call: &Call, failure: &Failure) -> bool {
+    !call.face.dialect.is_convertible() && failure.lacks_path()
 }
 
 /// The answer of a request that no channel served.

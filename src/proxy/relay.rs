@@ -233,7 +233,9 @@ impl Relay {
         if self.observer.is_finished() {
             return self.linger(context);
         }
-        let over = self.converter.is_some() && matches!(self.observer.phase(), Phase::Ended);
+        // Of several answers the others may still be on their way.
+        let of_one = self.converter.as_ref().is_some_and(|converter| !converter.is_of_several());
+        let over = of_one && matches!(self.observer.phase(), Phase::Ended);
         let idle = if over { LAST_WORDS.min(self.idle) } else { self.idle };
         loop {
             let pause = KEEPALIVE.min(idle);

@@ -67,7 +67,11 @@ fn prompt<'a>(body: &Node<'a>) -> Result<Text<'a>, Unfit> {
         [one] => one,
         _ => prompt,
     };
-    one.text().ok_or_else(|| Unfit::unsupported_form("prompt", SEVERAL))
+    match one.text() {
+        Some(text) => Ok(text),
+        None if prompt.is_array() => Err(Unfit::unsupported_form("prompt", SEVERAL)),
+        None => Err(Unfit::invalid("prompt", "must be a string or a list of one")),
+    }
 }
 
 /// Whether the tokens of the answer are to be weighed, and beside how many others each. Some vendors take

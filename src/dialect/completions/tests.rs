@@ -84,6 +84,7 @@ fn what_only_a_completions_upstream_can_do_is_named() {
     }
     for (body, wanted) in [
         (json!({"model":"m"}), Unfit::invalid("prompt", "is required")),
+        (json!({"prompt":5}), Unfit::invalid("prompt", "must be a string or a list of one")),
         (json!({"prompt":"x","stop":1}), Unfit::invalid("stop", "must be a string or a list of strings")),
     ] {
         assert_eq!(with_request(&body, |request| request.map(|_| ()).unwrap_err()), wanted);

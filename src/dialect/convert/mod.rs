@@ -16,6 +16,8 @@ mod stream;
 mod tests;
 mod whole;
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 
 use super::canonical::{Candidate, Event, Part, Reply, ReplyContext, Request, Target, Unfit};
@@ -153,6 +155,15 @@ pub fn accumulated(
             accumulator.finish().map(in_one_dialect)
         }
         (Dialect::Chat, _) => accumulated_choices(to, body, context),
+        (Dialect::Gemini, _) if context.several => {
+            let mut candidates = BTreeSet::new();
+            each_event(body, |_, data| {
+                if let Ok(chunk) = Node::parse(data) {
+                    candidates.extend(gemini::candidates_of(&chunk));
+                }
+            });
+            write(to, read_answers(from, candidates.into_iter(), body)?, context)
+        }
         _ => write(to, read_to_end(Reader::new(from), body)?, context),
     }
 }
@@ -160,29 +171,35 @@ pub fn accumulated(
 /// The most answers that OpenAI gives to one request. Each is a walk of its own through the stream.
 const MAX_CHOICES: usize = 128;
 
-/// Chat alone has several answers in one stream.
+/// A stream of chat has several answers, and what the canonical form cannot hold.
 fn accumulated_choices(to: Dialect, body: &[u8], context: &ReplyContext) -> Result<Answer, UpstreamError> {
     let mut left = chat::Leftovers::default();
     each_event(body, |_, data| left.read(data));
-    let mut reply: Option<Reply<'static>> = None;
-    for choice in left.choices().take(MAX_CHOICES) {
-        let read = read_to_end(Reader::of_answer(choice, Dialect::Chat), body)?;
-        match &mut reply {
-            Some(reply) => reply.candidates.extend(read.candidates),
-            None => reply = Some(read),
-        }
-    }
-    let mut reply = match reply {
-        Some(reply) => reply,
-        // It may say why there is none.
-        None => read_to_end(Reader::new(Dialect::Chat), body)?,
-    };
+    let mut reply = read_answers(Dialect::Chat, left.choices(), body)?;
     if to != Dialect::Chat {
         return write(to, reply, context);
     }
     restore::reply(&mut reply, context);
     let body = chat::write_reply_with(&reply, context, &left);
     Ok(Answer { body, usage: reply.usage, signatures: Vec::new() })
+}
+
+/// The answers of these indexes in a stream, as those of one reply.
+fn read_answers(
+    from: Dialect,
+    indexes: impl Iterator<Item = u64>,
+    body: &[u8],
+) -> Result<Reply<'static>, UpstreamError> {
+    let mut reply: Option<Reply<'static>> = None;
+    for index in indexes.take(MAX_CHOICES) {
+        let read = read_to_end(Reader::of_answer(index, from), body)?;
+        match &mut reply {
+            Some(reply) => reply.candidates.extend(read.candidates),
+            None => reply = Some(read),
+        }
+    }
+    // A stream without any may say why.
+    reply.map_or_else(|| read_to_end(Reader::new(from), body), Ok)
 }
 
 fn read_to_end(mut reader: Reader, body: &[u8]) -> Result<Reply<'static>, UpstreamError> {

@@ -92,6 +92,11 @@ impl StreamConverter {
         self.ways.halves.iter().all(|half| half.ended)
     }
 
+    /// Several answers may come, and one may end long before another.
+    pub fn is_of_several(&self) -> bool {
+        self.ways.context.several
+    }
+
     /// The client has the beginning of the answer.
     pub fn is_started(&self) -> bool {
         self.ways.halves.iter().any(|half| half.started)

@@ -179,6 +179,10 @@ fn several_answers_of_gemini_are_several_choices_in_one_stream() {
         assert_eq!(reasons, ["stop", "length"], "{client:?}");
         let [usage, done] = &rest[..] else { panic!("{rest:?}") };
         assert_eq!((&usage["usage"]["total_tokens"], done), (&json!(9), &json!("[DONE]")), "{client:?}");
+        // And in one answer, where the client wanted no stream and the upstream sends one.
+        let answer = there.back().accumulated(&stream);
+        let reasons = [0, 1].map(|index| answer["choices"][index]["finish_reason"].clone());
+        assert_eq!(reasons, ["stop", "length"], "{answer}");
     }
 }
 

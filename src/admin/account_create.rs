@@ -1,23 +1,24 @@
 //! `POST /api/accounts`: a session, one API key or many (admin-core.md 5.4).
 //!
-//! A key is proved by the models it lists before anything is stored; `skipModelFetch` stores it
-//! unproved. A session is proved by who the site says it is ([`account_create_session`](super::account_create_session)).
+//! A key is verified by the models it lists before anything is stored; `skipModelFetch` stores it
+//! unverified. A session is verified by who the site says it is ([`account_create_session`](super::account_create_session)).
 //! What follows runs in the background: the answer carries the task's id.
 
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::account_create_session::create_session;
 use super::account_input::CreateInput;
-use super::account_view;
+use super::account_view::{self, AccountView, Capabilities};
 use super::accounts::find;
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::secrets;
-use super::verify::{Refusal, models_of_key, prove};
+use super::verify::{Refusal, models_of_key, verify};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::model_refresh;
@@ -28,15 +29,73 @@ use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::{self, Secret, sites};
 use crate::upstream::platforms::Identity;
 
-/// Keys of a batch proved at once.
+/// Said when a task follows.
+const QUEUED: &str = "The account is stored; its models and routes follow in the background";
+/// Keys of a batch verified at once.
 const PARALLEL: usize = 8;
 
 /// A key that was stored.
 struct Created {
     id: i64,
-    /// 0 when it was stored unproved.
+    /// 0 when it was stored unverified.
     model_count: usize,
     job_id: Option<String>,
+}
+
+/// The answer to the creation of one account: the account, what was found of it, and the task that follows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CreatedView<'a> {
+    #[serde(flatten)]
+    pub account: AccountView<'a>,
+    pub success: bool,
+    pub token_type: &'static str,
+    pub credential_mode: &'static str,
+    pub capabilities: Capabilities,
+    pub model_count: usize,
+    pub api_token_found: bool,
+    pub username_detected: bool,
+    pub queued: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<&'static str>,
+}
+
+/// The answer to the creation of many.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchView {
+    success: bool,
+    batch: bool,
+    total_count: usize,
+    created_count: usize,
+    failed_count: usize,
+    message: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    items: Vec<BatchItem>,
+}
+
+/// What became of one key of many.
+#[derive(Serialize)]
+#[serde(tag = "status", rename_all = "lowercase", rename_all_fields = "camelCase")]
+enum BatchItem {
+    Created {
+        index: usize,
+        id: i64,
+        username: Option<String>,
+        model_count: usize,
+        queued: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        job_id: Option<String>,
+        message: Option<&'static str>,
+    },
+    Failed {
+        index: usize,
+        message: String,
+        requires_verification: bool,
+    },
 }
 
 /// What all keys of one request share.
@@ -56,7 +115,7 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     }
     let (one, of_session) = (input.credentials.len() == 1, input.mode != CredentialMode::ApiKey);
     if one && of_session {
-        return create_proved(app, input).await;
+        return create_verified(app, input).await;
     }
     for (name, keys) in [("accessToken", &input.credentials[..]), ("apiToken", input.api_token.as_slice())] {
         if keys.iter().any(|key| secrets::is_masked(key)) {
@@ -72,7 +131,7 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     };
     match <[String; 1]>::try_from(input.credentials) {
         Ok([key]) => {
-            let model_count = prove_key(&app, &plan, &key).await?;
+            let model_count = verify_key(&app, &plan, &key).await?;
             let stored = input.api_token.as_deref().unwrap_or(&key);
             let created = store_key(&app, &plan, stored, input.username, model_count).await?;
             app.publish().await?;
@@ -82,24 +141,24 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     }
 }
 
-/// How many models the key lists; 0 unasked when the operator skips the proof.
-async fn prove_key(app: &Arc<App>, plan: &Plan, key: &str) -> Result<usize> {
+/// How many models the key lists; 0 without asking when the operator skips the verification.
+async fn verify_key(app: &Arc<App>, plan: &Plan, key: &str) -> Result<usize> {
     if plan.skip_model_fetch {
         return Ok(0);
     }
-    let proved = models_of_key(app, &plan.site, key, plan.platform_user_id.is_some()).await;
-    proved.map(|models| models.len()).map_err(AdminError::from)
+    let verified = models_of_key(app, &plan.site, key, plan.platform_user_id.is_some()).await;
+    verified.map(|models| models.len()).map_err(AdminError::from)
 }
 
 /// What the site says of the credential decides what kind of account it becomes.
-async fn create_proved(app: Arc<App>, input: CreateInput) -> Result<Response> {
+async fn create_verified(app: Arc<App>, input: CreateInput) -> Result<Response> {
     let unknown = || AdminError::bad_request("Invalid siteId. Expected id of a known site.");
     let site = sites::get(&app.store, input.site_id).await?.ok_or_else(unknown)?;
     let Some(credential) = input.credentials.first() else {
         return Err(AdminError::bad_request("Invalid accessToken. Expected non-empty string."));
     };
     let (user_id, username) = (input.platform_user_id, input.username.as_deref());
-    match prove(&app, &site, credential, input.mode, user_id, username).await? {
+    match verify(&app, &site, credential, input.mode, user_id, username).await? {
         Identity::ApiKey { models } => {
             if input.api_token.as_deref().is_some_and(secrets::is_masked) {
                 return Err(Invalid::field("apiToken", "whole credential, not a mask").into());
@@ -120,7 +179,7 @@ async fn create_proved(app: Arc<App>, input: CreateInput) -> Result<Response> {
 
 impl From<Refusal> for AdminError {
     fn from(refusal: Refusal) -> Self {
-        let error = Self::bad_request(refusal.message).flag("requiresVerification", refusal.unproven);
+        let error = Self::bad_request(refusal.message).flag("requiresVerification", refusal.unverified);
         match refusal.verdict {
             Some(verdict) => error.flag(verdict.flag(), true),
             None => error,
@@ -128,7 +187,7 @@ impl From<Refusal> for AdminError {
     }
 }
 
-/// Stores a proved key.
+/// Stores a verified key.
 async fn store_key(
     app: &App,
     plan: &Plan,
@@ -181,36 +240,23 @@ async fn initialise(app: Arc<App>, id: i64) -> tasks::Outcome {
 
 async fn answer_one(app: &App, created: Created) -> Result<Response> {
     let account = find(app, created.id).await?;
-    let mut body = account_view::row(&account);
-    body.extend(outcome(&created));
-    let further = json!({
-        "success": true,
-        "tokenType": "apikey",
-        "credentialMode": "apikey",
-        "capabilities": account_view::capabilities(&account).to_json(),
-        "apiTokenFound": account.api_token.is_some(),
-        "usernameDetected": false,
-    });
-    if let Value::Object(further) = further {
-        body.extend(further);
-    }
+    let body = CreatedView {
+        account: AccountView::of(&account),
+        success: true,
+        token_type: "apikey",
+        credential_mode: "apikey",
+        capabilities: account_view::capabilities(&account),
+        model_count: created.model_count,
+        api_token_found: account.api_token.is_some(),
+        username_detected: false,
+        queued: created.job_id.is_some(),
+        message: created.job_id.is_some().then_some(QUEUED),
+        job_id: created.job_id,
+    };
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// The fields that tell what was found and what runs.
-fn outcome(created: &Created) -> Map<String, Value> {
-    let mut fields = Map::new();
-    fields.insert("modelCount".to_owned(), created.model_count.into());
-    fields.insert("queued".to_owned(), created.job_id.is_some().into());
-    if let Some(job) = &created.job_id {
-        fields.insert("jobId".to_owned(), job.as_str().into());
-        let message = "The account is stored; its models and routes follow in the background";
-        fields.insert("message".to_owned(), message.into());
-    }
-    fields
-}
-
-/// Many keys: each becomes an account of its own or says why not; nothing is undone. They are proved
+/// Many keys: each becomes an account of its own or says why not; nothing is undone. They are verified
 /// side by side and stored in the order sent.
 async fn create_many(
     app: Arc<App>,
@@ -220,9 +266,9 @@ async fn create_many(
 ) -> Result<Response> {
     let total = keys.len();
     let mut results = Vec::with_capacity(total);
-    for (index, (key, proved)) in prove_all(&app, &plan, keys).await?.into_iter().enumerate() {
+    for (index, (key, verified)) in verify_all(&app, &plan, keys).await?.into_iter().enumerate() {
         let name = username.as_ref().map(|name| format!("{name} #{}", index + 1));
-        let created = match proved {
+        let created = match verified {
             Ok(model_count) => store_key(&app, &plan, &key, name.clone(), model_count).await,
             Err(refusal) => Err(refusal),
         };
@@ -236,62 +282,61 @@ async fn create_many(
             Ok(created) => {
                 created_count += 1;
                 let created = start_discovery(&app, created, plan.skip_model_fetch);
-                let mut item = outcome(&created);
-                item.entry("message").or_insert(Value::Null);
-                item.insert("index".to_owned(), index.into());
-                item.insert("status".to_owned(), "created".into());
-                item.insert("id".to_owned(), created.id.into());
-                item.insert("username".to_owned(), name.into());
-                Value::Object(item)
+                BatchItem::Created {
+                    index,
+                    id: created.id,
+                    username: name,
+                    model_count: created.model_count,
+                    queued: created.job_id.is_some(),
+                    message: created.job_id.is_some().then_some(QUEUED),
+                    job_id: created.job_id,
+                }
             }
-            Err(error) => json!({
-                "index": index,
-                "status": "failed",
-                "message": error.message(),
-                "requiresVerification": error.has_flag("requiresVerification"),
-            }),
+            Err(error) => BatchItem::Failed {
+                index,
+                message: error.message().to_owned(),
+                requires_verification: error.has_flag("requiresVerification"),
+            },
         });
     }
     let failed_count = total - created_count;
     let message = format!("{created_count} of {total} accounts created");
-    let mut body = json!({
-        "success": created_count > 0,
-        "batch": true,
-        "totalCount": total,
-        "createdCount": created_count,
-        "failedCount": failed_count,
-        "message": message,
-        "items": items,
-    });
-    if created_count == 0 {
-        body["error"] = message.into();
-    }
+    let body = BatchView {
+        success: created_count > 0,
+        batch: true,
+        total_count: total,
+        created_count,
+        failed_count,
+        error: (created_count == 0).then(|| message.clone()),
+        message,
+        items,
+    };
     let status = if created_count > 0 { StatusCode::OK } else { StatusCode::BAD_REQUEST };
     Ok(http::json(status, &body))
 }
 
-/// Proves the keys, a few at once; the results are in the order of the keys.
-async fn prove_all(app: &Arc<App>, plan: &Plan, keys: Vec<String>) -> Result<Vec<(String, Result<usize>)>> {
+/// Verifies the keys, a few at once; the results are in the order of the keys.
+async fn verify_all(app: &Arc<App>, plan: &Plan, keys: Vec<String>) -> Result<Vec<(String, Result<usize>)>> {
     let mut waiting = keys.into_iter().enumerate();
     let mut running = JoinSet::new();
-    let mut proved = Vec::new();
+    let mut verified = Vec::new();
     loop {
         while running.len() < PARALLEL {
             let Some((index, key)) = waiting.next() else { break };
             let (app, plan) = (app.clone(), plan.clone());
             running.spawn(async move {
-                let result = prove_key(&app, &plan, &key).await;
+                let result = verify_key(&app, &plan, &key).await;
                 (index, key, result)
             });
         }
         match running.join_next().await {
             None => break,
-            Some(Ok(result)) => proved.push(result),
-            Some(Err(panic)) => return Err(AdminError::internal("proving keys", panic)),
+            Some(Ok(result)) => verified.push(result),
+            Some(Err(panic)) => return Err(AdminError::internal("verifying keys", panic)),
         }
     }
-    proved.sort_by_key(|(index, _, _)| *index);
-    Ok(proved.into_iter().map(|(_, key, result)| (key, result)).collect())
+    verified.sort_by_key(|(index, _, _)| *index);
+    Ok(verified.into_iter().map(|(_, key, result)| (key, result)).collect())
 }
 
 /// The user id that many sites put at the end of their user names: 3 to 8 digits.

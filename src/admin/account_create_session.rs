@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::json;
 
-use super::account_create::guess_user_id;
+use super::account_create::{CreatedView, guess_user_id};
 use super::account_input::CreateInput;
-use super::account_view;
+use super::account_view::{self, AccountView};
 use super::accounts::find;
 use super::errors::{AdminError, Result};
 use super::input::Invalid;
@@ -22,6 +21,9 @@ use crate::store::accounts::{self, CredentialMode, NewAccount};
 use crate::store::sites::SiteRow;
 use crate::store::{self, Secret};
 use crate::upstream::platforms::User;
+
+/// Said when it is stored.
+const QUEUED: &str = "The account is stored; its tokens, balance, models and routes follow in the background";
 
 /// Stores the session of `user` and answers with the account; `found` is a key that the site gave.
 pub async fn create_session(
@@ -61,22 +63,19 @@ pub async fn create_session(
     app.publish().await?;
     let job = start_set_up(&app, id, !input.skip_model_fetch);
     let account = find(&app, id).await?;
-    let mut body = account_view::row(&account);
-    let further = json!({
-        "success": true,
-        "tokenType": "session",
-        "credentialMode": "session",
-        "capabilities": account_view::capabilities(&account).at(platform).to_json(),
-        "modelCount": 0,
-        "apiTokenFound": key.is_some(),
-        "usernameDetected": username_detected,
-        "queued": true,
-        "jobId": job,
-        "message": "The account is stored; its tokens, balance, models and routes follow in the background",
-    });
-    if let serde_json::Value::Object(further) = further {
-        body.extend(further);
-    }
+    let body = CreatedView {
+        account: AccountView::of(&account),
+        success: true,
+        token_type: "session",
+        credential_mode: "session",
+        capabilities: account_view::capabilities(&account).at(platform),
+        model_count: 0,
+        api_token_found: key.is_some(),
+        username_detected,
+        queued: true,
+        job_id: Some(job),
+        message: Some(QUEUED),
+    };
     Ok(http::json(StatusCode::OK, &body))
 }
 

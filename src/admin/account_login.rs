@@ -62,7 +62,7 @@ pub async fn login(app: Arc<App>, mut request: Request) -> Result<Response> {
     let tokens = tokens::of_account(&app.store, id).await?;
     let body = json!({
         "success": true,
-        "account": account_view::row(&account),
+        "account": account_view::AccountView::of(&account),
         "apiTokenFound": account.api_token.is_some(),
         "tokenCount": tokens.len(),
         "reusedAccount": reused,

@@ -65,8 +65,8 @@ pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
         "tokenType": "session",
         "credentialMode": "session",
         "apiTokenFound": account.api_token.is_some(),
-        "account": account_view::row(&account),
-        "capabilities": account_view::capabilities(&account).at(Some(platform)).to_json(),
+        "account": account_view::AccountView::of(&account),
+        "capabilities": account_view::capabilities(&account).at(Some(platform)),
     });
     Ok(http::json(StatusCode::OK, &body))
 }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use serde::Serialize;
 use serde_json::json;
 
 use super::account_token_input::CreateInput;
-use super::account_token_sync::{bad_gateway, cover_synced, require_keys, require_session, with_sync};
-use super::account_token_view as view;
+use super::account_token_sync::{bad_gateway, cover_synced, require_keys, require_session};
+use super::account_token_view::TokenView;
 use super::account_tokens::{refused, require_tokens};
 use super::accounts::find as find_account;
 use super::errors::{AdminError, Result};
@@ -16,14 +17,26 @@ use super::sites as site_routes;
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::account_health::note_failure;
-use crate::jobs::coverage::cover;
+use crate::jobs::coverage::{Coverage, cover};
 use crate::jobs::session::Session;
 use crate::jobs::token_set::TokenSet;
-use crate::jobs::token_sync;
+use crate::jobs::token_sync::{self, Synced};
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteStatus;
 use crate::store::tokens::{self, TokenRow};
 use crate::upstream::platforms::NewSiteKey;
+
+/// The answer when the site has made the key: how the sync that brought it here went, and the key.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CreatedAtSite<'a> {
+    #[serde(flatten)]
+    synced: &'a Synced,
+    success: bool,
+    created_via_upstream: bool,
+    coverage_refresh: Coverage,
+    token: Option<TokenView<'a>>,
+}
 
 /// `POST /api/account-tokens`
 pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
@@ -38,7 +51,7 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     app.publish().await?;
     let coverage = cover(&app, &[account.id]).await;
     let row = tokens::get(&app.store, row.id).await?.unwrap_or(row);
-    let body = json!({ "success": true, "token": view::row(&row), "coverageRefresh": coverage });
+    let body = json!({ "success": true, "token": TokenView::of(&row), "coverageRefresh": coverage });
     Ok(http::json(StatusCode::OK, &body))
 }
 
@@ -70,11 +83,13 @@ async fn create_at_site(app: Arc<App>, account: AccountRow, input: CreateInput) 
     let coverage = cover_synced(&app, std::slice::from_ref(&synced)).await;
     let rows = tokens::of_account(&app.store, id).await?;
     let shown = rows.iter().find(|row| row.is_default).or(rows.last());
-    let mut body = with_sync(&synced)?;
-    body["success"] = true.into();
-    body["createdViaUpstream"] = true.into();
-    body["coverageRefresh"] = json!(coverage);
-    body["token"] = json!(shown.map(view::row));
+    let body = CreatedAtSite {
+        synced: &synced,
+        success: true,
+        created_via_upstream: true,
+        coverage_refresh: coverage,
+        token: shown.map(TokenView::of),
+    };
     Ok(http::json(StatusCode::OK, &body))
 }
 

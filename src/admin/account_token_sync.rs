@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use super::account_tokens::require_tokens;
 use super::accounts::find as find_account;
@@ -18,11 +19,40 @@ use crate::jobs::account_health::{advised, note_failure};
 use crate::jobs::coverage::{Coverage, cover};
 use crate::jobs::session::Session;
 use crate::jobs::tasks::{self, Done};
-use crate::jobs::token_sync::{self, SyncStatus, Synced};
+use crate::jobs::token_sync::{self, Summary, SyncStatus, Synced};
 use crate::routing::Platform;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;
 use crate::upstream::platforms::abilities;
+
+/// The answer to the sync of one account.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SyncAnswer {
+    #[serde(flatten)]
+    synced: Synced,
+    success: bool,
+    coverage_refresh: Coverage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+/// The sync of all accounts.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SyncedAll {
+    summary: Summary,
+    results: Vec<Synced>,
+    coverage_refresh: Coverage,
+}
+
+/// The answer to it, where the operator waits.
+#[derive(Serialize)]
+struct SyncAllAnswer {
+    #[serde(flatten)]
+    all: SyncedAll,
+    success: bool,
+}
 
 /// `POST /api/account-tokens/sync/{id}`
 pub async fn sync(app: Arc<App>, request: Request) -> Result<Response> {
@@ -31,29 +61,23 @@ pub async fn sync(app: Arc<App>, request: Request) -> Result<Response> {
     require_tokens(&account)?;
     let site = site_routes::find(&app, account.site_id).await?;
     require_keys(&site)?;
-    let synced = token_sync::sync(&app, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
-    let coverage = cover_synced(&app, std::slice::from_ref(&synced)).await;
-    let failed = synced.status == SyncStatus::Failed;
-    let mut body = with_sync(&synced)?;
-    body["success"] = (!failed).into();
-    body["coverageRefresh"] = json!(coverage);
-    if failed {
-        let message = synced.message.unwrap_or_else(|| "The site did not list its keys".to_owned());
-        body["message"] = message.as_str().into();
-        body["error"] = message.into();
-        return Ok(http::json(StatusCode::BAD_GATEWAY, &body));
+    let mut synced = token_sync::sync(&app, id).await?.ok_or_else(|| AdminError::not_found("Account"))?;
+    let coverage_refresh = cover_synced(&app, std::slice::from_ref(&synced)).await;
+    if synced.status != SyncStatus::Failed {
+        let body = SyncAnswer { synced, success: true, coverage_refresh, error: None };
+        return Ok(http::json(StatusCode::OK, &body));
     }
-    Ok(http::json(StatusCode::OK, &body))
+    let error = synced.message.get_or_insert_with(|| "The site did not list its keys".to_owned()).clone();
+    let body = SyncAnswer { synced, success: false, coverage_refresh, error: Some(error) };
+    Ok(http::json(StatusCode::BAD_GATEWAY, &body))
 }
 
 /// `POST /api/account-tokens/sync-all`: as a task, or waited for.
 pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     if fields.bool("wait")?.unwrap_or(false) {
-        let mut body =
-            synced_all(&app).await.map_err(|error| AdminError::internal("syncing tokens", error))?;
-        body["success"] = true.into();
-        return Ok(http::json(StatusCode::OK, &body));
+        let all = synced_all(&app).await.map_err(|error| AdminError::internal("syncing tokens", error))?;
+        return Ok(http::json(StatusCode::OK, &SyncAllAnswer { all, success: true }));
     }
     let spec = tasks::Spec {
         kind: "token",
@@ -62,15 +86,10 @@ pub async fn sync_all(app: Arc<App>, mut request: Request) -> Result<Response> {
     };
     let for_task = app.clone();
     let started = app.tasks.start(spec, move |_progress| async move {
-        let result = synced_all(&for_task).await?;
-        let count = |name: &str| result["summary"][name].as_u64().unwrap_or(0);
-        let message = format!(
-            "{} account(s) synced, {} skipped, {} failed",
-            count("synced"),
-            count("skipped"),
-            count("failed")
-        );
-        Ok(Done { message, result })
+        let all = synced_all(&for_task).await?;
+        let Summary { synced, skipped, failed, .. } = all.summary;
+        let message = format!("{synced} account(s) synced, {skipped} skipped, {failed} failed");
+        Ok(Done { message, result: json!(all) })
     });
     Ok(queued(&started))
 }
@@ -122,11 +141,6 @@ pub fn bad_gateway(error: crate::upstream::platforms::SiteError) -> AdminError {
     AdminError::new(StatusCode::BAD_GATEWAY, advised(&error.message))
 }
 
-/// What a sync tells, as fields of an answer.
-pub fn with_sync(synced: &Synced) -> Result<Value> {
-    serde_json::to_value(synced).map_err(|error| AdminError::internal("writing a sync", error))
-}
-
 /// Models and routes after a sync, for the accounts whose tokens it touched.
 pub async fn cover_synced(app: &Arc<App>, synced: &[Synced]) -> Coverage {
     let touched: Vec<i64> =
@@ -134,8 +148,8 @@ pub async fn cover_synced(app: &Arc<App>, synced: &[Synced]) -> Coverage {
     cover(app, &touched).await
 }
 
-async fn synced_all(app: &Arc<App>) -> std::result::Result<Value, String> {
+async fn synced_all(app: &Arc<App>) -> std::result::Result<SyncedAll, String> {
     let (summary, results) = token_sync::sync_all(app).await.map_err(|error| error.to_string())?;
-    let coverage = cover_synced(app, &results).await;
-    Ok(json!({ "summary": summary, "results": results, "coverageRefresh": coverage }))
+    let coverage_refresh = cover_synced(app, &results).await;
+    Ok(SyncedAll { summary, results, coverage_refresh })
 }

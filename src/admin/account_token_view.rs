@@ -1,6 +1,6 @@
 //! An account token as answers show it (admin-core.md 6): never its value, always its mask.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::store::Secret;
 use crate::store::accounts::AccountRow;
@@ -8,30 +8,103 @@ use crate::store::sites::SiteRow;
 use crate::store::tokens::TokenRow;
 use crate::time::iso;
 
-/// The row without its value.
-pub fn row(token: &TokenRow) -> Value {
-    json!({
-        "id": token.id,
-        "accountId": token.account_id,
-        "name": token.name,
-        "tokenGroup": token.token_group,
-        "valueStatus": token.value_status,
-        "source": token.source,
-        "enabled": token.enabled,
-        "isDefault": token.is_default,
-        "tokenMasked": masked(token),
-        "createdAt": iso(token.created_at),
-        "updatedAt": iso(token.updated_at),
-    })
+/// A token without its value.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenView<'a> {
+    id: i64,
+    account_id: i64,
+    name: &'a str,
+    token_group: Option<&'a str>,
+    value_status: &'a str,
+    source: &'a str,
+    enabled: bool,
+    is_default: bool,
+    token_masked: String,
+    created_at: String,
+    updated_at: String,
 }
 
-/// The row with whose it is.
-pub fn listed(token: &TokenRow, account: &AccountRow, site: &SiteRow) -> Value {
-    let mut shown = row(token);
-    shown["account"] =
-        json!({ "id": account.id, "username": account.username, "status": account.status.as_str() });
-    shown["site"] = json!({ "id": site.id, "name": site.name, "url": site.url, "platform": site.platform });
-    shown
+/// A token with its account and the account's site.
+#[derive(Serialize)]
+pub struct ListedToken<'a> {
+    #[serde(flatten)]
+    token: TokenView<'a>,
+    account: TokenAccount<'a>,
+    site: TokenSite<'a>,
+}
+
+#[derive(Serialize)]
+struct TokenAccount<'a> {
+    id: i64,
+    username: Option<&'a str>,
+    /// Only in the list of tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    /// Only in what a search finds: `session` or `apikey`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    segment: Option<&'static str>,
+}
+
+#[derive(Serialize)]
+struct TokenSite<'a> {
+    id: i64,
+    name: &'a str,
+    url: &'a str,
+    platform: &'a str,
+}
+
+// === impl TokenView ===
+
+impl<'a> TokenView<'a> {
+    pub fn of(token: &'a TokenRow) -> Self {
+        Self {
+            id: token.id,
+            account_id: token.account_id,
+            name: &token.name,
+            token_group: token.token_group.as_deref(),
+            value_status: &token.value_status,
+            source: &token.source,
+            enabled: token.enabled,
+            is_default: token.is_default,
+            token_masked: masked(token),
+            created_at: iso(token.created_at),
+            updated_at: iso(token.updated_at),
+        }
+    }
+}
+
+// === impl ListedToken ===
+
+impl<'a> ListedToken<'a> {
+    /// As the list of tokens shows it.
+    pub fn of(token: &'a TokenRow, account: &'a AccountRow, site: &'a SiteRow) -> Self {
+        let status = Some(account.status.as_str());
+        Self::new(token, TokenAccount { status, ..TokenAccount::of(account) }, site)
+    }
+
+    /// As a search shows it.
+    pub fn found(
+        token: &'a TokenRow,
+        account: &'a AccountRow,
+        segment: &'static str,
+        site: &'a SiteRow,
+    ) -> Self {
+        Self::new(token, TokenAccount { segment: Some(segment), ..TokenAccount::of(account) }, site)
+    }
+
+    fn new(token: &'a TokenRow, account: TokenAccount<'a>, site: &'a SiteRow) -> Self {
+        let site = TokenSite { id: site.id, name: &site.name, url: &site.url, platform: &site.platform };
+        Self { token: TokenView::of(token), account, site }
+    }
+}
+
+// === impl TokenAccount ===
+
+impl<'a> TokenAccount<'a> {
+    fn of(account: &'a AccountRow) -> Self {
+        Self { id: account.id, username: account.username.as_deref(), status: None, segment: None }
+    }
 }
 
 /// The mask of a token's value.

@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::account_token_input::{UpdateInput, account_filter};
 use super::account_token_sync::{bad_gateway, require_keys};
-use super::account_token_view as view;
+use super::account_token_view::{self as view, ListedToken, TokenView};
 use super::accounts::find as find_account;
 use super::batch::BatchResult;
 use super::errors::{AdminError, Result};
@@ -45,9 +45,9 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     };
     let shown = rows.iter().filter_map(|token| {
         let account = accounts.get(&token.account_id)?;
-        Some(view::listed(token, account, sites.get(&account.site_id)?))
+        Some(ListedToken::of(token, account, sites.get(&account.site_id)?))
     });
-    Ok(http::json(StatusCode::OK, &shown.collect::<Vec<Value>>()))
+    Ok(http::json(StatusCode::OK, &shown.collect::<Vec<ListedToken>>()))
 }
 
 /// `PUT /api/account-tokens/{id}`
@@ -74,7 +74,7 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
         rebuild_best_effort(&app).await;
     }
     let row = tokens::get(&app.store, id).await?.unwrap_or(row);
-    Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": view::row(&row) })))
+    Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": TokenView::of(&row) })))
 }
 
 /// `DELETE /api/account-tokens/{id}`
@@ -156,7 +156,7 @@ pub async fn default_of(app: Arc<App>, request: Request) -> Result<Response> {
         require_tokens(&account)?;
     }
     let rows = tokens::of_account(&app.store, id).await?;
-    let default = rows.iter().find(|row| row.is_default).map(view::row);
+    let default = rows.iter().find(|row| row.is_default).map(TokenView::of);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": default })))
 }
 

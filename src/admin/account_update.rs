@@ -76,7 +76,7 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
         rebuild_best_effort(&app).await;
     }
     let account = find(&app, id).await?;
-    Ok(http::json(StatusCode::OK, &account_view::row(&account)))
+    Ok(http::json(StatusCode::OK, &account_view::AccountView::of(&account)))
 }
 
 /// Asks an expired account's site with the key as it is now; when that lists models, the account is

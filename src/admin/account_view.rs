@@ -3,18 +3,21 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::site_view::SiteView;
 use super::{money, number, secrets};
 use crate::routing::Platform;
 use crate::store::Secret;
-use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, HealthState};
+use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, Health, HealthState};
 use crate::store::sites::{SiteRow, SiteStatus};
 use crate::time::{Millis, iso};
 use crate::upstream::platforms::abilities;
 
 /// What an account can do beside serving requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Capabilities {
     pub can_checkin: bool,
     pub can_refresh_balance: bool,
@@ -46,57 +49,125 @@ pub fn capabilities(account: &AccountRow) -> Capabilities {
     Capabilities { can_checkin: is_session, can_refresh_balance: is_session, proxy_only: !is_session }
 }
 
-/// The row as every answer shows it.
-pub fn row(account: &AccountRow) -> Map<String, Value> {
-    let time = |at: Option<Millis>| at.map(iso);
-    let masked = |secret: &Option<Secret>| secret.as_ref().map(|secret| secrets::mask(secret.expose()));
-    let object = json!({
-        "id": account.id,
-        "siteId": account.site_id,
-        "username": account.username,
-        "accessToken": masked(&account.access_token).unwrap_or_default(),
-        "apiToken": masked(&account.api_token),
-        "balance": number(money(account.balance)),
-        "balanceUsed": number(money(account.balance_used)),
-        "quota": number(money(account.quota)),
-        "valueScore": number(account.value_score),
-        "unitCost": account.unit_cost.map(number),
-        "status": account.status.as_str(),
-        "isPinned": account.is_pinned,
-        "sortOrder": account.sort_order,
-        "checkinEnabled": account.checkin_enabled,
-        "lastCheckinAt": time(account.last_checkin_at),
-        "lastBalanceRefresh": time(account.last_balance_refresh),
-        "oauthProvider": account.oauth_provider,
-        "oauthAccountKey": account.oauth_account_key,
-        "oauthProjectId": account.oauth_project_id,
-        "extraConfig": extra_config(account).map(|object| Value::Object(object).to_string()),
-        "createdAt": iso(account.created_at),
-        "updatedAt": iso(account.updated_at),
-    });
-    match object {
-        Value::Object(object) => object,
-        _ => Map::new(),
+/// An account as every answer shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AccountView<'a> {
+    id: i64,
+    site_id: i64,
+    username: Option<&'a str>,
+    /// Empty without one; masked like every credential.
+    access_token: String,
+    api_token: Option<String>,
+    balance: Value,
+    balance_used: Value,
+    quota: Value,
+    value_score: Value,
+    unit_cost: Option<Value>,
+    status: &'static str,
+    is_pinned: bool,
+    sort_order: i64,
+    checkin_enabled: bool,
+    last_checkin_at: Option<String>,
+    last_balance_refresh: Option<String>,
+    oauth_provider: Option<&'a str>,
+    oauth_account_key: Option<&'a str>,
+    oauth_project_id: Option<&'a str>,
+    /// JSON text of an object.
+    extra_config: Option<String>,
+    created_at: String,
+    updated_at: String,
+}
+
+/// An account in the list of accounts, with what only the list shows.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ListedAccount<'a> {
+    #[serde(flatten)]
+    account: AccountView<'a>,
+    site: Option<SiteView<'a>>,
+    credential_mode: &'static str,
+    capabilities: Capabilities,
+    today_spend: Value,
+    today_reward: Value,
+    runtime_health: HealthView<'a>,
+}
+
+/// How an account is, who found out and when.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct HealthView<'a> {
+    state: HealthState,
+    reason: &'a str,
+    source: &'a str,
+    checked_at: Option<String>,
+}
+
+// === impl AccountView ===
+
+impl<'a> AccountView<'a> {
+    pub fn of(account: &'a AccountRow) -> Self {
+        let masked = |secret: &Option<Secret>| secret.as_ref().map(|secret| secrets::mask(secret.expose()));
+        Self {
+            id: account.id,
+            site_id: account.site_id,
+            username: account.username.as_deref(),
+            access_token: masked(&account.access_token).unwrap_or_default(),
+            api_token: masked(&account.api_token),
+            balance: number(money(account.balance)),
+            balance_used: number(money(account.balance_used)),
+            quota: number(money(account.quota)),
+            value_score: number(account.value_score),
+            unit_cost: account.unit_cost.map(number),
+            status: account.status.as_str(),
+            is_pinned: account.is_pinned,
+            sort_order: account.sort_order,
+            checkin_enabled: account.checkin_enabled,
+            last_checkin_at: account.last_checkin_at.map(iso),
+            last_balance_refresh: account.last_balance_refresh.map(iso),
+            oauth_provider: account.oauth_provider.as_deref(),
+            oauth_account_key: account.oauth_account_key.as_deref(),
+            oauth_project_id: account.oauth_project_id.as_deref(),
+            extra_config: extra_config(account).map(|object| Value::Object(object).to_string()),
+            created_at: iso(account.created_at),
+            updated_at: iso(account.updated_at),
+        }
     }
 }
 
-/// The row with what only the list shows.
-pub fn listed(account: &AccountRow, context: &ListContext<'_>) -> Value {
-    let mut object = row(account);
-    let site = context.sites.get(&account.site_id).copied();
-    let has_models = context.with_models.contains(&account.id);
-    let site_active = site.is_none_or(|site| site.status == SiteStatus::Active);
-    let spend = context.spend.get(&account.id).copied().unwrap_or_default();
-    object
-        .insert("site".to_owned(), site.map_or(Value::Null, |site| Value::Object(super::sites::view(site))));
-    object.insert("credentialMode".to_owned(), shown_mode(account).as_str().into());
-    let platform = site.and_then(|site| Platform::parse(&site.platform));
-    object.insert("capabilities".to_owned(), capabilities(account).at(platform).to_json());
-    object.insert("todaySpend".to_owned(), number(money(spend)));
-    let reward = context.rewards.get(&account.id).copied().unwrap_or_default();
-    object.insert("todayReward".to_owned(), number(money(reward)));
-    object.insert("runtimeHealth".to_owned(), runtime_health(account, site_active, has_models));
-    Value::Object(object)
+// === impl ListedAccount ===
+
+impl<'a> ListedAccount<'a> {
+    pub fn of(account: &'a AccountRow, context: &ListContext<'a>) -> Self {
+        let site = context.sites.get(&account.site_id).copied();
+        let has_models = context.with_models.contains(&account.id);
+        let site_active = site.is_none_or(|site| site.status == SiteStatus::Active);
+        let platform = site.and_then(|site| Platform::parse(&site.platform));
+        let usd = |amounts: &HashMap<i64, f64>| {
+            number(money(amounts.get(&account.id).copied().unwrap_or_default()))
+        };
+        Self {
+            account: AccountView::of(account),
+            site: site.map(SiteView::of),
+            credential_mode: shown_mode(account).as_str(),
+            capabilities: capabilities(account).at(platform),
+            today_spend: usd(context.spend),
+            today_reward: usd(context.rewards),
+            runtime_health: runtime_health(account, site_active, has_models),
+        }
+    }
+}
+
+// === impl HealthView ===
+
+impl<'a> HealthView<'a> {
+    fn new(state: HealthState, reason: &'a str, source: &'a str, checked_at: Option<Millis>) -> Self {
+        Self { state, reason, source, checked_at: checked_at.map(iso) }
+    }
+
+    fn of(record: &'a Health) -> Self {
+        Self::new(record.state, &record.reason, &record.source, record.checked_at)
+    }
 }
 
 // === impl Capabilities ===
@@ -111,14 +182,6 @@ impl Capabilities {
             ..self
         }
     }
-
-    pub fn to_json(self) -> Value {
-        json!({
-            "canCheckin": self.can_checkin,
-            "canRefreshBalance": self.can_refresh_balance,
-            "proxyOnly": self.proxy_only,
-        })
-    }
 }
 
 fn is_set(secret: Option<&Secret>) -> bool {
@@ -126,8 +189,8 @@ fn is_set(secret: Option<&Secret>) -> bool {
 }
 
 /// The health to show; the first rule that holds wins.
-fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> Value {
-    let health = |state: HealthState, reason: &str, source: &str, at: Option<Millis>| json!({"state": state, "reason": reason, "source": source, "checkedAt": at.map(iso)});
+fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> HealthView<'_> {
+    let health = HealthView::new;
     if account.status == AccountStatus::Disabled {
         return health(HealthState::Disabled, "account disabled", "system", None);
     }
@@ -147,7 +210,7 @@ fn runtime_health(account: &AccountRow, site_active: bool, has_models: bool) -> 
         !(proxy_only && says_nothing)
     });
     match recorded {
-        Some(record) => health(record.state, &record.reason, &record.source, record.checked_at),
+        Some(record) => HealthView::of(record),
         None if proxy_only && has_models => {
             health(HealthState::Healthy, "models discovered", "model-discovery", None)
         }
@@ -183,13 +246,7 @@ fn extra_config(account: &AccountRow) -> Option<Map<String, Value>> {
         config.insert("sub2apiAuth".to_owned(), auth);
     }
     if let Some(record) = &account.health {
-        let health = json!({
-            "state": record.state,
-            "reason": record.reason,
-            "source": record.source,
-            "checkedAt": record.checked_at.map(iso),
-        });
-        config.insert("runtimeHealth".to_owned(), health);
+        config.insert("runtimeHealth".to_owned(), json!(HealthView::of(record)));
     }
     (!config.is_empty()).then_some(config)
 }
@@ -246,18 +303,17 @@ pub fn sample() -> AccountRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::accounts::Health;
 
     #[test]
     fn no_secret_is_readable() {
-        let shown = Value::Object(row(&sample())).to_string();
+        let shown = json!(AccountView::of(&sample())).to_string();
         for secret in
             ["abcdefghij", "very-secret", "login-secret", "refresh-secret", "sub2api-secret", "oauth-secret"]
         {
             assert!(!shown.contains(secret), "{secret} in {shown}");
         }
         assert!(shown.contains("sk-a****ghij") && shown.contains("note"), "{shown}");
-        assert_eq!(row(&sample())["accessToken"], "");
+        assert_eq!(json!(AccountView::of(&sample()))["accessToken"], "");
     }
 
     #[test]
@@ -359,7 +415,7 @@ mod tests {
             (with(AccountStatus::Active, None), true, true, "healthy", "model-discovery"),
             (with(AccountStatus::Active, None), true, false, "unknown", "none"),
         ] {
-            let shown = runtime_health(&row, site_active, has_models);
+            let shown = json!(runtime_health(&row, site_active, has_models));
             assert_eq!(
                 (shown["state"].as_str(), shown["source"].as_str()),
                 (Some(state), Some(source)),

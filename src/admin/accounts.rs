@@ -13,22 +13,23 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::account_balance;
-use super::account_view::{self, ListContext};
+use super::account_view::{self, ListContext, ListedAccount};
 use super::batch::BatchResult;
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::rebuild::rebuild_best_effort;
-use super::{require_id, sites as site_routes};
+use super::require_id;
+use super::site_view::SiteView;
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::income;
 use crate::routing::Snapshot;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
-use crate::store::sites::{self, SiteRow};
+use crate::store::sites;
 use crate::store::{availability, checkins, spend};
 use crate::sync::lock;
 use crate::time::{iso, local_day, local_day_start, now_ms};
@@ -174,7 +175,11 @@ struct List<A, S> {
 /// take many times the memory of their text.
 struct Each<'a, T, F>(&'a [T], F);
 
-impl<T, F: Fn(&T) -> Value> Serialize for Each<'_, T, F> {
+fn each<'a, T, R: Serialize, F: Fn(&'a T) -> R>(rows: &'a [T], view: F) -> Each<'a, T, F> {
+    Each(rows, view)
+}
+
+impl<'a, T, R: Serialize, F: Fn(&'a T) -> R> Serialize for Each<'a, T, F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.0.iter().map(&self.1))
     }
@@ -198,8 +203,8 @@ async fn load(app: &App) -> Result<Bytes> {
     let context = ListContext { sites: &by_id, with_models: &with_models, spend: &spend, rewards: &rewards };
     let list = List {
         generated_at: iso(now),
-        accounts: Each(&rows, |account: &AccountRow| account_view::listed(account, &context)),
-        sites: Each(&sites, |site: &SiteRow| Value::Object(site_routes::view(site))),
+        accounts: each(&rows, |account| ListedAccount::of(account, &context)),
+        sites: each(&sites, SiteView::of),
     };
     let body =
         serde_json::to_vec(&list).map_err(|error| AdminError::internal("writing the account list", error))?;

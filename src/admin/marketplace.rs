@@ -42,6 +42,21 @@ struct CachedList {
     models: Arc<Vec<Model>>,
 }
 
+/// How the list was made.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    refresh_requested: bool,
+    refresh_queued: bool,
+    refresh_reused: bool,
+    refresh_running: bool,
+    include_pricing: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refresh_job_id: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cache_hit: bool,
+}
+
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {
@@ -119,25 +134,22 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
         Some(started) => Some(started.id.clone()),
         None => running_refresh(&app),
     };
-    let mut meta = json!({
-        "refreshRequested": refresh,
-        "refreshQueued": started.as_ref().is_some_and(|started| !started.reused),
-        "refreshReused": started.as_ref().is_some_and(|started| started.reused),
-        "refreshRunning": running.is_some(),
-        "includePricing": with_prices,
-    });
-    if let Some(id) = running {
-        meta["refreshJobId"] = id.into();
-    }
-    let models = match app.marketplace.get(with_prices) {
-        Some(kept) => {
-            meta["cacheHit"] = true.into();
-            kept
-        }
+    let cached = app.marketplace.get(with_prices);
+    let meta = Meta {
+        refresh_requested: refresh,
+        refresh_queued: started.as_ref().is_some_and(|started| !started.reused),
+        refresh_reused: started.as_ref().is_some_and(|started| started.reused),
+        refresh_running: running.is_some(),
+        include_pricing: with_prices,
+        refresh_job_id: running,
+        cache_hit: cached.is_some(),
+    };
+    let models = match cached {
+        Some(cached) => cached,
         None => {
-            let cached = Arc::new(models(&app, with_prices).await?);
-            app.marketplace.keep(with_prices, cached.clone());
-            cached
+            let made = Arc::new(models(&app, with_prices).await?);
+            app.marketplace.keep(with_prices, made.clone());
+            made
         }
     };
     Ok(http::json(StatusCode::OK, &json!({ "models": *models, "meta": meta })))

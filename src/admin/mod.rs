@@ -90,6 +90,7 @@ mod site_probes;
 mod site_stats;
 mod site_subscriptions;
 pub mod site_url;
+mod site_view;
 mod sites;
 pub mod stats_cache;
 mod system_proxy;

@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
+use super::account_token_view::ListedToken;
+use super::account_view::AccountView;
 use super::errors::Result;
 use super::input::{Fields, Invalid};
-use super::{account_token_view, account_view, checkins, proxy_logs, sites as sites_view};
+use super::site_view::SiteView;
+use super::{account_view, checkins, proxy_logs};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::store::accounts::{self, AccountRow, CredentialMode};
@@ -21,6 +25,15 @@ const DEFAULT_LIMIT: i64 = 20;
 const KINDS: i64 = 6;
 /// Of each kind.
 const MOST: i64 = 10;
+
+/// An account that was found.
+#[derive(Serialize)]
+struct FoundAccount<'a> {
+    #[serde(flatten)]
+    account: AccountView<'a>,
+    segment: &'static str,
+    site: Option<Value>,
+}
 
 /// `POST /api/search`
 pub async fn search(app: Arc<App>, mut request: Request) -> Result<Response> {
@@ -55,11 +68,10 @@ async fn find(app: &App, query: &str, most: i64) -> Result<Value> {
             || site_has(by_id.get(&account.site_id))
             || (wants_keys && segment(account) == "apikey")
     });
-    let found_accounts = found_accounts.take(count).map(|account| {
-        let mut shown = account_view::row(account);
-        shown.insert("segment".to_owned(), segment(account).into());
-        shown.insert("site".to_owned(), by_id.get(&account.site_id).map_or(Value::Null, |site| brief(site)));
-        Value::Object(shown)
+    let found_accounts = found_accounts.take(count).map(|account| FoundAccount {
+        account: AccountView::of(account),
+        segment: segment(account),
+        site: by_id.get(&account.site_id).map(|site| brief(site)),
     });
 
     let tokens = tokens::list(&app.store).await?;
@@ -70,17 +82,14 @@ async fn find(app: &App, query: &str, most: i64) -> Result<Value> {
         if !texts.into_iter().flatten().any(|text| has(text)) && !site_has(Some(site)) {
             return None;
         }
-        let mut shown = account_token_view::listed(token, account, site);
-        shown["account"] =
-            json!({ "id": account.id, "username": account.username, "segment": segment(account) });
-        Some(shown)
+        Some(ListedToken::found(token, account, segment(account), site))
     });
     let checkins = checkin_log::search(&app.store, query, most).await?;
     app.store.flush().await;
     Ok(json!({
         "accounts": found_accounts.collect::<Vec<_>>(),
         "accountTokens": found_tokens.take(count).collect::<Vec<_>>(),
-        "sites": found_sites.take(count).map(sites_view::view).collect::<Vec<Map<_, _>>>(),
+        "sites": found_sites.take(count).map(SiteView::of).collect::<Vec<_>>(),
         "checkinLogs": checkins.iter().map(checkins::shown).collect::<Vec<_>>(),
         "proxyLogs": proxy_logs::of_models(app, query, most).await?,
         "models": models(app, query, count),

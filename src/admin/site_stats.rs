@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use jiff::ToSpan;
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::dashboard::amount;
 use super::errors::Result;
@@ -20,6 +21,28 @@ use crate::time::{local_day, now_ms};
 const TTL: Duration = Duration::from_secs(15);
 const DEFAULT_DAYS: i64 = 7;
 const MAX_DAYS: i64 = 366;
+
+#[derive(Serialize)]
+struct Spent {
+    spend: Value,
+    calls: i64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SpentAtSite<'a> {
+    #[serde(flatten)]
+    spent: Spent,
+    site_name: &'a str,
+}
+
+#[derive(Serialize)]
+struct SpentOnModel<'a> {
+    #[serde(flatten)]
+    spent: Spent,
+    model: &'a str,
+    tokens: i64,
+}
 
 /// `GET /api/stats/site-distribution`: balances now, and what was spent of all time.
 pub async fn distribution(app: Arc<App>, request: Request) -> Result<Response> {
@@ -74,16 +97,14 @@ async fn load_trend(app: Arc<App>, days: i64) -> Result<Value> {
         by_day.entry(day).or_default().push((site, sums));
     }
     let shown = by_day.into_iter().map(|(day, of_sites)| {
-        let (mut by_name, mut by_id) = (BTreeMap::<&str, Sums>::new(), Map::new());
+        let (mut by_name, mut by_id) = (BTreeMap::<&str, Sums>::new(), BTreeMap::new());
         for (site, sums) in &of_sites {
             let Some(name) = names.get(site) else { continue };
             by_name.entry(name).or_default().add(sums);
-            let mut shown = spent(sums);
-            shown.insert("siteName".to_owned(), name.as_str().into());
-            by_id.insert(site.to_string(), shown.into());
+            by_id.insert(site.to_string(), SpentAtSite { spent: Spent::of(sums), site_name: name });
         }
-        let by_name: Map<String, Value> =
-            by_name.into_iter().map(|(name, sums)| (name.to_owned(), spent(&sums).into())).collect();
+        let by_name: BTreeMap<&str, Spent> =
+            by_name.into_iter().map(|(name, sums)| (name, Spent::of(&sums))).collect();
         json!({ "date": day, "sites": by_name, "sitesById": by_id })
     });
     Ok(shown.collect())
@@ -103,17 +124,18 @@ pub async fn models(app: Arc<App>, request: Request) -> Result<Response> {
     app.store.flush().await;
     let mut models = stats::by_model(&app.store, &first_day(&app, days), site).await?;
     models.sort_by(|(one, a), (other, b)| b.calls.cmp(&a.calls).then_with(|| one.cmp(other)));
-    let shown = models.iter().map(|(model, sums)| {
-        let mut shown = spent(sums);
-        shown.insert("model".to_owned(), model.as_str().into());
-        shown.insert("tokens".to_owned(), sums.tokens.into());
-        shown
+    let shown = models.iter().map(|(model, sums)| SpentOnModel {
+        spent: Spent::of(sums),
+        model,
+        tokens: sums.tokens,
     });
     Ok(http::json(StatusCode::OK, &json!({ "models": shown.collect::<Vec<_>>() })))
 }
 
-fn spent(sums: &Sums) -> Map<String, Value> {
-    Map::from_iter([("spend".to_owned(), amount(sums.cost)), ("calls".to_owned(), sums.calls.into())])
+impl Spent {
+    fn of(sums: &Sums) -> Self {
+        Self { spend: amount(sums.cost), calls: sums.calls }
+    }
 }
 
 /// How many local days, today included.

@@ -17,15 +17,15 @@ use super::rebuild::rebuild_best_effort;
 use super::secrets;
 use super::site_input::SiteInput;
 use super::site_url::SiteUrl;
+use super::site_view::{ListedSite, SiteView};
 use super::{money, number, require_id, site_subscriptions};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::routing::Platform;
 use crate::store::accounts::AccountRow;
 use crate::store::events::{self, EventLevel, NewEvent};
-use crate::store::sites::{self, EndpointRow, NewSite, SitePatch, SiteRow, SiteStatus};
+use crate::store::sites::{self, NewSite, SitePatch, SiteRow, SiteStatus};
 use crate::store::{self, Secret, accounts};
-use crate::time::{Millis, iso};
 
 /// Said when no evidence tells the platform.
 const UNDETECTED: &str = "Could not detect platform";
@@ -39,16 +39,17 @@ pub async fn list(app: Arc<App>, _request: Request) -> Result<Response> {
         accounts_of.entry(account.site_id).or_default().push(account);
     }
     let rows = sites::list(&app.store).await?;
-    let listed: Vec<Value> = rows
+    let listed: Vec<ListedSite> = rows
         .iter()
         .map(|site| {
-            let mut object = view(site);
             let accounts = accounts_of.get(&site.id).map_or(&[][..], Vec::as_slice);
             let balance = accounts.iter().map(|account| account.balance).sum::<f64>();
             let extras = accounts.iter().filter_map(|account| account.extra.as_deref());
-            object.insert("totalBalance".to_owned(), number(money(balance)));
-            object.insert("subscriptionSummary".to_owned(), site_subscriptions::summary(extras));
-            Value::Object(object)
+            ListedSite {
+                site: SiteView::of(site),
+                total_balance: number(money(balance)),
+                subscription_summary: site_subscriptions::summary(extras),
+            }
         })
         .collect();
     Ok(http::json(StatusCode::OK, &listed))
@@ -210,56 +211,8 @@ pub fn status_event(site: &SiteRow, status: SiteStatus) -> NewEvent {
     }
 }
 
-/// A site as every answer shows it; proxy passwords and headers that authenticate are masked.
-pub fn view(site: &SiteRow) -> Map<String, Value> {
-    let object = json!({
-        "id": site.id,
-        "name": site.name,
-        "url": site.url,
-        "platform": site.platform,
-        "status": site.status.as_str(),
-        "proxyUrl": site.proxy_url.as_ref().map(|url| secrets::mask_proxy_url(url.expose())),
-        "useSystemProxy": site.use_system_proxy,
-        "customHeaders": site.custom_headers.as_ref().map(|headers| secrets::mask_headers(headers.expose())),
-        "externalCheckinUrl": site.external_checkin_url,
-        "isPinned": site.is_pinned,
-        "sortOrder": site.sort_order,
-        "globalWeight": number(site.global_weight),
-        "maxConcurrency": site.max_concurrency,
-        "initializationPresetId": site.initialization_preset_id,
-        "postRefreshProbeEnabled": site.post_refresh_probe_enabled,
-        "postRefreshProbeModel": site.post_refresh_probe_model,
-        "postRefreshProbeScope": site.post_refresh_probe_scope,
-        "postRefreshProbeLatencyThresholdMs": site.post_refresh_probe_latency_threshold_ms,
-        "apiEndpoints": site.endpoints.iter().map(view_endpoint).collect::<Vec<_>>(),
-        "createdAt": iso(site.created_at),
-        "updatedAt": iso(site.updated_at),
-    });
-    match object {
-        Value::Object(object) => object,
-        _ => Map::new(),
-    }
-}
-
-fn view_endpoint(endpoint: &EndpointRow) -> Value {
-    let time = |at: Option<Millis>| at.map(iso);
-    json!({
-        "id": endpoint.id,
-        "siteId": endpoint.site_id,
-        "url": endpoint.url,
-        "enabled": endpoint.enabled,
-        "sortOrder": endpoint.sort_order,
-        "cooldownUntil": time(endpoint.cooldown_until),
-        "lastSelectedAt": time(endpoint.last_selected_at),
-        "lastFailedAt": time(endpoint.last_failed_at),
-        "lastFailureReason": endpoint.last_failure_reason,
-        "createdAt": iso(endpoint.created_at),
-        "updatedAt": iso(endpoint.updated_at),
-    })
-}
-
 async fn answer(app: &App, id: i64) -> Result<Response> {
-    Ok(http::json(StatusCode::OK, &view(&find(app, id).await?)))
+    Ok(http::json(StatusCode::OK, &SiteView::of(&find(app, id).await?)))
 }
 
 /// A refusal of the unique index, in the words clients know.

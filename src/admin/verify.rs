@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::StatusCode;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::account_input::VerifyInput;
@@ -48,7 +49,7 @@ pub struct Refusal {
     pub message: String,
     pub verdict: Option<Verdict>,
     /// The site answered and the credential did not prove itself; false when the site could not say.
-    pub unproven: bool,
+    pub unverified: bool,
     /// The site did not answer in time.
     is_late: bool,
 }
@@ -64,8 +65,8 @@ pub async fn verify_token(app: Arc<App>, mut request: Request) -> Result<Respons
     let Some(site) = sites::get(&app.store, input.site_id).await? else {
         return Ok(failure("Site not found", Map::new()));
     };
-    let proved = prove(&app, &site, &input.credential, input.mode, input.platform_user_id, None).await;
-    match proved {
+    let verified = verify(&app, &site, &input.credential, input.mode, input.platform_user_id, None).await;
+    match verified {
         Ok(Identity::ApiKey { models }) => {
             let shown = &models[..models.len().min(SHOWN_MODELS)];
             let body =
@@ -94,7 +95,7 @@ pub async fn verify_token(app: Arc<App>, mut request: Request) -> Result<Respons
 }
 
 /// What a credential is at a site, in the mode asked for; or why it is nothing of the kind.
-pub async fn prove(
+pub async fn verify(
     app: &Arc<App>,
     site: &SiteRow,
     credential: &str,
@@ -192,14 +193,14 @@ pub fn refusal_of(error: &SiteError) -> Refusal {
         Some(verdict) => format!("{}: {}", verdict.advice(), error.message),
         None => advised(&error.message),
     };
-    let unproven = !matches!(
+    let unverified = !matches!(
         error.kind,
         SiteErrorKind::Timeout
             | SiteErrorKind::Unreachable
             | SiteErrorKind::Failed
             | SiteErrorKind::Malformed
     );
-    Refusal { message, verdict, unproven, is_late: false }
+    Refusal { message, verdict, unverified, is_late: false }
 }
 
 fn platform_of(site: &SiteRow) -> Result<Platform, Refusal> {
@@ -237,19 +238,30 @@ fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> Refusal {
         (None, DiscoveryKind::EmptyModels) => "The key lists no models at this site".to_owned(),
         (None, DiscoveryKind::Unknown) => format!("The site could not be asked: {}", error.message),
     };
-    let unproven = matches!(error.kind, DiscoveryKind::Unauthorized | DiscoveryKind::EmptyModels);
-    Refusal { message, verdict, unproven, is_late: false }
+    let unverified = matches!(error.kind, DiscoveryKind::Unauthorized | DiscoveryKind::EmptyModels);
+    Refusal { message, verdict, unverified, is_late: false }
 }
 
-fn user_info(user: &User) -> Value {
-    let mut info = Map::new();
-    info.insert("username".to_owned(), user.username.as_str().into());
-    for (name, value) in [("displayName", &user.display_name), ("email", &user.email), ("role", &user.role)] {
-        if let Some(value) = value {
-            info.insert(name.to_owned(), value.as_str().into());
-        }
+/// The user that a session belongs to.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UserView<'a> {
+    username: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    display_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    email: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    role: Option<&'a str>,
+}
+
+fn user_info(user: &User) -> UserView<'_> {
+    UserView {
+        username: &user.username,
+        display_name: user.display_name.as_deref(),
+        email: user.email.as_deref(),
+        role: user.role.as_deref(),
     }
-    info.into()
 }
 
 fn balance_info(balance: &Balance) -> Value {
@@ -265,12 +277,12 @@ fn balance_info(balance: &Balance) -> Value {
 impl Refusal {
     /// Of a request that can never be fulfilled as it is.
     fn mismatch(message: impl Into<String>) -> Self {
-        Self { message: message.into(), verdict: None, unproven: false, is_late: false }
+        Self { message: message.into(), verdict: None, unverified: false, is_late: false }
     }
 
     fn masked() -> Self {
         let message = "The credential is a mask; paste the whole credential".to_owned();
-        Self { message, verdict: None, unproven: true, is_late: false }
+        Self { message, verdict: None, unverified: true, is_late: false }
     }
 
     fn late(what: &str) -> Self {
@@ -285,7 +297,7 @@ mod tests {
 
     #[test]
     fn only_a_site_that_answered_leaves_a_key_unproven() {
-        for (kind, status, unproven) in [
+        for (kind, status, unverified) in [
             (DiscoveryKind::Unauthorized, Some(401), true),
             (DiscoveryKind::EmptyModels, Some(200), true),
             (DiscoveryKind::Timeout, None, false),
@@ -293,9 +305,9 @@ mod tests {
             (DiscoveryKind::Unknown, None, false),
         ] {
             let error = DiscoveryError { status, ..DiscoveryError::new(kind, "why") };
-            assert_eq!(refusal_of_key(&error, false).unproven, unproven, "{kind:?}");
+            assert_eq!(refusal_of_key(&error, false).unverified, unverified, "{kind:?}");
         }
-        for (kind, unproven) in [
+        for (kind, unverified) in [
             (SiteErrorKind::Refused, true),
             (SiteErrorKind::Expired, true),
             (SiteErrorKind::NeedsUserId, true),
@@ -306,7 +318,7 @@ mod tests {
             (SiteErrorKind::Failed, false),
             (SiteErrorKind::Malformed, false),
         ] {
-            assert_eq!(refusal_of(&SiteError::new(kind, "why")).unproven, unproven, "{kind:?}");
+            assert_eq!(refusal_of(&SiteError::new(kind, "why")).unverified, unverified, "{kind:?}");
         }
     }
 

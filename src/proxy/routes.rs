@@ -1,0 +1,220 @@
+//! The routes of the proxy interface (proxy.md 1). Each authenticates before anything else.
+
+use std::sync::Arc;
+
+use hyper::Method;
+use hyper::header::{HeaderValue, UPGRADE};
+
+use crate::app::App;
+use crate::dialect::Dialect;
+use crate::http::websocket::Handshake;
+use crate::http::{Request, Response};
+use crate::metrics::Surface;
+use crate::service::{Access, Route, too_many_of_identity};
+use crate::time::monotonic_ms;
+
+use super::auth::{self, Caller};
+use super::call::Operation;
+use super::reply::Face;
+use super::{files, forms, gemini, models, pipeline, responses_ws, search, videos};
+
+const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";
+
+/// Every route of the proxy interface.
+pub fn routes() -> Vec<Route> {
+    [
+        generation(),
+        responses_sockets(),
+        image_edits(),
+        file_routes(),
+        video_routes(),
+        gemini_calls(),
+        search_and_models(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Calls of models: answers, counts of tokens, compactions.
+fn generation() -> Vec<Route> {
+    use Operation::{Answer, Compact, CountTokens};
+    let calls = [
+        (Dialect::Chat, Surface::Chat, Answer, "/v1/chat/completions"),
+        (Dialect::Chat, Surface::Chat, Answer, "/chat/completions"),
+        (Dialect::Responses, Surface::Responses, Answer, "/v1/responses"),
+        (Dialect::Responses, Surface::Responses, Answer, "/responses"),
+        (Dialect::Messages, Surface::Messages, Answer, "/v1/messages"),
+        (Dialect::Messages, Surface::Messages, Answer, "/anthropic/v1/messages"),
+        (Dialect::Completions, Surface::Completions, Answer, "/v1/completions"),
+        (Dialect::Embeddings, Surface::Embeddings, Answer, "/v1/embeddings"),
+        (Dialect::Images, Surface::Images, Answer, "/v1/images/generations"),
+        (Dialect::Messages, Surface::Messages, CountTokens, "/v1/messages/count_tokens"),
+        (Dialect::Messages, Surface::Messages, CountTokens, "/anthropic/v1/messages/count_tokens"),
+        (Dialect::Responses, Surface::Responses, Compact, "/v1/responses/compact"),
+        (Dialect::Responses, Surface::Responses, Compact, "/responses/compact"),
+    ];
+    let post = |(dialect, surface, operation, path)| {
+        route(Method::POST, path, surface, Some(dialect), move |app, request, caller| {
+            pipeline::serve(app, dialect, operation, request, caller, None)
+        })
+    };
+    calls.into_iter().map(post).collect()
+}
+
+/// Responses over a WebSocket, and the GETs that are none.
+fn responses_sockets() -> Vec<Route> {
+    let compact = |path| {
+        let what = (Surface::Responses, Dialect::Responses);
+        refusing(Method::GET, path, what, 426, ONLY_FOR_SOCKETS)
+    };
+    vec![
+        socket("/v1/responses"),
+        socket("/responses"),
+        compact("/v1/responses/compact"),
+        compact("/responses/compact"),
+    ]
+}
+
+fn image_edits() -> Vec<Route> {
+    let edits = "/v1/images/edits";
+    let no_variations = "Variations of images are not offered, send an edit to /v1/images/edits";
+    let what = (Surface::Images, Dialect::Images);
+    vec![
+        route(Method::POST, edits, Surface::Images, Some(Dialect::Images), |app, request, caller| {
+            forms::serve(app, Dialect::Images, Operation::EditImage, request, caller)
+        }),
+        refusing(Method::POST, "/v1/images/variations", what, 400, no_variations),
+    ]
+}
+
+fn file_routes() -> Vec<Route> {
+    let (all, one, content) = ("/v1/files", "/v1/files/{id}", "/v1/files/{id}/content");
+    vec![
+        route(Method::POST, all, Surface::Files, None, files::upload),
+        route(Method::GET, all, Surface::Files, None, files::list),
+        route(Method::GET, one, Surface::Files, None, files::get),
+        route(Method::DELETE, one, Surface::Files, None, files::delete),
+        route(Method::GET, content, Surface::Files, None, files::content),
+    ]
+}
+
+fn video_routes() -> Vec<Route> {
+    let (all, one, content) = ("/v1/videos", "/v1/videos/{id}", "/v1/videos/{id}/content");
+    vec![
+        route(Method::POST, all, Surface::Videos, Some(videos::SURFACE), videos::create),
+        route(Method::GET, one, Surface::Videos, None, videos::get),
+        route(Method::DELETE, one, Surface::Videos, None, videos::delete),
+        route(Method::GET, content, Surface::Videos, None, videos::content),
+    ]
+}
+
+/// Gemini's paths, which name the model and the operation, and those of its command line.
+fn gemini_calls() -> Vec<Route> {
+    let dialect = Some(Dialect::Gemini);
+    let call = |path| route(Method::POST, path, Surface::Chat, dialect, gemini::call);
+    let of_cli = |path, operation, stream| {
+        route(Method::POST, path, Surface::Chat, dialect, move |app, request, caller| {
+            gemini::call_of_cli(app, request, caller, operation, stream)
+        })
+    };
+    vec![
+        call("/v1beta/models/{call}"),
+        call("/gemini/{version}/models/{call}"),
+        of_cli("/v1internal:generateContent", Operation::Answer, false),
+        of_cli("/v1internal:streamGenerateContent", Operation::Answer, true),
+        of_cli("/v1internal:countTokens", Operation::CountTokens, false),
+    ]
+}
+
+/// Web searches and the model lists.
+fn search_and_models() -> Vec<Route> {
+    let gemini = |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_list);
+    vec![
+        route(Method::POST, "/v1/search", Surface::Other, Some(Dialect::Chat), search::search),
+        gemini("/v1beta/models"),
+        gemini("/gemini/{version}/models"),
+        route(Method::GET, "/v1/models", Surface::Models, None, models::list),
+        route(Method::GET, "/v1/models/{*model}", Surface::Models, None, models::get),
+    ]
+}
+
+/// Opens a WebSocket on request, and answers any other GET with what the path is for.
+fn socket(path: &'static str) -> Route {
+    let dialect = Some(Dialect::Responses);
+    Route::new(
+        Method::GET,
+        path,
+        Access::Proxy,
+        Surface::Responses,
+        move |app, request: Request| async move {
+            if Handshake::is_asked(&request) {
+                return responses_ws::open(app, request);
+            }
+            authenticated(app, request, dialect, |_, request, _| async move {
+                let face = Face { dialect: Dialect::Responses, id: request.id };
+                let mut response = face.refuse(426, ONLY_FOR_SOCKETS, None, None);
+                response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
+                response
+            })
+            .await
+        },
+    )
+}
+
+/// A route that refuses every authenticated caller.
+fn refusing(
+    method: Method,
+    path: &'static str,
+    (surface, dialect): (Surface, Dialect),
+    status: u16,
+    message: &'static str,
+) -> Route {
+    route(method, path, surface, Some(dialect), move |_, request, _| {
+        let face = Face { dialect, id: request.id };
+        std::future::ready(face.refuse(status, message, None, None))
+    })
+}
+
+/// A route whose handler is only reached by an authenticated caller.
+fn route<H, F>(
+    method: Method,
+    path: &'static str,
+    surface: Surface,
+    dialect: Option<Dialect>,
+    handler: H,
+) -> Route
+where
+    H: Fn(Arc<App>, Request, Caller) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Response> + Send + 'static,
+{
+    Route::new(method, path, Access::Proxy, surface, move |app: Arc<App>, request: Request| {
+        authenticated(app, request, dialect, handler)
+    })
+}
+
+/// Authenticates the caller and counts the request against its rate limit; then runs the handler.
+async fn authenticated<H, F>(
+    app: Arc<App>,
+    request: Request,
+    dialect: Option<Dialect>,
+    handler: H,
+) -> Response
+where
+    H: FnOnce(Arc<App>, Request, Caller) -> F,
+    F: Future<Output = Response>,
+{
+    if let Some(internal) = request.internal {
+        let caller = Caller { key: None, forced_channel: internal.forced_channel };
+        return handler(app, request, caller).await;
+    }
+    let local = auth::is_local(request.peer.ip(), request.client_ip);
+    let caller = auth::authenticate(&app, &request.headers, &request.query, local);
+    match caller {
+        Ok(caller) => match app.rates.admit_identity(caller.identity(), monotonic_ms()) {
+            Ok(()) => handler(app, request, caller).await,
+            Err(wait) => too_many_of_identity(wait),
+        },
+        Err(refused) => Face::of(&request.headers, dialect, request.id).reject_caller(&refused),
+    }
+}

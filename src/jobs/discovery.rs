@@ -40,9 +40,8 @@ pub struct Found {
     pub by_credential: bool,
 }
 
-/// Asks with the account's own credentials, then with its managed tokens. A session that lists nothing as
-/// a key is asked for what its user may use, as `site_client`. Fails when none gives anything, with the first
-/// failure.
+/// Asks with the account's own credentials, then with its managed tokens. `site_client` is the client of an account
+/// that has a session. Fails when no credential reaches a model, with the first failure.
 pub async fn discover(
     app: &App,
     site: &Site,
@@ -52,54 +51,29 @@ pub async fn discover(
 ) -> Result<Found, DiscoveryError> {
     let mut found = Found::default();
     let mut failure = None;
-    let mut asked: HashMap<&str, Option<Vec<Discovered>>> = HashMap::new();
+    // One answer per credential: a managed token may be the account's own key.
+    let mut answers: HashMap<&str, Option<Vec<Discovered>>> = HashMap::new();
     let own = usable([&account.api_token, &account.access_token]).into_iter().map(|secret| (None, secret));
     let managed = tokens.iter().filter(|token| token.is_usable());
     let managed = managed.filter_map(|row| Some((Some(row.id), row.token.as_ref()?.expose().trim())));
-    let mut is_silent = false;
+    let mut timed_out = false;
     for (token, credential) in own.chain(managed) {
         // A site that hangs does so for every credential, and there may be many.
-        if is_silent && found.models.is_empty() {
+        if timed_out && found.models.is_empty() {
             break;
         }
-        let answer = match asked.entry(bare(credential)) {
+        let answer = match answers.entry(bare(credential)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
-                let began = Instant::now();
-                let listed = match (ask(app, site, credential).await, site_client) {
-                    (Err(error), Some(site_client))
-                        if token.is_none()
-                            && error.kind != DiscoveryKind::Timeout
-                            && site_client.is_session(credential) =>
-                    {
-                        site_client.models_of_session(&app.client).await.map_err(|_less_telling| error)
-                    }
-                    (listed, _) => listed,
-                };
-                is_silent = matches!(&listed, Err(error) if error.kind == DiscoveryKind::Timeout);
-                let answer = match listed {
-                    Ok(names) => {
-                        let mut models = Vec::new();
-                        merge(&mut models, names, began.elapsed());
-                        Some(models)
-                    }
-                    Err(error) => {
-                        failure = failure.or(Some(error));
-                        None
-                    }
-                };
-                new.insert(answer)
+                let session = site_client.filter(|client| token.is_none() && client.is_session(credential));
+                let listed = list(app, site, credential, session).await;
+                timed_out = matches!(&listed, Err(error) if error.kind == DiscoveryKind::Timeout);
+                new.insert(listed.map_err(|error| failure = failure.take().or(Some(error))).ok())
             }
         };
         found.tokens_asked += usize::from(token.is_some());
-        let Some(models) = answer else { continue };
-        match token {
-            Some(id) => found.of_tokens.push((id, models.clone())),
-            None => found.by_credential = true,
-        }
-        for model in models {
-            let took = Duration::from_millis(model.latency_ms.and_then(|ms| ms.try_into().ok()).unwrap_or(0));
-            merge(&mut found.models, vec![model.model_name.clone()], took);
+        if let Some(models) = answer {
+            found.add(token, models);
         }
     }
     match failure {
@@ -109,6 +83,40 @@ pub async fn discover(
             Err(DiscoveryError::new(DiscoveryKind::Unauthorized, message))
         }
         _ => Ok(found),
+    }
+}
+
+/// The models that one credential reaches. A credential that is the session of its account and lists nothing as a
+/// key is asked for what its user may use, through the account's client.
+async fn list(
+    app: &App,
+    site: &Site,
+    credential: &str,
+    session: Option<&SiteClient>,
+) -> Result<Vec<Discovered>, DiscoveryError> {
+    let began = Instant::now();
+    let names = match (ask(app, site, credential).await, session) {
+        (Err(error), Some(session)) if error.kind != DiscoveryKind::Timeout => {
+            session.models_of_session(&app.client).await.map_err(|_less_telling| error)?
+        }
+        (listed, _) => listed?,
+    };
+    let mut models = Vec::new();
+    merge(&mut models, names, began.elapsed());
+    Ok(models)
+}
+
+impl Found {
+    /// Adds what the account's own credential, or one of its tokens, reaches.
+    fn add(&mut self, token: Option<i64>, models: &[Discovered]) {
+        match token {
+            Some(id) => self.of_tokens.push((id, models.to_vec())),
+            None => self.by_credential = true,
+        }
+        for model in models {
+            let took = Duration::from_millis(model.latency_ms.and_then(|ms| ms.try_into().ok()).unwrap_or(0));
+            merge(&mut self.models, vec![model.model_name.clone()], took);
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use ring::digest::{SHA256, digest};
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::error::OpenError;
 use super::sql::Dialect;
@@ -111,26 +111,12 @@ fn expand(text: &str, dialect: Dialect) -> String {
 pub(super) fn run(connection: &mut Connection, steps: &[Step], now: Millis) -> Result<(), OpenError> {
     let failed =
         |step: &str, error: rusqlite::Error| OpenError::Migration(format!("migration {step}: {error}"));
-    let dialect = Dialect::Sqlite;
     let transaction = connection
         .transaction_with_behavior(TransactionBehavior::Exclusive)
         .map_err(|error| failed("lock", error))?;
-    transaction
-        .execute_batch(
-            "CREATE TABLE IF NOT EXISTS schema_migrations (
-               version INTEGER NOT NULL PRIMARY KEY,
-               name TEXT NOT NULL,
-               checksum TEXT NOT NULL,
-               applied_at INTEGER NOT NULL
-             )",
-        )
-        .map_err(|error| failed("schema_migrations", error))?;
-    let applied: HashMap<i64, String> = transaction
-        .prepare("SELECT version, checksum FROM schema_migrations")
-        .and_then(|mut query| query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect())
-        .map_err(|error| failed("schema_migrations", error))?;
+    let applied = applied_steps(&transaction).map_err(|error| failed("schema_migrations", error))?;
     for step in steps {
-        let checksum = step.checksum(dialect);
+        let checksum = step.checksum(Dialect::Sqlite);
         match applied.get(&step.version) {
             Some(known) if *known == checksum => {}
             Some(_) => {
@@ -140,18 +126,7 @@ pub(super) fn run(connection: &mut Connection, steps: &[Step], now: Millis) -> R
                     step.name
                 )));
             }
-            None => {
-                transaction
-                    .execute_batch(&expand(step.text(dialect), dialect))
-                    .and_then(|()| {
-                        transaction.execute(
-                            "INSERT INTO schema_migrations (version, name, checksum, applied_at) \
-                             VALUES (?, ?, ?, ?)",
-                            (step.version, step.name, checksum, now),
-                        )
-                    })
-                    .map_err(|error| failed(step.name, error))?;
-            }
+            None => apply(&transaction, step, checksum, now).map_err(|error| failed(step.name, error))?,
         }
     }
     let newest = steps.last().map_or(0, |step| step.version);
@@ -162,6 +137,29 @@ pub(super) fn run(connection: &mut Connection, steps: &[Step], now: Millis) -> R
         );
     }
     transaction.commit().map_err(|error| failed("commit", error))
+}
+
+/// The checksums of the steps that the database has, by version.
+fn applied_steps(transaction: &Transaction<'_>) -> rusqlite::Result<HashMap<i64, String>> {
+    transaction.execute_batch(
+        "CREATE TABLE IF NOT EXISTS schema_migrations (
+           version INTEGER NOT NULL PRIMARY KEY,
+           name TEXT NOT NULL,
+           checksum TEXT NOT NULL,
+           applied_at INTEGER NOT NULL
+         )",
+    )?;
+    let mut query = transaction.prepare("SELECT version, checksum FROM schema_migrations")?;
+    query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+}
+
+fn apply(transaction: &Transaction<'_>, step: &Step, checksum: String, now: Millis) -> rusqlite::Result<()> {
+    transaction.execute_batch(&expand(step.text(Dialect::Sqlite), Dialect::Sqlite))?;
+    transaction.execute(
+        "INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES (?, ?, ?, ?)",
+        (step.version, step.name, checksum, now),
+    )?;
+    Ok(())
 }
 
 #[cfg(test)]

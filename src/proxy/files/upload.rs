@@ -49,62 +49,77 @@ enum Field {
 }
 
 async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result<FileRow, Refusal> {
-    let mut form = Reader::new(header(request, CONTENT_TYPE.as_str()))?;
+    let mut reader = Reader::new(header(request, CONTENT_TYPE.as_str()))?;
     let allowance = UploadAllowance::of(app, owner).await?;
     if let Ok(claimed) = header(request, CONTENT_LENGTH.as_str()).parse() {
         allowance.check_whole(claimed)?;
     }
     let deadline = Instant::now() + MAX_DURATION;
     let mut taken = 0;
-    let mut purpose = Vec::new();
-    let mut file: Option<Incoming> = None;
-    let mut field = Field::Other;
+    let mut form = UploadForm { app, allowance, field: Field::Other, file: None, purpose: Vec::new() };
     while let Some(piece) = request.piece().await? {
         taken += piece.len() as u64;
-        allowance.check_whole(taken)?;
+        form.allowance.check_whole(taken)?;
         if Instant::now() > deadline {
             return Err(Refusal::new(408, "The upload took too long"));
         }
-        form.feed(&piece);
-        while let Some(event) = form.event()? {
-            match (event, &field) {
-                (Event::Part(head), _) => {
-                    field = match head.name.as_str() {
-                        "file" if file.is_some() => {
-                            return Err(Refusal::bad("file", "Send one file per request"));
-                        }
-                        "file" => {
-                            file = Some(Incoming::begin(app, &head)?);
-                            Field::File
-                        }
-                        "purpose" => Field::Purpose,
-                        _ => Field::Other,
-                    };
-                }
-                (Event::Data(data), Field::File) => {
-                    if let Some(file) = &mut file {
-                        allowance.check(file.size as u64 + data.len() as u64)?;
-                        file.write(&data).await?;
-                    }
-                }
-                (Event::Data(data), Field::Purpose) => {
-                    purpose.extend_from_slice(&data);
-                    if purpose.len() > MAX_PURPOSE {
-                        return Err(Refusal::bad("purpose", "purpose is longer than 64 bytes"));
-                    }
-                }
-                (Event::Data(_), Field::Other) => {}
-                (Event::PartEnd | Event::End, _) => field = Field::Other,
-            }
+        reader.feed(&piece);
+        while let Some(event) = reader.event()? {
+            form.take(event).await?;
         }
     }
-    if !form.is_ended() {
+    if !reader.is_ended() {
         return Err(Refusal::new(400, "The form ended before its last boundary"));
     }
+    let UploadForm { file, purpose, .. } = form;
     let file = file.ok_or_else(|| Refusal::bad("file", "file is required: send it as a part of the form"))?;
     let purpose =
         std::str::from_utf8(&purpose).map_err(|_| Refusal::bad("purpose", "purpose is not UTF-8"))?;
     file.finish(owner, purpose.trim()).await
+}
+
+/// What has been read of the form.
+struct UploadForm<'a> {
+    app: &'a Arc<App>,
+    allowance: UploadAllowance,
+    field: Field,
+    file: Option<Incoming>,
+    purpose: Vec<u8>,
+}
+
+impl UploadForm<'_> {
+    async fn take(&mut self, event: Event) -> Result<(), Refusal> {
+        match (event, &self.field) {
+            (Event::Part(head), _) => {
+                self.field = match head.name.as_str() {
+                    "file" if self.file.is_some() => {
+                        return Err(Refusal::bad("file", "Send one file per request"));
+                    }
+                    "file" => {
+                        self.file = Some(Incoming::begin(self.app, &head)?);
+                        Field::File
+                    }
+                    "purpose" => Field::Purpose,
+                    _ => Field::Other,
+                };
+            }
+            (Event::Data(data), Field::File) => {
+                if let Some(file) = &mut self.file {
+                    self.allowance.check(file.size as u64 + data.len() as u64)?;
+                    file.write(&data).await?;
+                }
+            }
+            (Event::Data(data), Field::Purpose) => {
+                self.purpose.extend_from_slice(&data);
+                if self.purpose.len() > MAX_PURPOSE {
+                    return Err(Refusal::bad("purpose", "purpose is longer than 64 bytes"));
+                }
+            }
+            (Event::Data(_), Field::Other) => {}
+            (Event::PartEnd | Event::End, _) => self.field = Field::Other,
+        }
+        Ok(())
+    }
 }
 
 fn header<'r>(request: &'r Request, name: &str) -> &'r str {
@@ -229,7 +244,7 @@ impl Incoming {
             sha256: hex::encode(sum.as_ref()),
             created_at: now_ms(),
         };
-        // From here on the store has it or not, whoever hangs up.
+        // From here on the store has it or not, even when the client hangs up.
         self.finished = true;
         let stored = files::finish(&self.app.store, owner, file).await;
         self.finished = stored.is_ok();
@@ -263,7 +278,7 @@ impl From<BodyError> for Refusal {
     }
 }
 
-/// `file-sy-` and 128 random bits: whoever knows one was told it.
+/// `file-sy-` and 128 random bits: it cannot be guessed.
 fn new_id() -> Result<String, Refusal> {
     let mut bits = [0; 16];
     SystemRandom::new().fill(&mut bits).map_err(|_| Refusal::new(503, "There is no randomness for an id"))?;

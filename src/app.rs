@@ -239,12 +239,12 @@ impl App {
         self.session_leases.load(channel.id, limit).multiplier()
     }
 
-    /// True once the process has been told to stop.
+    /// True once the process is stopping.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Says that the process has been told to stop.
+    /// Marks the process as stopping.
     pub fn begin_stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
@@ -283,7 +283,7 @@ async fn load_settings(config: &Config, store: &Store) -> store::Result<Settings
     Ok(Settings::new(config, &saved))
 }
 
-/// The kind of task whose failure is told in its result, site by site.
+/// The kind of task whose result lists its failures site by site.
 const QUIET_TASK: &str = "site-announcements-sync";
 
 /// Every start and end of a task is an event that operators see (admin-core.md 1.4); a failure is also

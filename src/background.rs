@@ -45,7 +45,7 @@ impl Background {
         true
     }
 
-    /// Runs `work` to its end, also when whoever waits for it goes away. The error is the message of its
+    /// Runs `work` to its end, also when its caller goes away. The error is the message of its
     /// panic, or that the service is stopping.
     pub async fn carry_through<T: Send + 'static>(
         &self,
@@ -53,7 +53,7 @@ impl Background {
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, String> {
         let (done, ended) = oneshot::channel();
-        // Nobody may be there any more to be told.
+        // The caller may be gone.
         self.spawn(name, async move { drop(done.send(contain(work).await)) });
         ended.await.unwrap_or_else(|_| Err("the service is stopping".to_owned()))
     }

@@ -93,7 +93,7 @@ async fn create_at_site(app: Arc<App>, account: AccountRow, input: CreateInput) 
     Ok(http::json(StatusCode::OK, &body))
 }
 
-/// The key to make, as a site is told.
+/// The key that the site is asked to make.
 fn wanted(input: &CreateInput) -> NewSiteKey {
     let at_site = &input.at_site;
     let blank = NewSiteKey::default();

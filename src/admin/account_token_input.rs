@@ -26,7 +26,7 @@ pub struct CreateInput {
     pub at_site: AtSite,
 }
 
-/// What a site is told of a key that it shall make.
+/// The options of a key that a site is asked to make.
 #[derive(Debug, PartialEq)]
 pub struct AtSite {
     pub unlimited_quota: bool,

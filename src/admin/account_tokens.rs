@@ -131,7 +131,7 @@ pub async fn set_default(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
-/// `GET /api/account-tokens/{id}/value`: the key in full, for whoever has to copy it.
+/// `GET /api/account-tokens/{id}/value`: the key in full, to be copied.
 pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     owner_of(&app, id).await?;

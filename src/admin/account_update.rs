@@ -4,8 +4,8 @@
 //! body ─▶ UpdateInput ─▶ Change (pure) ─▶ store ─▶ publish ─▶ models, if a credential or its way changed ─▶ routes
 //! ```
 //!
-//! A mask that comes back is an unchanged secret. An expired API-key account becomes active only by
-//! proof: its new key has to list models; until then the key is kept and the account stays expired.
+//! A mask that comes back is an unchanged secret. An expired API-key account becomes active again only when
+//! its new key is verified by listing models; until then the key is kept and the account stays expired.
 
 use std::sync::Arc;
 

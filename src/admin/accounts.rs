@@ -1,7 +1,7 @@
 //! `/api/accounts`: the snapshot list, delete and batch (admin-core.md 5.2, 5.8).
 //!
 //! The list is kept in memory: fresh for 15 s, then served stale for up to 90 s while one reload runs
-//! behind it. Every committed change publishes a new routing snapshot, and a list made beside an
+//! behind it. Every committed change publishes a new routing snapshot, and a list made from an
 //! older one is never served: an operator always sees what was just changed.
 
 use std::collections::{HashMap, HashSet};

@@ -2,8 +2,8 @@
 //!
 //! Answered from memory by the selection's own steps; nothing is sent and no cooldown changes. On request
 //! an answer is kept with its route until something that decides about the route changes: a kept one
-//! carries a print of the route, and one whose print is not today's is not shown any more. So nobody who
-//! changes routes has to think of it, and groups notice what happens to their sources.
+//! carries a fingerprint of the route, and one whose fingerprint has changed is not shown any more. So code that
+//! changes routes need not invalidate anything, and groups follow the changes of their sources.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};

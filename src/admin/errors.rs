@@ -68,7 +68,7 @@ impl AdminError {
         error.flag("retryAfter", seconds)
     }
 
-    /// Our own failure: `cause` goes to the log, the client is told no more than that it happened.
+    /// Our own failure: `cause` goes to the log, the client learns only that it happened.
     pub fn internal(attempt: &str, cause: impl std::fmt::Display) -> Self {
         log::error!("{attempt}: {cause}");
         let status = StatusCode::INTERNAL_SERVER_ERROR;
@@ -81,7 +81,7 @@ impl AdminError {
         self
     }
 
-    /// The same refusal, when it is of a field that whoever sent it knows by another name.
+    /// The same refusal, under the name by which the client knows the field.
     pub fn naming(mut self, field: &str, theirs: &str) -> Self {
         if let Some(problem) = self.message.strip_prefix(&format!("Invalid {field}.")) {
             self.message = format!("Invalid {theirs}.{problem}");

@@ -72,7 +72,7 @@ pub async fn reset_usage(app: Arc<App>, request: Request) -> Result<Response> {
     item(&app, id).await
 }
 
-/// `GET /api/downstream-keys/{id}/value`: the key in full, for whoever has to copy it.
+/// `GET /api/downstream-keys/{id}/value`: the key in full, to be copied.
 pub async fn value(app: Arc<App>, request: Request) -> Result<Response> {
     let row = find(&app, require_id(&request)?).await?;
     let key = row.key.as_ref().ok_or_else(|| AdminError::conflict("The stored key cannot be opened"))?;

@@ -1,4 +1,4 @@
-//! Starting over: forgetting what was discovered, what was used, or everything (admin-ops.md 9).
+//! Maintenance: clearing the discovered models, the usage, or everything (admin-ops.md 9).
 
 use std::collections::HashSet;
 use std::sync::Arc;

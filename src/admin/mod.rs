@@ -2,13 +2,13 @@
 //!
 //! | file | resource |
 //! |---|---|
-//! | `auth` | who may come in; the change of the admin token |
+//! | `auth` | authentication of operators; the change of the admin token |
 //! | `runtime_settings`, `runtime_input` | what an operator changes while the service runs, and the reading of it |
 //! | `sites`, `site_batch`, `site_models`, `site_input` | sites: their routes, batch, models, the reading of their fields |
-//! | `site_probes`, `site_subscriptions` | models of a site tried now, and told as it happens; its accounts' plans in one line |
-//! | `site_url`, `presets`, `detect` | addresses, vendors' addresses, what an address tells |
+//! | `site_probes`, `site_subscriptions` | models of a site probed now, with the results streamed; a summary of its accounts' subscriptions |
+//! | `site_url`, `site_view`, `presets`, `detect` | addresses, how a site is shown, vendors' addresses, the platform behind an address |
 //! | `accounts`, `account_create`, `account_create_session`, `account_update`, `account_login`, `account_rebind`, `account_models` | accounts by what is done with them |
-//! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and proving a credential |
+//! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and verifying a credential |
 //! | `account_tokens`, `account_token_create`, `account_token_sync` | the keys of session accounts |
 //! | `account_token_input`, `account_token_view` | reading and showing one |
 //! | `routes`, `route_input`, `route_fill`, `route_view` | routes: their endpoints, the reading of their fields, what saving one entails, how they are shown |
@@ -16,13 +16,13 @@
 //! | `decisions`, `decision_view` | why a request would go where it goes, and the answers kept with the routes |
 //! | `keys`, `key_input`, `key_view`, `key_usage` | downstream keys: changing, reading, showing them, and what they did |
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
-//! | `model_checks` | asking sites for their models, and whether they serve them |
-//! | `notifications`, `system_proxy` | whether notices reach the operator, whether a proxy gives a way out |
+//! | `model_checks` | discovery and probes of models, started by hand |
+//! | `notifications`, `system_proxy` | tests of the notification channels and of the system proxy |
 //! | `search` | one text over everything |
 //! | `playground` | an operator tries the proxy |
 //! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
-//! | `dashboard`, `site_stats`, `stats_cache` | what was used and how sites answered; numbers kept for a moment |
+//! | `dashboard`, `site_stats`, `stats_cache` | usage and availability statistics, and their cache |
 //! | `openapi` | every route in a line |
 //! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
@@ -268,7 +268,7 @@ async fn health(app: Arc<App>, _request: Request) -> Result<Response> {
     Ok(health_answer(app.is_stopping()))
 }
 
-/// 503 once the process was told to stop: a balancer looks elsewhere while requests in flight end.
+/// 503 once the process is stopping: a balancer looks elsewhere while requests in flight end.
 fn health_answer(is_stopping: bool) -> Response {
     let status = if is_stopping { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
     http::json(status, &json!({ "ok": !is_stopping }))

@@ -43,7 +43,7 @@ pub async fn now(app: Arc<App>, mut request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &shown(&probed)))
 }
 
-/// `GET /api/sites/{id}/probe-stream`: the same, told as it happens. Who stops listening stops the probe.
+/// `GET /api/sites/{id}/probe-stream`: the same, streamed as it happens. A client that disconnects stops the probe.
 pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let scope = scope(&of_query(&request)?)?;

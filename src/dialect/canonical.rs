@@ -178,7 +178,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// What the model thought, and the signature that it did.
+/// What the model thought, and the provider's signature of it.
 ///
 /// `text` is what may be shown (a summary on responses, all of it on messages), and may be empty:
 /// redacted thinking is a signature alone.
@@ -507,7 +507,7 @@ pub struct ReplyContext {
     pub custom_tools: Vec<String>,
     /// Several answers may come in one stream, as the client asked for them.
     pub several: bool,
-    /// Where the text ends, when the upstream was not told (responses knows no stop sequences).
+    /// Stop sequences that the upstream could not be sent (responses knows none).
     pub stop: Vec<String>,
     /// What an answer in the responses dialect repeats of its request: member name and JSON value.
     pub echo: Vec<(&'static str, String)>,

@@ -100,7 +100,7 @@ impl Span {
     }
 }
 
-/// Citations of a content of several texts, which are told by the place of their part and their length:
+/// Citations of a content of several texts, which are located by the place of their part and their length:
 /// each goes to the text in which it begins.
 pub fn spread<'a>(
     citations: impl IntoIterator<Item = Citation<'a>>,

@@ -10,7 +10,7 @@
 //! | xhigh, max | the same where known, else high | 65536 | high | more: xhigh, on messages max |
 //!
 //! Chat and responses say an effort, gemini a budget or a level, messages one or the other, by
-//! model. What a model takes is told by its name alone ([`Claude`]): the vendors publish it by name,
+//! model. What a model takes is known by its name alone ([`Claude`]): the vendors publish it by name,
 //! and there is nothing else to ask between a client and its upstream.
 
 use super::canonical::{Effort, Reasoning};

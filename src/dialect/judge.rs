@@ -60,7 +60,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// What the client and the log are told.
+    /// The message for the client and the log.
     pub fn message(&self) -> String {
         match self {
             Self::Html(about) if about.is_empty() => "Upstream returned an HTML page".to_owned(),

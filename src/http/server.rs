@@ -1,7 +1,7 @@
 //! The accept loop: one task per connection, a bound on their number, time limits, and a drain.
 //!
 //! Stopping has three steps. The listener is dropped, so new connections are refused. Every open
-//! connection is told to finish: idle ones close at once, busy ones after the answer they are
+//! connection is asked to finish: idle ones close at once, busy ones after the answer they are
 //! sending. What is still open after the grace period is dropped with its tasks.
 //!
 //! A connection that was given to another protocol (`websocket`) goes on in the same task: it holds its
@@ -60,8 +60,8 @@ pub struct Connection {
     upgrade_slot: UpgradeSlot,
 }
 
-/// What a connection does once its last answer has been sent: its life in another protocol, if a handler
-/// wants it to have one; and what tells that life to end.
+/// What a connection does once its last answer has been sent: the task of another protocol, when a handler
+/// has set one, and the signal that ends it.
 #[derive(Clone)]
 pub(super) struct UpgradeSlot(Arc<UpgradeState>);
 
@@ -152,9 +152,9 @@ where
     left
 }
 
-/// Waits until the server is told to stop.
+/// Waits until the server is stopping.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // An error means that nobody is left who could say it: the same as being told.
+    // An error means that the sender is gone, which counts as a stop.
     drop(stop.wait_for(|stopping| *stopping).await);
 }
 

@@ -26,7 +26,7 @@ pub fn advised(message: &str) -> String {
 }
 
 /// Records that a call for `source` (balance, checkin, …) failed. A session that is over makes an
-/// active account expired, which the operator hears of.
+/// active account expired, about which the operator is notified.
 pub async fn note_failure(
     app: &App,
     site: &SiteRow,

@@ -1,7 +1,7 @@
 //! What sites announce, read from them (upstreams-jobs.md 13.8).
 //!
 //! One site after the other. What is seen for the first time becomes a row, an event and a notice to the
-//! operator; what is known is only brought up to date. A site that fails is told and holds up no other.
+//! operator; what is known is only brought up to date. A site that fails is reported and holds up no other.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -69,7 +69,7 @@ impl<T: Clone + Send + Sync + 'static> SingleFlight<T> {
         *current = Some(result.clone());
         let slot = self.current.clone();
         let work = work();
-        // When the process is stopping, `publish` drops with the work and the waiters hear of it.
+        // When the process is stopping, `publish` drops with the work, which the waiters notice.
         background.spawn(name, async move {
             let value = work.await;
             *lock(&slot) = None;

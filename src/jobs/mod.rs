@@ -5,7 +5,7 @@
 //! tasks           long operations an operator started and looks up by id
 //! flight          lets everybody who asks for the same costly thing share one run of it
 //!
-//! model_refresh   which models the accounts can reach          outcome   what its askers are told
+//! model_refresh   which models the accounts can reach          outcome   its result, as callers get it
 //! coverage        the two together, after tokens changed       token_sync  brings them from the site
 //! account_setup   all that follows a new credential            account_health  what its site says of it
 //! health_check    asks accounts how they are

@@ -33,7 +33,7 @@ pub enum RefreshStatus {
     Skipped,
 }
 
-/// What is told beside the result, by whether the upstream was asked.
+/// Details beside the result, by whether the upstream was asked.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum RefreshDetail {

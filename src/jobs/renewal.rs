@@ -10,7 +10,7 @@
 //! A refresh token works once: two refreshes at a time, or a new token lost before it is stored, end the
 //! session for good. So there is one flight per account, what it brings is committed before anybody uses
 //! it, and the service does not stop before flights have ended. A password that was refused is not tried
-//! again at once, lest the site locks the account.
+//! again at once, so that the site does not lock the account.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -64,7 +64,7 @@ pub enum Plan {
     About(Cron),
 }
 
-/// Begins a pass of a job. A pass at a time of a schedule is told which time.
+/// Begins a pass of a job. A pass of a schedule gets its scheduled time.
 pub type Run = Box<dyn Fn(Option<Millis>) -> Pin<Box<dyn Future<Output = Pass> + Send>> + Send + Sync>;
 
 /// The time of day, and what a scheduler has to know of the settings.

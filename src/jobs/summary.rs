@@ -38,7 +38,7 @@ pub struct Day {
     pub today_reward: f64,
 }
 
-/// Sums the day up and tells the operator, whatever was told lately.
+/// Sums the day up and notifies the operator, without a cool-down.
 pub async fn send(app: Arc<App>) -> Pass {
     let day = day(&app, now_ms()).await.map_err(|error| error.to_string())?;
     let notice = Notice::new(EventLevel::Info, format!("Daily summary {}", day.local_day), day.text());

@@ -8,7 +8,7 @@
 //!
 //! In memory only: a restart forgets them, as the contract says. A start whose dedupe key belongs to
 //! a task that has not ended gives that task. What has not ended is never dropped; of what has, the
-//! newest [`MAX_ENDED`] stay. Each start and end is told to the listener, which writes an event; the
+//! newest [`MAX_ENDED`] stay. Each start and end is reported to the listener, which writes an event; the
 //! end before the task shows it, so that who sees a task ended finds its event.
 
 use std::collections::VecDeque;
@@ -147,7 +147,7 @@ pub struct Progress {
 }
 
 impl Tasks {
-    /// An empty registry whose work runs in `background`. `listener` hears of each start and end.
+    /// An empty registry whose work runs in `background`. `listener` is called at each start and end.
     pub fn new<F>(background: Arc<Background>, listener: impl Fn(Notice) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,

@@ -45,7 +45,7 @@ pub struct Lookup {
     /// Who paid for it.
     pub key: Option<Arc<Key>>,
     pub ended: Millis,
-    /// As the answer told, and what was charged for them.
+    /// As the answer reported them, and what was charged for them.
     pub tokens: Tokens,
     pub usd: f64,
 }

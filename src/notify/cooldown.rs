@@ -10,7 +10,7 @@ const REMEMBERED_AT_LEAST: Millis = 600_000;
 /// Signatures remembered; beyond it the oldest goes.
 const MOST: usize = 1024;
 
-/// What was sent lately, by signature.
+/// What was sent recently, by signature.
 #[derive(Default)]
 pub(super) struct Cooldowns {
     sent: HashMap<u64, Sent>,

@@ -1,4 +1,4 @@
-//! What an operator hears of while nobody looks at the console (data-ops.md E).
+//! Notices to the operator, on every channel that is configured (data-ops.md E).
 //!
 //! ```text
 //! Notifier::send ─▶ cool-down ─▶ queue ─▶ every usable channel at once     returns before the queue

@@ -1,8 +1,8 @@
-//! What of failing requests the operator is told (routing.md 10.1, data-ops.md E).
+//! Alerts to the operator about failing requests (routing.md 10.1, data-ops.md E).
 //!
-//! One alert for requests that nobody could serve: the first of a route is told, those that follow within the
+//! One alert for requests that nobody could serve: the first of a route is sent, those that follow within the
 //! cool-down are counted, also when all channels cool down meanwhile and none is left to try. A credential that
-//! its site refuses is told once as well. It is not struck off for it: an account whose only credential is a key
+//! its site refuses is reported once as well. The account does not expire for it: an account whose only credential is a key
 //! would never be asked again, and some hubs refuse now and then; a call to the site decides that
 //! (`jobs::account_health`).
 

@@ -128,7 +128,7 @@ impl Attempt {
         }
     }
 
-    /// What the upstream knows us by, to be kept out of what is told.
+    /// Our credential at the upstream, to be kept out of messages.
     pub(super) fn credential(&self) -> Option<&Secret> {
         self.channel.credential.as_ref().map(Credential::secret)
     }

@@ -3,7 +3,7 @@
 //!
 //! Only what gemini answered to clients of responses and messages is here; for everyone else there is
 //! nothing to look up, which a request sees without a lock. What is forgotten costs a signature: the
-//! upstream is then told that there is none.
+//! upstream is then sent the placeholder for none.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

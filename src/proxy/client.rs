@@ -1,7 +1,7 @@
 //! Who is calling, as far as its own words tell (proxy.md 6): the family of its protocol, the
 //! session it speaks of, and the application, which is only for the log.
 //!
-//! | family | on | told by |
+//! | family | on | recognised by |
 //! |---|---|---|
 //! | `claude_code` | messages | `metadata.user_id` of its form, its session header, or all four of its headers |
 //! | `codex` | responses, chat | `originator` or `User-Agent` of an official application, else what only Codex sends |

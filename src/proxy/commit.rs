@@ -3,7 +3,7 @@
 //!
 //! | the client wants | the upstream streams | the upstream answers at once |
 //! |---|---|---|
-//! | a stream | held to the first output, then [`Relay`] | judged, told as a stream |
+//! | a stream | held to the first output, then [`Relay`] | judged, replayed as a stream |
 //! | an answer | gathered, judged | judged |
 //!
 //! In one dialect bytes pass as they are; between two they are converted on the way.
@@ -123,7 +123,7 @@ impl StartedResponse<'_> {
             joined.extend_from_slice(&more);
             held = joined.freeze();
         }
-        // What failed behind its first output is told to the client, even where both came at once:
+        // A failure behind the first output is reported to the client, even where both came at once:
         // what it sees hangs on the order of the events, not on how the network cut them.
         let mut late = None;
         if let Phase::Failed(error) = observer.phase() {
@@ -325,7 +325,7 @@ impl StartedResponse<'_> {
         (is_told && is_text).then_some(text)
     }
 
-    /// An answer under the name the client asked for: compactions are not everywhere told from answers.
+    /// An answer under the name the client asked for: not every upstream distinguishes compactions from answers.
     fn finished(&self, body: Bytes) -> Bytes {
         if self.call.operation != Operation::Compact {
             return body;

@@ -10,7 +10,7 @@ use crate::routing::pricing::{self, Bill, BillingDetails, Tokens, usage_record};
 use crate::store::amend::RowName;
 use crate::store::proxy_logs::ProxyLogRow;
 
-/// What the site charges for the row's model and this usage; the flat estimate where it has not told.
+/// What the site charges for the row's model and this usage; the flat estimate where its prices are unknown.
 pub(super) fn bill(channel: &Channel, row: &ProxyLogRow, usage: Option<&Usage>) -> Bill {
     let catalog = channel.account.prices.load();
     let model = row.model_actual.as_deref().unwrap_or_default();

@@ -232,7 +232,7 @@ impl Sending<'_> {
     }
 
     /// Asks one address, in one dialect after the other. A dialect that is refused for good leaves
-    /// `formats`: the next address need not hear it. Of several failures the first counts that is
+    /// `formats`: the next address is not asked in it. Of several failures the first counts that is
     /// about more than the dialect, else what no dialect can say.
     async fn ask(
         &self,

@@ -39,7 +39,7 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
     response
 }
 
-/// Gemini's list: always our own models, whoever serves them (proxy.md 14.8).
+/// Gemini's list: always our own models, whichever upstream serves them (proxy.md 14.8).
 pub(super) async fn gemini_list(app: Arc<App>, _: Request, caller: Caller) -> Response {
     let entry = |model: &String| {
         json!({ "name": format!("models/{model}"), "displayName": model,

@@ -65,7 +65,7 @@ async fn take(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) -> Result<(), NotCo
     }
 }
 
-/// Reserves in the background, and says how that went to whoever still wants to know.
+/// Reserves in the background, and reports the outcome to the caller, if it still waits.
 fn reserve(
     app: &Arc<App>,
     live: &Arc<KeyLive>,

@@ -103,7 +103,7 @@ impl Relay {
             self.ready = self.whole_events(bytes);
             return;
         };
-        // What came before the error event is the client's; the event itself is told in our words.
+        // What came before the error event is the client's; the event itself is written anew.
         let error = without_credential(error, &self.attempt);
         let cause = format!("stream error: {}", error.message);
         let (keep, begun) =
@@ -287,7 +287,7 @@ impl Relay {
 }
 
 impl Drop for Relay {
-    /// Unless the attempt is settled the client hung up. What the upstream had told until then is booked.
+    /// Unless the attempt is settled the client hung up. The usage reported until then is booked.
     fn drop(&mut self) {
         self.attempt.abandon(self.observer.usage());
     }

@@ -118,7 +118,7 @@ impl<'a> RouteRequest<'a> {
         }
     }
 
-    /// The site, or the model on it, has failed so much of late that others go first.
+    /// The site, or the model on it, has failed so much recently that others go first.
     pub fn is_behind_breaker(&self, channel: &Channel) -> bool {
         channel.account.site.health.is_open(self.model_of(channel), self.query.now)
     }

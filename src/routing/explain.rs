@@ -100,7 +100,7 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
 struct Sheet<'r> {
     assessments: Vec<Assessment<'r>>,
     lines: HashMap<i64, usize>,
-    /// By the strategy's own rule; else whoever has the largest share.
+    /// By the strategy's own rule; else the channel with the largest share.
     picked: Option<i64>,
 }
 

@@ -1,10 +1,10 @@
-//! How well a site, and a model on it, has worked of late (routing.md 9.3 and 9.4).
+//! How well a site, and a model on it, has worked recently (routing.md 9.3 and 9.4).
 //!
 //! ```text
 //! failure ─▶ penalty, halved every 10 min ─┐
 //! success ─▶ latency, smoothed            ─┼─▶ multiplier of the channel's share
 //! transient failures in a row ─▶ breaker  ─┘        └─▶ while open: others go first
-//! outcomes, halved every 30 min ─▶ success rate of late (stable_first)
+//! outcomes, halved every 30 min ─▶ recent success rate (stable_first)
 //! ```
 //!
 //! [`Health`] is one such record, a value that its events change; [`SiteHealth`] holds those of a site
@@ -58,7 +58,7 @@ pub struct FailureWeight {
     pub transient: bool,
 }
 
-/// Outcomes of late, each worth half after half an hour.
+/// Recent outcomes, each worth half after half an hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Recent {
     pub successes: f64,

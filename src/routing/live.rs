@@ -7,7 +7,7 @@
 //!
 //! Persistence is write-behind. Counters travel as increments, so that several processes can share a
 //! database; the rest as its present value. The `dirty` flag makes sure that a channel is handed to the
-//! writer once per round: whoever raises it hands over, [`ChannelLive::take_delta`] lowers it before it
+//! writer once per round: the thread that raises it hands over, [`ChannelLive::take_delta`] lowers it before it
 //! reads, so a change during the read raises it again.
 
 use std::collections::{HashMap, HashSet};

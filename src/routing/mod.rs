@@ -8,7 +8,7 @@
 //!   ├─ platform  the kinds of upstream
 //!   └─ origin    where connections go: addresses, outbound proxies
 //! live         what requests change: counters, cooldowns; atomics beside the snapshot
-//! health       how well sites and models have worked of late; breakers
+//! health       how well sites and models have worked recently; breakers
 //! policy       what the calling key may use
 //! eligibility  why a channel may not be picked now
 //! score        how good a channel is among its equals

@@ -63,7 +63,7 @@ impl Turns {
         self.since_observation.saturating_add(1) >= OBSERVE_EVERY
     }
 
-    /// Was the site not observed of late?
+    /// Was the site not observed recently?
     pub fn is_due(&self, site: i64, now: Millis) -> bool {
         !self.observed.iter().any(|(observed, at)| *observed == site && now - at < OBSERVED_FOR)
     }

@@ -60,7 +60,7 @@ pub struct Score {
 /// What multiplies a share from minute to minute; 1 where nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// How well site and model have worked of late (routing.md 9.3).
+    /// How well site and model have worked recently (routing.md 9.3).
     pub health: f64,
     /// What the requests under way leave (routing.md 7).
     pub load: f64,

@@ -5,7 +5,7 @@
 //! one route once, and allocates only when there is a choice to weigh.
 //!
 //! `weighted` draws among the candidates of the most preferred priority that has any; `round_robin` takes
-//! whoever waited longest, whatever its priority; `stable_first` goes round those that work best.
+//! the channel that waited longest, whatever its priority; `stable_first` rotates over the sites that work best.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! What a selection went by, short enough to travel with every request and to be told in its log row.
+//! Why a channel was selected, small enough to travel with every request to its log row.
 //!
-//! It holds numbers only; whoever shows it makes the words, off the request's path.
+//! It holds numbers only; the text is made where it is shown, off the request's path.
 
 use std::fmt;
 

@@ -38,7 +38,7 @@ pub struct Site {
     /// Why no request may leave for this site, for instance an outbound proxy that cannot be read:
     /// its channels stay selectable and their attempts fail, rather than go another way than configured.
     pub misconfigured: Option<String>,
-    /// How well it has worked of late.
+    /// How well it has worked recently.
     pub health: Arc<SiteHealth>,
 }
 
@@ -59,7 +59,7 @@ pub struct Account {
     pub status: AccountStatus,
     pub balance: f64,
     pub unit_cost: Option<f64>,
-    /// What the site charges this account, as far as it has told.
+    /// The prices of the site for this account, as far as they are known.
     pub prices: Arc<PriceList>,
     pub oauth: bool,
     /// Its credential is one person's login, which is not meant for a crowd: OAuth, or a session.

@@ -2,7 +2,7 @@
 //! (routing.md 6.3). Cost, balance and weights play no part.
 //!
 //! ```text
-//! candidates ─▶ sites, each with how well it does (of late, and ever)
+//! candidates ─▶ sites, each with its success rate (recent, and of all time)
 //!    primary      known well enough, and at least 0.92 of the best      23 of 24 requests
 //!    observation  the others                                            1 of 24, if one is due
 //! the pool's sites ─▶ the best channel of each ─▶ those of at least 0.92 of the best ─▶ in turn
@@ -19,7 +19,7 @@ use super::shortlist::Shortlist;
 
 /// How much of the best still counts as good.
 const NEAR_BEST: f64 = 0.92;
-/// Confidence in the outcomes of late, or outcomes ever, from which a site is known well enough.
+/// Confidence in the recent outcomes, or outcomes of all time, from which a site is known well enough.
 const TRUSTED_CONFIDENCE: f64 = 0.5;
 const TRUSTED_OUTCOMES: u64 = 8;
 /// Somebody who always fails is still compared with others.

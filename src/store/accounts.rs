@@ -399,7 +399,7 @@ pub struct RenewedSession {
     pub access_token: Secret,
     /// The refresh token that goes with it and when it ends; `None` leaves them as they are.
     pub rotation: Option<(Secret, Millis)>,
-    /// The account's number at the site, where the site told it.
+    /// The account's user id at the site, where it is known.
     pub user_id: Option<i64>,
 }
 

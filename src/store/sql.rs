@@ -295,7 +295,7 @@ pub fn marks(count: usize) -> String {
     vec!["?"; count].join(", ")
 }
 
-/// The `SET` part of an update that changes only what it was told to change.
+/// The `SET` part of an update that changes only the given columns.
 #[derive(Default)]
 pub struct Changes {
     columns: Vec<&'static str>,

@@ -1,8 +1,8 @@
 //! One HTTP/1.1 connection, driven by the exchange that uses it.
 //!
 //! hyper's connection is a future that must be polled for anything to happen on it; usually a task of its own does that
-//! and hands every chunk over by waking another. Here whoever wants the answer polls it, and the waker it
-//! polls with is a [`WakeFlag`] that belongs to the connection: hyper also wakes whoever waits on its channels, which is
+//! and hands every chunk over by waking another. Here the exchange that wants the answer polls it, and the waker it
+//! polls with is a [`WakeFlag`] that belongs to the connection: hyper also wakes the task that waits on its channels, which is
 //! this very task in the middle of its work, and data arrives while the task writes what came before.
 
 use std::pin::Pin;

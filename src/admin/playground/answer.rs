@@ -1,4 +1,4 @@
-//! What the proxy answered, as the operator's page wants it.
+//! The proxy's answer in the form that the operator's page expects.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -39,7 +39,7 @@ impl Answer {
         Ok(Self { status, is_events, body: read.freeze() })
     }
 
-    /// As JSON: what is none is told as its text.
+    /// As JSON; a body that is not JSON becomes its text under `raw`.
     pub(super) fn value(&self) -> Value {
         match serde_json::from_slice(&self.body) {
             Ok(value) if !self.is_events => value,
@@ -53,7 +53,7 @@ impl Answer {
 }
 
 /// The answer in one piece: a success is 200, a failure keeps its status. But 401 and 403 mean a lost login to the
-/// admin page (1.2), so these two are told within a 502.
+/// admin page (1.2), so these two are wrapped in a 502.
 pub(super) async fn whole(response: Response, limit: usize) -> Response {
     match Answer::read(response, limit).await {
         Err(refused) => refused.into_response(),
@@ -108,7 +108,7 @@ pub(super) fn one_event(text: &str) -> String {
     event
 }
 
-/// Events on their way; that they broke off is told as the last one.
+/// The proxy's events, forwarded; when the stream breaks off, the last event says so.
 struct ForwardedEvents {
     body: ResponseBody,
     is_over: bool,

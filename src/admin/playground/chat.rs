@@ -1,4 +1,4 @@
-//! A plain conversation, put as the dialect wants that is tried.
+//! A plain conversation as a request of the dialect that is tried.
 
 use bytes::Bytes;
 use hyper::Method;
@@ -8,7 +8,7 @@ use super::Refused;
 use super::envelope::{self, Streamed, target};
 use crate::proxy::internal::InternalRequest;
 
-/// What dialects get that must be told how much to write.
+/// The output limit for dialects that require one.
 const DEFAULT_MAX_TOKENS: i64 = 4096;
 
 struct Message<'a> {

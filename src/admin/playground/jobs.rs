@@ -1,4 +1,4 @@
-//! Tries that nobody waits for: kept in memory until they have been looked at, or ten minutes.
+//! Playground requests that run as jobs: kept in memory for ten minutes after their last change.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -167,7 +167,7 @@ impl StreamReader {
         let together = delta.items_at("tool_calls").len() > 1;
         for (place, piece) in calls::of_message(delta).enumerate() {
             self.release(each);
-            // Calls that come together without numbers are told apart by their place.
+            // Calls that come together without an index are distinguished by their place.
             let place = together.then_some(place as u64);
             self.parts.push_call(Piece { index: piece.index.or(place), ..piece }, each);
         }

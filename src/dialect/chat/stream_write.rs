@@ -36,13 +36,13 @@ pub struct StreamWriter {
     calls: u64,
     /// Thinking with its signature, so far.
     signatures: Vec<(Text<'static>, Signature<'static>)>,
-    /// So many of them the client has been given.
+    /// How many of them have been written.
     signatures_written: usize,
-    /// The tokens of what comes next.
+    /// The log probabilities of the next delta.
     tokens: Vec<Token<'static>>,
     /// The characters of the content so far.
     said: u64,
-    /// Where the content comes from: SDKs take that once, and so it is told when all has been said.
+    /// The sources of the content: SDKs take them once, so they are written after the last text.
     citations: Vec<Citation<'static>>,
     over: bool,
 }
@@ -56,7 +56,7 @@ struct Open {
 
 #[derive(Debug)]
 enum Kind {
-    /// Where it begins in the content, and where it comes from.
+    /// Where it begins in the content, and its sources.
     Text(u64, Vec<Citation<'static>>),
     Refusal,
     /// What was thought is kept: the signature is handed out together with it.
@@ -307,7 +307,7 @@ impl StreamWriter {
         });
     }
 
-    /// A delta with the tokens of what it says.
+    /// A delta with the log probabilities of its text.
     fn delta_with_logprobs(&mut self, out: &mut String, inside: impl FnOnce(&mut Writer)) {
         let tokens = std::mem::take(&mut self.tokens);
         if tokens.is_empty() {

@@ -1,8 +1,7 @@
 //! Stop sequences where the upstream knows none (responses; proxy-conversion.md 3.1).
 //!
-//! What the model says is looked through as it passes, and ends before the first sequence. Text that may
-//! be the beginning of one is held back until it is known. What follows is read to its end, for the usage,
-//! and told to nobody.
+//! The text is searched as it passes, and ends before the first sequence. Text that may be the beginning of one is
+//! held back until it is known. What follows is read to its end for the usage, and dropped.
 
 use std::collections::BTreeMap;
 

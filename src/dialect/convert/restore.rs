@@ -31,7 +31,7 @@ pub(super) fn reply(reply: &mut Reply<'_>, context: &ReplyContext) {
 }
 
 /// Restores the events of a stream. The input of a custom tool is held until it is whole: only then
-/// can the text in it be told from the JSON around it.
+/// can the text in it be separated from the JSON around it.
 #[derive(Debug, Default)]
 pub(super) struct Restorer {
     started: bool,

@@ -125,7 +125,7 @@ fn write_content(list: &mut Writer, part: &Part<'_>) {
     }
 }
 
-/// An address comes with a type, told by its end, or the usual one.
+/// An address comes with a media type: that of its extension, or a default.
 fn put_data(o: &mut Writer, source: &Source<'_>, usual: &'static str) {
     match source {
         Source::Inline { mime, data } => o.object_at("inlineData", |o| {

@@ -140,7 +140,7 @@ impl StreamWriter {
         self.say(&part, context, out);
     }
 
-    /// Calls are told in the order in which they began, whichever is whole first.
+    /// Calls are written in the order in which they began, whichever is complete first.
     fn stop_part(&mut self, key: u32, context: &ReplyContext, out: &mut String) {
         if let Some(part) = self.open.iter_mut().find(|part| part.key == key) {
             part.stopped = true;

@@ -1,4 +1,4 @@
-//! The other form of asking for thinking, for a model whose name told wrong (proxy-conversion.md 2.3).
+//! The other form of asking for thinking, for a model whose name was misleading (proxy-conversion.md 2.3).
 //!
 //! The newest models refuse budgets and older ones refuse adaptive thinking, each with a 400 that
 //! names the type. A body that we wrote may then be sent once more in the other form.

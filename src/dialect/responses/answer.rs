@@ -192,7 +192,7 @@ pub(super) struct Said<'t> {
     pub text: Text<'t>,
     pub citations: Vec<Citation<'t>>,
     pub logprobs: Vec<Token<'t>>,
-    /// So many of them have been told in a stream.
+    /// How many of them have been written to a stream.
     pub weighed: usize,
 }
 

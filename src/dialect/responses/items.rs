@@ -65,7 +65,7 @@ impl<'a> Items<'a> {
             }
             "function_call_output" => self.output(index, item, CallKind::Function),
             "custom_tool_call_output" => self.output(index, item, CallKind::Custom),
-            // What it found is known to the model that searched, and cannot be told to another.
+            // Its results are known to the model that searched, and cannot be passed to another.
             "web_search_call" => Ok(()),
             "" => Err(Unfit::invalid(format!("input[{index}].type"), "is required")),
             kind => {

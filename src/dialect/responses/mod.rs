@@ -12,7 +12,7 @@
 //! [`without_reasoning`] takes out what an upstream cannot decrypt, [`with_gathered_instructions`] moves
 //! instructions to where Codex wants them, [`echo`] collects what an answer repeats. [`Gathered`] is the
 //! answer that a stream ends with, [`tell`] a stream of an answer. [`merge_turn`] and [`TurnOutput`] make
-//! whole requests of a socket's frames, [`warm_up`] and [`cancelled_turn`] are what it hears when no
+//! whole requests of a socket's frames, [`warm_up`] and [`cancelled_turn`] are its answers when no
 //! upstream speaks. [`answer_id`] is what a client may go on from.
 
 mod accumulator;

@@ -378,7 +378,7 @@ fn open_fields(o: &mut Writer, id: &str, index: usize) {
     o.field("output_index", index as u64);
 }
 
-/// What is shown of a thought is one part: whoever wrote it in several, here it came as one text.
+/// The summary of a reasoning item is one part, also when the upstream wrote several.
 fn summary_fields(o: &mut Writer, id: &str, index: usize) {
     open_fields(o, id, index);
     o.field("summary_index", 0u64);

@@ -50,7 +50,7 @@ pub struct Detail {
     pub reason: Option<String>,
 }
 
-/// What happens during a probe, told to whoever watches.
+/// A step of a probe, reported to its observer.
 pub enum Step<'p> {
     /// So many models are known, and these are tried.
     Begins {

@@ -1,4 +1,4 @@
-//! The life of one socket.
+//! One WebSocket connection, from its upgrade to its close.
 //!
 //! Two halves run side by side in one task. `listen` reads all the time, so that a ping is answered, a
 //! cancel is heard and a client that leaves is missed at once, whatever the other half waits for. `lead`
@@ -47,7 +47,7 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 /// A client that has answered no ping for so long is gone. Some only answer while they read, and do not
 /// while a tool of theirs is at work.
 const SILENCE: Duration = Duration::from_secs(600);
-/// The life of a socket; a turn under way is told to its end.
+/// Serves a socket to its end; a turn under way is sent completely.
 const LIFETIME: Duration = Duration::from_secs(3600);
 /// Frames that may wait for the turn under way.
 const MAX_WAITING: usize = 16;
@@ -112,7 +112,7 @@ async fn life(app: &Arc<App>, opener: &Opener, socket: WebSocket) {
     websocket::close(sender, receiver, reason).await;
 }
 
-/// Reads until the client has nothing more to say that we would hear.
+/// Reads until the client sends nothing more that would be served.
 async fn listen(receiver: &mut Receiver, inbox: &Inbox) -> CloseReason {
     loop {
         match timeout(SILENCE, receiver.next()).await {
@@ -129,7 +129,7 @@ async fn listen(receiver: &mut Receiver, inbox: &Inbox) -> CloseReason {
     }
 }
 
-/// What a client is told before a socket is closed on it, where a close code says too little.
+/// The error frame before a close, where a close code says too little.
 fn last_word(reason: CloseReason) -> Option<String> {
     match reason {
         CloseReason::NoBinary => Some(Refusal::new(400, "Frames must be text, not binary").frame()),

@@ -19,7 +19,7 @@ pub(super) struct Frame<'a> {
     pub(super) is_warm_up: bool,
 }
 
-/// Reads a frame. What is the request's own, whoever reads the whole request will check.
+/// Reads a frame. The members of the request itself are checked when the whole request is read.
 pub(super) fn read(text: &str) -> Result<Frame<'_>, Refusal> {
     let body = Node::parse(text).map_err(|error| {
         let message = format!("The frame must be a JSON object: {} at byte {}", error.what, error.at);

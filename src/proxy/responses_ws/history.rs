@@ -1,8 +1,8 @@
 //! What a socket knows of the turn before (proxy.md 16.3).
 //!
 //! A client that goes on with the last response sends only what is new; the request that is routed is
-//! the whole conversation. Only the last turn is known: whoever goes on with another, or with one that
-//! grew too long to be kept, is told so and sends everything.
+//! the whole conversation. Only the last turn is known: a client that continues another, or one that
+//! grew too long to be kept, gets an error and sends everything again.
 
 use bytes::Bytes;
 

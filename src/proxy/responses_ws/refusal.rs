@@ -1,4 +1,4 @@
-//! Error frames (proxy.md 16.4): what a client hears when a turn gives no answer.
+//! Error frames (proxy.md 16.4): what a client gets when a turn has no answer.
 //!
 //! ```text
 //! {"type":"error","status":int,"error":{type, code?, message, param?},"headers":{}}

@@ -2,7 +2,7 @@
 //!
 //! Each record has a lock of its own that is held for a few additions. Most sites are well most of the
 //! time, and then a selection takes no lock at all: `is_notable` and `notable_models` say that there is
-//! nothing to read. Of a site whose clients make up model names, only those used lately are kept.
+//! nothing to read. Of a site whose clients make up model names, only those used recently are kept.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -63,7 +63,7 @@ impl SiteHealth {
         open(self.site.notable()) || open(self.notable_model(model))
     }
 
-    /// Outcomes of late, for this model where there are any.
+    /// Recent outcomes, of this model where there are any.
     pub fn recent(&self, model: &str, now: Millis) -> Recent {
         let of_model = self.models().get(&*norm(model)).map(|record| record.health().recent(now));
         Recent::blended(self.site.health().recent(now), of_model.unwrap_or_default())

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use super::catalog::Catalog;
 
 /// The price list of one account, shared by every snapshot that knows the account. Requests read it
-/// without a lock; a refresh replaces it. Empty until the site has told its prices.
+/// without a lock; a refresh replaces it. Empty until the site's prices have been read.
 #[derive(Debug, Default)]
 pub struct PriceList(ArcSwapOption<Catalog>);
 
@@ -21,7 +21,7 @@ impl PriceList {
     }
 
     /// What a model costs at this site, to compare channels by (routing-accounting.md 16.4); `None`
-    /// when the site has not told.
+    /// when the site's prices are unknown.
     pub fn reference_cost(&self, model: &str) -> Option<f64> {
         let catalog = self.0.load();
         let price = catalog.as_ref()?.price(model)?;

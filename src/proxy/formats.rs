@@ -90,9 +90,9 @@ impl FromIterator<Dialect> for Formats {
 /// What a platform is asked for a client of a dialect, when nothing is known yet of the site.
 pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats {
     use Dialect::{Chat, Gemini, Messages, Responses};
-    let aside = (!client.is_convertible() && offers(platform, client)).then_some(client);
+    let passed_on = (!client.is_convertible() && offers(platform, client)).then_some(client);
     if !client.is_answerable() {
-        return aside.into_iter().collect();
+        return passed_on.into_iter().collect();
     }
     let base: &[Dialect] = match platform {
         Platform::Codex => &[Responses],
@@ -116,7 +116,7 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
     };
     let own = base.iter().filter(|dialect| **dialect == client);
     let others = base.iter().filter(|dialect| **dialect != client);
-    aside.into_iter().chain(own.chain(others).copied()).collect()
+    passed_on.into_iter().chain(own.chain(others).copied()).collect()
 }
 
 /// Whether a platform may have a dialect that is not converted to.

@@ -22,13 +22,7 @@ fn list(gateway: &Gateway, query: &str) -> Vec<Value> {
 /// A gateway whose notices go to a stub, and that stub.
 fn with_webhook() -> (Gateway, Upstream) {
     let gateway = Gateway::start();
-    let hook = Upstream::start(&[]);
-    hook.answer("/hook", Reply::json(200, &json!({})));
-    let url = format!("{}/hook", hook.url());
-    gateway
-        .admin()
-        .put("/api/settings/runtime", &json!({"webhookEnabled": true, "webhookUrl": url}))
-        .expect(200);
+    let hook = gateway.send_notices_to_a_webhook();
     (gateway, hook)
 }
 

@@ -205,13 +205,7 @@ fn check_ins_begin_by_their_schedule() {
 #[test]
 fn a_failed_check_in_is_told_to_the_operator() {
     let gateway = Gateway::start();
-    let hook = Upstream::start(&[]);
-    hook.answer("/hook", Reply::json(200, &json!({})));
-    let url = format!("{}/hook", hook.url());
-    gateway
-        .admin()
-        .put("/api/settings/runtime", &json!({"webhookEnabled": true, "webhookUrl": url}))
-        .expect(200);
+    let hook = gateway.send_notices_to_a_webhook();
     let relay = Relay::start(&["m-a"]);
     let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
     for (message, level, title) in [

@@ -24,7 +24,7 @@ fn upstream(offered: &str, refusal: &Reply) -> Upstream {
 
 /// A gateway before one that has nothing but this.
 fn narrow(offered: &str) -> (Gateway, Upstream) {
-    let upstream = upstream(offered, &Reply::error(404, "Not found"));
+    let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = Gateway::start();
     gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
     (gateway, upstream)

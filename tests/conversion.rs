@@ -14,12 +14,7 @@ const PATHS: [&str; 3] = [CHAT, RESPONSES, MESSAGES];
 
 /// A gateway before an upstream that offers only one of the dialects.
 fn narrow(offered: &str, variables: &[(&str, &str)]) -> (Gateway, Upstream) {
-    let upstream = Upstream::start(&[MODEL]);
-    for path in PATHS {
-        if path != offered {
-            upstream.answer(path, Reply::error(404, "Not found"));
-        }
-    }
+    let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = Gateway::with(variables);
     gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
     (gateway, upstream)

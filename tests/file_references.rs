@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gateway, Reply, Upstream};
+use support::{Ask, Caller, Gateway, Upstream};
 
 const MODEL: &str = "model-files";
 const CHAT: &str = "/v1/chat/completions";
@@ -36,12 +36,7 @@ fn naming(path: &str, id: &str, streamed: bool) -> Value {
 
 /// A gateway before an upstream that offers only one of the dialects.
 fn narrow(offered: &str) -> (Gateway, Upstream) {
-    let upstream = Upstream::start(&[MODEL]);
-    for path in PATHS {
-        if path != offered {
-            upstream.answer(path, Reply::error(404, "Not found"));
-        }
-    }
+    let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = Gateway::start();
     gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
     (gateway, upstream)

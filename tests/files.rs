@@ -70,13 +70,9 @@ fn noise(length: usize) -> Vec<u8> {
 }
 
 /// The database of a gateway that has stopped.
-fn database(home: &Home) -> rusqlite::Connection {
-    rusqlite::Connection::open(home.data_dir().join("switchyard.db")).expect("it opens")
-}
-
 /// A look into the database of a gateway that runs.
 fn number(gateway: &Gateway, sql: &str) -> i64 {
-    database(gateway.home()).query_row(sql, [], |row| row.get(0)).expect("a number")
+    gateway.home().database().query_row(sql, [], |row| row.get(0)).expect("a number")
 }
 
 #[test]
@@ -371,7 +367,7 @@ fn old_files_and_what_unfinished_uploads_left_are_forgotten() {
     gateway.client().delete(&path(&hidden)).expect(200);
     gateway.signal("TERM");
     gateway.wait_for_exit();
-    let aged = database(&home);
+    let aged = home.database();
     for (sql, id) in [
         ("UPDATE proxy_files SET created_at = created_at - 31 * 86400000 WHERE public_id = ?", &old),
         ("UPDATE proxy_files SET created_at = created_at - 31 * 86400000 WHERE public_id = ?", &hidden),

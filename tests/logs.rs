@@ -177,7 +177,7 @@ fn after_forty_days(days: &str) -> (Gateway, Upstream) {
     gateway.wait_for_logs(3);
     gateway.signal("TERM");
     gateway.wait_for_exit();
-    let database = rusqlite::Connection::open(home.data_dir().join("switchyard.db")).expect("it opens");
+    let database = home.database();
     let aged = database.execute(
         "UPDATE proxy_logs SET created_at = created_at - 40 * 86400000 WHERE id < (SELECT MAX(id) FROM proxy_logs)",
         [],

@@ -16,12 +16,7 @@ const KEY: &str = "sk-team-ws-0123456789";
 
 /// A gateway before an upstream that offers only one of the dialects.
 fn narrow_with(offered: &str, setup: Setup) -> (Gateway, Upstream) {
-    let upstream = Upstream::start(&[MODEL]);
-    for path in [CHAT, RESPONSES, MESSAGES] {
-        if path != offered {
-            upstream.answer(path, Reply::error(404, "Not found"));
-        }
-    }
+    let upstream = Upstream::with_one_path(MODEL, offered);
     let gateway = setup.start();
     gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
     gateway.wait_for_channels(MODEL, 1);

@@ -2,9 +2,8 @@
 
 mod support;
 
-use rusqlite::Connection;
 use serde_json::{Value, json};
-use support::{Gateway, Home, Reply, Setup, Upstream, eventually};
+use support::{Gateway, Home, Setup, Upstream, eventually};
 
 const RUNTIME: &str = "/api/settings/runtime";
 const EVERY_SECOND: &str = "* * * * * *";
@@ -13,10 +12,6 @@ const NEW_YEAR: &str = "0 0 1 1 *";
 #[track_caller]
 fn save(gateway: &Gateway, change: &Value) {
     gateway.admin().put(RUNTIME, change).expect(200);
-}
-
-fn database(home: &Home) -> Connection {
-    Connection::open(home.data_dir().join("switchyard.db")).expect("it opens")
 }
 
 #[test]
@@ -44,7 +39,7 @@ fn a_stored_text_that_is_no_schedule_leaves_the_default() {
     drop(Setup::default().start_in(home.clone()));
     let text = |name: &str, value: &str| {
         let sql = "INSERT INTO settings (name, value, updated_at) VALUES (?1, ?2, 0)";
-        database(&home).execute(sql, (name, value)).expect("it is written");
+        home.database().execute(sql, (name, value)).expect("it is written");
     };
     text("checkin_cron", "\"soon\"");
     text("balance_refresh_cron", "\"61 * * * *\"");
@@ -106,7 +101,7 @@ fn the_log_cleanup_takes_old_rows_by_its_schedule() {
     let upstream = Upstream::start(&["m-a"]);
     let (_, account) = gateway.add("Relay A", &upstream);
     let account = account["id"].as_i64().expect("an id");
-    let database = database(gateway.home());
+    let database = gateway.home().database();
     let now = i64::try_from(std::time::UNIX_EPOCH.elapsed().expect("a clock").as_millis()).expect("small");
     let old = "INSERT INTO events (type, title, created_at) VALUES ('status', 'old', ?1)";
     database.execute(old, [now - 8 * DAY_MS]).expect("it is written");
@@ -135,13 +130,10 @@ fn the_log_cleanup_takes_old_rows_by_its_schedule() {
 #[test]
 fn the_day_is_summed_up_by_its_schedule() {
     let gateway = Gateway::start();
-    let hook = Upstream::start(&[]);
-    hook.answer("/hook", Reply::json(200, &json!({})));
     // Nobody to tell is an error in the log, and nothing else.
     save(&gateway, &json!({"dailySummaryCron": EVERY_SECOND}));
     gateway.wait_for_output("the daily summary reached nobody");
-    let url = format!("{}/hook", hook.url());
-    save(&gateway, &json!({"webhookEnabled": true, "webhookUrl": url}));
+    let hook = gateway.send_notices_to_a_webhook();
     let summaries = || {
         let told = hook.asked_for("/hook").into_iter().map(|asked| asked.json());
         told.filter(|notice| notice["title"].as_str().is_some_and(|title| title.starts_with("Daily summary")))

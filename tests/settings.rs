@@ -344,8 +344,7 @@ fn a_saved_schedule_takes_the_cleaning_of_logs_over() {
     ] {
         assert_eq!(saved[field], value, "{field}");
     }
-    let database =
-        rusqlite::Connection::open(gateway.home().data_dir().join("switchyard.db")).expect("it opens");
+    let database = gateway.home().database();
     for table in ["proxy_logs", "events"] {
         let sql = format!("UPDATE {table} SET created_at = created_at - 40 * 86400000");
         database.execute(&sql, []).expect("older rows");

@@ -24,7 +24,7 @@ impl Seeded {
         gateway.signal("TERM");
         gateway.wait_for_exit();
         drop(gateway);
-        let database = rusqlite::Connection::open(home.data_dir().join("switchyard.db")).expect("it opens");
+        let database = home.database();
         for sql in rows {
             database.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
         }
@@ -122,8 +122,7 @@ fn clearing_the_log_says_how_much_went_and_keeps_the_sums() {
     let answer = seeded.gateway.admin().delete("/api/stats/proxy-logs").expect(200);
     assert_eq!(answer, json!({"success": true, "deletedProxyLogs": 4}));
     assert_eq!(seeded.get("/api/stats/proxy-logs")["total"], 0);
-    let database =
-        rusqlite::Connection::open(seeded.gateway.home().data_dir().join("switchyard.db")).expect("it opens");
+    let database = seeded.gateway.home().database();
     let calls = database.query_row("SELECT SUM(calls) FROM usage_day", [], |row| row.get::<_, i64>(0));
     assert_eq!(calls.expect("a sum"), 9);
     let again = seeded.gateway.admin().delete("/api/stats/proxy-logs").expect(200);

@@ -107,7 +107,7 @@ fn the_stop_waits_for_a_refresh_under_way() {
     });
     gateway.signal("TERM");
     gateway.wait_for_output("were cut off at the end of the grace period");
-    assert!(!asking.join().expect("no panic"), "its asker is gone");
+    assert!(!asking.join().expect("no panic"), "its caller is gone");
     assert!(gateway.is_running(), "the token that comes is not lost");
     gate.open();
     assert!(gateway.wait_for_exit().success());

@@ -56,6 +56,12 @@ impl Home {
         &self.path
     }
 
+    /// The gateway's database, also while it runs.
+    #[track_caller]
+    pub fn database(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.data_dir().join("switchyard.db")).expect("the database opens")
+    }
+
     /// Every file below `DATA_DIR` with its bytes.
     pub fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();

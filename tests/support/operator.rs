@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Caller, Gateway, Upstream, eventually};
+use super::{Answer, Ask, Caller, Gateway, Reply, Upstream, eventually};
 
 /// How many seconds from now a time of an answer lies (`2026-05-01T08:00:00.000Z`).
 #[track_caller]
@@ -67,6 +67,17 @@ impl Pair {
 }
 
 impl Gateway {
+    /// A stub that the gateway's notices go to, at `/hook`.
+    #[track_caller]
+    pub fn send_notices_to_a_webhook(&self) -> Upstream {
+        let hook = Upstream::start(&[]);
+        hook.answer("/hook", Reply::json(200, &json!({})));
+        let url = format!("{}/hook", hook.url());
+        let settings = json!({"webhookEnabled": true, "webhookUrl": url});
+        self.admin().put("/api/settings/runtime", &settings).expect(200);
+        hook
+    }
+
     #[track_caller]
     pub fn create_site(&self, site: &Value) -> Value {
         self.admin().post("/api/sites", site).expect(200)

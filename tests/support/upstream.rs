@@ -72,6 +72,17 @@ impl Upstream {
         Self { address, shared }
     }
 
+    /// A stub with a model that knows only one of the paths that models are asked at.
+    pub fn with_one_path(model: &str, offered: &str) -> Self {
+        let upstream = Self::start(&[model]);
+        for path in ["/v1/completions", "/v1/chat/completions", "/v1/responses", "/v1/messages"] {
+            if path != offered {
+                upstream.answer(path, Reply::error(404, "Not found"));
+            }
+        }
+        upstream
+    }
+
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }

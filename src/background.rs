@@ -1,7 +1,7 @@
 //! The owner of background work: what is spawned here is stopped here, and a panic in it is a log line.
 //!
-//! Work that somebody started and that must outlive its asker (a task of an operator, a model
-//! refresh that a request no longer waits for) is spawned on the process's one [`Background`]. When the
+//! Work that must outlive its caller (a task of an operator, a model refresh that a request no longer
+//! waits for) is spawned on the process's one [`Background`]. When the
 //! service stops, whatever has not ended is dropped: everything run here commits in transactions, so
 //! dropping it at an await loses at most the step it was in.
 

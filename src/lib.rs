@@ -14,7 +14,7 @@
 //! proxy        /v1/*, every surface over one pipeline
 //! jobs         the scheduler and one file per job
 //! ── what they do it with ───────────────────────────────────────────────────────
-//! notify       telling the operator: cool-down, one file per channel
+//! notify       notices to the operator: cool-down, one file per channel
 //! upstream     the HTTP client, its pool and dialers, one adapter per platform
 //! store        typed rows and queries, migrations, the writer, sealing of secrets
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
@@ -25,7 +25,7 @@
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! config       the environment, read once
 //! settings     what an operator saved, over what the environment says
-//! background   work that outlives who asked for it: owned, stopped with the process, panics contained
+//! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! time, cron, logging, metrics, request_id, uuid, hex, sync, wake_flag
 //! ```
 #![forbid(unsafe_code)]

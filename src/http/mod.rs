@@ -1,13 +1,12 @@
 //! The edge: HTTP/1.1 towards clients. It knows no business.
 //!
-//! ```text
-//! server   accept loop, connection bound, time limits, drain        stream  the socket's own guards
-//! strict   what hyper lets through and we do not                    router  paths to handlers
-//! request  what a handler is given                                  body    reading and answering bodies
-//! cors     preflights and headers       address  who is calling     tls     certificates, reload
-//! multipart  forms with files, read as they come                     form    forms that are here whole
-//! websocket  the protocol a connection may go on with      timer    how long a head may take
-//! ```
+//! | module | what it is for |
+//! |---|---|
+//! | `server`, `tls` | the accept loop with its limits and its drain; certificates and their reload |
+//! | `stream`, `strict`, `timer` | guards of the socket; heads that hyper lets through and we refuse; time limits of heads |
+//! | `router`, `request`, `address` | paths to handlers; what a handler is given; the address of the client |
+//! | `body`, `form`, `multipart` | request and response bodies; forms held whole; forms read as they come |
+//! | `cors`, `websocket` | cross-origin rules; the protocol a connection may go on with |
 
 pub mod address;
 pub mod body;

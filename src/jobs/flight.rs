@@ -3,8 +3,8 @@
 //! - [`SingleFlight`]: who asks during a run gets the result of that run. For reading the outside
 //!   world, where a run under way is as good as a new one.
 //! - [`KeyedFlight`]: a [`SingleFlight`] for each key.
-//! - [`Coalesced`]: who asks during a run waits for the *next* run, which all such askers share. For
-//!   work over our own data: a run under way may have read it before the asker's change.
+//! - [`Coalesced`]: who asks during a run waits for the *next* run, which all such callers share. For
+//!   work over our own data: a run under way may have read it before the caller's change.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -16,7 +16,7 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 use crate::background::Background;
 use crate::sync::lock;
 
-/// One run at a time on a [`Background`]; concurrent askers share it. A run goes on when its askers leave.
+/// One run at a time on a [`Background`]; concurrent callers share it. A run goes on when its callers leave.
 pub struct SingleFlight<T> {
     current: Arc<Mutex<Option<watch::Receiver<Option<T>>>>>,
 }
@@ -132,7 +132,7 @@ impl<T> Default for Coalesced<T> {
 }
 
 impl<T: Clone> Coalesced<T> {
-    /// The result of a run that began after this call. When the asker that runs it goes away, the
+    /// The result of a run that began after this call. When the caller that runs it goes away, the
     /// next one runs it instead.
     pub async fn run<F: Future<Output = T>>(&self, work: impl FnOnce() -> F) -> T {
         let mine = self.asked.fetch_add(1, SeqCst) + 1;
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn concurrent_askers_share_one_flight() {
+    async fn concurrent_callers_share_one_flight() {
         let background = Background::default();
         let flight = SingleFlight::default();
         let runs = Arc::new(AtomicUsize::new(0));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn askers_during_a_run_share_the_run_after_it() {
+    async fn callers_during_a_run_share_the_run_after_it() {
         let runs = AtomicUsize::new(0);
         let gate = Semaphore::new(0);
         let shared = Coalesced::default();

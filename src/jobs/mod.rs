@@ -1,27 +1,19 @@
 //! What the service does by itself, and what it does after an operator's request has been answered.
 //!
-//! ```text
-//! schedule        repeats each job; a job never overlaps itself
-//! tasks           long operations an operator started and looks up by id
-//! flight          lets everybody who asks for the same costly thing share one run of it
-//!
-//! model_refresh   which models the accounts can reach          outcome   its result, as callers get it
-//! coverage        the two together, after tokens changed       token_sync  brings them from the site
-//! account_setup   all that follows a new credential            account_health  what its site says of it
-//! health_check    asks accounts how they are
-//! session         calls with a session that may run out        renewal  gets a new one
-//! discovery       what one account's credentials reach         token_set   the tokens of one account
-//! rebuild         which routes and channels follow from that   retention forgets old log rows, files and videos
-//! health          keeps the health of sites over a restart
-//! balance         what accounts have left                      income    what they earned in a day
-//! checkin         what sites say to a daily check-in           spread    so much at once, so much at a site
-//! probe           which models are really served, and which channels answer again
-//! announcements   what sites tell their users                  summary   the day in one notice
-//! prices          what sites charge, read before requests need it
-//! usage_lookup    exact usage from a site's own log, once the client has its answer
-//! site_client     the client of a stored account at its site
-//! quotas          gives back what was reserved for keys that fell silent
-//! ```
+//! | module | what it is for |
+//! |---|---|
+//! | `schedule`, `tasks` | repeats each job, never overlapping itself; long operations that an operator started and looks up by id |
+//! | `flight`, `spread` | one run of costly work shared by its callers; work on many accounts with a limit in all and per site |
+//! | `site_client`, `session`, `renewal` | the client of a stored account at its site; with a session that is renewed when it runs out; the renewal |
+//! | `account_setup`, `account_health`, `health_check` | what follows a new credential; what a site's answer says of an account; a check of all accounts |
+//! | `discovery`, `model_refresh`, `coverage`, `outcome` | the models one account reaches; those of all; after a change of tokens; the result as callers get it |
+//! | `rebuild` | the routes and channels that follow from the models |
+//! | `token_set`, `token_sync` | the tokens of one account; brought in line with what its site lists |
+//! | `balance`, `low_balance`, `income` | what accounts have left; the alert when it runs low; what they earned in a day |
+//! | `checkin`, `announcements`, `summary` | daily check-ins; what sites announce; the day in one notice |
+//! | `probe` | which models are really served, and which cooling channels answer again |
+//! | `prices`, `usage_lookup` | price lists, read before requests need them; exact usage from a site's own log |
+//! | `health`, `quotas`, `retention` | keeps the health of sites over a restart; gives back unused reservations of keys; deletes old rows and files |
 
 pub mod account_health;
 pub mod account_setup;

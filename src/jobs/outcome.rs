@@ -1,4 +1,4 @@
-//! What model discovery and a route rebuild tell their askers (admin-ops-2.md 15).
+//! What model discovery and a route rebuild tell their callers (admin-ops-2.md 15).
 
 use serde::Serialize;
 

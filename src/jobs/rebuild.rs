@@ -2,7 +2,7 @@
 //! plan out in one transaction, publish (routing.md 2.3).
 //!
 //! One run at a time; who asks during a run waits for the next, since the one under way may have
-//! read the rows before the asker's change.
+//! read the rows before the caller's change.
 
 use std::collections::HashSet;
 use std::sync::Arc;

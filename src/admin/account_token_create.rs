@@ -95,17 +95,17 @@ async fn create_at_site(app: Arc<App>, account: AccountRow, input: CreateInput) 
 
 /// The key that the site is asked to make.
 fn wanted(input: &CreateInput) -> NewSiteKey {
-    let at_site = &input.at_site;
+    let site_options = &input.site_options;
     let blank = NewSiteKey::default();
     NewSiteKey {
         name: input.name.clone().unwrap_or(blank.name),
         group: input.group.clone().unwrap_or_default(),
-        unlimited_quota: at_site.unlimited_quota,
-        remain_quota: at_site.remain_quota.filter(|_| !at_site.unlimited_quota).unwrap_or(0),
-        expired_time: at_site.expires_at.map_or(-1, |at| at / 1000),
-        allow_ips: at_site.allow_ips.clone(),
-        model_limits_enabled: at_site.model_limits_enabled,
-        model_limits: at_site.model_limits.clone(),
+        unlimited_quota: site_options.unlimited_quota,
+        remain_quota: site_options.remain_quota.filter(|_| !site_options.unlimited_quota).unwrap_or(0),
+        expired_time: site_options.expires_at.map_or(-1, |at| at / 1000),
+        allow_ips: site_options.allow_ips.clone(),
+        model_limits_enabled: site_options.model_limits_enabled,
+        model_limits: site_options.model_limits.clone(),
     }
 }
 

@@ -23,12 +23,12 @@ pub struct CreateInput {
     pub is_default: bool,
     pub source: Source,
     pub group: Option<String>,
-    pub at_site: AtSite,
+    pub site_options: SiteKeyOptions,
 }
 
 /// The options of a key that a site is asked to make.
 #[derive(Debug, PartialEq)]
-pub struct AtSite {
+pub struct SiteKeyOptions {
     pub unlimited_quota: bool,
     /// Units, where the quota is limited.
     pub remain_quota: Option<i64>,
@@ -62,14 +62,14 @@ impl CreateInput {
             is_default: fields.bool("isDefault")?.unwrap_or(false),
             source: source(fields)?.unwrap_or(Source::Manual),
             group: group(fields)?.flatten(),
-            at_site: AtSite::read(fields)?,
+            site_options: SiteKeyOptions::read(fields)?,
         })
     }
 }
 
 // === impl AtSite ===
 
-impl AtSite {
+impl SiteKeyOptions {
     fn read(fields: &Fields) -> Result<Self, Invalid> {
         let unlimited_quota = fields.bool("unlimitedQuota")?;
         let remain_quota = match fields.get("remainQuota") {
@@ -227,7 +227,7 @@ mod tests {
     fn a_limited_key_needs_its_limit() {
         let read = |body: Value| {
             let input = CreateInput::read(&fields(body))?;
-            Ok::<_, Invalid>((input.at_site.unlimited_quota, input.at_site.remain_quota))
+            Ok::<_, Invalid>((input.site_options.unlimited_quota, input.site_options.remain_quota))
         };
         assert!(read(json!({"accountId": 1, "unlimitedQuota": false})).is_err());
         let limited = read(json!({"accountId": 1, "unlimitedQuota": false, "remainQuota": 5}));

@@ -73,22 +73,22 @@ pub(super) fn may_matter(dialect: Dialect, name: &[u8], data: &[u8]) -> bool {
     if name == b"error" {
         return true;
     }
-    let words = &*WORDS;
+    let terms = &*SEARCH_TERMS;
     match dialect {
         Dialect::Chat | Dialect::Completions => {
-            words.choices.find(data).is_none()
-                || is_filled(&words.finish_reason, data)
-                || is_filled(&words.usage, data)
-                || is_filled(&words.error, data)
+            terms.choices.find(data).is_none()
+                || is_filled(&terms.finish_reason, data)
+                || is_filled(&terms.usage, data)
+                || is_filled(&terms.error, data)
         }
         Dialect::Messages => {
             name == b"message_delta"
                 || name == b"message_stop"
-                || words.message.find(data).is_some()
-                || words.error.find(data).is_some()
+                || terms.message.find(data).is_some()
+                || terms.error.find(data).is_some()
         }
         Dialect::Responses => {
-            is_terminal(name) || words.response.find(data).is_some() || words.error.find(data).is_some()
+            is_terminal(name) || terms.response.find(data).is_some() || terms.error.find(data).is_some()
         }
         Dialect::Embeddings | Dialect::Images | Dialect::Gemini => true,
     }
@@ -98,7 +98,7 @@ fn is_terminal(name: &[u8]) -> bool {
     matches!(name, b"response.completed" | b"response.incomplete" | b"response.failed")
 }
 
-struct Words {
+struct SearchTerms {
     choices: Finder<'static>,
     finish_reason: Finder<'static>,
     usage: Finder<'static>,
@@ -107,7 +107,7 @@ struct Words {
     response: Finder<'static>,
 }
 
-static WORDS: LazyLock<Words> = LazyLock::new(|| Words {
+static SEARCH_TERMS: LazyLock<SearchTerms> = LazyLock::new(|| SearchTerms {
     choices: Finder::new("\"choices\""),
     finish_reason: Finder::new("\"finish_reason\""),
     usage: Finder::new("\"usage\""),

@@ -54,11 +54,11 @@ pub struct Break {
 #[derive(Debug)]
 pub struct StreamObserver {
     scanner: Scanner,
-    seen: Seen,
+    state: StreamState,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct StreamState {
     dialect: Dialect,
     phase: Phase,
     usage: Option<Usage>,
@@ -77,7 +77,7 @@ impl StreamObserver {
     pub fn new(dialect: Dialect) -> Self {
         Self {
             scanner: Scanner::new(EVENT_LIMIT),
-            seen: Seen {
+            state: StreamState {
                 dialect,
                 phase: Phase::Preamble,
                 usage: None,
@@ -94,54 +94,54 @@ impl StreamObserver {
 
     /// Takes the next chunk and gives the phase after it.
     pub fn feed(&mut self, chunk: &[u8]) -> &Phase {
-        let Self { scanner, seen } = self;
-        seen.broke = None;
-        scanner.feed(chunk, |event| seen.take(event));
-        &self.seen.phase
+        let Self { scanner, state } = self;
+        state.broke = None;
+        scanner.feed(chunk, |event| state.take(event));
+        &self.state.phase
     }
 
     /// The upstream has closed: reads a last event that no blank line ended. After it, a phase other
     /// than `Ended` or `Failed` means that the stream broke.
     pub fn close(&mut self) -> &Phase {
-        let Self { scanner, seen } = self;
-        seen.broke = None;
-        scanner.finish(|event| seen.take(event));
-        &self.seen.phase
+        let Self { scanner, state } = self;
+        state.broke = None;
+        scanner.finish(|event| state.take(event));
+        &self.state.phase
     }
 
     pub fn phase(&self) -> &Phase {
-        &self.seen.phase
+        &self.state.phase
     }
 
     /// Where the stream broke within the chunk last fed; `None` unless that chunk made it fail.
     pub fn break_at(&self) -> Option<Break> {
-        self.seen.broke
+        self.state.broke
     }
 
     /// Nothing can follow any more (`[DONE]`, `message_stop`, a terminal response event): reading may stop.
     pub fn is_finished(&self) -> bool {
-        self.seen.finished
+        self.state.finished
     }
 
     /// Whether any content, reasoning, refusal or tool call was seen.
     pub fn output_seen(&self) -> bool {
-        self.seen.output
+        self.state.output
     }
 
     /// The usage seen so far.
     pub fn usage(&self) -> Option<Usage> {
-        self.seen.usage
+        self.state.usage
     }
 
     /// The `sequence_number` that an event of our own would carry (responses).
     #[cfg(test)]
     pub fn next_sequence(&self) -> u64 {
-        self.seen.events
+        self.state.events
     }
 
     /// Whether a `message_start` has passed, so that a `ping` may be sent (messages).
     pub fn message_started(&self) -> bool {
-        self.seen.message_started
+        self.state.message_started
     }
 
     /// No event is half fed: only now may an event of our own be put into the stream.
@@ -152,9 +152,9 @@ impl StreamObserver {
     /// What tells the client of a break ([`errors::stream_event`]), with what is known of the stream: its
     /// sequence number and the response as it began, or the block that is to be closed before.
     pub fn failure_event(&self, error: &UpstreamError) -> Bytes {
-        let seen = &self.seen;
-        let event = errors::stream_event_of(seen.dialect, error, seen.events, seen.begun.as_deref());
-        let Some(index) = seen.open_block else { return event };
+        let state = &self.state;
+        let event = errors::stream_event_of(state.dialect, error, state.events, state.begun.as_deref());
+        let Some(index) = state.open_block else { return event };
         let stop = format!(
             "event: content_block_stop\ndata: {{\"type\":\"content_block_stop\",\"index\":{index}}}\n\n"
         );
@@ -162,7 +162,7 @@ impl StreamObserver {
     }
 }
 
-impl Seen {
+impl StreamState {
     fn take(&mut self, event: Event<'_>) {
         if self.finished || matches!(self.phase, Phase::Failed(_)) {
             return;
@@ -212,7 +212,7 @@ impl Seen {
     }
 }
 
-impl Seen {
+impl StreamState {
     /// Which block is open, by the names of the events: they are few beside the deltas.
     fn note_block(&mut self, event: &Event<'_>) {
         match event.name {

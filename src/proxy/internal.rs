@@ -1,5 +1,5 @@
-//! A request that the service makes of itself: an operator tries the proxy from the admin API
-//! (admin-ops-2.md 25). It takes the handlers' way from authentication on, as the global token, but over no
+//! Requests that the service sends to itself: an operator tries the proxy from the admin API
+//! (admin-ops-2.md 25). Such a request takes the handlers' way from authentication on, as the global token, but over no
 //! socket, so there is no header that a stranger could forge to be taken for it, and no limit that it uses up.
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -27,7 +27,7 @@ static ROUTER: LazyLock<Router<Route>> = LazyLock::new(|| {
     router
 });
 
-/// What is asked.
+/// A request of the service itself.
 pub struct InternalRequest {
     pub method: Method,
     /// Path and query.
@@ -38,7 +38,7 @@ pub struct InternalRequest {
 }
 
 /// The proxy's answer; `None` where it has no such route.
-pub async fn ask(app: Arc<App>, request: InternalRequest) -> Option<Response> {
+pub async fn send(app: Arc<App>, request: InternalRequest) -> Option<Response> {
     let Found::Route(route, params) = ROUTER.find(&request.method, request.target.path()) else {
         return None;
     };

@@ -34,7 +34,7 @@ use super::failure::Failure;
 use super::files;
 use super::formats::{is_native, is_served};
 use super::headers;
-use super::quota::{self, NotCounted};
+use super::quota::{self, QuotaError};
 use super::renamed;
 use super::reply::Face;
 use super::response_store;
@@ -147,8 +147,8 @@ async fn admit(app: &Arc<App>, call: &mut Call) -> Result<(), Response> {
     }
     let Some(key) = &call.caller.key else { return Ok(()) };
     quota::count(app, key).await.map_err(|not_counted| match not_counted {
-        NotCounted::OverLimit => call.face.reject_caller(&Refused::Rejected(KeyRejection::OverRequests)),
-        NotCounted::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
+        QuotaError::OverLimit => call.face.reject_caller(&Refused::Rejected(KeyRejection::OverRequests)),
+        QuotaError::Unavailable => call.face.refuse(503, "The request could not be counted", None, None),
     })
 }
 

@@ -15,14 +15,14 @@ use crate::store::{self, quota};
 use crate::time::now_ms;
 
 /// Why a call was not counted, and so must not be made.
-pub(super) enum NotCounted {
+pub(super) enum QuotaError {
     OverLimit,
     /// The reservation failed; the log says why.
     Unavailable,
 }
 
 /// Counts one request.
-pub(super) async fn count(app: &Arc<App>, key: &Key) -> Result<(), NotCounted> {
+pub(super) async fn count(app: &Arc<App>, key: &Key) -> Result<(), QuotaError> {
     match key.max_requests {
         None => key.live.count(),
         Some(max) if key.live.take() => top_up(app, &key.live, max),
@@ -45,7 +45,7 @@ fn top_up(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) {
 }
 
 /// Waits until there is a request to spend, or none left.
-async fn take(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) -> Result<(), NotCounted> {
+async fn take(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) -> Result<(), QuotaError> {
     loop {
         let turn = live.turn.clone().lock_owned().await;
         // Whoever had the turn before may have reserved enough for two.
@@ -55,12 +55,12 @@ async fn take(app: &Arc<App>, live: &Arc<KeyLive>, max: i64) -> Result<(), NotCo
         match reserve(app, live, max, turn).await {
             Ok(Ok(true)) if live.take() => return Ok(()),
             Ok(Ok(true)) => {}
-            Ok(Ok(false)) => return Err(NotCounted::OverLimit),
+            Ok(Ok(false)) => return Err(QuotaError::OverLimit),
             Ok(Err(error)) => {
                 log::error!("reserving requests for downstream key {}: {error}", live.id);
-                return Err(NotCounted::Unavailable);
+                return Err(QuotaError::Unavailable);
             }
-            Err(_stopping) => return Err(NotCounted::Unavailable),
+            Err(_stopping) => return Err(QuotaError::Unavailable),
         }
     }
 }

@@ -79,7 +79,7 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
         let recently_failed = !turns_go_round && request.failed_recently(channel);
         Assessment { channel, obstacles, recently_failed, place, share: 0.0 }
     };
-    let mut sheet = Sheet::new(found.route.channels.iter().map(assess).collect());
+    let mut sheet = AssessmentTable::new(found.route.channels.iter().map(assess).collect());
     let eligible: Vec<_> = sheet.eligible().collect();
     match found.route.strategy {
         Strategy::RoundRobin => sheet.go_round(&eligible, &request),
@@ -97,14 +97,14 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
 }
 
 /// The assessments while they are filled in.
-struct Sheet<'r> {
+struct AssessmentTable<'r> {
     assessments: Vec<Assessment<'r>>,
     lines: HashMap<i64, usize>,
     /// By the strategy's own rule; else the channel with the largest share.
     picked: Option<i64>,
 }
 
-impl<'r> Sheet<'r> {
+impl<'r> AssessmentTable<'r> {
     fn new(assessments: Vec<Assessment<'r>>) -> Self {
         let lines = assessments.iter().zip(0..).map(|(one, line)| (one.channel.id, line)).collect();
         Self { assessments, lines, picked: None }

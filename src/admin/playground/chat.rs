@@ -50,7 +50,7 @@ pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<In
     body["model"] = model.into();
     body["stream"] = stream.into();
     let kind = Some("application/json".to_owned());
-    Ok(envelope::ask(Method::POST, target(path)?, kind, Bytes::from(body.to_string()), fields))
+    Ok(envelope::internal_request(Method::POST, target(path)?, kind, Bytes::from(body.to_string()), fields))
 }
 
 fn openai(messages: &[Message<'_>], fields: &Map<String, Value>) -> Value {

@@ -85,11 +85,11 @@ pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<In
             (Some("application/json".to_owned()), json_body(fields, raw, stream))
         }
     };
-    Ok(ask(method, target, content_type, body, fields))
+    Ok(internal_request(method, target, content_type, body, fields))
 }
 
 /// The request with the headers that its path wants.
-pub(super) fn ask(
+pub(super) fn internal_request(
     method: Method,
     target: Uri,
     content_type: Option<String>,

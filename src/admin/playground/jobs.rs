@@ -43,7 +43,7 @@ enum State {
 }
 
 /// Begins a job and shows it.
-pub(super) fn begin(app: &Arc<App>, ask: InternalRequest) -> Result<Value, Refused> {
+pub(super) fn begin(app: &Arc<App>, request: InternalRequest) -> Result<Value, Refused> {
     let id = uuid::v4();
     let (running, stopped) = oneshot::channel();
     let shown = app.playground.add(&id, running, now_ms())?;
@@ -52,7 +52,7 @@ pub(super) fn begin(app: &Arc<App>, ask: InternalRequest) -> Result<Value, Refus
         tokio::select! {
             // The sender is never used: it only goes.
             _ = stopped => {}
-            outcome = run(&worker, ask) => worker.playground.end(&name, outcome, now_ms()),
+            outcome = run(&worker, request) => worker.playground.end(&name, outcome, now_ms()),
         }
         // What it gave may be long, and nobody may ever ask for it.
         tokio::time::sleep(Duration::from_millis(KEPT.unsigned_abs())).await;
@@ -65,8 +65,8 @@ pub(super) fn begin(app: &Arc<App>, ask: InternalRequest) -> Result<Value, Refus
 }
 
 /// What the proxy answered, or the error that it answered.
-async fn run(app: &Arc<App>, ask: InternalRequest) -> Result<Value, Value> {
-    let Some(response) = internal::ask(app.clone(), ask).await else {
+async fn run(app: &Arc<App>, request: InternalRequest) -> Result<Value, Value> {
+    let Some(response) = internal::send(app.clone(), request).await else {
         return Err(Refused::not_found("The service has no such route").error());
     };
     let answer =

@@ -1,7 +1,7 @@
 //! `/api/test/*`: an operator tries the proxy (admin-ops-2.md 25).
 //!
 //! ```text
-//! envelope, chat ─▶ what to ask ─▶ proxy::internal ─▶ answer: whole, as events, or kept as a job
+//! envelope, chat ─▶ request ─▶ proxy::internal ─▶ answer: whole, as events, or kept as a job
 //! ```
 //!
 //! The call goes the proxy's own way as the global token, without a socket between: it is under no rate limit, and
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use super::errors::Result;
 use crate::app::App;
 use crate::http::{self, Request, Response};
-use crate::proxy::internal;
+use crate::proxy::internal::{self, InternalRequest};
 use crate::time;
 
 use envelope::Streamed;
@@ -120,15 +120,15 @@ impl Form {
         self,
         request: &mut Request,
         streamed: Streamed,
-    ) -> std::result::Result<internal::InternalRequest, Response> {
+    ) -> std::result::Result<InternalRequest, Response> {
         let body = request.json_object().await;
-        let ask = body
+        let internal_request = body
             .map_err(|error| Refused { status: error.status(), ..Refused::invalid(error.to_string()) })
             .and_then(|fields| match self {
                 Self::Envelope => envelope::read(&fields, streamed),
                 Self::Chat => chat::read(&fields, streamed),
             });
-        ask.map_err(|refused| match self {
+        internal_request.map_err(|refused| match self {
             Self::Envelope => refused.into_response(),
             // Here a refusal is a plain text.
             Self::Chat => http::json(refused.status, &json!({ "error": refused.message })),
@@ -137,12 +137,12 @@ impl Form {
 }
 
 async fn tried(app: Arc<App>, mut request: Request, form: Form, streamed: Streamed) -> Response {
-    let ask = match form.read(&mut request, streamed).await {
-        Ok(ask) => ask,
+    let internal_request = match form.read(&mut request, streamed).await {
+        Ok(internal_request) => internal_request,
         Err(refusal) => return refusal,
     };
     let limit = app.config.request_body_limit;
-    match internal::ask(app, ask).await {
+    match internal::send(app, internal_request).await {
         None => Refused::not_found("The service has no such route").into_response(),
         Some(response) if streamed == Streamed::Always => answer::as_events(response, limit).await,
         Some(response) => answer::whole(response, limit).await,
@@ -150,11 +150,11 @@ async fn tried(app: Arc<App>, mut request: Request, form: Form, streamed: Stream
 }
 
 async fn begun(app: Arc<App>, mut request: Request, form: Form) -> Response {
-    let ask = match form.read(&mut request, Streamed::AsAsked).await {
-        Ok(ask) => ask,
+    let internal_request = match form.read(&mut request, Streamed::AsAsked).await {
+        Ok(internal_request) => internal_request,
         Err(refusal) => return refusal,
     };
-    match jobs::begin(&app, ask) {
+    match jobs::begin(&app, internal_request) {
         Ok(shown) => http::json(StatusCode::ACCEPTED, &shown),
         Err(refused) => refused.into_response(),
     }

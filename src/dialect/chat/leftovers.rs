@@ -31,14 +31,14 @@ const IN_PIECES: [&str; 2] = ["data", "transcript"];
 pub struct Leftovers {
     members: Members,
     usage: Option<String>,
-    choices: BTreeMap<u64, OfChoice>,
+    choices: BTreeMap<u64, ChoiceMembers>,
 }
 
 /// Those of one choice.
 #[derive(Debug, Default)]
-pub(super) struct OfChoice {
+pub(super) struct ChoiceMembers {
     members: Members,
-    message: Vec<(String, Said)>,
+    message: Vec<(String, MessageMember)>,
     /// `content`, `refusal`: each a list that comes in pieces.
     logprobs: Members,
     reason: Option<String>,
@@ -46,7 +46,7 @@ pub(super) struct OfChoice {
 
 /// A member of a message: an object grows by members, a list by elements, and all else is replaced.
 #[derive(Debug)]
-enum Said {
+enum MessageMember {
     Json(String),
     Object(Members),
 }
@@ -73,7 +73,7 @@ impl Leftovers {
     }
 
     /// What is left of the choice in that place.
-    pub(super) fn of_choice(&self, place: usize) -> Option<&OfChoice> {
+    pub(super) fn choice(&self, place: usize) -> Option<&ChoiceMembers> {
         self.choices.values().nth(place)
     }
 
@@ -86,7 +86,7 @@ impl Leftovers {
     }
 }
 
-impl OfChoice {
+impl ChoiceMembers {
     fn read(&mut self, choice: &Node<'_>) {
         if let Some(reason) = choice.get("finish_reason").filter(|reason| reason.is_string()) {
             self.reason.get_or_insert_with(|| reason.raw().to_owned());
@@ -101,14 +101,14 @@ impl OfChoice {
         }
         let Some(delta) = choice.get("delta").or(choice.get("message")) else { return };
         for (key, value) in others(delta, &OF_DELTA) {
-            self.said(key).take(value);
+            self.message_member(key).take(value);
         }
     }
 
     /// What has been said under that name.
-    fn said(&mut self, key: &str) -> &mut Said {
+    fn message_member(&mut self, key: &str) -> &mut MessageMember {
         let at = self.message.iter().position(|(known, _)| known == key).unwrap_or_else(|| {
-            self.message.push((key.to_owned(), Said::Json(String::new())));
+            self.message.push((key.to_owned(), MessageMember::Json(String::new())));
             self.message.len() - 1
         });
         &mut self.message[at].1
@@ -124,10 +124,10 @@ impl OfChoice {
     }
 
     pub(super) fn put_in_message(&self, o: &mut Writer) {
-        for (key, said) in &self.message {
-            match said {
-                Said::Json(value) => o.field(key, Json::checked(value)),
-                Said::Object(members) => o.object_at(key, |o| members.put(o)),
+        for (key, message_member) in &self.message {
+            match message_member {
+                MessageMember::Json(value) => o.field(key, Json::checked(value)),
+                MessageMember::Object(members) => o.object_at(key, |o| members.put(o)),
             }
         }
     }
@@ -137,7 +137,7 @@ impl OfChoice {
     }
 }
 
-impl Said {
+impl MessageMember {
     fn take(&mut self, value: &Node<'_>) {
         if value.is_object() {
             if !matches!(self, Self::Object(_)) {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::leftovers::{Leftovers, OfChoice};
+use super::leftovers::{ChoiceMembers, Leftovers};
 use super::turns_write::{put_call, put_gemini_signature};
 use super::{stop, thinking, usage};
 use crate::dialect::canonical::{Call, Candidate, Part, Reply, ReplyContext};
@@ -27,7 +27,7 @@ pub fn write_reply_with(reply: &Reply<'_>, context: &ReplyContext, left: &Leftov
         o.field("model", &reply.model);
         o.array("choices", |a| {
             for (index, candidate) in reply.candidates.iter().enumerate() {
-                a.object(|o| write_choice(o, index, candidate, left.of_choice(index)));
+                a.object(|o| write_choice(o, index, candidate, left.choice(index)));
             }
         });
         match (left.usage(), &reply.usage) {
@@ -50,7 +50,7 @@ pub(super) fn call_id<'t>(id: &'t Text<'_>, number: u64) -> Text<'t> {
     if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
 }
 
-fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: Option<&OfChoice>) {
+fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: Option<&ChoiceMembers>) {
     o.field("index", index as u64);
     o.object_at("message", |o| {
         write_message(o, &candidate.parts);
@@ -59,11 +59,11 @@ fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: O
             None => put_citations(o, &all_citations(candidate)),
         }
     });
-    match left.and_then(OfChoice::logprobs) {
+    match left.and_then(ChoiceMembers::logprobs) {
         Some(logprobs) => o.object_at("logprobs", |o| logprobs.put(o)),
         None => put_logprobs(o, candidate.logprobs.iter().map(|(_, token)| token)),
     }
-    match left.and_then(OfChoice::reason) {
+    match left.and_then(ChoiceMembers::reason) {
         Some(reason) => o.field("finish_reason", reason),
         None => o.field("finish_reason", stop::word(&candidate.stop)),
     }

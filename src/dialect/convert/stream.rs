@@ -17,26 +17,26 @@ const MAX_EVENT: usize = 16 << 20;
 /// Takes the chunks of one dialect and gives those of another, as far as they go.
 ///
 /// Several answers at once come in one stream, by the index of their choice or candidate, and leave so:
-/// each has a way of its own, made when its first chunk comes.
+/// each is converted on its own from its first chunk on.
 #[derive(Debug)]
 pub struct StreamConverter {
     scanner: Scanner,
-    ways: Ways,
+    choices: Choices,
 }
 
 #[derive(Debug)]
-struct Ways {
+struct Choices {
     from: Dialect,
     to: Dialect,
     context: Arc<ReplyContext>,
-    /// Never empty: the first also tells what is about none.
-    halves: Vec<Half>,
-    /// Several answers have been told, and that this was all.
+    /// Never empty: the first also converts what belongs to no single answer.
+    all: Vec<Choice>,
+    /// The end of several answers has been written.
     concluded: bool,
 }
 
 #[derive(Debug)]
-struct Half {
+struct Choice {
     /// The index of its answer.
     index: u64,
     reader: Reader,
@@ -56,88 +56,91 @@ impl StreamConverter {
             true => Reader::of_answer(0, from),
             false => Reader::new(from),
         };
-        let halves = vec![Half::new(0, reader, to, &context)];
-        Self { scanner: Scanner::new(MAX_EVENT), ways: Ways { from, to, context, halves, concluded: false } }
+        let all = vec![Choice::new(0, reader, to, &context)];
+        Self {
+            scanner: Scanner::new(MAX_EVENT),
+            choices: Choices { from, to, context, all, concluded: false },
+        }
     }
 
     /// Reads the next chunk and appends what it says to `out`. After a failure nothing more is
     /// written; see [`failure`](Self::failure).
     pub fn feed(&mut self, chunk: &[u8], out: &mut String) {
-        let ways = &mut self.ways;
-        self.scanner.feed(chunk, |event| ways.read(&event, out));
+        let choices = &mut self.choices;
+        self.scanner.feed(chunk, |event| choices.read(&event, out));
     }
 
     /// The upstream's body is over. True when the answer is complete.
     pub fn close(&mut self, out: &mut String) -> bool {
-        let ways = &mut self.ways;
-        self.scanner.finish(|event| ways.read(&event, out));
-        ways.halves.iter_mut().for_each(|half| half.close(out));
-        ways.conclude(out);
+        let choices = &mut self.choices;
+        self.scanner.finish(|event| choices.read(&event, out));
+        choices.all.iter_mut().for_each(|choice| choice.close(out));
+        choices.conclude(out);
         self.is_ended()
     }
 
     /// What the upstream said when its stream failed.
     pub fn failure(&self) -> Option<&UpstreamError> {
-        self.ways.halves.iter().find_map(|half| half.failure.as_ref())
+        self.choices.all.iter().find_map(|choice| choice.failure.as_ref())
     }
 
     /// The signatures of calls that have come since, for which the client has no place.
     pub fn take_signatures(&mut self) -> Vec<CallSignature> {
-        let signatures = self.ways.halves.iter_mut().filter_map(|half| half.signatures.as_mut());
+        let signatures = self.choices.all.iter_mut().filter_map(|choice| choice.signatures.as_mut());
         signatures.flat_map(|signatures| std::mem::take(&mut signatures.found)).collect()
     }
 
     /// The end of the stream has been written.
     pub fn is_ended(&self) -> bool {
-        self.ways.halves.iter().all(|half| half.ended)
+        self.choices.all.iter().all(|choice| choice.ended)
     }
 
     /// Several answers may come, and one may end long before another.
     pub fn is_of_several(&self) -> bool {
-        self.ways.context.several
+        self.choices.context.several
     }
 
     /// The client has the beginning of the answer.
     pub fn is_started(&self) -> bool {
-        self.ways.halves.iter().any(|half| half.started)
+        self.choices.all.iter().any(|choice| choice.started)
     }
 
-    /// Tells the client that its stream failed. Nothing may follow.
+    /// Writes the error that ends the stream. Nothing may follow.
     pub fn fail(&mut self, error: &UpstreamError, out: &mut String) {
-        let mut told = self.is_ended();
-        for half in &mut self.ways.halves {
-            if !half.ended && !std::mem::replace(&mut told, true) {
-                half.writer.write(&Event::Fail(error.clone()), &half.context, out);
+        let mut reported = self.is_ended();
+        for choice in &mut self.choices.all {
+            if !choice.ended && !std::mem::replace(&mut reported, true) {
+                choice.writer.write(&Event::Fail(error.clone()), &choice.context, out);
             }
-            half.ended = true;
+            choice.ended = true;
         }
     }
 }
 
-impl Ways {
+impl Choices {
     fn read(&mut self, event: &sse::Event<'_>, out: &mut String) {
         if self.context.several && !event.cut {
-            self.meet(event.data);
+            self.open_choice(event.data);
         }
-        for half in &mut self.halves {
-            half.read(event.name, event.data, event.cut, out);
+        for choice in &mut self.all {
+            choice.read(event.name, event.data, event.cut, out);
         }
         self.conclude(out);
     }
 
     /// Ends the stream when each of several answers has ended. The first has seen all that is about none.
     fn conclude(&mut self, out: &mut String) {
-        let all_ended = self.context.several && self.halves.iter().all(|half| half.ended);
+        let all_ended = self.context.several && self.all.iter().all(|choice| choice.ended);
         if all_ended
             && !std::mem::replace(&mut self.concluded, true)
-            && let Some(first) = self.halves.first()
+            && let Some(first) = self.all.first()
         {
             first.writer.conclude(&self.context, out);
         }
     }
 
     /// Makes way for an answer of which this is the first chunk.
-    fn meet(&mut self, data: &[u8]) {
+    fn open_choice(&mut self, data: &[u8]) {
         let text = String::from_utf8_lossy(data);
         let Ok(chunk) = Node::parse(&text) else { return };
         let indexes: Vec<u64> = match self.from {
@@ -148,16 +151,16 @@ impl Ways {
             _ => return,
         };
         for index in indexes {
-            let is_new = !self.halves.iter().any(|half| half.index == index);
-            if is_new && self.halves.len() < MAX_CHOICES {
+            let is_new = !self.all.iter().any(|choice| choice.index == index);
+            if is_new && self.all.len() < MAX_CHOICES {
                 let reader = Reader::of_answer(index, self.from);
-                self.halves.push(Half::new(index, reader, self.to, &self.context));
+                self.all.push(Choice::new(index, reader, self.to, &self.context));
             }
         }
     }
 }
 
-impl Half {
+impl Choice {
     fn new(index: u64, reader: Reader, to: Dialect, context: &Arc<ReplyContext>) -> Self {
         Self {
             index,

@@ -27,18 +27,18 @@ pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
     let mut cut = Cut { body: body.raw(), out: String::new(), copied: 0 };
     cut.list(messages, |cut, message| {
         let content = message.get("content").filter(|content| content.is_array());
-        let Some(content) = content else { return Fate::Kept };
+        let Some(content) = content else { return BlockAction::Kept };
         let goes = |block: &Node<'_>| matches!(own_blocks(block), Some(own) if own.is_empty());
         if !content.items().is_empty() && content.items().iter().all(goes) {
             // A message of nothing is refused.
-            return Fate::Gone;
+            return BlockAction::Gone;
         }
         cut.list(content, |_, block| match own_blocks(block) {
-            None => Fate::Kept,
-            Some(own) if own.is_empty() => Fate::Gone,
-            Some(own) => Fate::Replaced(own),
+            None => BlockAction::Kept,
+            Some(own) if own.is_empty() => BlockAction::Gone,
+            Some(own) => BlockAction::Replaced(own),
         });
-        Fate::Kept
+        BlockAction::Kept
     });
     if cut.copied == 0 {
         return None;
@@ -77,7 +77,7 @@ fn shown(block: &Node<'_>) -> Text<'static> {
 }
 
 /// What becomes of an element of a list.
-enum Fate {
+enum BlockAction {
     Kept,
     Gone,
     /// By these elements.
@@ -93,7 +93,7 @@ struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    fn list(&mut self, list: &Node<'a>, fate: impl Fn(&mut Self, &Node<'a>) -> Fate) {
+    fn list(&mut self, list: &Node<'a>, fate: impl Fn(&mut Self, &Node<'a>) -> BlockAction) {
         let items = list.items();
         // Where the last element that stays ended.
         let mut kept_end = None;
@@ -101,14 +101,14 @@ impl<'a> Cut<'a> {
             let start = self.offset(item);
             let end = start + item.raw().len();
             match fate(self, item) {
-                Fate::Kept => kept_end = Some(end),
-                Fate::Replaced(elements) => {
+                BlockAction::Kept => kept_end = Some(end),
+                BlockAction::Replaced(elements) => {
                     self.copy_to(start);
                     self.out.push_str(&elements);
                     self.copied = end;
                     kept_end = Some(end);
                 }
-                Fate::Gone => match (kept_end, items.get(index + 1)) {
+                BlockAction::Gone => match (kept_end, items.get(index + 1)) {
                     // With the comma before it.
                     (Some(kept_end), _) => {
                         self.copy_to(kept_end.max(self.copied));

@@ -26,6 +26,8 @@
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
 //! channel is tried next, and what a failure costs it, is decided elsewhere.
 
+#[cfg(test)]
+mod any_json;
 pub mod canonical;
 pub mod chat;
 pub mod citation;

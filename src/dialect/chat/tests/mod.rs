@@ -8,18 +8,18 @@ mod stream_write;
 use serde_json::{Value, json};
 
 use super::{StreamReader, StreamWriter};
-use crate::dialect::canonical::{Event, ReplyContext, Request, Target, Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, Event, ReplyContext, Request, Target, Vendor};
 use crate::dialect::tree::Node;
 
 /// A request, read and written again for a vendor.
-fn through(body: &Value, vendor: Vendor) -> Result<Value, Unfit> {
+fn through(body: &Value, vendor: Vendor) -> Result<Value, ConversionError> {
     let body = body.to_string();
     let node = Node::parse(&body).unwrap();
     let request = super::read_request(&node)?;
     written(&request, vendor, false)
 }
 
-fn written(request: &Request<'_>, vendor: Vendor, stream: bool) -> Result<Value, Unfit> {
+fn written(request: &Request<'_>, vendor: Vendor, stream: bool) -> Result<Value, ConversionError> {
     let target = Target { model: "m", stream, vendor };
     super::write_request(request, &target).map(|body| serde_json::from_slice(&body).unwrap())
 }

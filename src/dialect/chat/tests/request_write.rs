@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::requests::{read, with};
 use super::{through, written};
 use crate::dialect::canonical::{
-    Call, CallKind, Effort, File, Image, Part, Reasoning, Request, Role, Source, Target, Thinking, Tool,
-    ToolChoice, ToolResult, Turn, Unfit, Vendor, WebSearch,
+    Call, CallKind, ConversionError, Effort, File, Image, Part, Reasoning, Request, Role, Source, Target,
+    Thinking, Tool, ToolChoice, ToolResult, Turn, Vendor, WebSearch,
 };
 use crate::dialect::chat::write_request;
 use crate::dialect::literal::Text;
@@ -62,7 +62,7 @@ fn what_cannot_be_said_here_names_its_field() {
         (user(file(Source::Id(Text::plain("file-1")))), "file_id"),
         (user(file(Source::Url(Text::plain("https://h.example/a.pdf")))), "file_url"),
     ] {
-        assert_eq!(written(&request, Vendor::Other, false), Err(Unfit::unsupported(field)));
+        assert_eq!(written(&request, Vendor::Other, false), Err(ConversionError::unsupported(field)));
     }
     let several = Request { n: Some(2), ..Request::default() };
     assert_eq!(written(&several, Vendor::OpenAi, true).unwrap()["n"], 2);
@@ -70,7 +70,7 @@ fn what_cannot_be_said_here_names_its_field() {
         (json!({"modalities":["text","audio"],"audio":{"voice":"alloy"}}), "modalities"),
         (json!({"audio":{"voice":"alloy"}}), "audio"),
     ] {
-        assert_eq!(through(&with(members), Vendor::OpenAi), Err(Unfit::unsupported(field)));
+        assert_eq!(through(&with(members), Vendor::OpenAi), Err(ConversionError::unsupported(field)));
     }
     assert!(through(&with(json!({"modalities":["text"],"audio":null})), Vendor::OpenAi).is_ok());
 }

@@ -4,17 +4,17 @@ mod streams;
 
 use serde_json::Value;
 
-use crate::dialect::canonical::{ReplyContext, Request, Target, Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, ReplyContext, Request, Target, Vendor};
 use crate::dialect::tree::Node;
 
 /// A request, read and written again for a model.
-fn through(body: &Value, model: &str) -> Result<Value, Unfit> {
+fn through(body: &Value, model: &str) -> Result<Value, ConversionError> {
     let body = body.to_string();
     let node = Node::parse(&body).unwrap();
     written(&super::read_request(&node)?, model)
 }
 
-fn written(request: &Request<'_>, model: &str) -> Result<Value, Unfit> {
+fn written(request: &Request<'_>, model: &str) -> Result<Value, ConversionError> {
     let target = Target { model, stream: false, vendor: Vendor::Gemini };
     super::write_request(request, &target).map(|body| serde_json::from_slice(&body).unwrap())
 }

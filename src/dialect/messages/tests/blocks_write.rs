@@ -2,7 +2,7 @@ use serde_json::{Value, json as value};
 
 use super::said::{assistant, call, function, messages, result, signed, text, thinking, user, written};
 use super::without_breakpoints;
-use crate::dialect::canonical::{CallKind, File, Image, Part, Source, ToolResult, Unfit};
+use crate::dialect::canonical::{CallKind, ConversionError, File, Image, Part, Source, ToolResult};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 
@@ -17,7 +17,7 @@ fn text_is_kept_and_text_that_says_nothing_is_left_out() {
         {"type":"text","text":" a\n"},{"type":"text","text":"\u{a0}x"},{"type":"text","text":"b"}]}]);
     assert_eq!(messages(turns), wanted);
     let nothing = written("m", |request| request.turns = vec![user(vec![text(" ")])]);
-    assert_eq!(nothing, Err(Unfit::unsupported("messages")));
+    assert_eq!(nothing, Err(ConversionError::unsupported("messages")));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn files_become_documents_of_their_kind() {
                 without_breakpoints(&mut body);
                 assert_eq!(body["messages"][0]["content"][0], wanted);
             }
-            None => assert_eq!(body, Err(Unfit::unsupported("file"))),
+            None => assert_eq!(body, Err(ConversionError::unsupported("file"))),
         }
     }
 }

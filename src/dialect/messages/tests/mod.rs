@@ -10,7 +10,7 @@ mod stream;
 
 use serde_json::Value;
 
-use super::super::canonical::{Target, Unfit, Vendor};
+use super::super::canonical::{ConversionError, Target, Vendor};
 use super::super::tree::Node;
 
 /// `P` of the worked example.
@@ -25,7 +25,7 @@ fn target(model: &str) -> Target<'_> {
 }
 
 /// A body read and written again, for `model`.
-fn round(body: &str, model: &str) -> Result<Value, Unfit> {
+fn round(body: &str, model: &str) -> Result<Value, ConversionError> {
     let node = Node::parse(body).unwrap();
     let written = super::write_request(&super::read_request(&node)?, &target(model))?;
     Ok(json(std::str::from_utf8(&written).unwrap()))

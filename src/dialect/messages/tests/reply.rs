@@ -2,7 +2,8 @@ use proptest::prelude::*;
 use serde_json::{Value, json as value};
 
 use super::json;
-use super::request_read::any_json;
+use super::request_read::WORDS;
+use crate::dialect::any_json::any_json;
 use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, ReplyContext, Stop, Thinking};
 use crate::dialect::literal::Text;
 use crate::dialect::messages::{read_reply, write_reply};
@@ -217,7 +218,7 @@ fn a_failure_is_no_answer() {
 
 proptest! {
     #[test]
-    fn any_answer_gives_a_value_or_an_error(body in any_json(), content in any_json()) {
+    fn any_answer_gives_a_value_or_an_error(body in any_json(WORDS), content in any_json(WORDS)) {
         let mut body = body;
         if let Some(members) = body.as_object_mut() {
             members.insert("content".into(), content);

@@ -3,8 +3,8 @@ use serde_json::{Value, json as value};
 use super::said::{assistant, call, function, result, signed, text, thinking, user, written};
 use super::{REQUEST, SCHEMA, json, round, without_breakpoints};
 use crate::dialect::canonical::{
-    CallKind, Effort, Format, Image, Part, Reasoning, Request, Source, Target, Tool, ToolChoice, Unfit,
-    Vendor, WebSearch,
+    CallKind, ConversionError, Effort, Format, Image, Part, Reasoning, Request, Source, Target, Tool,
+    ToolChoice, Vendor, WebSearch,
 };
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::messages::write_request;
@@ -270,6 +270,6 @@ fn what_cannot_be_said_is_refused_by_name() {
         ("computer_call", asks(assistant(vec![foreign]))),
         ("image_url", asks(assistant(vec![image]))),
     ] {
-        assert_eq!(written("m", |change| *change = request), Err(Unfit::unsupported(field)));
+        assert_eq!(written("m", |change| *change = request), Err(ConversionError::unsupported(field)));
     }
 }

@@ -4,14 +4,17 @@ use serde_json::Value;
 
 use super::{json, target, without_breakpoints};
 use crate::dialect::canonical::{
-    Call, CallKind, Part, Request, Role, Thinking, Tool, ToolResult, Turn, Unfit,
+    Call, CallKind, ConversionError, Part, Request, Role, Thinking, Tool, ToolResult, Turn,
 };
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::messages::write_request;
 use crate::dialect::signature::Signature;
 
 /// The body of a request of which everything but `change` says "Hi".
-pub(super) fn written(model: &str, change: impl FnOnce(&mut Request<'static>)) -> Result<Value, Unfit> {
+pub(super) fn written(
+    model: &str,
+    change: impl FnOnce(&mut Request<'static>),
+) -> Result<Value, ConversionError> {
     let mut request = Request { turns: vec![user(vec![text("Hi")])], ..Request::default() };
     change(&mut request);
     let bytes = write_request(&request, &target(model))?;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{TurnOutput, cancelled_turn, echo, merge_turn, validate, warm_up, whole_turn, without_own_ids};
-use crate::dialect::canonical::Unfit;
+use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 
 fn parsed(bytes: &[u8]) -> Value {
@@ -32,8 +32,8 @@ fn an_output_needs_its_call() {
         let text = body.to_string();
         let judged = validate(&Node::parse(&text).unwrap());
         let field = judged.err().map(|unfit| match unfit {
-            Unfit::Invalid { field, .. } => field,
-            Unfit::Unsupported { .. } => panic!("the client's mistake"),
+            ConversionError::Invalid { field, .. } => field,
+            ConversionError::Unsupported { .. } => panic!("the client's mistake"),
         });
         assert_eq!(field.as_deref(), fault, "{body}");
     }

@@ -11,18 +11,18 @@ mod stream_write;
 use serde_json::Value;
 
 use super::*;
-use crate::dialect::canonical::{Event, ReplyContext, Request, Target, Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, Event, ReplyContext, Request, Target, Vendor};
 use crate::dialect::tree::Node;
 
 const TARGET: Target<'static> = Target { model: "m", stream: false, vendor: Vendor::OpenAi };
 
 /// The body that a request is written as.
-fn written(request: &Request<'_>) -> Result<Value, Unfit> {
+fn written(request: &Request<'_>) -> Result<Value, ConversionError> {
     Ok(serde_json::from_slice(&write_request(request, &TARGET)?).unwrap())
 }
 
 /// A body of this dialect, through the canonical form and back.
-fn through(body: &Value) -> Result<Value, Unfit> {
+fn through(body: &Value) -> Result<Value, ConversionError> {
     let text = body.to_string();
     written(&read_request(&Node::parse(&text).unwrap())?)
 }

@@ -270,7 +270,7 @@ fn what_only_this_dialect_has_is_refused_by_name() {
         (json!({"input":[],"previous_response_id":"resp_1"}), "previous_response_id"),
         (json!({"prompt":{"id":"pmpt_1"}}), "prompt"),
     ] {
-        assert_eq!(through(&body), Err(Unfit::unsupported(field)), "{body}");
+        assert_eq!(through(&body), Err(ConversionError::unsupported(field)), "{body}");
     }
     assert_eq!(turns(json!([{"type":"web_search_call","id":"ws_1","status":"completed"}])), [""; 0]);
 }
@@ -294,7 +294,7 @@ fn mistakes_are_named_with_their_path() {
         (json!({"input":[],"text":{"format":{"type":"xml"}}}), "text.format.type"),
     ] {
         match through(&body) {
-            Err(Unfit::Invalid { field: named, message }) => {
+            Err(ConversionError::Invalid { field: named, message }) => {
                 assert_eq!(named, field, "{body}");
                 assert!(message.starts_with(field), "{message}");
             }
@@ -374,9 +374,9 @@ fn members_of_chat_are_copied_or_refused() {
     assert_eq!(out["stream_options"], json!({"include_obfuscation":true}));
 
     let several = Request { n: Some(2), ..Request::default() };
-    assert_eq!(written(&several), Err(Unfit::unsupported("n")));
+    assert_eq!(written(&several), Err(ConversionError::unsupported("n")));
     let spoken = Request { native: vec!["modalities"], ..Request::default() };
-    assert_eq!(written(&spoken), Err(Unfit::unsupported("modalities")));
+    assert_eq!(written(&spoken), Err(ConversionError::unsupported("modalities")));
     let user = Request { user: Some(Text::of(&"u".repeat(65))), ..Request::default() };
     assert_eq!(written(&user).unwrap()["safety_identifier"].as_str().unwrap().len(), 64);
 }

@@ -17,7 +17,7 @@ use super::{money, number};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::income;
-use crate::store::checkins::{self, Brief};
+use crate::store::checkins::{self, RewardRow};
 use crate::store::stats::{self, Holder, Sums};
 use crate::time::{Millis, iso, local_day, local_day_start, local_hour_start, now_ms};
 
@@ -96,7 +96,7 @@ async fn summary(app: Arc<App>) -> Result<Value> {
 }
 
 /// What the accounts of active sites earned by the check-ins of today.
-fn reward_of_today(holders: &[Holder], checkins: &[Brief], today: &str) -> f64 {
+fn reward_of_today(holders: &[Holder], checkins: &[RewardRow], today: &str) -> f64 {
     let extra: HashMap<i64, Option<&str>> =
         holders.iter().map(|holder| (holder.id, holder.extra.as_deref())).collect();
     let rewards =

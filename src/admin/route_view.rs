@@ -153,9 +153,9 @@ impl RouteIndex {
             consecutive_fail_count: live.consecutive_fail,
             cooldown_level: channel.stats.cooldown_level,
             cooldown_until: live.cooldown_until.map(time::iso),
-            account: self.accounts.get(&channel.account_id).map(ListedAccount::from),
-            site: self.site_of(channel).map(ListedSite::from),
-            token: token.map(ListedToken::from),
+            account: self.accounts.get(&channel.account_id).map(ChannelAccount::from),
+            site: self.site_of(channel).map(ChannelSite::from),
+            token: token.map(ChannelToken::from),
             route_unit: None,
         }
     }
@@ -281,23 +281,23 @@ pub struct ListedChannel<'a> {
     consecutive_fail_count: u64,
     cooldown_level: i64,
     cooldown_until: Option<String>,
-    account: Option<ListedAccount<'a>>,
-    site: Option<ListedSite<'a>>,
-    token: Option<ListedToken<'a>>,
+    account: Option<ChannelAccount<'a>>,
+    site: Option<ChannelSite<'a>>,
+    token: Option<ChannelToken<'a>>,
     /// OAuth accounts that share a channel; none can exist yet.
     route_unit: Option<()>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ListedAccount<'a> {
+struct ChannelAccount<'a> {
     id: i64,
     site_id: i64,
     username: Option<&'a str>,
     status: &'static str,
 }
 
-impl<'a> From<&'a AccountRow> for ListedAccount<'a> {
+impl<'a> From<&'a AccountRow> for ChannelAccount<'a> {
     fn from(row: &'a AccountRow) -> Self {
         Self {
             id: row.id,
@@ -309,7 +309,7 @@ impl<'a> From<&'a AccountRow> for ListedAccount<'a> {
 }
 
 #[derive(Serialize)]
-struct ListedSite<'a> {
+struct ChannelSite<'a> {
     id: i64,
     name: &'a str,
     url: &'a str,
@@ -317,7 +317,7 @@ struct ListedSite<'a> {
     status: &'static str,
 }
 
-impl<'a> From<&'a SiteRow> for ListedSite<'a> {
+impl<'a> From<&'a SiteRow> for ChannelSite<'a> {
     fn from(row: &'a SiteRow) -> Self {
         Self {
             id: row.id,
@@ -331,7 +331,7 @@ impl<'a> From<&'a SiteRow> for ListedSite<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ListedToken<'a> {
+struct ChannelToken<'a> {
     id: i64,
     name: &'a str,
     account_id: i64,
@@ -339,7 +339,7 @@ struct ListedToken<'a> {
     is_default: bool,
 }
 
-impl<'a> From<&'a TokenRow> for ListedToken<'a> {
+impl<'a> From<&'a TokenRow> for ChannelToken<'a> {
     fn from(row: &'a TokenRow) -> Self {
         Self {
             id: row.id,

@@ -9,7 +9,7 @@
 //!
 //! Everything borrows from the text it was read from; strings are [`Text`], never decoded on the
 //! way. What a dialect cannot say is either left out, when it is advice (a seed, a cache hint), or
-//! makes that dialect unusable for the request ([`Unfit`]), when the answer would have another shape.
+//! makes that dialect unusable for the request ([`ConversionError`]), when the answer would have another shape.
 
 use super::Dialect;
 use super::citation::Citation;
@@ -335,7 +335,7 @@ pub enum Vendor {
 
 /// Why a request cannot be had in a dialect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unfit {
+pub enum ConversionError {
     /// The client's mistake in whatever dialect: 400, with the field for `error.param`.
     Invalid { field: String, message: String },
     /// This dialect cannot say it; another may (proxy-conversion.md 1.6). Names the client's field, and
@@ -343,7 +343,7 @@ pub enum Unfit {
     Unsupported { field: String, form: &'static str },
 }
 
-impl Unfit {
+impl ConversionError {
     /// `field` has `problem` ("must be a list").
     pub fn invalid(field: impl Into<String>, problem: &str) -> Self {
         let field = field.into();

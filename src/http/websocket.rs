@@ -115,7 +115,7 @@ pub enum CloseReason {
 
 /// The client is gone.
 #[derive(Debug)]
-pub struct Gone;
+pub struct ClientGone;
 
 // === impl Upgrade ===
 
@@ -274,21 +274,21 @@ impl Stopping {
 
 impl Sender {
     /// Sends texts, one frame each, and waits until the connection has taken them.
-    pub async fn texts(&mut self, texts: impl IntoIterator<Item = String>) -> Result<(), Gone> {
+    pub async fn texts(&mut self, texts: impl IntoIterator<Item = String>) -> Result<(), ClientGone> {
         for text in texts {
             self.0.feed(Message::Text(Utf8Bytes::from(text))).await.map_err(gone)?;
         }
         self.0.flush().await.map_err(gone)
     }
 
-    pub async fn ping(&mut self) -> Result<(), Gone> {
+    pub async fn ping(&mut self) -> Result<(), ClientGone> {
         self.0.send(Message::Ping(Bytes::new())).await.map_err(gone)
     }
 }
 
-fn gone(error: Error) -> Gone {
+fn gone(error: Error) -> ClientGone {
     log::debug!("a WebSocket cannot be written to: {error}");
-    Gone
+    ClientGone
 }
 
 // === impl Receiver ===

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::store::checkins::Brief;
+use crate::store::checkins::RewardRow;
 use crate::time::{Millis, iso};
 
 /// The member of `extraConfig` that holds the snapshot.
@@ -51,7 +51,7 @@ pub fn shown(usd: f64) -> String {
 
 /// What each account earned by these check-ins of a local day; `seen` gives the income that its site's
 /// log had for it.
-pub fn rewards(checkins: &[Brief], seen: impl Fn(i64) -> f64) -> HashMap<i64, f64> {
+pub fn rewards(checkins: &[RewardRow], seen: impl Fn(i64) -> f64) -> HashMap<i64, f64> {
     let mut told: HashMap<i64, (f64, bool)> = HashMap::new();
     for (account, _, reward) in checkins.iter().filter(|(_, status, _)| status == "success") {
         let (sum, unknown) = told.entry(*account).or_default();

@@ -19,7 +19,7 @@ use hyper::header;
 use tokio::time::{Instant, timeout};
 
 use crate::app::App;
-use crate::dialect::canonical::{ReplyContext, Unfit};
+use crate::dialect::canonical::{ConversionError, ReplyContext};
 use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::http::timer::ReusableTimer;
@@ -260,7 +260,7 @@ impl Sending<'_> {
             };
             let outgoing = match prepared {
                 Ok(outgoing) => outgoing,
-                Err(unfit @ Unfit::Unsupported { .. }) => {
+                Err(unfit @ ConversionError::Unsupported { .. }) => {
                     formats.remove(format);
                     unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
                     continue;
@@ -334,7 +334,7 @@ impl Sending<'_> {
     }
 
     /// The body in a dialect.
-    fn prepare(&self, operation: Operation, format: Dialect) -> Result<Outgoing, Unfit> {
+    fn prepare(&self, operation: Operation, format: Dialect) -> Result<Outgoing, ConversionError> {
         let settings = self.app.settings.load();
         let account = &self.channel.account;
         let destination = Destination {

@@ -17,7 +17,7 @@ use bytes::Bytes;
 use hyper::header::{HeaderValue, RETRY_AFTER};
 use memchr::memmem;
 
-use crate::dialect::canonical::Unfit;
+use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::{Dialect, messages};
 use crate::http::Response;
@@ -94,10 +94,10 @@ impl Failure {
     }
 
     /// The request could not be written in a dialect.
-    pub(super) fn unfit(unfit: Unfit) -> Self {
+    pub(super) fn unfit(unfit: ConversionError) -> Self {
         let (kind, field, text) = match unfit {
-            Unfit::Invalid { field, message } => (Kind::Invalid, field, message),
-            Unfit::Unsupported { field, form } => {
+            ConversionError::Invalid { field, message } => (Kind::Invalid, field, message),
+            ConversionError::Unsupported { field, form } => {
                 let gap = if form.is_empty() { "" } else { " " };
                 let text = format!("{field}{gap}{form} is not supported by any upstream of this model");
                 (Kind::Unsupported, field, text)

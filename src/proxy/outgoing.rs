@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hyper::header::HeaderValue;
 use memchr::memmem;
 
-use crate::dialect::canonical::{ReplyContext, Target, Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, ReplyContext, Target, Vendor};
 use crate::dialect::data_urls::with_data_urls;
 use crate::dialect::edit::edit;
 use crate::dialect::envelope::splice_model;
@@ -92,7 +92,11 @@ pub(super) fn rephrased(body: &Bytes) -> Option<[Bytes; 3]> {
 
 /// The body of a call for its destination, as the operator's rules want it. The operation is the call's,
 /// or what stands in for it.
-pub(super) fn prepare(call: &Call, operation: Operation, to: Destination<'_>) -> Result<Outgoing, Unfit> {
+pub(super) fn prepare(
+    call: &Call,
+    operation: Operation,
+    to: Destination<'_>,
+) -> Result<Outgoing, ConversionError> {
     let mut outgoing = match operation {
         Operation::Answer if to.format == call.face.dialect => native(call, to)?,
         Operation::Answer => converted(call, to)?,
@@ -147,11 +151,11 @@ fn form(call: &Call, to: Destination<'_>) -> Outgoing {
 }
 
 /// A body that stays in the client's dialect.
-fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
+fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
     let always_streams = always_streams(to.platform, to.format);
     if always_streams && call.envelope.has_previous && continues(text(call)) {
         // These keep nothing that it could refer to (proxy.md 5.3).
-        return Err(Unfit::unsupported(PREVIOUS));
+        return Err(ConversionError::unsupported(PREVIOUS));
     }
     let pieces = match native_edit(call, to)? {
         // The path names the model.
@@ -164,7 +168,7 @@ fn native(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
 }
 
 /// A body in another dialect than the client's.
-fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, Unfit> {
+fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionError> {
     let stream = call.envelope.stream || always_streams(to.platform, to.format);
     let target = Target { model: to.model, stream, vendor: vendor(to.platform) };
     // Only gemini wants signatures of calls back, and only clients of chat and its own bring them.
@@ -209,7 +213,7 @@ fn text(call: &Call) -> &str {
 }
 
 /// The client's body where it cannot go as it came; `None` where it can, which is nearly always.
-fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Unfit> {
+fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, ConversionError> {
     // What an earlier answer of ours left in the conversation, which only we can read.
     let restored = |clean: fn(&Node<'_>) -> Option<Bytes>| {
         let body = Node::parse(text(call)).ok().and_then(|body| clean(&body))?;
@@ -258,7 +262,7 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Unfit
 
 /// The body with a service tier that its upstream may be asked for; `None` where it is as it was
 /// (proxy.md 12.4).
-fn tiered(call: &Call, to: Destination<'_>, body: &str) -> Result<Option<String>, Unfit> {
+fn tiered(call: &Call, to: Destination<'_>, body: &str) -> Result<Option<String>, ConversionError> {
     const TIER: &str = "service_tier";
     let target = service_tier::Target {
         platform: to.platform.id(),
@@ -270,7 +274,7 @@ fn tiered(call: &Call, to: Destination<'_>, body: &str) -> Result<Option<String>
         Verdict::Kept => Ok(None),
         Verdict::Renamed(tier) => Ok(Some(edit(body, &[(TIER, &quoted(tier))], &[]).into_owned())),
         Verdict::LeftOut => Ok(Some(edit(body, &[], &[TIER]).into_owned())),
-        Verdict::Blocked(tier) => Err(Unfit::invalid(TIER, &format!("{tier} is not allowed here"))),
+        Verdict::Blocked(tier) => Err(ConversionError::invalid(TIER, &format!("{tier} is not allowed here"))),
     }
 }
 

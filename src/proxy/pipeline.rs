@@ -14,7 +14,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
 use crate::app::App;
-use crate::dialect::canonical::Unfit;
+use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, messages, responses, stored_files};
 use crate::http::{Request, Response};
@@ -119,7 +119,9 @@ fn orphaned_output(call: &Call) -> Option<Response> {
     }
     let body = Node::parse(std::str::from_utf8(&call.body).ok()?).ok()?;
     match responses::validate(&body) {
-        Err(Unfit::Invalid { field, message }) => Some(call.face.refuse(400, &message, None, Some(&field))),
+        Err(ConversionError::Invalid { field, message }) => {
+            Some(call.face.refuse(400, &message, None, Some(&field)))
+        }
         _ => None,
     }
 }

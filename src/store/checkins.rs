@@ -90,22 +90,22 @@ async fn select(
 }
 
 /// A check-in in short: account, status, reward.
-pub type Brief = (i64, String, Option<String>);
+pub type RewardRow = (i64, String, Option<String>);
 
 /// Check-ins since a moment.
-pub async fn since(store: &Store, from: Millis) -> Result<Vec<Brief>> {
+pub async fn since(store: &Store, from: Millis) -> Result<Vec<RewardRow>> {
     brief(store, "SELECT account_id, status, reward FROM checkin_logs WHERE created_at >= ?", from).await
 }
 
 /// Check-ins since a moment on accounts of active sites.
-pub async fn since_at_active_sites(store: &Store, from: Millis) -> Result<Vec<Brief>> {
+pub async fn since_at_active_sites(store: &Store, from: Millis) -> Result<Vec<RewardRow>> {
     let sql = "SELECT c.account_id, c.status, c.reward FROM checkin_logs c \
                JOIN accounts a ON a.id = c.account_id JOIN sites s ON s.id = a.site_id AND s.status = 'active' \
                WHERE c.created_at >= ?";
     brief(store, sql, from).await
 }
 
-async fn brief(store: &Store, sql: &'static str, from: Millis) -> Result<Vec<Brief>> {
+async fn brief(store: &Store, sql: &'static str, from: Millis) -> Result<Vec<RewardRow>> {
     let rows = store.query(sql, vec![from.into()]).await?;
     rows.iter()
         .map(|row| {

@@ -1,7 +1,7 @@
 //! A request body, read (proxy-conversion.md 3.1 and 4.1, left columns).
 
 use super::{tools_read, turns_read::Messages};
-use crate::dialect::canonical::{Effort, Format, Reasoning, Request, Turn, Unfit};
+use crate::dialect::canonical::{ConversionError, Effort, Format, Reasoning, Request, Turn};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
@@ -16,7 +16,7 @@ const SHARED: [&str; 6] = [
 ];
 
 /// Reads a request body.
-pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     let messages = all_messages(body)?;
     let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
     let object = |key: &str| body.get(key).filter(|node| node.is_object()).map(Node::json);
@@ -60,11 +60,11 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
 }
 
 /// The messages of a body of another dialect that has them: its instructions and its turns.
-pub fn read_messages<'a>(body: &Node<'a>) -> Result<(Vec<Text<'a>>, Vec<Turn<'a>>), Unfit> {
+pub fn read_messages<'a>(body: &Node<'a>) -> Result<(Vec<Text<'a>>, Vec<Turn<'a>>), ConversionError> {
     all_messages(body).map(|messages| (messages.system, messages.turns))
 }
 
-fn all_messages<'a>(body: &Node<'a>) -> Result<Messages<'a>, Unfit> {
+fn all_messages<'a>(body: &Node<'a>) -> Result<Messages<'a>, ConversionError> {
     let mut messages = Messages::default();
     for (index, message) in messages_of(body)?.iter().enumerate() {
         messages.read(index, message)?;
@@ -72,22 +72,23 @@ fn all_messages<'a>(body: &Node<'a>) -> Result<Messages<'a>, Unfit> {
     Ok(messages)
 }
 
-fn messages_of<'n, 'a>(body: &'n Node<'a>) -> Result<&'n [Node<'a>], Unfit> {
+fn messages_of<'n, 'a>(body: &'n Node<'a>) -> Result<&'n [Node<'a>], ConversionError> {
     match body.get("messages") {
         Some(messages) if !messages.items().is_empty() => Ok(messages.items()),
-        None if body.get("input").is_some() => {
-            Err(Unfit::invalid("messages", "is missing; a body with input belongs to /v1/responses"))
-        }
-        _ => Err(Unfit::invalid("messages", "must be a list of at least one message")),
+        None if body.get("input").is_some() => Err(ConversionError::invalid(
+            "messages",
+            "is missing; a body with input belongs to /v1/responses",
+        )),
+        _ => Err(ConversionError::invalid("messages", "must be a list of at least one message")),
     }
 }
 
 /// The stop sequences of a body of OpenAI's: a string or a list of them.
-pub fn read_stop<'a>(body: &Node<'a>) -> Result<Vec<Text<'a>>, Unfit> {
+pub fn read_stop<'a>(body: &Node<'a>) -> Result<Vec<Text<'a>>, ConversionError> {
     let Some(stop) = body.get("stop") else { return Ok(Vec::new()) };
     let all = if stop.is_array() { stop.items() } else { std::slice::from_ref(stop) };
     let texts: Option<Vec<_>> = all.iter().map(Node::text).collect();
-    texts.ok_or_else(|| Unfit::invalid("stop", "must be a string or a list of strings"))
+    texts.ok_or_else(|| ConversionError::invalid("stop", "must be a string or a list of strings"))
 }
 
 /// `reasoning_effort`; `reasoning` and `thinking` are objects of aggregators and of other vendors.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ring::digest::{SHA256, digest};
 
 use super::{tools_write, turns_write};
-use crate::dialect::canonical::{Effort, Format, Request, Target, Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, Effort, Format, Request, Target, Vendor};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::writer::Writer;
 use crate::hex;
@@ -15,9 +15,9 @@ const MAX_USER: usize = 64;
 const MAX_STOPS: usize = 4;
 
 /// Writes a request body.
-pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
+pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, ConversionError> {
     if let Some(field) = request.native.first() {
-        return Err(Unfit::unsupported(*field));
+        return Err(ConversionError::unsupported(*field));
     }
     tools_write::check(request)?;
     turns_write::check(request, target.vendor)?;

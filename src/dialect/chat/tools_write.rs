@@ -4,17 +4,17 @@
 //! that are made for it. The others are left out as long as tools remain without them
 //! (proxy-conversion.md 3.2).
 
-use crate::dialect::canonical::{CallKind, CustomFormat, Request, Target, Tool, ToolChoice, Unfit};
+use crate::dialect::canonical::{CallKind, ConversionError, CustomFormat, Request, Target, Tool, ToolChoice};
 use crate::dialect::canonical::{Vendor, WebSearch};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 /// Whether any tool is left of those that were offered.
-pub(super) fn check(request: &Request<'_>) -> Result<(), Unfit> {
+pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
     let hosted = request.tools.iter().any(|tool| matches!(tool, Tool::Hosted(_)));
     let others = request.tools.iter().any(|tool| !matches!(tool, Tool::Hosted(_)));
-    if hosted && !others { Err(Unfit::unsupported("tools")) } else { Ok(()) }
+    if hosted && !others { Err(ConversionError::unsupported("tools")) } else { Ok(()) }
 }
 
 /// Writes every member that has to do with tools.

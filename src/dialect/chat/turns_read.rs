@@ -1,7 +1,7 @@
 //! The messages of a request.
 
 use super::{calls, content, thinking};
-use crate::dialect::canonical::{CallKind, Part, Role, ToolResult, Turn, Unfit};
+use crate::dialect::canonical::{CallKind, ConversionError, Part, Role, ToolResult, Turn};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
@@ -25,16 +25,16 @@ struct Called<'a> {
 
 impl<'a> Messages<'a> {
     /// Reads the message at `index`.
-    pub(super) fn read(&mut self, index: usize, message: &Node<'a>) -> Result<(), Unfit> {
+    pub(super) fn read(&mut self, index: usize, message: &Node<'a>) -> Result<(), ConversionError> {
         let field = |name: &str| format!("messages[{index}].{name}");
         if !message.is_object() {
-            return Err(Unfit::invalid(format!("messages[{index}]"), "must be an object"));
+            return Err(ConversionError::invalid(format!("messages[{index}]"), "must be an object"));
         }
         let listed = message.get("content").is_some_and(Node::is_array);
         let parts = match message.get("content") {
             None => Vec::new(),
             Some(node) => content::read(node).ok_or_else(|| {
-                Unfit::invalid(field("content"), "must be a string or a list of content parts")
+                ConversionError::invalid(field("content"), "must be a string or a list of content parts")
             })?,
         };
         match &*message.str_at("role") {
@@ -46,18 +46,18 @@ impl<'a> Messages<'a> {
             }
             "tool" => {
                 let call_id = self.answered(message.text_at("tool_call_id"));
-                let call_id =
-                    call_id.ok_or_else(|| Unfit::invalid(field("tool_call_id"), "must be a string"))?;
+                let call_id = call_id
+                    .ok_or_else(|| ConversionError::invalid(field("tool_call_id"), "must be a string"))?;
                 self.push_result(call_id, parts, listed);
             }
             "function" => {
                 let name = self.answered(message.text_at("name"));
-                let name = name.ok_or_else(|| Unfit::invalid(field("name"), "must be a string"))?;
+                let name = name.ok_or_else(|| ConversionError::invalid(field("name"), "must be a string"))?;
                 self.push_result(name, parts, listed);
             }
             _ => {
                 let roles = "must be one of system, developer, user, assistant, tool";
-                return Err(Unfit::invalid(field("role"), roles));
+                return Err(ConversionError::invalid(field("role"), roles));
             }
         }
         Ok(())
@@ -69,7 +69,7 @@ impl<'a> Messages<'a> {
         index: usize,
         message: &Node<'a>,
         content: Vec<Part<'a>>,
-    ) -> Result<Vec<Part<'a>>, Unfit> {
+    ) -> Result<Vec<Part<'a>>, ConversionError> {
         let mut parts: Vec<_> = thinking::pieces(message).into_iter().map(Part::Thinking).collect();
         self.signed |= message.get("reasoning_signature").is_some();
         let has_calls = message.get("tool_calls").is_some() || message.get("function_call").is_some();
@@ -84,7 +84,7 @@ impl<'a> Messages<'a> {
             let mut call = piece.into_call();
             if call.name.is_blank() {
                 let field = format!("messages[{index}].tool_calls[{number}].function.name");
-                return Err(Unfit::invalid(field, "must be a string that is not empty"));
+                return Err(ConversionError::invalid(field, "must be a string that is not empty"));
             }
             if call.id.is_empty() {
                 // Deterministic, so that the next request of the conversation reads alike.

@@ -8,25 +8,29 @@ use std::collections::HashSet;
 
 use super::thinking;
 use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Request, Role, Source, Turn, Vendor};
-use crate::dialect::canonical::{Target, ToolResult, Unfit};
+use crate::dialect::canonical::{ConversionError, Target, ToolResult};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
 use crate::dialect::writer::Writer;
 
 /// Whether all that was said can be said here; if not, names what cannot.
-pub(super) fn check(request: &Request<'_>, vendor: Vendor) -> Result<(), Unfit> {
+pub(super) fn check(request: &Request<'_>, vendor: Vendor) -> Result<(), ConversionError> {
     let parts = request.turns.iter().flat_map(|turn| &turn.parts);
     for part in parts.flat_map(|part| match part {
         Part::Result(result) => result.parts.as_slice(),
         part => std::slice::from_ref(part),
     }) {
         match part {
-            Part::Foreign(name) => return Err(Unfit::unsupported(name.decode())),
-            Part::Image(Image { source: Source::Id(_), .. }) => return Err(Unfit::unsupported("file_id")),
-            Part::File(File { source: Source::Id(_), .. }) if vendor != Vendor::OpenAi => {
-                return Err(Unfit::unsupported("file_id"));
+            Part::Foreign(name) => return Err(ConversionError::unsupported(name.decode())),
+            Part::Image(Image { source: Source::Id(_), .. }) => {
+                return Err(ConversionError::unsupported("file_id"));
             }
-            Part::File(File { source: Source::Url(_), .. }) => return Err(Unfit::unsupported("file_url")),
+            Part::File(File { source: Source::Id(_), .. }) if vendor != Vendor::OpenAi => {
+                return Err(ConversionError::unsupported("file_id"));
+            }
+            Part::File(File { source: Source::Url(_), .. }) => {
+                return Err(ConversionError::unsupported("file_url"));
+            }
             _ => {}
         }
     }

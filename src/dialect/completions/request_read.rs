@@ -3,7 +3,7 @@
 //! What goes on with a text and not about it (several prompts at once, tokens, a suffix, the probabilities
 //! of a prompt, the best of several answers) nobody but a completions upstream can do.
 
-use crate::dialect::canonical::{Part, Request, Role, Turn, Unfit};
+use crate::dialect::canonical::{ConversionError, Part, Request, Role, Turn};
 use crate::dialect::chat;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -14,7 +14,7 @@ const DEFAULT_LIMIT: u64 = 16;
 const SEVERAL: &str = "as a list of several texts or of tokens";
 
 /// Reads a request body.
-pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     let limit = body.u64_at("max_tokens").unwrap_or(DEFAULT_LIMIT);
     let n = body.u64_at("n").filter(|n| *n > 1);
     let (logprobs, others) = logprobs(body);
@@ -25,7 +25,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
         ("max_tokens", limit == 0),
     ];
     if let Some((field, _)) = unsaid.into_iter().find(|(_, is_asked)| *is_asked) {
-        return Err(Unfit::unsupported(field));
+        return Err(ConversionError::unsupported(field));
     }
     let said = prompt(body)?;
     let parts = if said.is_empty() { Vec::new() } else { vec![Part::Text(said)] };
@@ -61,16 +61,18 @@ fn is_echoed(body: &Node<'_>) -> bool {
 }
 
 /// A text, or a list of one.
-fn prompt<'a>(body: &Node<'a>) -> Result<Text<'a>, Unfit> {
-    let Some(prompt) = body.get("prompt") else { return Err(Unfit::invalid("prompt", "is required")) };
+fn prompt<'a>(body: &Node<'a>) -> Result<Text<'a>, ConversionError> {
+    let Some(prompt) = body.get("prompt") else {
+        return Err(ConversionError::invalid("prompt", "is required"));
+    };
     let one = match prompt.items() {
         [one] => one,
         _ => prompt,
     };
     match one.text() {
         Some(text) => Ok(text),
-        None if prompt.is_array() => Err(Unfit::unsupported_form("prompt", SEVERAL)),
-        None => Err(Unfit::invalid("prompt", "must be a string or a list of one")),
+        None if prompt.is_array() => Err(ConversionError::unsupported_form("prompt", SEVERAL)),
+        None => Err(ConversionError::invalid("prompt", "must be a string or a list of one")),
     }
 }
 

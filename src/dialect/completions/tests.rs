@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{StreamWriter, echoed, read_request, write_reply};
 use crate::dialect::canonical::{
-    Candidate, Event, Part, PartKind, Reply, ReplyContext, Request, Role, Stop, Thinking, Unfit,
+    Candidate, ConversionError, Event, Part, PartKind, Reply, ReplyContext, Request, Role, Stop, Thinking,
 };
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::Token;
@@ -13,7 +13,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
 
-fn with_request<T>(body: &Value, look: impl FnOnce(Result<Request<'_>, Unfit>) -> T) -> T {
+fn with_request<T>(body: &Value, look: impl FnOnce(Result<Request<'_>, ConversionError>) -> T) -> T {
     let body = body.to_string();
     look(read_request(&Node::parse(&body).unwrap()))
 }
@@ -79,13 +79,16 @@ fn what_only_a_completions_upstream_can_do_is_named() {
     ];
     for (body, wanted) in cases {
         let unfit = with_request(&body, |request| request.map(|_| ()).unwrap_err());
-        let Unfit::Unsupported { field, form } = unfit else { panic!("{body}: {unfit:?}") };
+        let ConversionError::Unsupported { field, form } = unfit else { panic!("{body}: {unfit:?}") };
         assert_eq!((field.as_str(), form.is_empty()), (wanted, wanted != "prompt"), "{body}");
     }
     for (body, wanted) in [
-        (json!({"model":"m"}), Unfit::invalid("prompt", "is required")),
-        (json!({"prompt":5}), Unfit::invalid("prompt", "must be a string or a list of one")),
-        (json!({"prompt":"x","stop":1}), Unfit::invalid("stop", "must be a string or a list of strings")),
+        (json!({"model":"m"}), ConversionError::invalid("prompt", "is required")),
+        (json!({"prompt":5}), ConversionError::invalid("prompt", "must be a string or a list of one")),
+        (
+            json!({"prompt":"x","stop":1}),
+            ConversionError::invalid("stop", "must be a string or a list of strings"),
+        ),
     ] {
         assert_eq!(with_request(&body, |request| request.map(|_| ()).unwrap_err()), wanted);
     }

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::canonical::{Candidate, Event, Part, Reply, ReplyContext, Request, Target, Unfit};
+use super::canonical::{Candidate, ConversionError, Event, Part, Reply, ReplyContext, Request, Target};
 use super::literal::Text;
 use super::signature::Signature;
 use super::sse::Scanner;
@@ -52,7 +52,12 @@ pub struct Answer {
 }
 
 /// Converts a request body, valid JSON.
-pub fn request(from: Dialect, to: Dialect, body: &str, target: &Target<'_>) -> Result<Converted, Unfit> {
+pub fn request(
+    from: Dialect,
+    to: Dialect,
+    body: &str,
+    target: &Target<'_>,
+) -> Result<Converted, ConversionError> {
     request_with(from, to, body, target, |_| None)
 }
 
@@ -63,11 +68,11 @@ pub fn request_with(
     body: &str,
     target: &Target<'_>,
     signature_of: impl Fn(&str) -> Option<String>,
-) -> Result<Converted, Unfit> {
-    let node = Node::parse(body).map_err(|_| Unfit::invalid("body", "is not valid JSON"))?;
+) -> Result<Converted, ConversionError> {
+    let node = Node::parse(body).map_err(|_| ConversionError::invalid("body", "is not valid JSON"))?;
     let mut request = read_request(from, &node)?;
     if request.system.is_empty() && request.turns.iter().all(|turn| turn.parts.is_empty()) {
-        return Err(named::in_words_of(from, Unfit::invalid("messages", "must say something")));
+        return Err(named::in_words_of(from, ConversionError::invalid("messages", "must say something")));
     }
     for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
         if let Part::Call(call) = part
@@ -283,25 +288,29 @@ fn lost_signatures(to: Dialect, reply: &Reply<'_>) -> Vec<CallSignature> {
 }
 
 /// Reads a request. An error names what the client sent.
-fn read_request<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+fn read_request<'a>(dialect: Dialect, body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     match dialect {
         Dialect::Chat => chat::read_request(body),
         Dialect::Responses => responses::read_request(body),
         Dialect::Messages => messages::read_request(body),
         Dialect::Gemini => gemini::read_request(body),
         Dialect::Completions => completions::read_request(body),
-        _ => Err(Unfit::unsupported("model")),
+        _ => Err(ConversionError::unsupported("model")),
     }
 }
 
 /// Writes a request. An error names what chat clients send.
-fn write_request(dialect: Dialect, request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
+fn write_request(
+    dialect: Dialect,
+    request: &Request<'_>,
+    target: &Target<'_>,
+) -> Result<Bytes, ConversionError> {
     match dialect {
         Dialect::Chat => chat::write_request(request, target),
         Dialect::Responses => responses::write_request(request, target),
         Dialect::Messages => messages::write_request(request, target),
         Dialect::Gemini => gemini::write_request(request, target),
-        _ => Err(Unfit::unsupported("model")),
+        _ => Err(ConversionError::unsupported("model")),
     }
 }
 

@@ -4,17 +4,19 @@
 //! chat does. A client of another dialect sent no such field, and reads its own word for it.
 
 use crate::dialect::Dialect;
-use crate::dialect::canonical::Unfit;
+use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 
 /// An error about a request of a client of `from`.
-pub(super) fn in_words_of(from: Dialect, unfit: Unfit) -> Unfit {
+pub(super) fn in_words_of(from: Dialect, unfit: ConversionError) -> ConversionError {
     match unfit {
-        Unfit::Unsupported { field, form } => Unfit::unsupported_form(word(from, field), form),
-        Unfit::Invalid { field, message } => {
+        ConversionError::Unsupported { field, form } => {
+            ConversionError::unsupported_form(word(from, field), form)
+        }
+        ConversionError::Invalid { field, message } => {
             let own = word(from, field.clone());
             let problem = message.strip_prefix(&field).map(|rest| format!("{own}{rest}"));
-            Unfit::Invalid { field: own, message: problem.unwrap_or(message) }
+            ConversionError::Invalid { field: own, message: problem.unwrap_or(message) }
         }
     }
 }
@@ -204,9 +206,12 @@ mod tests {
             (Dialect::Messages, "file_url", "document.source.url"),
             (Dialect::Messages, "mcp_servers", "mcp_servers"),
         ] {
-            assert_eq!(in_words_of(from, Unfit::unsupported(field)), Unfit::unsupported(wanted));
+            assert_eq!(
+                in_words_of(from, ConversionError::unsupported(field)),
+                ConversionError::unsupported(wanted)
+            );
         }
-        let said = in_words_of(Dialect::Gemini, Unfit::invalid("messages", "must say something"));
-        assert_eq!(said, Unfit::invalid("contents", "must say something"));
+        let said = in_words_of(Dialect::Gemini, ConversionError::invalid("messages", "must say something"));
+        assert_eq!(said, ConversionError::invalid("contents", "must say something"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::dialect::canonical::{Call, File, Image, Part, Request, Role, Source, Thinking, ToolResult};
-use crate::dialect::canonical::{Turn, Unfit};
+use crate::dialect::canonical::{ConversionError, Turn};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::Signature;
 use crate::dialect::tree::Node;
@@ -13,17 +13,17 @@ use crate::dialect::writer::Writer;
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Whether all that was said can be said here; if not, names what cannot.
-pub(super) fn check(request: &Request<'_>) -> Result<(), Unfit> {
+pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
     let parts = request.turns.iter().flat_map(|turn| &turn.parts);
     for part in parts.flat_map(|part| match part {
         Part::Result(result) => result.parts.as_slice(),
         part => std::slice::from_ref(part),
     }) {
         match part {
-            Part::Foreign(name) => return Err(Unfit::unsupported(name.decode())),
+            Part::Foreign(name) => return Err(ConversionError::unsupported(name.decode())),
             Part::Image(Image { source: Source::Id(_), .. })
             | Part::File(File { source: Source::Id(_), .. }) => {
-                return Err(Unfit::unsupported("file_id"));
+                return Err(ConversionError::unsupported("file_id"));
             }
             _ => {}
         }

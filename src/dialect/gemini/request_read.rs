@@ -3,13 +3,13 @@
 use super::parts_read::{self, Read};
 use super::{member, tools_read};
 use crate::dialect::canonical::{
-    Effort, Format, Part, Reasoning, Request, Role, Tool, ToolResult, Turn, Unfit,
+    ConversionError, Effort, Format, Part, Reasoning, Request, Role, Tool, ToolResult, Turn,
 };
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
 /// Reads a request body. The model stands in the path of the request.
-pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     let turns = turns(body)?;
     let tools = tools_read::tools(body);
     let hosted = tools.iter().any(|tool| matches!(tool, Tool::Hosted(_)));
@@ -59,11 +59,11 @@ struct Waiting<'a> {
     name: Text<'a>,
 }
 
-fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, Unfit> {
+fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, ConversionError> {
     let contents = match body.get("contents") {
         Some(contents) if contents.is_object() => std::slice::from_ref(contents),
         Some(contents) if !contents.items().is_empty() => contents.items(),
-        _ => return Err(Unfit::invalid("contents", "must be a list of at least one content")),
+        _ => return Err(ConversionError::invalid("contents", "must be a list of at least one content")),
     };
     let mut waiting = Vec::new();
     let mut turns = Vec::new();
@@ -71,12 +71,22 @@ fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, Unfit> {
         let role = match &*content.str_at("role") {
             "user" | "function" | "tool" | "" => Role::User,
             "model" | "assistant" => Role::Assistant,
-            _ => return Err(Unfit::invalid(format!("contents[{index}].role"), "must be user or model")),
+            _ => {
+                return Err(ConversionError::invalid(
+                    format!("contents[{index}].role"),
+                    "must be user or model",
+                ));
+            }
         };
         let parts = match content.get("parts") {
             Some(parts) if parts.is_array() => parts.items(),
             Some(part) if part.is_object() => std::slice::from_ref(part),
-            _ => return Err(Unfit::invalid(format!("contents[{index}].parts"), "must be a list of parts")),
+            _ => {
+                return Err(ConversionError::invalid(
+                    format!("contents[{index}].parts"),
+                    "must be a list of parts",
+                ));
+            }
         };
         let numbered = parts.iter().enumerate();
         let parts: Vec<_> = numbered

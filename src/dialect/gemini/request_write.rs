@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::contents_write;
-use crate::dialect::canonical::{Effort, Format, Request, Target, Tool, ToolChoice, Unfit};
+use crate::dialect::canonical::{ConversionError, Effort, Format, Request, Target, Tool, ToolChoice};
 use crate::dialect::effort::{GeminiThinking, gemini_thinking};
 use crate::dialect::literal::Text;
 use crate::dialect::writer::Writer;
@@ -12,7 +12,7 @@ use crate::dialect::writer::Writer;
 const MAX_STOPS: usize = 5;
 
 /// Writes a request body. The model and whether to stream stand in the path of the request.
-pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
+pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, ConversionError> {
     check(request)?;
     let model = target.model.to_ascii_lowercase();
     let thinking = thinks(&model).then(|| gemini_thinking(&request.reasoning, &model)).flatten();
@@ -42,13 +42,13 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     Ok(json.into_bytes())
 }
 
-fn check(request: &Request<'_>) -> Result<(), Unfit> {
+fn check(request: &Request<'_>) -> Result<(), ConversionError> {
     if let Some(field) = request.native.first() {
-        return Err(Unfit::unsupported(*field));
+        return Err(ConversionError::unsupported(*field));
     }
     let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
     if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {
-        return Err(Unfit::unsupported("tools"));
+        return Err(ConversionError::unsupported("tools"));
     }
     contents_write::check(request)
 }

@@ -1,6 +1,8 @@
 //! Reads content blocks, which requests and answers have in common.
 
-use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Source, Thinking, ToolResult, Unfit};
+use crate::dialect::canonical::{
+    Call, CallKind, ConversionError, File, Image, Part, Source, Thinking, ToolResult,
+};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
@@ -11,13 +13,13 @@ pub(super) fn read_content<'a>(
     content: &Node<'a>,
     field: &str,
     parts: &mut Vec<Part<'a>>,
-) -> Result<(), Unfit> {
+) -> Result<(), ConversionError> {
     if let Some(text) = content.text() {
         parts.push(Part::Text(text));
         return Ok(());
     }
     if !content.is_array() {
-        return Err(Unfit::invalid(field, "must be a string or a list of blocks"));
+        return Err(ConversionError::invalid(field, "must be a string or a list of blocks"));
     }
     for (index, block) in content.items().iter().enumerate() {
         read_block(block, &|| format!("{field}[{index}]"), parts)?;
@@ -29,13 +31,13 @@ fn read_block<'a>(
     block: &Node<'a>,
     field: &dyn Fn() -> String,
     parts: &mut Vec<Part<'a>>,
-) -> Result<(), Unfit> {
+) -> Result<(), ConversionError> {
     if let Some(text) = block.text() {
         parts.push(Part::Text(text));
         return Ok(());
     }
     if !block.is_object() {
-        return Err(Unfit::invalid(field(), "must be a block"));
+        return Err(ConversionError::invalid(field(), "must be a block"));
     }
     match block.str_at("type").as_ref() {
         "text" => parts.extend(block.text_at("text").map(Part::Text)),
@@ -57,7 +59,7 @@ fn read_block<'a>(
         }
         "image" => {
             let source = block.get("source").and_then(read_source);
-            let source = source.ok_or_else(|| Unfit::invalid(field(), "must have a source"))?;
+            let source = source.ok_or_else(|| ConversionError::invalid(field(), "must have a source"))?;
             parts.push(Part::Image(Image { source, detail: None }));
         }
         "document" => read_document(block, field, parts)?,
@@ -147,8 +149,8 @@ fn read_document<'a>(
     block: &Node<'a>,
     field: &dyn Fn() -> String,
     parts: &mut Vec<Part<'a>>,
-) -> Result<(), Unfit> {
-    let missing = || Unfit::invalid(field(), "must have a source");
+) -> Result<(), ConversionError> {
+    let missing = || ConversionError::invalid(field(), "must have a source");
     let source = block.get("source").ok_or_else(missing)?;
     let name = block.text_at("title");
     if source.str_at("type") != "content" {

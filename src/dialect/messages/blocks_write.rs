@@ -5,7 +5,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig};
 use base64::{alphabet, engine::DecodePaddingMode};
 
 use super::turns::says_something;
-use crate::dialect::canonical::{Call, File, Part, Source, Thinking, ToolResult, Unfit};
+use crate::dialect::canonical::{Call, ConversionError, File, Part, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::Signature;
 use crate::dialect::tree::Node;
@@ -49,13 +49,13 @@ pub(super) enum Document<'r> {
 impl<'r, 'a> Block<'r, 'a> {
     /// The block of a part. Fails for what the API has no block for, by the name its kind has in
     /// most dialects.
-    pub(super) fn of(part: &'r Part<'a>) -> Result<Self, Unfit> {
+    pub(super) fn of(part: &'r Part<'a>) -> Result<Self, ConversionError> {
         Ok(match part {
             Part::Text(text) | Part::Refusal(text) => Self::Text(text),
             Part::Image(image) => match &image.source {
                 Source::Inline { .. } | Source::Url(_) => Self::Image(&image.source),
-                Source::Id(_) => return Err(Unfit::unsupported("file_id")),
-                Source::Plain(_) => return Err(Unfit::unsupported("image_url")),
+                Source::Id(_) => return Err(ConversionError::unsupported("file_id")),
+                Source::Plain(_) => return Err(ConversionError::unsupported("image_url")),
             },
             Part::File(file) => Self::of_file(file)?,
             Part::Thinking(thinking) => Self::Thinking(thinking),
@@ -67,17 +67,17 @@ impl<'r, 'a> Block<'r, 'a> {
                 });
                 Self::Result { result, blocks: said.map(Block::of).collect::<Result<_, _>>()? }
             }
-            Part::Audio { .. } => return Err(Unfit::unsupported("input_audio")),
-            Part::Search(_) => return Err(Unfit::unsupported("web_search_call")),
-            Part::Foreign(kind) => return Err(Unfit::unsupported(kind.decode())),
+            Part::Audio { .. } => return Err(ConversionError::unsupported("input_audio")),
+            Part::Search(_) => return Err(ConversionError::unsupported("web_search_call")),
+            Part::Foreign(kind) => return Err(ConversionError::unsupported(kind.decode())),
         })
     }
 
-    fn of_file(file: &'r File<'a>) -> Result<Self, Unfit> {
+    fn of_file(file: &'r File<'a>) -> Result<Self, ConversionError> {
         let source = match &file.source {
             Source::Url(url) => Document::Url(url),
             Source::Plain(text) => Document::Plain(text.borrowed()),
-            Source::Id(_) => return Err(Unfit::unsupported("file_id")),
+            Source::Id(_) => return Err(ConversionError::unsupported("file_id")),
             Source::Inline { mime, data } => {
                 let mime = mime.decode().to_ascii_lowercase();
                 let name = file.name.as_ref().map(|name| name.decode().to_ascii_lowercase());
@@ -89,9 +89,9 @@ impl<'r, 'a> Block<'r, 'a> {
                 } else if is_text(&mime) || (is_unknown && name.is_some_and(|name| is_text_name(&name))) {
                     let bytes = TOLERANT.decode(data.decode().as_bytes()).ok();
                     let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-                    Document::Plain(Text::of(&text.ok_or_else(|| Unfit::unsupported("file"))?))
+                    Document::Plain(Text::of(&text.ok_or_else(|| ConversionError::unsupported("file"))?))
                 } else {
-                    return Err(Unfit::unsupported("file"));
+                    return Err(ConversionError::unsupported("file"));
                 }
             }
         };

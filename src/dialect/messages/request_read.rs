@@ -3,7 +3,8 @@
 use super::blocks::read_content;
 use super::client_tools;
 use crate::dialect::canonical::{
-    CallKind, Effort, Format, Part, Reasoning, Request, Role, Tool, ToolChoice, Turn, Unfit, WebSearch,
+    CallKind, ConversionError, Effort, Format, Part, Reasoning, Request, Role, Tool, ToolChoice, Turn,
+    WebSearch,
 };
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -16,12 +17,12 @@ const CONTINUATION: [&str; 1] = ["previous_response_id"];
 const SCHEMA_NAME: &str = "output";
 
 /// Reads a request body.
-pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     let number = |key: &str| body.get(key).filter(|node| node.f64().is_some()).map(Node::json);
     let max_output = body.u64_at("max_tokens").filter(|count| *count > 0);
     let mut request = Request {
         max_output: Some(
-            max_output.ok_or_else(|| Unfit::invalid("max_tokens", "must be a positive integer"))?,
+            max_output.ok_or_else(|| ConversionError::invalid("max_tokens", "must be a positive integer"))?,
         ),
         temperature: number("temperature"),
         top_p: number("top_p"),
@@ -56,26 +57,28 @@ fn read_stop<'a>(body: &Node<'a>) -> Vec<Text<'a>> {
     texts.filter(|text| !text.is_blank()).collect()
 }
 
-fn read_system<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfit> {
+fn read_system<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), ConversionError> {
     let Some(system) = body.get("system") else { return Ok(()) };
     if let Some(text) = system.text() {
         request.system.extend(Some(text).filter(|text| !text.is_empty()));
         return Ok(());
     }
     if !system.is_array() {
-        return Err(Unfit::invalid("system", "must be a string or a list of text blocks"));
+        return Err(ConversionError::invalid("system", "must be a string or a list of text blocks"));
     }
     for (index, block) in system.items().iter().enumerate() {
         let text = block.text().or_else(|| block.text_at("text").filter(|_| block.str_at("type") == "text"));
-        let text = text.ok_or_else(|| Unfit::invalid(format!("system[{index}]"), "must be a text block"))?;
+        let text =
+            text.ok_or_else(|| ConversionError::invalid(format!("system[{index}]"), "must be a text block"))?;
         request.system.extend(Some(text).filter(|text| !text.is_empty()));
     }
     Ok(())
 }
 
-fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfit> {
+fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), ConversionError> {
     let messages = body.get("messages").filter(|node| !node.items().is_empty());
-    let messages = messages.ok_or_else(|| Unfit::invalid("messages", "must be a list of messages"))?;
+    let messages =
+        messages.ok_or_else(|| ConversionError::invalid("messages", "must be a list of messages"))?;
     for (index, message) in messages.items().iter().enumerate() {
         let role = match message.str_at("role").as_ref() {
             "user" => Some(Role::User),
@@ -83,12 +86,12 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfi
             "system" => None,
             _ => {
                 let field = format!("messages[{index}].role");
-                return Err(Unfit::invalid(field, "must be \"user\" or \"assistant\""));
+                return Err(ConversionError::invalid(field, "must be \"user\" or \"assistant\""));
             }
         };
         let field = format!("messages[{index}].content");
         let Some(content) = message.get("content") else {
-            return Err(Unfit::invalid(field, "must be a string or a list of blocks"));
+            return Err(ConversionError::invalid(field, "must be a string or a list of blocks"));
         };
         let mut parts = Vec::new();
         read_content(content, &field, &mut parts)?;
@@ -101,12 +104,12 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfi
         }
     }
     if request.turns.iter().all(|turn| turn.parts.is_empty()) {
-        return Err(Unfit::invalid("messages", "must say something"));
+        return Err(ConversionError::invalid("messages", "must say something"));
     }
     Ok(())
 }
 
-fn read_reasoning<'a>(body: &Node<'a>) -> Result<Reasoning<'a>, Unfit> {
+fn read_reasoning<'a>(body: &Node<'a>) -> Result<Reasoning<'a>, ConversionError> {
     let effort = body.path(&["output_config", "effort"]).and_then(Node::str);
     let mut reasoning =
         Reasoning { effort: effort.and_then(|word| Effort::parse(&word)), ..Reasoning::default() };
@@ -117,14 +120,13 @@ fn read_reasoning<'a>(body: &Node<'a>) -> Result<Reasoning<'a>, Unfit> {
         "adaptive" => reasoning.effort = reasoning.effort.or(Some(Effort::High)),
         "enabled" => {
             let budget = thinking.u64_at("budget_tokens").filter(|budget| *budget > 0);
-            reasoning.budget = Some(
-                budget
-                    .ok_or_else(|| Unfit::invalid("thinking.budget_tokens", "must be a positive integer"))?,
-            );
+            reasoning.budget = Some(budget.ok_or_else(|| {
+                ConversionError::invalid("thinking.budget_tokens", "must be a positive integer")
+            })?);
         }
         _ => {
             let problem = "must be \"enabled\", \"adaptive\" or \"disabled\"";
-            return Err(Unfit::invalid("thinking.type", problem));
+            return Err(ConversionError::invalid("thinking.type", problem));
         }
     }
     // Thinking blocks carry what any provider wants back.
@@ -171,7 +173,7 @@ fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
     })
 }
 
-fn read_tool_choice<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Unfit> {
+fn read_tool_choice<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), ConversionError> {
     let Some(choice) = body.get("tool_choice") else { return Ok(()) };
     request.tool_choice = Some(match choice.str_at("type").as_ref() {
         "auto" => ToolChoice::Auto,
@@ -179,7 +181,8 @@ fn read_tool_choice<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<()
         "any" => ToolChoice::Required,
         "tool" => {
             let name = choice.text_at("name").filter(|name| !name.is_blank());
-            let name = name.ok_or_else(|| Unfit::invalid("tool_choice.name", "must name a tool"))?;
+            let name =
+                name.ok_or_else(|| ConversionError::invalid("tool_choice.name", "must name a tool"))?;
             match hosted_kind(body, &name) {
                 Some(kind) => ToolChoice::Hosted(kind),
                 None => ToolChoice::Named { name, kind: CallKind::Function },
@@ -187,7 +190,7 @@ fn read_tool_choice<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<()
         }
         _ => {
             let problem = "must be \"auto\", \"any\", \"tool\" or \"none\"";
-            return Err(Unfit::invalid("tool_choice.type", problem));
+            return Err(ConversionError::invalid("tool_choice.type", problem));
         }
     });
     if choice.bool_at("disable_parallel_tool_use") == Some(true) {

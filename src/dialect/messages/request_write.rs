@@ -4,7 +4,9 @@ use bytes::Bytes;
 
 use super::blocks_write::{Block, put_breakpoint};
 use super::turns;
-use crate::dialect::canonical::{Format, Part, Request, Role, Target, Tool, ToolChoice, Unfit, WebSearch};
+use crate::dialect::canonical::{
+    ConversionError, Format, Part, Request, Role, Target, Tool, ToolChoice, WebSearch,
+};
 use crate::dialect::effort::{Claude, ClaudeThinking, claude_thinking};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
@@ -21,7 +23,7 @@ const LOOKBACK: usize = 20;
 const NO_PARAMETERS: &str = r#"{"type":"object","properties":{}}"#;
 
 /// Writes a request body.
-pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
+pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, ConversionError> {
     refuse_what_cannot_be_said(request)?;
     let model = Claude::of(target.model);
     let arranged = turns::arrange(&request.turns);
@@ -70,20 +72,20 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
 }
 
 /// What would change the shape of the answer (proxy-conversion.md 1.6).
-fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), Unfit> {
+fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), ConversionError> {
     if request.n.is_some_and(|n| n > 1) {
-        return Err(Unfit::unsupported("n"));
+        return Err(ConversionError::unsupported("n"));
     }
     if request.logprobs {
-        return Err(Unfit::unsupported("logprobs"));
+        return Err(ConversionError::unsupported("logprobs"));
     }
     if let Some(member) = request.native.first() {
-        return Err(Unfit::unsupported(*member));
+        return Err(ConversionError::unsupported(*member));
     }
     // Codex offers a group of tools of its own (`namespace`) beside its functions, and works without.
     let is_hosted = |tool: &Tool<'_>| matches!(tool, Tool::Hosted(_));
     if !request.tools.is_empty() && request.tools.iter().all(is_hosted) {
-        return Err(Unfit::unsupported("tools"));
+        return Err(ConversionError::unsupported("tools"));
     }
     Ok(())
 }
@@ -325,13 +327,13 @@ struct Message<'r, 'a> {
     blocks: Vec<Block<'r, 'a>>,
 }
 
-fn blocks_of<'r, 'a>(turns: &[turns::Turn<'r, 'a>]) -> Result<Vec<Message<'r, 'a>>, Unfit> {
+fn blocks_of<'r, 'a>(turns: &[turns::Turn<'r, 'a>]) -> Result<Vec<Message<'r, 'a>>, ConversionError> {
     if turns.is_empty() {
-        return Err(Unfit::unsupported("messages"));
+        return Err(ConversionError::unsupported("messages"));
     }
     let message = |turn: &turns::Turn<'r, 'a>| {
         if turn.role == Role::Assistant && turn.parts.iter().any(|part| matches!(part, Part::Image(_))) {
-            return Err(Unfit::unsupported("image_url"));
+            return Err(ConversionError::unsupported("image_url"));
         }
         let blocks = turn.parts.iter().map(|part| Block::of(part)).collect::<Result<_, _>>()?;
         Ok(Message { role: turn.role, blocks })

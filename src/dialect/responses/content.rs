@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::dialect::canonical::{File, Image, Part, Source, Unfit};
+use crate::dialect::canonical::{ConversionError, File, Image, Part, Source};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
@@ -23,7 +23,7 @@ impl fmt::Display for Place {
 }
 
 /// Reads a text, a list of blocks, or a single block.
-pub(super) fn read<'a>(content: &Node<'a>, place: Place) -> Result<Vec<Part<'a>>, Unfit> {
+pub(super) fn read<'a>(content: &Node<'a>, place: Place) -> Result<Vec<Part<'a>>, ConversionError> {
     if content.is_object() {
         return Ok(vec![read_block(content, || place.to_string())?]);
     }
@@ -33,20 +33,25 @@ pub(super) fn read<'a>(content: &Node<'a>, place: Place) -> Result<Vec<Part<'a>>
             let blocks = content.items().iter().enumerate();
             blocks.map(|(index, block)| read_block(block, || format!("{place}[{index}]"))).collect()
         }
-        None => Err(Unfit::invalid(place.to_string(), "must be a string or a list")),
+        None => Err(ConversionError::invalid(place.to_string(), "must be a string or a list")),
     }
 }
 
 /// Reads one block; `place` says where it stands.
-pub(super) fn read_block<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<Part<'a>, Unfit> {
+pub(super) fn read_block<'a>(
+    block: &Node<'a>,
+    place: impl Fn() -> String,
+) -> Result<Part<'a>, ConversionError> {
     if let Some(text) = block.text() {
         return Ok(Part::Text(text));
     }
     if !block.is_object() {
-        return Err(Unfit::invalid(place(), "must be an object"));
+        return Err(ConversionError::invalid(place(), "must be an object"));
     }
     let needed = |key: &str| {
-        block.text_at(key).ok_or_else(|| Unfit::invalid(format!("{}.{key}", place()), "must be a string"))
+        block
+            .text_at(key)
+            .ok_or_else(|| ConversionError::invalid(format!("{}.{key}", place()), "must be a string"))
     };
     Ok(match block.str_at("type").as_ref() {
         "input_text" | "output_text" | "text" | "summary_text" | "reasoning_text" => {
@@ -60,25 +65,25 @@ pub(super) fn read_block<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Re
             let audio = block.get("input_audio").unwrap_or(block);
             match (audio.text_at("data"), audio.text_at("format")) {
                 (Some(data), Some(format)) => Part::Audio { data, format },
-                _ => return Err(Unfit::invalid(place(), "must have data and format")),
+                _ => return Err(ConversionError::invalid(place(), "must have data and format")),
             }
         }
-        "" => return Err(Unfit::invalid(format!("{}.type", place()), "is required")),
+        "" => return Err(ConversionError::invalid(format!("{}.type", place()), "is required")),
         _ => Part::Foreign(needed("type")?),
     })
 }
 
-fn read_image<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<Image<'a>, Unfit> {
+fn read_image<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<Image<'a>, ConversionError> {
     let url = block.get("image_url").map(|url| url.get("url").unwrap_or(url));
     let source = url.and_then(source_of_url).or_else(|| block.text_at("file_id").map(Source::Id));
     let detail = block.text_at("detail").or_else(|| block.get("image_url")?.text_at("detail"));
     match source {
         Some(source) => Ok(Image { source, detail }),
-        None => Err(Unfit::invalid(place(), "must have an image_url or a file_id")),
+        None => Err(ConversionError::invalid(place(), "must have an image_url or a file_id")),
     }
 }
 
-fn read_file<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<File<'a>, Unfit> {
+fn read_file<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<File<'a>, ConversionError> {
     // Chat puts the file into an object of its own.
     let file = block.get("file").filter(|file| file.is_object()).unwrap_or(block);
     let name = file.text_at("filename");
@@ -88,7 +93,7 @@ fn read_file<'a>(block: &Node<'a>, place: impl Fn() -> String) -> Result<File<'a
     let id = || file.text_at("file_id").map(Source::Id);
     match data().or_else(url).or_else(id) {
         Some(source) => Ok(File { source, name }),
-        None => Err(Unfit::invalid(place(), "must have file_data, a file_url or a file_id")),
+        None => Err(ConversionError::invalid(place(), "must have file_data, a file_url or a file_id")),
     }
 }
 
@@ -135,7 +140,7 @@ fn data_url(url: &str) -> Option<(&str, &str)> {
 }
 
 /// Writes one block. What the model said and what it was given have different names.
-pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), Unfit> {
+pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), ConversionError> {
     match part {
         Part::Refusal(text) if said => list.object(|o| {
             o.field("type", "refusal");
@@ -168,8 +173,10 @@ pub(super) fn put(list: &mut Writer, part: &Part<'_>, said: bool) -> Result<(), 
                 o.field("format", format);
             });
         }),
-        Part::Foreign(kind) => return Err(Unfit::unsupported(kind.decode())),
-        Part::Image(_) | Part::File(_) | Part::Audio { .. } => return Err(Unfit::unsupported("messages")),
+        Part::Foreign(kind) => return Err(ConversionError::unsupported(kind.decode())),
+        Part::Image(_) | Part::File(_) | Part::Audio { .. } => {
+            return Err(ConversionError::unsupported("messages"));
+        }
         // They are items of their own.
         Part::Thinking(_) | Part::Call(_) | Part::Result(_) | Part::Search(_) => {}
     }

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 
 use super::content::{self, Place};
 use super::{reasoning, reply_read};
-use crate::dialect::canonical::{Call, CallKind, Part, Role, ToolResult, Turn, Unfit};
+use crate::dialect::canonical::{Call, CallKind, ConversionError, Part, Role, ToolResult, Turn};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
@@ -21,24 +21,24 @@ pub(super) struct Items<'a> {
 
 impl<'a> Items<'a> {
     /// Reads `input`: a text of the user, or a list of items.
-    pub(super) fn read(&mut self, input: &Node<'a>) -> Result<(), Unfit> {
+    pub(super) fn read(&mut self, input: &Node<'a>) -> Result<(), ConversionError> {
         if let Some(text) = input.text() {
             self.say(Role::User, vec![Part::Text(text)]);
             return Ok(());
         }
         if !input.is_array() {
-            return Err(Unfit::invalid("input", "must be a string or a list"));
+            return Err(ConversionError::invalid("input", "must be a string or a list"));
         }
         input.items().iter().enumerate().try_for_each(|(index, item)| self.item(index, item))
     }
 
-    fn item(&mut self, index: usize, item: &Node<'a>) -> Result<(), Unfit> {
+    fn item(&mut self, index: usize, item: &Node<'a>) -> Result<(), ConversionError> {
         if let Some(text) = item.text() {
             self.say(Role::User, vec![Part::Text(text)]);
             return Ok(());
         }
         if !item.is_object() {
-            return Err(Unfit::invalid(format!("input[{index}]"), "must be an object"));
+            return Err(ConversionError::invalid(format!("input[{index}]"), "must be an object"));
         }
         match item.str_at("type").as_ref() {
             "message" => self.message(index, item),
@@ -67,7 +67,7 @@ impl<'a> Items<'a> {
             "custom_tool_call_output" => self.output(index, item, CallKind::Custom),
             // Its results are known to the model that searched, and cannot be passed to another.
             "web_search_call" => Ok(()),
-            "" => Err(Unfit::invalid(format!("input[{index}].type"), "is required")),
+            "" => Err(ConversionError::invalid(format!("input[{index}].type"), "is required")),
             kind => {
                 let role = if kind.ends_with("_output") { Role::User } else { Role::Assistant };
                 let foreign = Part::Foreign(item.text_at("type").unwrap_or_default());
@@ -77,7 +77,7 @@ impl<'a> Items<'a> {
         }
     }
 
-    fn message(&mut self, index: usize, item: &Node<'a>) -> Result<(), Unfit> {
+    fn message(&mut self, index: usize, item: &Node<'a>) -> Result<(), ConversionError> {
         let place = Place { item: index, member: "content" };
         let parts = match item.get("content") {
             Some(content) => content::read(content, place)?,
@@ -88,7 +88,7 @@ impl<'a> Items<'a> {
             "assistant" => self.speak(parts),
             role @ ("system" | "developer") => {
                 if !parts.iter().all(|part| matches!(part, Part::Text(_))) {
-                    return Err(Unfit::invalid(place.to_string(), "must be text"));
+                    return Err(ConversionError::invalid(place.to_string(), "must be text"));
                 }
                 let role = if role == "system" { Role::System } else { Role::Developer };
                 if parts.iter().any(|part| *part != Part::Text(Text::EMPTY)) {
@@ -97,7 +97,7 @@ impl<'a> Items<'a> {
             }
             _ => {
                 let problem = "must be user, assistant, system or developer";
-                return Err(Unfit::invalid(format!("input[{index}].role"), problem));
+                return Err(ConversionError::invalid(format!("input[{index}].role"), problem));
             }
         }
         Ok(())
@@ -113,7 +113,7 @@ impl<'a> Items<'a> {
     }
 
     /// The output of a call that nobody made is left out: no other dialect takes it.
-    fn output(&mut self, index: usize, item: &Node<'a>, kind: CallKind) -> Result<(), Unfit> {
+    fn output(&mut self, index: usize, item: &Node<'a>, kind: CallKind) -> Result<(), ConversionError> {
         let Some(call_id) = call_id(item).filter(|id| self.called.contains(id)) else { return Ok(()) };
         let place = Place { item: index, member: "output" };
         let parts = match item.get("output") {

@@ -5,15 +5,15 @@
 
 use super::items::Items;
 use super::tools;
-use crate::dialect::canonical::{Effort, Format, Reasoning, Request, Unfit};
+use crate::dialect::canonical::{ConversionError, Effort, Format, Reasoning, Request};
 use crate::dialect::chat;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::{Node, Value};
 
 /// Reads a request body.
-pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
+pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
     if !body.is_object() {
-        return Err(Unfit::invalid("body", "must be an object"));
+        return Err(ConversionError::invalid("body", "must be an object"));
     }
     let mut items = Items::default();
     let mut system = Vec::new();
@@ -22,7 +22,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
             Some(text) if text.is_empty() => {}
             Some(text) => system.push(text),
             None if instructions.is_array() => items.read(instructions)?,
-            None => return Err(Unfit::invalid("instructions", "must be a string")),
+            None => return Err(ConversionError::invalid("instructions", "must be a string")),
         }
     }
     let text_prompt = body.get("prompt").filter(|prompt| prompt.is_string());
@@ -34,8 +34,8 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, Unfit> {
             system.extend(instructions);
             items.turns = turns;
         }
-        None if body.get("prompt").is_some() => return Err(Unfit::unsupported("prompt")),
-        None => return Err(Unfit::invalid("input", "is required")),
+        None if body.get("prompt").is_some() => return Err(ConversionError::unsupported("prompt")),
+        None => return Err(ConversionError::invalid("input", "is required")),
     }
     let include = included(body);
     let includes = |what: &str| include.iter().any(|word| word.is(what));
@@ -78,11 +78,11 @@ fn word<'a>(body: &Node<'a>, key: &str) -> Option<Text<'a>> {
     (!trimmed.is_empty()).then(|| Text::of(trimmed))
 }
 
-fn number<'a>(body: &Node<'a>, key: &str) -> Result<Option<Json<'a>>, Unfit> {
+fn number<'a>(body: &Node<'a>, key: &str) -> Result<Option<Json<'a>>, ConversionError> {
     match body.get(key) {
         None => Ok(None),
         Some(node) if *node.value() == Value::Number => Ok(Some(node.json())),
-        Some(_) => Err(Unfit::invalid(key, "must be a number")),
+        Some(_) => Err(ConversionError::invalid(key, "must be a number")),
     }
 }
 
@@ -131,7 +131,7 @@ fn reasoning<'a>(body: &Node<'a>, encrypted: bool) -> Reasoning<'a> {
     Reasoning { effort, budget, summary, off: effort == Some(Effort::None), encrypted }
 }
 
-fn format<'a>(body: &Node<'a>) -> Result<Option<Format<'a>>, Unfit> {
+fn format<'a>(body: &Node<'a>) -> Result<Option<Format<'a>>, ConversionError> {
     let Some(format) = body.path(&["text", "format"]) else { return Ok(None) };
     Ok(Some(match format.str_at("type").as_ref() {
         "text" => Format::Text,
@@ -146,7 +146,12 @@ fn format<'a>(body: &Node<'a>) -> Result<Option<Format<'a>>, Unfit> {
                 strict: format.bool_at("strict"),
             }
         }
-        _ => return Err(Unfit::invalid("text.format.type", "must be text, json_object or json_schema")),
+        _ => {
+            return Err(ConversionError::invalid(
+                "text.format.type",
+                "must be text, json_object or json_schema",
+            ));
+        }
     }))
 }
 

@@ -5,7 +5,8 @@ use ring::digest::{SHA256, digest};
 
 use super::{content, reasoning, tools};
 use crate::dialect::canonical::{
-    Call, CallKind, Effort, Format, Part, Request, Role, Target, ToolChoice, ToolResult, Turn, Unfit,
+    Call, CallKind, ConversionError, Effort, Format, Part, Request, Role, Target, ToolChoice, ToolResult,
+    Turn,
 };
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -18,12 +19,12 @@ const MIN_OUTPUT: u64 = 16;
 const MAX_USER: usize = 64;
 
 /// Writes a request body.
-pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, Unfit> {
+pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes, ConversionError> {
     if request.n.is_some_and(|n| n > 1) {
-        return Err(Unfit::unsupported("n"));
+        return Err(ConversionError::unsupported("n"));
     }
     if let Some(member) = request.native.first() {
-        return Err(Unfit::unsupported(*member));
+        return Err(ConversionError::unsupported(*member));
     }
     let mut json = Writer::with_capacity(4096);
     let mut written = Ok(());
@@ -31,7 +32,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     written.map(|()| json.into_bytes())
 }
 
-fn members(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) -> Result<(), Unfit> {
+fn members(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) -> Result<(), ConversionError> {
     o.field("model", target.model);
     if !request.system.is_empty() {
         o.field("instructions", Text::join(&request.system, "\\n\\n"));
@@ -175,7 +176,7 @@ fn bounded<'t>(name: &'t Text<'_>) -> Text<'t> {
 
 /// What was said in one breath is a message; thoughts, calls and their outputs are items of their
 /// own, each at its place.
-fn put_turn(list: &mut Writer, turn: &Turn<'_>) -> Result<(), Unfit> {
+fn put_turn(list: &mut Writer, turn: &Turn<'_>) -> Result<(), ConversionError> {
     let mut from = 0;
     for (at, part) in turn.parts.iter().enumerate() {
         if !matches!(part, Part::Thinking(_) | Part::Call(_) | Part::Result(_)) {
@@ -193,7 +194,7 @@ fn put_turn(list: &mut Writer, turn: &Turn<'_>) -> Result<(), Unfit> {
     put_message(list, turn, &turn.parts[from..])
 }
 
-fn put_message(list: &mut Writer, turn: &Turn<'_>, parts: &[Part<'_>]) -> Result<(), Unfit> {
+fn put_message(list: &mut Writer, turn: &Turn<'_>, parts: &[Part<'_>]) -> Result<(), ConversionError> {
     let said = turn.role == Role::Assistant;
     let says_nothing = |part: &Part<'_>| matches!(part, Part::Text(text) if text.is_empty());
     if parts.is_empty() || (said && parts.iter().all(says_nothing)) {
@@ -224,7 +225,7 @@ fn put_call(o: &mut Writer, call: &Call<'_>) {
     if call.input.is_empty() { o.field(key, empty) } else { o.field(key, &call.input) }
 }
 
-fn put_result(list: &mut Writer, result: &ToolResult<'_>) -> Result<(), Unfit> {
+fn put_result(list: &mut Writer, result: &ToolResult<'_>) -> Result<(), ConversionError> {
     let texts: Vec<&Text<'_>> = result.parts.iter().filter_map(text_of).collect();
     let prefix = if result.is_error { "Error: " } else { "" };
     let mut written = Ok(());

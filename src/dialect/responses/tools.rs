@@ -1,20 +1,20 @@
 //! The tools of a request, and which of them the model may or must call.
 
-use crate::dialect::canonical::{CallKind, CustomFormat, Tool, ToolChoice, Unfit, WebSearch};
+use crate::dialect::canonical::{CallKind, ConversionError, CustomFormat, Tool, ToolChoice, WebSearch};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 /// Reads `tools`. Functions without a name are no tools.
-pub(super) fn read<'a>(body: &Node<'a>) -> Result<Vec<Tool<'a>>, Unfit> {
+pub(super) fn read<'a>(body: &Node<'a>) -> Result<Vec<Tool<'a>>, ConversionError> {
     let Some(tools) = body.get("tools") else { return Ok(Vec::new()) };
     if !tools.is_array() {
-        return Err(Unfit::invalid("tools", "must be a list"));
+        return Err(ConversionError::invalid("tools", "must be a list"));
     }
     let mut read = Vec::with_capacity(tools.items().len());
     for (index, tool) in tools.items().iter().enumerate() {
         if !tool.is_object() {
-            return Err(Unfit::invalid(format!("tools[{index}]"), "must be an object"));
+            return Err(ConversionError::invalid(format!("tools[{index}]"), "must be an object"));
         }
         read.extend(read_tool(tool));
     }
@@ -106,9 +106,9 @@ fn named<'a>(tool: &Node<'a>) -> Option<(Text<'a>, CallKind)> {
 }
 
 /// Writes `tools`, when there are any.
-pub(super) fn put(o: &mut Writer, tools: &[Tool<'_>]) -> Result<(), Unfit> {
+pub(super) fn put(o: &mut Writer, tools: &[Tool<'_>]) -> Result<(), ConversionError> {
     if tools.iter().any(|tool| matches!(tool, Tool::Hosted(_))) {
-        return Err(Unfit::unsupported("tools"));
+        return Err(ConversionError::unsupported("tools"));
     }
     if !tools.is_empty() {
         o.array("tools", |a| tools.iter().for_each(|tool| a.object(|o| put_tool(o, tool))));

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use crate::dialect::canonical::Unfit;
+use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 
 /// Checks that every output of a tool belongs to a call. The calls may lie elsewhere when the body
 /// refers to what an upstream keeps: an item, a response, a conversation.
 ///
 /// For clients that send everything with each request. Codex and WebSocket clients do not.
-pub fn validate(body: &Node<'_>) -> Result<(), Unfit> {
+pub fn validate(body: &Node<'_>) -> Result<(), ConversionError> {
     let items = body.items_at("input");
     let kind = |item: &Node<'_>| item.str_at("type").into_owned();
     let refers_elsewhere = ["previous_response_id", "conversation"].iter().any(|key| body.get(key).is_some())
@@ -28,10 +28,13 @@ pub fn validate(body: &Node<'_>) -> Result<(), Unfit> {
         let field = format!("input[{index}].call_id");
         let call_id = item.str_at("call_id");
         if call_id.trim().is_empty() {
-            return Err(Unfit::invalid(field, "is required: it names the call this is the output of"));
+            return Err(ConversionError::invalid(
+                field,
+                "is required: it names the call this is the output of",
+            ));
         }
         if !refers_elsewhere && !called.contains(&call_id) {
-            return Err(Unfit::invalid(field, "names no call of this input"));
+            return Err(ConversionError::invalid(field, "names no call of this input"));
         }
     }
     Ok(())

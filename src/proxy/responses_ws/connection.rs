@@ -1,8 +1,8 @@
 //! One WebSocket connection, from its upgrade to its close.
 //!
-//! Two halves run side by side in one task. `listen` reads all the time, so that a ping is answered, a
-//! cancel is heard and a client that leaves is missed at once, whatever the other half waits for. `lead`
-//! takes one frame after the other and tells its turn. Whichever ends first ends the socket; a turn under
+//! Two halves run side by side in one task. [`read_frames`] reads all the time, so that a ping is answered, and a
+//! cancel and a close are noticed at once, whatever the other half waits for. [`TurnRunner`] takes one frame
+//! after the other and serves its turn. Whichever ends first ends the socket; a turn under
 //! way is dropped with it, and with the turn its upstream connection, its slots and its attempt.
 //!
 //! What a client can make us keep is bounded: [`MAX_WAITING`] frames and the bytes of one longest frame
@@ -27,7 +27,9 @@ use crate::dialect::responses::{cancelled_turn, warm_up};
 use crate::dialect::tree::Node;
 use crate::http::ResponseBody;
 use crate::http::timer::ReusableTimer;
-use crate::http::websocket::{self, CloseReason, Gone, Received, Receiver, Sender, Stopping, WebSocket};
+use crate::http::websocket::{
+    self, ClientGone, CloseReason, Received, Receiver, Sender, Stopping, WebSocket,
+};
 use crate::metrics::Surface;
 use crate::request_id::RequestId;
 use crate::time::{monotonic_ms, now_ms};
@@ -51,10 +53,10 @@ const SILENCE: Duration = Duration::from_secs(600);
 const LIFETIME: Duration = Duration::from_secs(3600);
 /// Frames that may wait for the turn under way.
 const MAX_WAITING: usize = 16;
-/// How long a last word may take.
-const LAST_WORD: Duration = Duration::from_secs(2);
+/// How long sending the final error may take.
+const FINAL_ERROR_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What `listen` has heard and `lead` has not yet taken.
+/// The frames that have been read and whose turns have not begun.
 struct Inbox {
     frames: mpsc::Sender<Bytes>,
     /// Of the frames that wait, and the most there may be.
@@ -66,8 +68,8 @@ struct Inbox {
     in_turn: AtomicBool,
 }
 
-/// The half that speaks.
-struct Lead<'a> {
+/// The half that serves the turns and writes.
+struct TurnRunner<'a> {
     app: &'a Arc<App>,
     opener: &'a Opener,
     sender: &'a mut Sender,
@@ -81,39 +83,40 @@ struct Lead<'a> {
 /// What a frame leads to.
 enum Turn {
     /// It needs no upstream.
-    Told(Vec<String>),
+    Local(Vec<String>),
     Call(Box<Call>),
 }
 
 /// Serves one socket to its end.
 pub(super) async fn serve(app: Arc<App>, opener: Opener, socket: WebSocket) {
     let _open = app.metrics.sockets.enter();
-    if let Err(panic) = background::contain(life(&app, &opener, socket)).await {
+    if let Err(panic) = background::contain(serve_socket(&app, &opener, socket)).await {
         log::error!("a WebSocket of {:?} panicked: {panic}", opener.identity);
     }
 }
 
-async fn life(app: &Arc<App>, opener: &Opener, socket: WebSocket) {
+async fn serve_socket(app: &Arc<App>, opener: &Opener, socket: WebSocket) {
     let (mut sender, mut receiver, mut stopping) = socket.split();
     let (inbox, frames, cancels) = Inbox::new(app.config.request_body_limit);
     let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let history = History::new(app.config.request_body_limit);
     let (inbox, sender_in_turn) = (&inbox, &mut sender);
-    let mut lead = Lead { app, opener, sender: sender_in_turn, inbox, frames, cancels, heartbeat, history };
+    let mut runner =
+        TurnRunner { app, opener, sender: sender_in_turn, inbox, frames, cancels, heartbeat, history };
     let reason = select! {
-        reason = listen(&mut receiver, inbox) => reason,
-        reason = lead.turns(&mut stopping) => reason,
+        reason = read_frames(&mut receiver, inbox) => reason,
+        reason = runner.run(&mut stopping) => reason,
     };
-    drop(lead);
-    if let Some(word) = last_word(reason) {
-        let _ = timeout(LAST_WORD, sender.texts([word])).await;
+    drop(runner);
+    if let Some(word) = final_error(reason) {
+        let _ = timeout(FINAL_ERROR_TIMEOUT, sender.texts([word])).await;
     }
     websocket::close(sender, receiver, reason).await;
 }
 
 /// Reads until the client sends nothing more that would be served.
-async fn listen(receiver: &mut Receiver, inbox: &Inbox) -> CloseReason {
+async fn read_frames(receiver: &mut Receiver, inbox: &Inbox) -> CloseReason {
     loop {
         match timeout(SILENCE, receiver.next()).await {
             Ok(Ok(Received::Text(frame))) => {
@@ -130,7 +133,7 @@ async fn listen(receiver: &mut Receiver, inbox: &Inbox) -> CloseReason {
 }
 
 /// The error frame before a close, where a close code says too little.
-fn last_word(reason: CloseReason) -> Option<String> {
+fn final_error(reason: CloseReason) -> Option<String> {
     match reason {
         CloseReason::NoBinary => Some(Refusal::new(400, "Frames must be text, not binary").frame()),
         CloseReason::TooBig => Some(Refusal::new(413, "The frame is too big").frame()),
@@ -177,9 +180,9 @@ impl Inbox {
 
 // === impl Lead ===
 
-impl Lead<'_> {
+impl TurnRunner<'_> {
     /// One turn after the other, until the socket's time is over.
-    async fn turns(&mut self, stopping: &mut Stopping) -> CloseReason {
+    async fn run(&mut self, stopping: &mut Stopping) -> CloseReason {
         let mut over = pin!(sleep(LIFETIME));
         loop {
             let frame = select! {
@@ -202,18 +205,18 @@ impl Lead<'_> {
         }
     }
 
-    async fn turn(&mut self, frame: Bytes) -> Result<(), Gone> {
+    async fn turn(&mut self, frame: Bytes) -> Result<(), ClientGone> {
         self.app.metrics.received_bytes.add(frame.len() as u64);
         let turn = self.begin(&frame);
         drop(frame);
         match turn {
-            Ok(Turn::Told(events)) => self.sender.texts(events).await,
+            Ok(Turn::Local(events)) => self.sender.texts(events).await,
             Ok(Turn::Call(call)) => {
                 self.cancels.mark_unchanged();
                 self.inbox.in_turn.store(true, Ordering::Relaxed);
-                let told = self.call(call).await;
+                let sent = self.call(call).await;
                 self.inbox.in_turn.store(false, Ordering::Relaxed);
-                told
+                sent
             }
             Err(refusal) => self.sender.texts([refusal]).await,
         }
@@ -244,7 +247,7 @@ impl Lead<'_> {
         }
         match pipeline::forbidden(app, &call) {
             Some(refusal) => Err(refusal::of_response(refusal)),
-            None => Ok(Turn::Told(self.warm_up(&call))),
+            None => Ok(Turn::Local(self.warm_up(&call))),
         }
     }
 
@@ -256,8 +259,8 @@ impl Lead<'_> {
         events.map_or_else(Vec::new, Vec::from)
     }
 
-    /// Routes a turn's request and tells the answer as it comes.
-    async fn call(&mut self, call: Box<Call>) -> Result<(), Gone> {
+    /// Routes a turn's request and sends the answer as it comes.
+    async fn call(&mut self, call: Box<Call>) -> Result<(), ClientGone> {
         let request = call.body.clone();
         let mut events = Events::default();
         // Boxed, so that a socket between two turns does not keep the room for it.
@@ -288,7 +291,7 @@ impl Lead<'_> {
     }
 
     /// The client wants no more of the turn under way; it stays as far as it came.
-    async fn cancelled(&mut self, request: Bytes, events: &Events) -> Result<(), Gone> {
+    async fn cancelled(&mut self, request: Bytes, events: &Events) -> Result<(), ClientGone> {
         let output = events.output();
         let id = output.response_id().map_or_else(|| format!("resp_{}", uuid::v4()), str::to_owned);
         let items = output.items();
@@ -299,7 +302,7 @@ impl Lead<'_> {
     }
 
     /// Waits for something of the turn while the socket is kept awake. `None` when the client cancels.
-    async fn attend<T>(&mut self, what: impl Future<Output = T>) -> Result<Option<T>, Gone> {
+    async fn attend<T>(&mut self, what: impl Future<Output = T>) -> Result<Option<T>, ClientGone> {
         let mut what = pin!(what);
         loop {
             select! {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
-use crate::dialect::canonical::{ReplyContext, Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, ReplyContext, Vendor};
 use crate::dialect::convert::StreamConverter;
 use crate::dialect::upstream_error::UpstreamError;
 
@@ -99,7 +99,7 @@ fn what_only_some_can_do_is_refused_by_name_where_it_must() {
         let body = with(members);
         assert_eq!(
             request(Chat, Messages, Vendor::Anthropic, &body),
-            Err(Unfit::unsupported(field)),
+            Err(ConversionError::unsupported(field)),
             "{body}"
         );
     }

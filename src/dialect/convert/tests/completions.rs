@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Way, request};
 use crate::dialect::Dialect::{Chat, Completions, Gemini, Messages, Responses};
-use crate::dialect::canonical::{Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, Vendor};
 
 fn body() -> Value {
     json!({"model":"m","prompt":"Once upon","max_tokens":5,"temperature":0,"stop":"END"})
@@ -46,10 +46,10 @@ fn a_line_ends_where_the_client_wants_whoever_is_asked() {
 #[test]
 fn a_client_reads_its_own_words_for_what_cannot_be_said() {
     for (members, to, wanted) in [
-        (json!({"n":2}), Messages, Unfit::unsupported("n")),
-        (json!({"logprobs":1}), Messages, Unfit::unsupported("logprobs")),
-        (json!({"prompt":""}), Chat, Unfit::invalid("prompt", "must say something")),
-        (json!({"suffix":"."}), Chat, Unfit::unsupported("suffix")),
+        (json!({"n":2}), Messages, ConversionError::unsupported("n")),
+        (json!({"logprobs":1}), Messages, ConversionError::unsupported("logprobs")),
+        (json!({"prompt":""}), Chat, ConversionError::invalid("prompt", "must say something")),
+        (json!({"suffix":"."}), Chat, ConversionError::unsupported("suffix")),
     ] {
         let mut body = body();
         members.as_object().unwrap().iter().for_each(|(key, value)| body[key] = value.clone());

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
-use crate::dialect::canonical::{Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, Vendor};
 
 /// The request of 11.1.
 pub(super) fn example() -> Value {
@@ -77,7 +77,11 @@ fn what_only_google_has_goes_nowhere_else() {
         for (to, vendor) in
             [(Chat, Vendor::OpenAi), (Messages, Vendor::Anthropic), (Responses, Vendor::OpenAi)]
         {
-            assert_eq!(request(Gemini, to, vendor, &body), Err(Unfit::unsupported(field)), "{to:?}");
+            assert_eq!(
+                request(Gemini, to, vendor, &body),
+                Err(ConversionError::unsupported(field)),
+                "{to:?}"
+            );
         }
     }
     let mut safe = example();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Way, request};
 use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
-use crate::dialect::canonical::{Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, Vendor};
 
 fn token(text: &str, logprob: f64, others: &[Value]) -> Value {
     json!({"token":text,"logprob":logprob,"bytes":text.as_bytes(),"top_logprobs":others})
@@ -128,11 +128,14 @@ fn who_asks_for_them_is_not_sent_where_there_are_none() {
         json!({"model":"m","messages":[{"role":"user","content":"x"}],"logprobs":true,"top_logprobs":2});
     let sent = request(Chat, Gemini, Vendor::Gemini, &chat).unwrap();
     assert_eq!(sent["generationConfig"], json!({"responseLogprobs":true,"logprobs":2}));
-    assert_eq!(request(Chat, Messages, Vendor::Anthropic, &chat), Err(Unfit::unsupported("logprobs")));
+    assert_eq!(
+        request(Chat, Messages, Vendor::Anthropic, &chat),
+        Err(ConversionError::unsupported("logprobs"))
+    );
     let gemini = json!({"contents":[{"parts":[{"text":"x"}]}],"generationConfig":{"responseLogprobs":true,"logprobs":3}});
     assert_eq!(
         request(Gemini, Messages, Vendor::Anthropic, &gemini),
-        Err(Unfit::unsupported("responseLogprobs"))
+        Err(ConversionError::unsupported("responseLogprobs"))
     );
     let sent = request(Gemini, Chat, Vendor::Other, &gemini).unwrap();
     assert_eq!((&sent["logprobs"], &sent["top_logprobs"]), (&json!(true), &json!(3)));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
-use crate::dialect::canonical::{Target, Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, Target, Vendor};
 use crate::dialect::upstream_error::UpstreamError;
 
 const T2: &str = "sy1:anthropic:W3sidCI6Ik5vdyA1KzEuIiwicyI6IlNJRzIifV0";
@@ -75,7 +75,7 @@ fn blocks(stream: &str) -> Value {
     Way::new(Messages, Messages).accumulated(&events)["content"].take()
 }
 
-fn to_claude(from: crate::dialect::Dialect, model: &str, body: &Value) -> Result<Value, Unfit> {
+fn to_claude(from: crate::dialect::Dialect, model: &str, body: &Value) -> Result<Value, ConversionError> {
     let target = Target { model, stream: false, vendor: Vendor::Anthropic };
     let converted = super::super::request(from, Messages, &body.to_string(), &target)?;
     Ok(serde_json::from_slice(&converted.body).unwrap())
@@ -324,12 +324,15 @@ fn what_would_change_the_answers_shape_is_refused_by_name() {
     ] {
         let mut body = json!({"model":"m","messages":[{"role":"user","content":"x"}]});
         body[member] = value;
-        assert_eq!(to_claude(Chat, "m", &body), Err(Unfit::unsupported(field)));
+        assert_eq!(to_claude(Chat, "m", &body), Err(ConversionError::unsupported(field)));
     }
     let mut body = example();
     body["mcp_servers"] = json!([{"type":"url","url":"https://m","name":"m"}]);
     for to in [Chat, Responses] {
-        assert_eq!(request(Messages, to, Vendor::OpenAi, &body), Err(Unfit::unsupported("mcp_servers")));
+        assert_eq!(
+            request(Messages, to, Vendor::OpenAi, &body),
+            Err(ConversionError::unsupported("mcp_servers"))
+        );
     }
 }
 
@@ -435,9 +438,13 @@ fn what_a_server_would_run_is_had_from_its_own_kind_alone() {
     let body = json!({"max_tokens":9,"messages":[{"role":"user","content":"x"}],"tools":[
         {"name":"add","input_schema":schema()},{"type":"code_execution_20250825","name":"code_execution"}]});
     for to in [Chat, Responses] {
-        assert_eq!(request(Messages, to, Vendor::Other, &body), Err(Unfit::unsupported("tools")), "{to:?}");
+        assert_eq!(
+            request(Messages, to, Vendor::Other, &body),
+            Err(ConversionError::unsupported("tools")),
+            "{to:?}"
+        );
     }
     let nothing = json!({"max_tokens":9,"messages":[{"role":"user","content":[]}]});
     let refused = request(Messages, Chat, Vendor::Other, &nothing);
-    assert!(matches!(refused, Err(Unfit::Invalid { field, .. }) if field == "messages"));
+    assert!(matches!(refused, Err(ConversionError::Invalid { field, .. }) if field == "messages"));
 }

@@ -19,7 +19,7 @@ use super::*;
 use crate::dialect::canonical::Vendor;
 
 /// A body on its way to an upstream.
-fn request(from: Dialect, to: Dialect, vendor: Vendor, body: &Value) -> Result<Value, Unfit> {
+fn request(from: Dialect, to: Dialect, vendor: Vendor, body: &Value) -> Result<Value, ConversionError> {
     let target = Target { model: "m", stream: false, vendor };
     let converted = super::request(from, to, &body.to_string(), &target)?;
     Ok(serde_json::from_slice(&converted.body).unwrap())

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{Way, request, schema, without_breakpoints};
 use crate::dialect::Dialect::{Chat, Messages, Responses};
-use crate::dialect::canonical::{Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, Vendor};
 
 const T1: &str = "sy1:anthropic:W3sidCI6Ik5lZWQgYWRkLlxuIiwicyI6IlNJRzEifV0";
 
@@ -314,7 +314,7 @@ fn what_others_cannot_say_is_refused_by_name() {
         for (to, vendor) in [(Chat, Vendor::OpenAi), (Messages, Vendor::Anthropic)] {
             assert_eq!(
                 request(Responses, to, vendor, &body),
-                Err(Unfit::unsupported(field)),
+                Err(ConversionError::unsupported(field)),
                 "{to:?} {body}"
             );
         }

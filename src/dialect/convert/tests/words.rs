@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::request;
 use crate::dialect::Dialect::{self, Chat, Gemini, Messages, Responses};
-use crate::dialect::canonical::{Target, Unfit, Vendor};
+use crate::dialect::canonical::{ConversionError, Target, Vendor};
 
 fn sent(from: Dialect, to: Dialect, body: Value) -> Value {
     request(from, to, Vendor::Other, &body).unwrap()
@@ -50,14 +50,18 @@ fn a_refusal_names_the_field_that_the_client_sent() {
         (Responses, Messages, json!({"input":"x","include":["message.output_text.logprobs"]}), "include"),
         (Chat, Messages, json!({"messages":[{"role":"user","content":"x"}],"n":2}), "n"),
     ] {
-        assert_eq!(request(from, to, Vendor::Other, &body), Err(Unfit::unsupported(field)), "{body}");
+        assert_eq!(
+            request(from, to, Vendor::Other, &body),
+            Err(ConversionError::unsupported(field)),
+            "{body}"
+        );
     }
     for (from, body, field) in [
         (Gemini, json!({"contents":[{"parts":[{"text":""}]}]}), "contents"),
         (Responses, json!({"input":[]}), "input"),
     ] {
         let refused = request(from, Chat, Vendor::Other, &body);
-        assert_eq!(refused, Err(Unfit::invalid(field, "must say something")), "{body}");
+        assert_eq!(refused, Err(ConversionError::invalid(field, "must say something")), "{body}");
     }
 }
 

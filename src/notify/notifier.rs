@@ -1,5 +1,5 @@
-//! Taking notices without waiting, and sending them in the background. What was sent is remembered over a
-//! restart: a process that is started anew every minute must not tell the same every minute.
+//! Queues notices and sends them in the background. What was sent is remembered over a
+//! restart: a process that restarts every minute must not send the same every minute.
 
 use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Balances as they are read, with what their sites say beside them.
+//! Stores balances as they are read, with the members of `extraConfig` that come with them.
 
 use serde_json::{Map, Value as Json};
 

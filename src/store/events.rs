@@ -147,7 +147,7 @@ fn read(row: &Row) -> Result<EventRow> {
     })
 }
 
-/// How many nobody has read.
+/// How many are unread.
 pub async fn count_unread(store: &Store) -> Result<i64> {
     let rows = store.query("SELECT COUNT(*) FROM events WHERE is_read = ?", vec![false.into()]).await?;
     rows.first().map_or(Ok(0), |row| row.fields().int())

@@ -34,7 +34,7 @@ const TITLE_PAUSE: Duration = Duration::from_millis(50);
 const CPA_HEADERS: [&str; 3] = ["x-cpa-version", "x-cpa-commit", "x-cpa-build-date"];
 
 /// Asks the site at `base` what it is; `None` when it tells nothing within eight seconds. Of `base` the
-/// proxy counts too: whoever is asked, is asked that way.
+/// proxy is used too: every request of a detection goes through it.
 pub async fn detect(client: &Client, base: &BaseUrl) -> Option<Platform> {
     let deadline = Instant::now() + DEADLINE;
     let base = base.clone().without(Platform::Sub2Api.data_paths());

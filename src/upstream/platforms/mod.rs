@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `contract` | what can be asked, and the shapes of the answers |
 //! | `operations` | each operation, handed to its platform |
-//! | `site_client` | who asks, and in which of the ways that the site understands |
+//! | `site_client` | management calls as an account, with each authentication scheme that the site may accept |
 //! | `new_api`, `sub2api` | the two families with sessions |
 //! | `detection` | which platform answers at an address |
 //! | `models` | which models a key may use, on every platform |

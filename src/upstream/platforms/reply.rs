@@ -80,7 +80,7 @@ pub(super) fn words(body: &[u8]) -> String {
     message(&answer).into_iter().chain(code).collect::<Vec<_>>().join(" ")
 }
 
-/// What the upstream says went wrong, in whichever of the usual places, with the name that it gives to it.
+/// The upstream's error message, from whichever of the usual places, with its name for the error.
 pub(super) fn message(answer: &Value) -> Option<String> {
     let error = answer.get("error");
     let places =

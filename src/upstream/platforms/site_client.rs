@@ -1,4 +1,4 @@
-//! Management calls of an account: who asks, and in which of the ways that its site understands
+//! Management calls of an account, with each authentication scheme that its site may accept
 //! (upstreams.md 5).
 //!
 //! ```text

@@ -35,7 +35,7 @@ pub(in crate::upstream::platforms) async fn announcements(
     Ok(found)
 }
 
-/// The page is public, but some forks want to know who asks.
+/// The page is public, but some forks want a credential.
 async fn notice(site_client: &SiteClient, client: &Client) -> Result<Value, SiteError> {
     let call = Call::get("/api/notice");
     let refusal = match site_client.session {

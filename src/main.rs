@@ -84,8 +84,11 @@ async fn serve(config: Config) -> ExitCode {
     };
     let (stop, stopping) = watch::channel(false);
     let service = Arc::new(Service::new(app.clone()));
-    let handler = move |request, connection| service.clone().answer(request, connection);
-    let serving = tokio::spawn(server::serve(listener, options, handler, stopping));
+    let handler_for = move |peer| {
+        let service = service.of_peer(peer);
+        move |request, connection| service.answer(request, connection)
+    };
+    let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping));
     let scheduler = jobs::start(&app);
     greeting::started(&app);
 

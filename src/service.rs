@@ -9,6 +9,7 @@
 //! that reaches a handler without it.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use crate::http::request::Parts;
 use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
 use crate::http::{self, Query, Request, Response, ResponseBody, address, strict};
-use crate::limits::{Identity, RetryAfterSeconds};
+use crate::limits::{RateWindow, RetryAfterSeconds};
 use crate::metrics::Surface;
 use crate::proxy::reply::Face;
 use crate::request_id::RequestId;
@@ -100,6 +101,13 @@ pub struct Service {
     limits: BodyLimits,
 }
 
+/// What answers the requests of one connection.
+pub struct PeerService {
+    service: Arc<Service>,
+    /// What its peer has asked for, over all connections.
+    requests: Arc<RateWindow>,
+}
+
 impl Service {
     pub fn new(app: Arc<App>) -> Self {
         let mut router = Router::default();
@@ -111,19 +119,24 @@ impl Service {
         Self { cors: Cors::new(app.config.cors_allowed_origins.clone()), app, router, limits }
     }
 
-    /// Answers one request. Never fails and never panics: a handler's panic is one 500.
-    ///
+    /// What answers the requests of a connection from `peer`.
+    pub fn of_peer(self: &Arc<Self>, peer: SocketAddr) -> PeerService {
+        let requests = self.app.rates.of_peer(peer.ip(), monotonic_ms());
+        PeerService { service: self.clone(), requests }
+    }
+
     /// Everything up to the handler is done at once, so that no future has room for a request's head.
-    pub fn answer(
+    fn answer(
         self: Arc<Self>,
         request: hyper::Request<Incoming>,
         connection: Connection,
-    ) -> impl Future<Output = Response> + Send {
+        requests: &RateWindow,
+    ) -> impl Future<Output = Response> + Send + use<> {
         let id = RequestId::next();
         let (head, body) = request.into_parts();
         let origin = head.headers.get(header::ORIGIN).cloned();
         let method = head.method.clone();
-        let (surface, routed) = self.route(head, body, connection, id);
+        let (surface, routed) = self.route(head, body, connection, requests, id);
         async move {
             let mut response = match routed {
                 Routed::Refused(response) => response,
@@ -161,6 +174,7 @@ impl Service {
         &self,
         head: &hyper::http::request::Parts,
         connection: &Connection,
+        requests: &RateWindow,
         id: RequestId,
     ) -> Option<Response> {
         let ambiguous = connection.take_ambiguous_framing();
@@ -185,7 +199,7 @@ impl Service {
         if is_health_check {
             return None;
         }
-        self.app.rates.admit_peer(connection.peer.ip(), monotonic_ms()).err().map(too_many_of_peer)
+        self.app.rates.admit_peer(requests, monotonic_ms()).err().map(too_many_of_peer)
     }
 
     /// Finds the route and begins its handler, once its authentication is done.
@@ -194,10 +208,11 @@ impl Service {
         mut head: hyper::http::request::Parts,
         body: Incoming,
         connection: Connection,
+        requests: &RateWindow,
         id: RequestId,
     ) -> (Surface, Routed) {
         let refused = |surface, response| (surface, Routed::Refused(response));
-        if let Some(response) = self.refuse_head(&head, &connection, id) {
+        if let Some(response) = self.refuse_head(&head, &connection, requests, id) {
             return refused(Surface::Other, response);
         }
         let path = head.uri.path();
@@ -244,13 +259,24 @@ impl Service {
             if let Err(error) = admin::authorize(&self.app, &request) {
                 return refused(route.surface, error.into_response());
             }
-            if let Err(wait) = self.app.rates.admit_identity(Identity::Admin, monotonic_ms()) {
+            if let Err(wait) = self.app.rates.admit_request(&self.app.rates.admin, monotonic_ms()) {
                 return refused(route.surface, too_many_of_identity(wait));
             }
         }
         let answer = (route.handler)(self.app.clone(), request);
         let is_change = route.access == Access::Admin && route.method != Method::GET;
         (route.surface, Routed::To { path: route.path, answer, is_change })
+    }
+}
+
+impl PeerService {
+    /// Answers one request. Never fails and never panics: a handler's panic is one 500.
+    pub fn answer(
+        &self,
+        request: hyper::Request<Incoming>,
+        connection: Connection,
+    ) -> impl Future<Output = Response> + Send + use<> {
+        self.service.clone().answer(request, connection, &self.requests)
     }
 }
 

@@ -99,16 +99,16 @@ impl UpgradeSlot {
     }
 }
 
-/// Serves until `stop` turns true and every connection has ended or the grace period is over.
-/// Returns how many connections were cut off.
+/// Serves until `stop` turns true and every connection has ended or the grace period is over. `handler_for` a peer
+/// answers the requests of one connection of it. Returns how many connections were cut off.
 pub async fn serve<H, F>(
     listener: TcpListener,
     options: ServerOptions,
-    handler: H,
+    handler_for: impl Fn(SocketAddr) -> H,
     mut stop: watch::Receiver<bool>,
 ) -> usize
 where
-    H: Fn(hyper::Request<Incoming>, Connection) -> F + Clone + Send + Sync + 'static,
+    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     // Each open connection holds one permit, so all permits being back means that all have ended.
@@ -133,7 +133,7 @@ where
             },
             () = stopped(&mut stop) => break,
         };
-        let (options, handler, stop) = (options.clone(), handler.clone(), stop.clone());
+        let (options, handler, stop) = (options.clone(), handler_for(peer), stop.clone());
         connections.spawn(async move {
             if let Err(error) = connection(socket, peer, options, handler, stop).await {
                 log::debug!("connection of {peer} ended: {error}");

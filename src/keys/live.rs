@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
 
 use tokio::sync::Mutex;
 
+use crate::limits::IdentityWindows;
 use crate::time::Millis;
 
 const NANO_PER_USD: f64 = 1e9;
@@ -39,6 +40,8 @@ pub struct KeyLive {
     pub id: i64,
     /// Held by whoever changes what is reserved, across the commit that makes it so.
     pub turn: Arc<Mutex<()>>,
+    /// What it has asked for lately, for the rate limits.
+    pub rates: Arc<IdentityWindows>,
     /// Reserved and not yet spent.
     block: AtomicI64,
     /// How large a block may be, by how long the last ones lasted.
@@ -72,6 +75,7 @@ impl KeyLive {
         Self {
             id,
             turn: Arc::default(),
+            rates: Arc::default(),
             block: AtomicI64::new(0),
             most: AtomicI64::new(BLOCK),
             granted_at: AtomicI64::new(0),

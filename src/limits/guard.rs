@@ -54,7 +54,7 @@ impl Guards {
     pub fn check(&self, bucket: &Bucket, address: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let windows = buckets.entry(bucket.name).or_insert_with(|| Windows::new(WINDOW_MS, MAX_ADDRESSES));
-        windows.count(bucket.max, address.to_canonical(), now)
+        windows.of(address.to_canonical(), now).count(bucket.max, WINDOW_MS, now)
     }
 }
 

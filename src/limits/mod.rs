@@ -15,6 +15,6 @@ pub use gate::{Lease, LeaseRules, Refused};
 pub use guard::{Bucket, Guards, bucket};
 pub use leases::SiteLeases;
 pub use load::Load;
-pub use rate::{Identity, RateLimiter, RateLimits};
+pub use rate::{IdentityWindows, RateLimiter, RateLimits};
 pub use sessions::{SessionLeases, SessionRules};
-pub use window::RetryAfterSeconds;
+pub use window::{RateWindow, RetryAfterSeconds};

@@ -6,22 +6,23 @@
 //! | authenticated | `admin`, `global` (the proxy token), `managed:<id>` | after authentication, so that a failed one touches the global bucket only |
 //! | sockets, frames | the same, in buckets of their own with the same maximum | a WebSocket when it is opened, and each frame that asks for something |
 //!
-//! Identities are spread over shards, each behind a lock of its own that is held for one look-up; the
-//! hasher is keyed per process, so nobody can aim addresses at one shard. Counters are per process, by
-//! contract. What a refusal looks like on the wire is the business of the faces.
+//! Each is counted in a [`RateWindow`], one atomic word that its owner keeps: a connection that of its peer, a
+//! downstream key its own. A lock is taken once per connection, to find its peer's among the shards; the hasher is keyed
+//! per process, so nobody can aim addresses at one shard. Counters are per process, by contract. What a refusal looks
+//! like on the wire is the business of the faces.
 
 use std::array;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::window::{RetryAfterSeconds, Windows};
+use super::window::{RateWindow, RetryAfterSeconds, Windows};
 use crate::time::Millis;
 
 const SHARDS: usize = 64;
 /// Over all shards: the bound of 15.1.
-const MAX_IDENTITIES: usize = 100_000;
+const MAX_ADDRESSES: usize = 100_000;
 
 /// How many requests in which time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,104 +33,85 @@ pub struct RateLimits {
     pub window: Duration,
 }
 
-/// Who was authenticated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Identity {
-    /// Every call of the admin interface.
-    Admin,
-    /// Every call with the proxy token.
-    Global,
-    /// A downstream key, by its id.
-    Managed(i64),
+/// What one authenticated identity has asked for: the operator, all who have the proxy token, or a downstream key.
+#[derive(Debug, Default)]
+pub struct IdentityWindows {
+    requests: RateWindow,
+    sockets: RateWindow,
+    frames: RateWindow,
 }
 
-/// The counters of all limits.
+/// The limits, and the counters of those who are known from the start or by their address.
 #[derive(Debug)]
 pub struct RateLimiter {
     limits: RateLimits,
-    addresses: Sharded<IpAddr>,
-    identities: Sharded<Identity>,
-    sockets: Sharded<Identity>,
-    frames: Sharded<Identity>,
-}
-
-#[derive(Debug)]
-struct Sharded<K> {
+    window: Millis,
     keys: RandomState,
-    shards: [Mutex<Windows<K>>; SHARDS],
+    peers: [Mutex<Windows<IpAddr>>; SHARDS],
+    /// Every call of the admin interface.
+    pub admin: IdentityWindows,
+    /// Every call with the proxy token.
+    pub global: Arc<IdentityWindows>,
 }
 
 // === impl RateLimiter ===
 
 impl RateLimiter {
     pub fn new(limits: RateLimits) -> Self {
+        let window = Millis::try_from(limits.window.as_millis()).unwrap_or(Millis::MAX / 2);
         Self {
             limits,
-            addresses: Sharded::new(limits.window),
-            identities: Sharded::new(limits.window),
-            sockets: Sharded::new(limits.window),
-            frames: Sharded::new(limits.window),
+            window,
+            keys: RandomState::new(),
+            peers: array::from_fn(|_| Mutex::new(Windows::new(window, MAX_ADDRESSES / SHARDS))),
+            admin: IdentityWindows::default(),
+            global: Arc::default(),
         }
     }
 
-    /// Counts from zero again, whoever it is.
+    /// Counts from zero again, all but downstream keys.
     pub fn clear(&self) {
-        self.addresses.clear();
-        for of_identities in [&self.identities, &self.sockets, &self.frames] {
-            of_identities.clear();
+        for shard in &self.peers {
+            shard.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
+        for identity in [&self.admin, &self.global] {
+            identity.clear();
+        }
+    }
+
+    /// The window of a socket's peer, to be kept as long as the socket is.
+    pub fn of_peer(&self, peer: IpAddr, now: Millis) -> Arc<RateWindow> {
+        let peer = peer.to_canonical();
+        let shard = &self.peers[self.keys.hash_one(peer) as usize % SHARDS];
+        shard.lock().unwrap_or_else(PoisonError::into_inner).of(peer, now)
     }
 
     /// Counts a request of a socket's peer, or says when to come again.
-    pub fn admit_peer(&self, peer: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
-        self.addresses.count(self.limits.request_max, peer.to_canonical(), now)
+    pub fn admit_peer(&self, peer: &RateWindow, now: Millis) -> Result<(), RetryAfterSeconds> {
+        peer.count(self.limits.request_max, self.window, now)
     }
 
     /// Counts a request of somebody who was let in, or says when to come again.
-    pub fn admit_identity(&self, identity: Identity, now: Millis) -> Result<(), RetryAfterSeconds> {
-        self.identities.count(self.limits.authenticated_max, identity, now)
+    pub fn admit_request(&self, identity: &IdentityWindows, now: Millis) -> Result<(), RetryAfterSeconds> {
+        identity.requests.count(self.limits.authenticated_max, self.window, now)
     }
 
     /// Counts a WebSocket that somebody who was let in opens, or says when to come again.
-    pub fn admit_socket(&self, identity: Identity, now: Millis) -> Result<(), RetryAfterSeconds> {
-        self.sockets.count(self.limits.authenticated_max, identity, now)
+    pub fn admit_socket(&self, identity: &IdentityWindows, now: Millis) -> Result<(), RetryAfterSeconds> {
+        identity.sockets.count(self.limits.authenticated_max, self.window, now)
     }
 
     /// Counts a frame on such a socket, or says when to come again.
-    pub fn admit_frame(&self, identity: Identity, now: Millis) -> Result<(), RetryAfterSeconds> {
-        self.frames.count(self.limits.authenticated_max, identity, now)
+    pub fn admit_frame(&self, identity: &IdentityWindows, now: Millis) -> Result<(), RetryAfterSeconds> {
+        identity.frames.count(self.limits.authenticated_max, self.window, now)
     }
 }
 
-// === impl Identity ===
+// === impl IdentityWindows ===
 
-impl Identity {
-    /// The identity of a proxy call: of its managed key, or of all who have the proxy token.
-    pub fn of_key(key_id: Option<i64>) -> Self {
-        key_id.map_or(Self::Global, Self::Managed)
-    }
-}
-
-// === impl Sharded ===
-
-impl<K: Copy + Eq + Hash> Sharded<K> {
-    fn new(window: Duration) -> Self {
-        let length = Millis::try_from(window.as_millis()).unwrap_or(Millis::MAX / 2);
-        Self {
-            keys: RandomState::new(),
-            shards: array::from_fn(|_| Mutex::new(Windows::new(length, MAX_IDENTITIES / SHARDS))),
-        }
-    }
-
+impl IdentityWindows {
     fn clear(&self) {
-        for shard in &self.shards {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        }
-    }
-
-    fn count(&self, max: u32, identity: K, now: Millis) -> Result<(), RetryAfterSeconds> {
-        let shard = &self.shards[self.keys.hash_one(identity) as usize % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner).count(max, identity, now)
+        [&self.requests, &self.sockets, &self.frames].into_iter().for_each(RateWindow::clear);
     }
 }
 
@@ -155,60 +137,62 @@ mod tests {
     #[test]
     fn everybody_begins_anew_after_a_clear() {
         let limiter = limiter(1, 1, 60_000);
-        let peer = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        let peer = limiter.of_peer(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
         let admitted = || {
-            let requests = [limiter.admit_peer(peer, 0), limiter.admit_identity(Identity::Global, 0)];
-            let of_sockets =
-                [limiter.admit_socket(Identity::Global, 0), limiter.admit_frame(Identity::Global, 0)];
-            requests.iter().chain(&of_sockets).filter(|admitted| admitted.is_ok()).count()
+            let of_all = [
+                limiter.admit_peer(&peer, 0),
+                limiter.admit_request(&limiter.admin, 0),
+                limiter.admit_request(&limiter.global, 0),
+                limiter.admit_socket(&limiter.global, 0),
+                limiter.admit_frame(&limiter.global, 0),
+            ];
+            of_all.iter().filter(|admitted| admitted.is_ok()).count()
         };
-        assert_eq!((admitted(), admitted()), (4, 0));
+        assert_eq!((admitted(), admitted()), (5, 0));
         limiter.clear();
-        assert_eq!(admitted(), 4);
+        assert_eq!(admitted(), 5);
     }
 
     #[test]
     fn a_window_is_anchored_at_its_first_request_and_refilled_in_one_step() {
         let limiter = limiter(1, 2, 60_000);
         for now in [5_000, 5_500] {
-            assert_eq!(limiter.admit_identity(Identity::Admin, now), Ok(()));
+            assert_eq!(limiter.admit_request(&limiter.admin, now), Ok(()));
         }
         for (now, wait) in [(5_500, 60), (28_000, 37), (64_001, 1), (64_999, 1)] {
-            assert_eq!(
-                limiter.admit_identity(Identity::Admin, now),
-                Err(RetryAfterSeconds(wait)),
-                "at {now}"
-            );
+            let refused = limiter.admit_request(&limiter.admin, now);
+            assert_eq!(refused, Err(RetryAfterSeconds(wait)), "at {now}");
         }
         // A bucket refilled little by little would have admitted one in between.
         for now in [65_000, 65_000] {
-            assert_eq!(limiter.admit_identity(Identity::Admin, now), Ok(()));
+            assert_eq!(limiter.admit_request(&limiter.admin, now), Ok(()));
         }
-        assert_eq!(limiter.admit_identity(Identity::Admin, 65_000), Err(RetryAfterSeconds(60)));
+        assert_eq!(limiter.admit_request(&limiter.admin, 65_000), Err(RetryAfterSeconds(60)));
     }
 
     #[test]
     fn identities_do_not_share_their_windows() {
         let limiter = limiter(1, 1, 60_000);
-        let all = [Identity::Admin, Identity::of_key(None), Identity::of_key(Some(1)), Identity::Managed(2)];
-        for identity in all {
-            assert!(limiter.admit_identity(identity, 0).is_ok(), "{identity:?}");
-            assert!(limiter.admit_identity(identity, 1).is_err(), "{identity:?}");
+        let keys = [IdentityWindows::default(), IdentityWindows::default()];
+        for identity in [&limiter.admin, &*limiter.global, &keys[0], &keys[1]] {
+            assert!(limiter.admit_request(identity, 0).is_ok());
+            assert!(limiter.admit_request(identity, 1).is_err());
         }
-        assert!(limiter.admit_peer(address(1), 2).is_ok());
-        assert!(limiter.admit_peer(address(2), 2).is_ok());
+        let admit = |peer: IpAddr| limiter.admit_peer(&limiter.of_peer(peer, 2), 2);
+        assert!(admit(address(1)).is_ok());
+        assert!(admit(address(2)).is_ok());
         let mapped = IpAddr::V6(Ipv4Addr::from_bits(1).to_ipv6_mapped());
-        assert!(limiter.admit_peer(mapped, 2).is_err(), "an IPv4 address is the same in its IPv6 form");
+        assert!(admit(mapped).is_err(), "an IPv4 address is the same in its IPv6 form");
     }
 
     #[test]
     fn sockets_and_their_frames_are_counted_apart_from_requests() {
         let limiter = limiter(1, 1, 60_000);
-        let one = Identity::Managed(1);
-        for admit in [RateLimiter::admit_identity, RateLimiter::admit_socket, RateLimiter::admit_frame] {
-            assert!(admit(&limiter, one, 0).is_ok());
-            assert_eq!(admit(&limiter, one, 23_000), Err(RetryAfterSeconds(37)));
-            assert!(admit(&limiter, Identity::Global, 23_000).is_ok());
+        let one = IdentityWindows::default();
+        for admit in [RateLimiter::admit_request, RateLimiter::admit_socket, RateLimiter::admit_frame] {
+            assert!(admit(&limiter, &one, 0).is_ok());
+            assert_eq!(admit(&limiter, &one, 23_000), Err(RetryAfterSeconds(37)));
+            assert!(admit(&limiter, &limiter.global, 23_000).is_ok());
         }
     }
 
@@ -220,7 +204,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for now in 0..1_000 {
-                        if limiter.admit_peer(address(7), now).is_ok() {
+                        if limiter.admit_peer(&limiter.of_peer(address(7), now), now).is_ok() {
                             admitted.fetch_add(1, Ordering::Relaxed);
                         }
                     }
@@ -233,14 +217,14 @@ mod tests {
     #[test]
     fn memory_is_bounded_however_many_addresses_come() {
         let limiter = limiter(1, 1, 600_000);
+        let admit = |number: u32, now| limiter.admit_peer(&limiter.of_peer(address(number), now), now);
         for number in 0..250_000 {
-            assert!(limiter.admit_peer(address(number), i64::from(number)).is_ok());
+            assert!(admit(number, number.into()).is_ok());
         }
-        let count =
-            || limiter.addresses.shards.iter().map(|shard| shard.lock().unwrap().len()).sum::<usize>();
-        assert!((90_000..=MAX_IDENTITIES).contains(&count()), "{}", count());
+        let count = || limiter.peers.iter().map(|shard| shard.lock().unwrap().len()).sum::<usize>();
+        assert!((90_000..=MAX_ADDRESSES).contains(&count()), "{}", count());
         for number in 0..10_000 {
-            assert!(limiter.admit_peer(address(number), 900_000).is_ok());
+            assert!(admit(number, 2_000_000).is_ok());
         }
         assert_eq!(count(), 10_000, "expired windows are dropped");
     }

@@ -5,75 +5,135 @@
 //! Refused requests neither count nor extend it. A bucket refilled little by little would let almost twice
 //! the maximum through in one window.
 //!
-//! Memory is bounded: windows are kept in the order they opened, which is the order they end, so expired
-//! ones are dropped from the front, and at capacity the oldest goes first.
+//! A [`RateWindow`] is one atomic word. Who comes often keeps hold of it and counts without a lock; whoever is
+//! known by an address only is looked up in [`Windows`], whose memory is bounded.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::time::Millis;
+
+/// How many bits of a window's word count; the rest, eight years of milliseconds, say when it opened.
+const COUNT_BITS: u32 = 26;
+/// A maximum of as many or more is no limit: a million requests a second would not reach it in a minute.
+const UNLIMITED: u64 = (1 << COUNT_BITS) - 1;
 
 /// Whole seconds until the window of a refused identity ends; at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RetryAfterSeconds(pub u64);
 
-/// The open windows of many identities, all of one length.
+/// The window of one identity: when it opened, and how many requests it has counted. None is open at first.
+#[derive(Debug, Default)]
+pub struct RateWindow(AtomicU64);
+
+/// The windows of many identities, all of one length.
 #[derive(Debug)]
 pub(super) struct Windows<K> {
     length: Millis,
-    /// Forgetting the oldest window early only helps its own identity.
+    /// Forgetting a window early only helps its own identity.
     capacity: usize,
-    by_identity: HashMap<K, Window>,
-    /// When each window opened, oldest first.
-    opened: VecDeque<(Millis, K)>,
+    by_identity: HashMap<K, Arc<RateWindow>>,
+    /// Every identity once, by when its window was last found open, the longest ago first.
+    seen: VecDeque<(Millis, K)>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Window {
-    opened: Millis,
-    count: u32,
+// === impl RateWindow ===
+
+impl RateWindow {
+    /// Counts a request, or says when to come again. `now` comes from a clock that never steps back.
+    pub fn count(&self, max: u32, length: Millis, now: Millis) -> Result<(), RetryAfterSeconds> {
+        let counted = self.0.fetch_update(Relaxed, Relaxed, |word| {
+            let (opened, count) = unpack(word);
+            match count {
+                _ if !is_open(word, length, now) => Some(pack(now, 1)),
+                UNLIMITED => Some(word),
+                count if count < u64::from(max) => Some(pack(opened, count + 1)),
+                _ => None,
+            }
+        });
+        counted.map(drop).map_err(|word| {
+            let left = unpack(word).0 + length - now;
+            RetryAfterSeconds(u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1))
+        })
+    }
+
+    fn is_open(&self, length: Millis, now: Millis) -> bool {
+        is_open(self.0.load(Relaxed), length, now)
+    }
+
+    /// Forgets what was counted.
+    pub fn clear(&self) {
+        self.0.store(0, Relaxed);
+    }
+}
+
+fn pack(opened: Millis, count: u64) -> u64 {
+    opened.cast_unsigned() << COUNT_BITS | count
+}
+
+fn unpack(word: u64) -> (Millis, u64) {
+    ((word >> COUNT_BITS).cast_signed(), word & UNLIMITED)
+}
+
+fn is_open(word: u64, length: Millis, now: Millis) -> bool {
+    let (opened, count) = unpack(word);
+    count > 0 && now < opened + length
 }
 
 // === impl Windows ===
 
 impl<K: Copy + Eq + Hash> Windows<K> {
     pub(super) fn new(length: Millis, capacity: usize) -> Self {
-        Self { length, capacity, by_identity: HashMap::new(), opened: VecDeque::new() }
+        Self { length, capacity, by_identity: HashMap::new(), seen: VecDeque::new() }
     }
 
-    /// Forgets every window.
+    /// Forgets what was counted. Windows that are in somebody's hands stay the ones of their identities.
     pub(super) fn clear(&mut self) {
-        self.by_identity.clear();
-        self.opened.clear();
+        self.by_identity.values().for_each(|window| window.clear());
     }
 
-    /// Counts a request, or says when to come again. `now` comes from a clock that never steps back.
-    pub(super) fn count(&mut self, max: u32, identity: K, now: Millis) -> Result<(), RetryAfterSeconds> {
-        self.drop_expired(now);
-        if let Some(window) = self.by_identity.get_mut(&identity) {
-            if window.count < max {
-                window.count += 1;
-                return Ok(());
-            }
-            let left = window.opened + self.length - now;
-            return Err(RetryAfterSeconds(u64::try_from(left).unwrap_or(0).div_ceil(1000).max(1)));
+    /// The window of an identity: the same for all who ask while anybody has it.
+    pub(super) fn of(&mut self, identity: K, now: Millis) -> Arc<RateWindow> {
+        self.drop_ended(now);
+        if let Some(window) = self.by_identity.get(&identity) {
+            return window.clone();
         }
         if self.by_identity.len() >= self.capacity {
-            self.drop_oldest();
+            self.make_room(now);
         }
-        self.by_identity.insert(identity, Window { opened: now, count: 1 });
-        self.opened.push_back((now, identity));
-        Ok(())
+        let window = Arc::new(RateWindow::default());
+        self.by_identity.insert(identity, window.clone());
+        self.seen.push_back((now, identity));
+        window
     }
 
-    fn drop_expired(&mut self, now: Millis) {
-        while self.opened.front().is_some_and(|(opened, _)| now >= opened + self.length) {
-            self.drop_oldest();
+    /// Drops windows that have ended and that nobody holds, of those not looked at for the length of a window.
+    fn drop_ended(&mut self, now: Millis) {
+        while let Some((seen, identity)) = self.seen.front().copied()
+            && now >= seen + self.length
+        {
+            self.seen.pop_front();
+            let window = self.by_identity.get(&identity);
+            match window.is_some_and(|window| is_held(window) || window.is_open(self.length, now)) {
+                true => self.seen.push_back((now, identity)),
+                false => drop(self.by_identity.remove(&identity)),
+            }
         }
     }
 
-    fn drop_oldest(&mut self) {
-        if let Some((_, identity)) = self.opened.pop_front() {
+    /// Drops the window of longest ago that nobody holds; if all are held, the one of longest ago.
+    fn make_room(&mut self, now: Millis) {
+        for _ in 1..self.seen.len() {
+            let Some((_, identity)) = self.seen.pop_front() else { return };
+            if !self.by_identity.get(&identity).is_some_and(is_held) {
+                self.by_identity.remove(&identity);
+                return;
+            }
+            self.seen.push_back((now, identity));
+        }
+        if let Some((_, identity)) = self.seen.pop_front() {
             self.by_identity.remove(&identity);
         }
     }
@@ -81,5 +141,58 @@ impl<K: Copy + Eq + Hash> Windows<K> {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.by_identity.len()
+    }
+}
+
+/// Whether anybody but the table has it. Nobody can get hold of it meanwhile, for that takes the table.
+fn is_held(window: &Arc<RateWindow>) -> bool {
+    Arc::strong_count(window) > 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENGTH: Millis = 60_000;
+
+    #[test]
+    fn a_maximum_beyond_what_a_window_can_count_is_no_limit() {
+        let window = RateWindow(AtomicU64::new(pack(0, UNLIMITED - 1)));
+        for _ in 0..3 {
+            assert_eq!(window.count(u32::MAX, LENGTH, 1), Ok(()));
+        }
+        assert_eq!(unpack(window.0.into_inner()), (0, UNLIMITED));
+    }
+
+    #[test]
+    fn a_window_opens_years_after_the_start() {
+        let (window, now) = (RateWindow::default(), 8 * 365 * 86_400_000);
+        assert_eq!(window.count(1, LENGTH, now), Ok(()));
+        assert_eq!(window.count(1, LENGTH, now + 1_000), Err(RetryAfterSeconds(59)));
+        assert_eq!(window.count(1, LENGTH, now + LENGTH), Ok(()));
+    }
+
+    #[test]
+    fn a_window_in_somebodys_hands_stays_the_one_of_its_identity() {
+        let mut windows = Windows::new(LENGTH, 2);
+        let held = windows.of(1, 0);
+        assert_eq!(held.count(1, LENGTH, 0), Ok(()));
+        for other in 2..50 {
+            windows.of(other, 1);
+            assert_eq!(windows.len(), 2);
+        }
+        assert!(Arc::ptr_eq(&held, &windows.of(1, 1)), "others make room first");
+        assert!(Arc::ptr_eq(&held, &windows.of(1, 3 * LENGTH)), "although it has ended");
+        assert_eq!(windows.len(), 1);
+        drop(held);
+        windows.of(2, 5 * LENGTH);
+        assert_eq!(windows.len(), 1, "it goes once nobody holds it");
+    }
+
+    #[test]
+    fn memory_is_bounded_although_all_windows_are_held() {
+        let mut windows = Windows::new(LENGTH, 8);
+        let held: Vec<_> = (0..50).map(|identity| windows.of(identity, 0)).collect();
+        assert_eq!((held.len(), windows.len(), windows.seen.len()), (50, 8, 8));
     }
 }

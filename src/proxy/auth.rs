@@ -18,7 +18,7 @@ use subtle::ConstantTimeEq;
 use crate::app::App;
 use crate::http::Query;
 use crate::keys::{Key, KeyRejection};
-use crate::limits::Identity;
+use crate::limits::{IdentityWindows, RateLimiter};
 use crate::routing::Policy;
 use crate::time::now_ms;
 
@@ -54,9 +54,9 @@ impl Caller {
         self.key.as_ref().map(|key| key.id)
     }
 
-    /// As whom rate limits count this caller.
-    pub fn identity(&self) -> Identity {
-        Identity::of_key(self.key_id())
+    /// Where rate limits count this caller.
+    pub fn rates<'a>(&'a self, limiter: &'a RateLimiter) -> &'a Arc<IdentityWindows> {
+        self.key.as_ref().map_or(&limiter.global, |key| &key.live.rates)
     }
 }
 

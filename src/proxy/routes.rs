@@ -211,7 +211,7 @@ where
     let local = auth::is_local(request.peer.ip(), request.client_ip);
     let caller = auth::authenticate(&app, &request.headers, &request.query, local);
     match caller {
-        Ok(caller) => match app.rates.admit_identity(caller.identity(), monotonic_ms()) {
+        Ok(caller) => match app.rates.admit_request(caller.rates(&app.rates), monotonic_ms()) {
             Ok(()) => handler(app, request, caller).await,
             Err(wait) => too_many_of_identity(wait),
         },

@@ -91,7 +91,7 @@ enum Turn {
 pub(super) async fn serve(app: Arc<App>, opener: Opener, socket: WebSocket) {
     let _open = app.metrics.sockets.enter();
     if let Err(panic) = background::contain(serve_socket(&app, &opener, socket)).await {
-        log::error!("a WebSocket of {:?} panicked: {panic}", opener.identity);
+        log::error!("the WebSocket {} panicked: {panic}", opener.session);
     }
 }
 
@@ -226,7 +226,7 @@ impl TurnRunner<'_> {
     /// (routing.md 15.2).
     fn begin(&mut self, frame: &Bytes) -> Result<Turn, String> {
         let (app, opener) = (self.app, self.opener);
-        app.rates.admit_frame(opener.identity, monotonic_ms()).map_err(refusal::too_many)?;
+        app.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
         let face = Face { dialect: Dialect::Responses, id: RequestId::next() };
         let caller =
             opener.caller(app).map_err(|refused| refusal::of_response(face.reject_caller(&refused)))?;

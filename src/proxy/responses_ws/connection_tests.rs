@@ -14,7 +14,6 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use super::*;
 use crate::config;
 use crate::http::Query;
-use crate::limits::Identity;
 
 struct Served {
     client: WebSocketStream<DuplexStream>,
@@ -43,7 +42,7 @@ async fn served() -> Served {
         headers: HeaderMap::new(),
         query: Query::default(),
         local: true,
-        identity: Identity::Global,
+        rates: app.rates.global.clone(),
         session: "s".to_owned(),
     };
     let (ours, theirs) = tokio::io::duplex(1 << 16);

@@ -29,7 +29,7 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
 use crate::http::{Query, Request, Response};
-use crate::limits::Identity;
+use crate::limits::IdentityWindows;
 use crate::service::too_many_of_peer;
 use crate::time::monotonic_ms;
 use crate::uuid;
@@ -49,7 +49,7 @@ struct Opener {
     query: Query,
     /// The caller is this machine.
     local: bool,
-    identity: Identity,
+    rates: Arc<IdentityWindows>,
     /// The conversation's name where the client gives none.
     session: String,
 }
@@ -65,11 +65,11 @@ impl Opener {
 pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
     let face = Face { dialect: Dialect::Responses, id: request.id };
     let local = auth::is_local(request.peer.ip(), request.client_ip);
-    let identity = match auth::authenticate(&app, &request.headers, &request.query, local) {
-        Ok(caller) => caller.identity(),
+    let rates = match auth::authenticate(&app, &request.headers, &request.query, local) {
+        Ok(caller) => caller.rates(&app.rates).clone(),
         Err(refused) => return closing(face.reject_caller(&refused)),
     };
-    if let Err(wait) = app.rates.admit_socket(identity, monotonic_ms()) {
+    if let Err(wait) = app.rates.admit_socket(&rates, monotonic_ms()) {
         return closing(too_many_of_peer(wait));
     }
     let handshake = match Handshake::of(&mut request) {
@@ -85,7 +85,7 @@ pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
         headers: without_socket_beta(mem::take(&mut request.headers)),
         query: mem::take(&mut request.query),
         local,
-        identity,
+        rates,
         session: uuid::v4(),
     };
     let longest = app.config.request_body_limit;

@@ -14,7 +14,6 @@ use crate::routing::{CredentialHeaders, Platform, Site};
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
-const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
@@ -76,7 +75,7 @@ fn forwarded(
     custom: &[(HeaderName, HeaderValue)],
     crosses: impl Fn(&HeaderName) -> bool,
 ) -> HeaderMap {
-    let mut out = HeaderMap::with_capacity(16);
+    let mut out = HeaderMap::with_capacity(6);
     for (name, value) in client {
         if crosses(name) && !value.as_bytes().trim_ascii().is_empty() && !out.contains_key(name) {
             out.insert(name.clone(), value.clone());
@@ -86,7 +85,6 @@ fn forwarded(
         out.insert(name.clone(), value.clone());
     }
     out.entry(header::USER_AGENT).or_insert(USER_AGENT);
-    out.insert(header::ACCEPT_ENCODING, IDENTITY);
     // A site's own headers name no second credential beside ours; the client's never come this far.
     if !custom.is_empty() {
         for name in [header::AUTHORIZATION, X_API_KEY, X_GOOG_API_KEY] {

@@ -1,8 +1,7 @@
 //! The body of an answer, and the connection that it arrives on.
 //!
-//! The body owns the connection and drives it: `poll_frame` polls the connection (which reads the socket and decodes),
-//! then takes what it has decoded; [`Wire`] tells when that is worth doing. Chunks that are ready together leave as one
-//! frame, so that a burst of small events costs one write to the client instead of one each.
+//! The body owns the connection and reads from it when it is polled. Chunks that are ready together leave as one frame, so
+//! that a burst of small events costs one write to the client instead of one each.
 
 use std::fmt;
 use std::mem;
@@ -12,12 +11,11 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 
 use super::decode::Decoder;
 use super::error::BodyError;
 use super::pool::Pool;
-use super::wire::Wire;
+use super::wire::{Piece, Wire};
 use crate::routing::Origin;
 
 /// Chunks are joined until a frame has this many bytes.
@@ -25,9 +23,6 @@ const JOIN_BELOW: usize = 32 * 1024;
 
 /// A chunk of this size is worth a write of its own: one write less would not pay for copying it.
 const LARGE: usize = 8 * 1024;
-
-/// What is cheaper to copy than a read buffer is to allocate.
-const SMALL: usize = 1024;
 
 /// The body of an upstream's answer. Dropping it before its end closes the connection at once; at its end the connection
 /// goes back to the pool.
@@ -108,12 +103,12 @@ impl Body for UpstreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.decoder.is_none() && self.raw.ended && self.raw.error.is_none()
+        self.decoder.is_none() && self.raw.is_ended() && self.raw.error.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
         match self.decoder {
-            None => self.raw.incoming.size_hint(),
+            None => self.raw.size_hint(),
             Some(_) => SizeHint::default(),
         }
     }
@@ -121,72 +116,58 @@ impl Body for UpstreamBody {
 
 /// The body as the upstream sent it, without its transfer coding.
 pub(crate) struct RawBody {
-    incoming: Incoming,
     /// The connection, until the body has ended or failed.
     wire: Option<Box<Wire>>,
     pool: Arc<Pool>,
     origin: Arc<Origin>,
-    ended: bool,
     failed: bool,
     /// A failure found behind data that had to be given out first.
     error: Option<BodyError>,
 }
 
 impl RawBody {
-    pub(crate) fn new(incoming: Incoming, wire: Box<Wire>, pool: Arc<Pool>, origin: Arc<Origin>) -> Self {
-        let mut body =
-            Self { incoming, wire: Some(wire), pool, origin, ended: false, failed: false, error: None };
-        if body.incoming.is_end_stream() {
+    pub(crate) fn new(wire: Box<Wire>, pool: Arc<Pool>, origin: Arc<Origin>) -> Self {
+        let is_ended = wire.is_body_ended();
+        let mut body = Self { wire: Some(wire), pool, origin, failed: false, error: None };
+        if is_ended {
             body.end();
         }
         body
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.ended
+        self.is_ended()
+    }
+
+    fn is_ended(&self) -> bool {
+        self.wire.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let left = self.wire.as_ref().map_or(Some(0), |wire| wire.exact_left());
+        left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
         if let Some(error) = self.error.take() {
             return Poll::Ready(Some(Err(error)));
         }
-        // The body gets its data from the connection, which is driven right here: nobody else has to wake us for it.
-        let mut quiet = Context::from_waker(Waker::noop());
         let mut joined = Joined::default();
-        let mut driven = false;
-        while !self.ended {
-            match Pin::new(&mut self.incoming).poll_frame(&mut quiet) {
-                Poll::Ready(Some(Ok(frame))) => {
-                    driven = false;
-                    // Trailers are dropped: no dialect has any.
-                    let data = frame.into_data().unwrap_or_default();
+        while let Some(wire) = &mut self.wire {
+            match wire.poll_body(cx, joined.len() == 0) {
+                Poll::Ready(Ok(Piece::Data(data))) => {
                     let is_large = data.len() >= LARGE;
                     joined.push(data);
-                    if self.incoming.is_end_stream() {
+                    if wire.is_body_ended() {
                         self.end();
                     } else if is_large || joined.len() >= JOIN_BELOW {
                         break;
                     }
                 }
-                Poll::Ready(Some(Err(error))) => self.error = Some(self.fail(BodyError::of_body(&error))),
-                Poll::Ready(None) => self.end(),
-                Poll::Pending => match &mut self.wire {
-                    Some(wire) if wire.is_closed() => self.wire = None, // which makes the body say what it lacks
-                    // Once per chunk: a connection that gives nothing and still has news wants the runtime to go on.
-                    Some(wire) if !driven && wire.may_have_work() => {
-                        joined.let_go();
-                        wire.drive();
-                        driven = true;
-                    }
-                    Some(_) if joined.len() > 0 => break,
-                    Some(wire) => {
-                        wire.wait(cx.waker());
-                        return Poll::Pending;
-                    }
-                    None => {
-                        self.error = Some(self.fail(BodyError::closed("the upstream's connection is gone")))
-                    }
-                },
+                Poll::Ready(Ok(Piece::End)) => self.end(),
+                Poll::Ready(Err(error)) => self.error = Some(self.fail(error)),
+                Poll::Pending if joined.len() > 0 => break,
+                Poll::Pending => return Poll::Pending,
             }
         }
         match joined.into_bytes() {
@@ -197,18 +178,13 @@ impl RawBody {
 
     /// The whole answer has been read: what it came on may serve again.
     fn end(&mut self) {
-        self.ended = true;
         let Some(mut wire) = self.wire.take() else { return };
-        if !wire.is_reusable() {
-            wire.drive();
-        }
         if wire.is_reusable() {
             self.pool.keep(&self.origin, wire);
         }
     }
 
     fn fail(&mut self, error: BodyError) -> BodyError {
-        self.ended = true;
         self.failed = true;
         self.wire = None;
         error
@@ -219,7 +195,7 @@ impl Drop for RawBody {
     /// A reader that stopped at the last event has often not read the end of the body, which says nothing more. If it
     /// has arrived the connection is as good as any; if not, it is closed.
     fn drop(&mut self) {
-        if !self.ended && !std::thread::panicking() {
+        if !self.is_ended() && !std::thread::panicking() {
             let _ = self.poll_data(&mut Context::from_waker(Waker::noop()));
         }
     }
@@ -228,7 +204,7 @@ impl Drop for RawBody {
 impl std::fmt::Debug for RawBody {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RawBody")
-            .field("ended", &self.ended)
+            .field("ended", &self.is_ended())
             .field("failed", &self.failed)
             .finish_non_exhaustive()
     }
@@ -265,16 +241,6 @@ impl Joined {
                 *self = Self::Many(bytes);
             }
             Self::Many(bytes) => bytes.extend_from_slice(&chunk),
-        }
-    }
-
-    /// Copies a small chunk out of the buffer that the connection reads into: as long as it is held there, the next
-    /// read needs a new buffer, which costs more.
-    fn let_go(&mut self) {
-        if let Self::One(bytes) = self
-            && bytes.len() <= SMALL
-        {
-            *bytes = Bytes::copy_from_slice(bytes);
         }
     }
 

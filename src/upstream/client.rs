@@ -2,16 +2,11 @@
 
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use hyper::body::Incoming;
-use hyper::http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, HOST, HeaderValue, TRANSFER_ENCODING,
-};
-use hyper::http::{Method, Request, Response, StatusCode, Uri};
+use hyper::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use hyper::http::{Method, Request, Response, StatusCode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::time::Instant;
@@ -20,10 +15,11 @@ use super::body::{RawBody, UpstreamBody};
 use super::decode::Decoder;
 use super::dial::Dialer;
 use super::error::{ErrorKind, SendError};
+use super::http1::AnswerHead;
 use super::pool::Pool;
 use super::request::RequestBody;
 use super::stream::Stream;
-use super::wire::Wire;
+use super::wire::{Failure, Wire};
 use crate::routing::Origin;
 
 /// From this idle time on a kept connection may be about to be closed by the other side just as it is used again.
@@ -93,14 +89,13 @@ impl Client {
         origin: &Arc<Origin>,
         mut request: Box<Request<RequestBody>>,
     ) -> Result<Response<UpstreamBody>, SendError> {
-        prepare(origin, &mut request)?;
-        let bodiless = *request.method() == Method::HEAD;
+        let has_no_body = *request.method() == Method::HEAD;
         while let Some(wire) = self.pool.checkout(origin) {
             let sent_at = Instant::now();
             let spare = if wire.idle_until(sent_at) >= DOUBTFUL_AFTER { copy(&request) } else { None };
-            match exchange(wire, request).await {
-                Ok((response, wire)) => return self.receive(origin, response, wire, bodiless),
-                Err(Failure::Unsent(unsent)) => request = unsent,
+            match exchange(wire, &mut request, origin).await {
+                Ok((head, wire)) => return self.receive(origin, head, wire, has_no_body),
+                Err(Failure::Unsent) => {}
                 Err(Failure::Broken(error)) => match spare {
                     Some(spare) if error.kind() == ErrorKind::Closed && sent_at.elapsed() < DIES_WITHIN => {
                         request = spare;
@@ -112,10 +107,10 @@ impl Client {
         }
         // Boxed: connecting is rare, and its state would make every exchange's future several times as large.
         let wire = Box::pin(self.connect(origin)).await?;
-        match exchange(wire, request).await {
-            Ok((response, wire)) => self.receive(origin, response, wire, bodiless),
+        match exchange(wire, &mut request, origin).await {
+            Ok((head, wire)) => self.receive(origin, head, wire, has_no_body),
             Err(Failure::Broken(error)) => Err(error),
-            Err(Failure::Unsent(_)) => Err(SendError::new(
+            Err(Failure::Unsent) => Err(SendError::new(
                 ErrorKind::Closed,
                 "the upstream closed the connection before the request was sent",
             )),
@@ -123,35 +118,37 @@ impl Client {
     }
 
     async fn connect(&self, origin: &Arc<Origin>) -> Result<Box<Wire>, SendError> {
-        let stream = self.dialer.dial(origin).await?;
-        Wire::new(stream).await.map_err(|error| SendError::of_exchange(&error))
+        self.dialer.dial(origin).await.map(Wire::new)
     }
 
     fn receive(
         &self,
         origin: &Arc<Origin>,
-        response: Response<Incoming>,
+        head: AnswerHead,
         wire: Box<Wire>,
-        bodiless: bool,
+        has_no_body: bool,
     ) -> Result<Response<UpstreamBody>, SendError> {
-        let (mut head, incoming) = response.into_parts();
-        if head.status == StatusCode::SWITCHING_PROTOCOLS {
+        let AnswerHead { status, version, mut headers, .. } = head;
+        if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(SendError::new(
                 ErrorKind::Protocol,
                 "the upstream switched protocols without being asked to",
             ));
         }
-        let raw = RawBody::new(incoming, wire, Arc::clone(&self.pool), Arc::clone(origin));
+        let raw = RawBody::new(wire, Arc::clone(&self.pool), Arc::clone(origin));
         let mut decoder = None;
-        if !bodiless && !raw.is_empty() && head.headers.contains_key(CONTENT_ENCODING) {
-            decoder = Decoder::new(head.headers.get_all(CONTENT_ENCODING))
+        if !has_no_body && !raw.is_empty() && headers.contains_key(CONTENT_ENCODING) {
+            decoder = Decoder::new(headers.get_all(CONTENT_ENCODING))
                 .map_err(|error| SendError::new(ErrorKind::Protocol, error))?;
             if decoder.is_some() {
-                head.headers.remove(CONTENT_LENGTH);
+                headers.remove(CONTENT_LENGTH);
             }
-            head.headers.remove(CONTENT_ENCODING);
+            headers.remove(CONTENT_ENCODING);
         }
-        Ok(Response::from_parts(head, UpstreamBody::new(raw, decoder.map(Box::new))))
+        let mut response = Response::new(UpstreamBody::new(raw, decoder.map(Box::new)));
+        (*response.status_mut(), *response.version_mut(), *response.headers_mut()) =
+            (status, version, headers);
+        Ok(response)
     }
 
     /// A connection straight to a server that speaks another protocol, in clear.
@@ -181,73 +178,22 @@ impl fmt::Debug for Client {
     }
 }
 
-enum Failure {
-    /// The request as it was: not a byte of it has left.
-    Unsent(Box<Request<RequestBody>>),
-    Broken(SendError),
-}
-
-/// Drives connection and response together until the head of the response is there.
+/// Sends a request and drives its connection until the head of the answer is there.
 async fn exchange(
     mut wire: Box<Wire>,
-    request: Box<Request<RequestBody>>,
-) -> Result<(Response<Incoming>, Box<Wire>), Failure> {
-    // The response is only ever made by the connection, which is driven right here: nobody else has to wake us for it.
-    // `unconstrained` because tokio's budget would answer "not yet" to a response that is there.
-    // Boxed, because it has room for a request that comes back unsent.
-    let response = Box::pin(wire.sender.try_send_request(*request));
-    let mut response = tokio::task::unconstrained(response);
-    let mut started = false;
-    let result = poll_fn(|cx| {
-        if !started || wire.may_have_work() {
-            wire.drive();
-            started = true;
-        }
-        match Pin::new(&mut response).poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if wire.is_closed() => Poll::Ready(None),
-            Poll::Pending => {
-                wire.wait(cx.waker());
-                Poll::Pending
+    request: &mut Request<RequestBody>,
+    origin: &Origin,
+) -> Result<(AnswerHead, Box<Wire>), Failure> {
+    wire.start(request, origin);
+    match poll_fn(|cx| wire.poll_head(cx)).await {
+        Ok(head) => Ok((head, wire)),
+        Err(failure) => {
+            if let Failure::Unsent = failure {
+                *request.body_mut() = wire.take_unsent();
             }
+            Err(failure)
         }
-    })
-    .await;
-    match result {
-        Some(Ok(response)) => Ok((response, wire)),
-        Some(Err(mut error)) => Err(match error.take_message() {
-            Some(request) => Failure::Unsent(Box::new(request)),
-            None => Failure::Broken(SendError::of_exchange(&error.into_error())),
-        }),
-        None => Err(Failure::Broken(SendError::new(
-            ErrorKind::Closed,
-            "the upstream closed the connection without an answer",
-        ))),
     }
-}
-
-fn prepare(origin: &Origin, request: &mut Request<RequestBody>) -> Result<(), SendError> {
-    if request.uri().authority().is_some() {
-        let path = request.uri().path_and_query().cloned();
-        *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
-    }
-    let headers = request.headers_mut();
-    if !headers.contains_key(HOST) {
-        let default_port = if origin.tls { 443 } else { 80 };
-        let host = if origin.port == default_port {
-            HeaderValue::try_from(&origin.host)
-        } else {
-            HeaderValue::try_from(format!("{}:{}", origin.host, origin.port))
-        };
-        let host =
-            host.map_err(|_| SendError::new(ErrorKind::Protocol, "the host name is not valid in a header"))?;
-        headers.insert(HOST, host);
-    }
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    headers.remove(CONTENT_LENGTH);
-    headers.remove(TRANSFER_ENCODING);
-    headers.remove(CONNECTION);
-    Ok(())
 }
 
 fn copy(request: &Request<RequestBody>) -> Option<Box<Request<RequestBody>>> {

@@ -4,7 +4,6 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::io;
 use std::time::Duration;
 
 /// Where an exchange failed.
@@ -36,18 +35,6 @@ pub struct SendError {
 impl SendError {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into() }
-    }
-
-    /// Reads what hyper says of an exchange that ended without a response head.
-    pub(crate) fn of_exchange(error: &hyper::Error) -> Self {
-        let kind = kind_of(error);
-        let message = match kind {
-            ErrorKind::Closed => {
-                format!("the upstream closed the connection without an answer ({})", root_cause(error))
-            }
-            _ => format!("the upstream's answer is not valid HTTP ({})", root_cause(error)),
-        };
-        Self { kind, message }
     }
 
     pub fn kind(&self) -> ErrorKind {
@@ -82,18 +69,6 @@ impl BodyError {
 
     pub(crate) fn protocol(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Protocol, message: message.into() }
-    }
-
-    pub(crate) fn of_body(error: &hyper::Error) -> Self {
-        match kind_of(error) {
-            ErrorKind::Protocol => {
-                Self::protocol(format!("the upstream's body is malformed ({})", root_cause(error)))
-            }
-            _ => Self::closed(format!(
-                "the upstream closed the connection in the middle of its answer ({})",
-                root_cause(error)
-            )),
-        }
     }
 
     /// [`ErrorKind::Closed`] or [`ErrorKind::Protocol`].
@@ -161,40 +136,4 @@ impl From<BodyError> for FetchError {
     fn from(error: BodyError) -> Self {
         Self::Body(error)
     }
-}
-
-/// A break of the transport is [`ErrorKind::Closed`]; what arrived but makes no sense is [`ErrorKind::Protocol`].
-fn kind_of(error: &hyper::Error) -> ErrorKind {
-    if error.is_incomplete_message()
-        || error.is_canceled()
-        || error.is_closed()
-        || error.is_body_write_aborted()
-    {
-        return ErrorKind::Closed;
-    }
-    if error.is_parse() {
-        return ErrorKind::Protocol;
-    }
-    let mut source = error.source();
-    while let Some(cause) = source {
-        if let Some(cause) = cause.downcast_ref::<io::Error>() {
-            return match cause.kind() {
-                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => ErrorKind::Protocol,
-                _ => ErrorKind::Closed,
-            };
-        }
-        if cause.downcast_ref::<hyper::Error>().is_some_and(|cause| kind_of(cause) == ErrorKind::Closed) {
-            return ErrorKind::Closed;
-        }
-        source = cause.source();
-    }
-    ErrorKind::Protocol
-}
-
-fn root_cause(error: &(dyn StdError + 'static)) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }

@@ -4,6 +4,7 @@
 //! client     send: one exchange on a pooled connection          fetch: a whole answer, bounded
 //! body       the answer's body; drives the connection it came on, and hands it back at its end
 //! wire       one connection, driven by its exchange  pool: the idle ones, by origin
+//! outgoing   what is still to be sent of a request   http1: heads and framing, pure
 //! dial       TCP, outbound proxies, TLS
 //! decode     gzip, deflate, br, zstd, for upstreams that compress unasked
 //! platforms  the requests of the management calls, by platform
@@ -21,6 +22,8 @@ mod decode;
 mod dial;
 mod error;
 mod fetch;
+pub mod http1;
+mod outgoing;
 pub mod platforms;
 mod pool;
 mod request;

@@ -37,10 +37,7 @@ impl Pool {
     pub(crate) fn checkout(&self, origin: &Arc<Origin>) -> Option<Box<Wire>> {
         loop {
             let mut wire = lock(self.shard(origin)).get_mut(origin)?.pop()?;
-            if wire.may_have_work() {
-                wire.drive();
-            }
-            if wire.is_reusable() {
+            if wire.is_silent() {
                 return Some(wire);
             }
         }
@@ -78,7 +75,7 @@ impl Pool {
             let mut stale = Vec::new();
             lock(shard).retain(|_, wires| {
                 stale.extend(
-                    wires.extract_if(.., |wire| wire.idle_until(now) >= IDLE_LIMIT || !wire.is_reusable()),
+                    wires.extract_if(.., |wire| wire.idle_until(now) >= IDLE_LIMIT || !wire.is_silent()),
                 );
                 !wires.is_empty()
             });

@@ -15,8 +15,7 @@ type BoxBody = Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>;
 /// Up to three pieces of bytes, sent one after the other without being copied together: a body whose `model` value was
 /// replaced is the bytes before it, the new value, and the bytes after it. Or any stream.
 ///
-/// Boxed, because a request is moved a dozen times before it leaves, and hyper keeps room for 32 of them in every
-/// connection.
+/// Boxed, because a request is moved often before it leaves.
 pub struct RequestBody(Box<Content>);
 
 enum Content {
@@ -43,6 +42,14 @@ impl RequestBody {
         match &*self.0 {
             Content::Pieces(pieces) => pieces,
             Content::Stream(_) => &[],
+        }
+    }
+
+    /// The bytes themselves; or the body as it was, where it is a stream.
+    pub(super) fn into_pieces(self) -> Result<[Bytes; 3], Self> {
+        match *self.0 {
+            Content::Pieces(pieces) => Ok(pieces),
+            stream => Err(Self(Box::new(stream))),
         }
     }
 

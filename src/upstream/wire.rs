@@ -1,83 +1,298 @@
-//! One HTTP/1.1 connection, driven by the exchange that uses it.
-//!
-//! hyper's connection is a future that must be polled for anything to happen on it; usually a task of its own does that
-//! and hands every chunk over by waking another. Here the exchange that wants the answer polls it, and the waker it
-//! polls with is a [`WakeFlag`] that belongs to the connection: hyper also wakes the task that waits on its channels, which is
-//! this very task in the middle of its work, and data arrives while the task writes what came before.
+//! One HTTP/1.1 connection, driven by the exchange that uses it: whoever wants the answer polls it, and what it waits
+//! for wakes that task and no other.
 
-use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use hyper::client::conn::http1::{self, Connection, SendRequest};
-use hyper_util::rt::TokioIo;
+use bytes::{Buf, Bytes, BytesMut};
+use hyper::http::{Method, Request, StatusCode};
+use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
 
+use super::error::{BodyError, ErrorKind, SendError};
+use super::http1::{AnswerHead, Framing, RequestLength, parse_answer, write_request};
+use super::outgoing::{self, Outgoing};
 use super::request::RequestBody;
 use super::stream::Stream;
-use crate::wake_flag::WakeFlag;
+use crate::routing::Origin;
 
-/// Bounds the head of an answer, and what one connection holds of a body that nobody reads.
-const BUFFER: usize = 64 * 1024;
+/// How much is read at once: at first, and where an upstream has more ready.
+const READ: usize = 8 * 1024;
+const MAX_READ: usize = 64 * 1024;
+
+/// What is cheaper to copy than a new read buffer is to allocate.
+const COPIED: usize = 4 * 1024;
+
+/// Interim responses before the real one; more are an attack on our patience.
+const MAX_INTERIM: u32 = 64;
 
 pub(crate) struct Wire {
-    pub(crate) sender: SendRequest<RequestBody>,
-    connection: Connection<TokioIo<Stream>, RequestBody>,
-    /// The connection's future has completed and must not be polled again.
-    closed: bool,
-    flag: Arc<WakeFlag>,
-    /// The flag as hyper takes it.
-    waker: Waker,
+    stream: Stream,
+    /// What has been read and not yet decoded.
+    input: BytesMut,
+    /// How much room the next read gets.
+    next_read: usize,
+    /// The last read filled all the room it had: there may be more.
+    has_more: bool,
+    outgoing: Outgoing,
+    /// Of the answer that is being read.
+    framing: Framing,
+    /// The answer is to a HEAD request.
+    has_no_body: bool,
+    interim: u32,
+    /// The upstream will take another request.
+    keep_alive: bool,
     idle_since: Instant,
 }
 
+/// Why there is no head of an answer.
+pub(crate) enum Failure {
+    /// Not a byte of the request has left.
+    Unsent,
+    Broken(SendError),
+}
+
+/// What [`Wire::poll_body`] has found.
+pub(crate) enum Piece {
+    Data(Bytes),
+    End,
+}
+
 impl Wire {
-    pub(crate) async fn new(stream: Stream) -> hyper::Result<Box<Self>> {
-        let (sender, connection) =
-            http1::Builder::new().max_buf_size(BUFFER).handshake(TokioIo::new(stream)).await?;
-        let flag = Arc::new(WakeFlag::default());
-        let waker = Waker::from(Arc::clone(&flag));
-        Ok(Box::new(Self { sender, connection, closed: false, flag, waker, idle_since: Instant::now() }))
+    pub(crate) fn new(stream: Stream) -> Box<Self> {
+        Box::new(Self {
+            stream,
+            input: BytesMut::new(),
+            next_read: READ,
+            has_more: false,
+            outgoing: Outgoing::default(),
+            framing: Framing::Length(0),
+            has_no_body: false,
+            interim: 0,
+            keep_alive: false,
+            idle_since: Instant::now(),
+        })
     }
 
-    /// Does what work there is: writes, reads, parses.
-    pub(crate) fn drive(&mut self) {
-        self.flag.clear();
-        // An error is not lost here: hyper has already given it to the response or to its body.
-        let work = Pin::new(&mut self.connection);
-        if !self.closed && matches!(work.poll(&mut Context::from_waker(&self.waker)), Poll::Ready(_)) {
-            self.closed = true;
+    /// Begins an exchange. The body leaves the request, until [`Wire::take_unsent`] gives it back.
+    pub(crate) fn start(&mut self, request: &mut Request<RequestBody>, origin: &Origin) {
+        let length = match http_body::Body::size_hint(request.body()).exact() {
+            Some(length) => RequestLength::Exact(length),
+            None => RequestLength::Chunked,
+        };
+        self.has_no_body = *request.method() == Method::HEAD;
+        self.interim = 0;
+        let host = |out: &mut Vec<u8>| write_authority(out, origin);
+        self.outgoing.start(|head| write_request(head, request, host, length));
+        let body = std::mem::replace(request.body_mut(), RequestBody::empty());
+        self.outgoing.set_body(body, length);
+    }
+
+    /// The body of a request that has not left.
+    pub(crate) fn take_unsent(&mut self) -> RequestBody {
+        self.outgoing.take_body()
+    }
+
+    /// Sends what is due and reads until the head of the answer is there, even while the request is still being sent.
+    pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<AnswerHead, Failure>> {
+        if let Err(failure) = self.send(cx) {
+            return Poll::Ready(Err(failure));
+        }
+        loop {
+            let parsed =
+                if self.input.is_empty() { Ok(None) } else { parse_answer(&self.input, self.has_no_body) };
+            match parsed {
+                Ok(Some((head, length))) => {
+                    self.input.advance(length);
+                    let is_interim =
+                        head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS;
+                    if !is_interim {
+                        return Poll::Ready(Ok(self.begin(head)));
+                    }
+                    self.interim += 1;
+                    if self.interim > MAX_INTERIM {
+                        return Poll::Ready(Err(invalid("it has only interim responses")));
+                    }
+                    continue;
+                }
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Err(invalid(error))),
+            }
+            match ready!(self.read(cx)) {
+                Ok(0) => return Poll::Ready(Err(self.unanswered(None))),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(Err(self.unanswered(Some(&error)))),
+            }
         }
     }
 
-    /// Whether there may be work since the connection was last driven.
-    pub(crate) fn may_have_work(&self) -> bool {
-        self.flag.is_set()
+    fn begin(&mut self, mut head: AnswerHead) -> AnswerHead {
+        self.keep_alive = head.keep_alive;
+        self.framing = std::mem::replace(&mut head.framing, Framing::Length(0));
+        head
     }
 
-    /// Has the task woken when there is work again. To be called last before returning [`Poll::Pending`].
-    pub(crate) fn wait(&self, task: &Waker) {
-        self.flag.register(task);
+    /// Sends what is left of the request. Fails when there can be no answer to it; one may come to what a socket took no
+    /// more of.
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<(), Failure> {
+        if self.outgoing.is_sent() {
+            return Ok(());
+        }
+        match self.outgoing.poll_send(&mut self.stream, cx) {
+            Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
+            Poll::Ready(Err(outgoing::Failure::Socket(_))) if self.outgoing.is_untouched() => {
+                Err(Failure::Unsent)
+            }
+            Poll::Ready(Err(outgoing::Failure::Socket(error))) => {
+                self.outgoing.give_up(error);
+                Ok(())
+            }
+            Poll::Ready(Err(outgoing::Failure::Body(why))) => {
+                Err(Failure::Broken(SendError::new(ErrorKind::Closed, why)))
+            }
+        }
     }
 
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed
+    fn unanswered(&self, error: Option<&io::Error>) -> Failure {
+        let why = error.or(self.outgoing.failure());
+        if let Some(error) = why.filter(|error| is_nonsense(error)) {
+            return invalid(error);
+        }
+        let message = "the upstream closed the connection without an answer";
+        Failure::Broken(SendError::new(
+            ErrorKind::Closed,
+            why.map_or_else(|| message.to_owned(), |error| format!("{message} ({error})")),
+        ))
     }
 
-    /// Whether the last exchange is over on both sides, and the connection has stayed open and silent since, as far as
-    /// it was looked at.
-    pub(crate) fn is_reusable(&self) -> bool {
-        !self.closed && self.sender.is_ready()
+    /// The next bytes of the body that are there without waiting, or its end. While `may_wait` is false a connection is
+    /// not asked for more than it is known to have.
+    pub(crate) fn poll_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        may_wait: bool,
+    ) -> Poll<Result<Piece, BodyError>> {
+        loop {
+            if self.framing.is_ended() {
+                return Poll::Ready(Ok(Piece::End));
+            }
+            let step = self.framing.step(&self.input);
+            let step = step.map_err(|error| {
+                BodyError::protocol(format!("the upstream's body is malformed ({})", error.0))
+            })?;
+            self.input.advance(step.coding);
+            if step.data > 0 {
+                return Poll::Ready(Ok(Piece::Data(self.take(step.data))));
+            }
+            if !self.input.is_empty() || self.framing.is_ended() {
+                continue;
+            }
+            if !may_wait && !self.has_more {
+                return Poll::Pending;
+            }
+            // Of an answer that came before its request was sent.
+            let _ = self.send(cx);
+            match ready!(self.read(cx)) {
+                Ok(1..) => {}
+                Ok(0) if matches!(self.framing, Framing::UntilClose) => return Poll::Ready(Ok(Piece::End)),
+                Ok(0) => return Poll::Ready(Err(broken("it is not whole"))),
+                Err(error) if is_nonsense(&error) => {
+                    let message = format!("the upstream's body is malformed ({error})");
+                    return Poll::Ready(Err(BodyError::protocol(message)));
+                }
+                Err(error) => return Poll::Ready(Err(broken(error))),
+            }
+        }
     }
 
-    /// To be called when it becomes idle: from now on the flag is set if the upstream hangs up or speaks unasked.
+    /// The next bytes of the input. Few are copied, so that the buffer can be used again at once.
+    fn take(&mut self, length: usize) -> Bytes {
+        if length > COPIED {
+            return self.input.split_to(length).freeze();
+        }
+        let data = Bytes::copy_from_slice(&self.input[..length]);
+        self.input.advance(length);
+        data
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.input.is_empty() || self.input.capacity() - self.input.len() < COPIED {
+            self.input.reserve(self.next_read);
+        }
+        let room = self.input.capacity() - self.input.len();
+        let read = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
+        self.has_more = read == room;
+        if self.has_more {
+            self.next_read = (self.next_read * 2).min(MAX_READ);
+        } else if read < self.next_read / 4 {
+            self.next_read = (self.next_read / 2).max(READ);
+        }
+        Poll::Ready(Ok(read))
+    }
+
+    /// How many bytes of the body are still to come, where it says so.
+    pub(crate) fn exact_left(&self) -> Option<u64> {
+        self.framing.exact_left()
+    }
+
+    pub(crate) fn is_body_ended(&self) -> bool {
+        self.framing.is_ended()
+    }
+
+    /// Whether the last exchange is over on both sides, and the upstream takes another.
+    pub(crate) fn is_reusable(&mut self) -> bool {
+        // A request may be sent whole without anybody having looked since.
+        let _ = self.send(&mut Context::from_waker(Waker::noop()));
+        self.keep_alive && self.outgoing.is_sent() && self.framing.is_ended() && self.is_silent()
+    }
+
+    /// Whether an idle connection is open and has said nothing unasked, as far as this side has heard.
+    pub(crate) fn is_silent(&mut self) -> bool {
+        // Unconstrained, because a task that has done much would be told "not yet" of a connection that is closed.
+        let mut read = pin!(tokio::task::unconstrained(self.stream.read_buf(&mut self.input)));
+        let is_pending = read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        is_pending && self.input.is_empty()
+    }
+
+    /// To be called when it becomes idle.
     pub(crate) fn set_idle(&mut self) {
-        self.flag.deregister();
         self.idle_since = Instant::now();
+        if self.next_read > READ {
+            self.next_read = READ;
+            self.input = BytesMut::new();
+        }
     }
 
     pub(crate) fn idle_until(&self, moment: Instant) -> Duration {
         moment.saturating_duration_since(self.idle_since)
     }
+}
+
+/// The host as the `Host` header names it, with the port only where it is not the scheme's own.
+fn write_authority(out: &mut Vec<u8>, origin: &Origin) {
+    let is_ip_v6 = origin.host.contains(':');
+    let (open, close) = if is_ip_v6 { ("[", "]") } else { ("", "") };
+    let port = match (origin.tls, origin.port) {
+        (true, 443) | (false, 80) => String::new(),
+        (_, port) => format!(":{port}"),
+    };
+    for part in [open, &origin.host, close, &port] {
+        out.extend(part.bytes().filter(u8::is_ascii_graphic));
+    }
+}
+
+/// What arrived, and makes no sense to TLS or to us.
+fn is_nonsense(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
+}
+
+fn invalid(why: impl std::fmt::Display) -> Failure {
+    let message = format!("the upstream's answer is not valid HTTP ({why})");
+    Failure::Broken(SendError::new(ErrorKind::Protocol, message))
+}
+
+fn broken(why: impl std::fmt::Display) -> BodyError {
+    BodyError::closed(format!("the upstream closed the connection in the middle of its answer ({why})"))
 }

@@ -1,0 +1,345 @@
+//! The head of an answer, and of a request.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use bytes::Bytes;
+use hyper::http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
+};
+use hyper::http::{Method, Request, StatusCode, Version};
+
+use super::framing::{Chunked, Framing};
+
+/// The longest head of an answer, in bytes.
+pub const MAX_HEAD: usize = 64 * 1024;
+/// The most headers of an answer.
+const MAX_HEADERS: usize = 128;
+
+/// What the head of an answer says.
+#[derive(Debug)]
+pub struct AnswerHead {
+    pub status: StatusCode,
+    pub version: Version,
+    pub headers: HeaderMap,
+    pub framing: Framing,
+    /// The upstream will take another request on the connection.
+    pub keep_alive: bool,
+}
+
+/// Why bytes are no head of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeadError(String);
+
+impl fmt::Display for HeadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Reads the head that `input` begins with, and tells how long it is; `None` while it is not whole. The answer to a
+/// HEAD request `has_no_body`, whatever it says.
+pub fn parse_answer(input: &[u8], has_no_body: bool) -> Result<Option<(AnswerHead, usize)>, HeadError> {
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut answer = httparse::Response::new(&mut []);
+    let parsed = httparse::ParserConfig::default()
+        .parse_response_with_uninit_headers(&mut answer, input, &mut headers)
+        .map_err(|error| HeadError(error.to_string()))?;
+    let length = match parsed {
+        httparse::Status::Complete(length) => length,
+        httparse::Status::Partial if input.len() < MAX_HEAD => return Ok(None),
+        httparse::Status::Partial => {
+            return Err(HeadError(format!("its head is longer than {MAX_HEAD} bytes")));
+        }
+    };
+    let status = StatusCode::from_u16(answer.code.unwrap_or_default())
+        .map_err(|_| HeadError("its status is no status".to_owned()))?;
+    let version = if answer.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
+    let (headers, said) = owned(input, answer.headers)?;
+    let framing = framing(status, version, &said, has_no_body)?;
+    let keep_alive = !matches!(framing, Framing::UntilClose)
+        && match version {
+            Version::HTTP_10 => said.keep_alive,
+            // What names both a length and a coding is read one way here and may be read another way elsewhere.
+            _ => !said.close && (said.coding.is_none() || said.length.is_none()),
+        };
+    Ok(Some((AnswerHead { status, version, headers, framing, keep_alive }, length)))
+}
+
+/// What headers say of the connection and of the body on it.
+#[derive(Debug, Default)]
+struct Said {
+    close: bool,
+    keep_alive: bool,
+    length: Option<u64>,
+    coding: Option<Coding>,
+}
+
+/// The last transfer coding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    Chunked,
+    Other,
+}
+
+impl Said {
+    fn take(&mut self, name: &HeaderName, value: &[u8]) -> Result<(), HeadError> {
+        let list = || value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
+        if *name == CONTENT_LENGTH {
+            for value in list() {
+                let length = digits(value).filter(|length| self.length.is_none_or(|said| said == *length));
+                let length =
+                    length.ok_or_else(|| HeadError("its content-length is not one number".to_owned()))?;
+                self.length = Some(length);
+            }
+        } else if *name == TRANSFER_ENCODING {
+            let is_chunked = list().next_back().is_some_and(|last| last.eq_ignore_ascii_case(b"chunked"));
+            self.coding = Some(if is_chunked { Coding::Chunked } else { Coding::Other });
+        } else if *name == CONNECTION {
+            self.close |= list().any(|option| option.eq_ignore_ascii_case(b"close"));
+            self.keep_alive |= list().any(|option| option.eq_ignore_ascii_case(b"keep-alive"));
+        }
+        Ok(())
+    }
+}
+
+/// The headers, their values in one buffer of their own: what is read next may take the place of `input`.
+fn owned(input: &[u8], parsed: &[httparse::Header<'_>]) -> Result<(HeaderMap, Said), HeadError> {
+    let (mut headers, mut said) = (HeaderMap::with_capacity(parsed.len()), Said::default());
+    let (Some(first), Some(last)) = (parsed.first(), parsed.last()) else { return Ok((headers, said)) };
+    let place = |part: &[u8]| part.as_ptr().addr() - input.as_ptr().addr();
+    // The value of a header without one may be an empty slice of nowhere.
+    let begin = place(first.name.as_bytes());
+    let end = if last.value.is_empty() {
+        place(last.name.as_bytes())
+    } else {
+        place(last.value) + last.value.len()
+    };
+    let all = Bytes::copy_from_slice(&input[begin..end]);
+    for header in parsed {
+        let name = HeaderName::from_bytes(header.name.as_bytes());
+        let name = name.map_err(|_| HeadError("a header's name is no name".to_owned()))?;
+        said.take(&name, header.value)?;
+        let value = match header.value.len() {
+            0 => Ok(HeaderValue::from_static("")),
+            length => {
+                let at = place(header.value) - begin;
+                HeaderValue::from_maybe_shared(all.slice(at..at + length))
+            }
+        };
+        headers.append(name, value.map_err(|_| HeadError("a header's value is no value".to_owned()))?);
+    }
+    Ok((headers, said))
+}
+
+/// RFC 9112 §6.3. Of an answer that names a length beside a transfer coding the coding counts.
+fn framing(
+    status: StatusCode,
+    version: Version,
+    said: &Said,
+    has_no_body: bool,
+) -> Result<Framing, HeadError> {
+    if has_no_body
+        || status.is_informational()
+        || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED)
+    {
+        return Ok(Framing::Length(0));
+    }
+    match said.coding {
+        Some(_) if version == Version::HTTP_10 => Err(HeadError("a transfer coding in HTTP/1.0".to_owned())),
+        Some(Coding::Chunked) => Ok(Framing::Chunked(Chunked::default())),
+        Some(Coding::Other) => Ok(Framing::UntilClose),
+        None => Ok(said.length.map_or(Framing::UntilClose, Framing::Length)),
+    }
+}
+
+fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// How the body of a request is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestLength {
+    Exact(u64),
+    /// Nobody knows yet: it goes in chunks.
+    Chunked,
+}
+
+/// Writes the head of a request. `host` stands in for a `Host` that the request does not have; framing, `Connection`
+/// and `Accept-Encoding` are written here, whatever the request says of them.
+pub fn write_request<B>(
+    out: &mut Vec<u8>,
+    request: &Request<B>,
+    host: impl FnOnce(&mut Vec<u8>),
+    length: RequestLength,
+) {
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    for part in [request.method().as_str(), " ", path, " HTTP/1.1\r\nhost: "] {
+        out.extend_from_slice(part.as_bytes());
+    }
+    let headers = request.headers();
+    match headers.get(HOST) {
+        Some(host) => out.extend_from_slice(host.as_bytes()),
+        None => host(out),
+    }
+    out.extend_from_slice(b"\r\naccept-encoding: identity\r\n");
+    for (name, value) in headers {
+        if [HOST, ACCEPT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(name) {
+            continue;
+        }
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            out.extend_from_slice(part);
+        }
+    }
+    match length {
+        RequestLength::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n"),
+        RequestLength::Exact(0)
+            if !matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) =>
+        {
+            out.extend_from_slice(b"\r\n");
+        }
+        RequestLength::Exact(length) => {
+            out.extend_from_slice(b"content-length: ");
+            out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+            out.extend_from_slice(b"\r\n\r\n");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parse(text: &str) -> Result<Option<(AnswerHead, usize)>, HeadError> {
+        parse_answer(text.as_bytes(), false)
+    }
+
+    fn head(text: &str) -> AnswerHead {
+        let (head, length) = parse(text).expect("a head").expect("a whole head");
+        assert_eq!(length, text.len(), "{text}");
+        head
+    }
+
+    #[test]
+    fn a_head_is_read_once_it_is_whole() {
+        let text = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nset-cookie: a\r\nX-Empty:\r\nset-cookie:  b \r\nX-Last:\r\n\r\n";
+        for cut in 0..text.len() {
+            assert!(parse(&text[..cut]).expect("a beginning").is_none(), "{cut}");
+        }
+        let (head, length) = parse(&format!("{text}ok")).expect("a head").expect("a whole head");
+        assert_eq!((head.status, head.version, length), (StatusCode::OK, Version::HTTP_11, text.len()));
+        let all: Vec<_> =
+            head.headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        let wanted: [(&str, &[u8]); 5] = [
+            ("content-length", b"2"),
+            ("set-cookie", b"a"),
+            ("set-cookie", b"b"),
+            ("x-empty", b""),
+            ("x-last", b""),
+        ];
+        assert_eq!(all.len(), wanted.len());
+        assert!(wanted.iter().all(|header| all.contains(header)), "{all:?}");
+        assert!(head.keep_alive);
+    }
+
+    #[test]
+    fn the_body_is_framed_as_the_head_says() {
+        let framing = |text: &str| format!("{:?}", head(&format!("HTTP/1.1 {text}\r\n\r\n")).framing);
+        let chunked = format!("{:?}", Framing::Chunked(Chunked::default()));
+        for (text, wanted) in [
+            ("200 OK\r\ncontent-length: 3", "Length(3)"),
+            ("200\r\ncontent-length: 3, 3\r\ncontent-length: 3", "Length(3)"),
+            ("200 OK", "UntilClose"),
+            ("200 OK\r\ntransfer-encoding: gzip", "UntilClose"),
+            ("200 OK\r\ntransfer-encoding: Chunked", &chunked),
+            ("200 OK\r\ntransfer-encoding: gzip, chunked\r\ncontent-length: 3", &chunked),
+            ("200 OK\r\ntransfer-encoding: gzip\r\ntransfer-encoding:chunked ", &chunked),
+            ("204 No Content\r\ncontent-length: 3", "Length(0)"),
+            ("304 Not Modified\r\ntransfer-encoding: chunked", "Length(0)"),
+            ("100 Continue", "Length(0)"),
+        ] {
+            assert_eq!(framing(text), wanted, "{text}");
+        }
+        let to_head = parse_answer(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n", true);
+        assert!(to_head.expect("a head").expect("a whole head").0.framing.is_ended());
+    }
+
+    #[test]
+    fn a_connection_is_kept_where_the_head_allows_it() {
+        for (text, keeps) in [
+            ("HTTP/1.1 200 OK\r\ncontent-length: 0", true),
+            ("HTTP/1.1 200 OK\r\nconnection: x, Close\r\ncontent-length: 0", false),
+            ("HTTP/1.1 200 OK", false),
+            ("HTTP/1.1 200 OK\r\ncontent-length: 5\r\ntransfer-encoding: chunked", false),
+            ("HTTP/1.0 200 OK\r\ncontent-length: 0", false),
+            ("HTTP/1.0 200 OK\r\ncontent-length: 0\r\nconnection: Keep-Alive", true),
+        ] {
+            assert_eq!(head(&format!("{text}\r\n\r\n")).keep_alive, keeps, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_head_is_refused() {
+        let many = format!("HTTP/1.1 200 OK\r\n{}\r\n", "a: b\r\n".repeat(MAX_HEADERS + 1));
+        let long = format!("HTTP/1.1 200 OK\r\na: {}", "b".repeat(MAX_HEAD));
+        for text in [
+            "SSH-2.0",
+            "HTTP/2 200\r\n\r\n",
+            "HTTP/1.1 099 x\r\n\r\n",
+            "HTTP/1.1 20 x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\na b: c\r\n\r\n",
+            "HTTP/1.1 200 OK\r\na: \0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: +1\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length:\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: 1, 2\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n",
+            "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+            &many,
+            &long,
+        ] {
+            assert!(parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_written_with_our_framing() {
+        let written = |request: &Request<()>, length| {
+            let mut out = Vec::new();
+            write_request(&mut out, request, |out| out.extend_from_slice(b"upstream:81"), length);
+            String::from_utf8(out).expect("text")
+        };
+        let request = Request::post("http://elsewhere/v1/x?y=1")
+            .header("X-One", "1")
+            .header("connection", "close")
+            .header("accept-encoding", "br")
+            .header("content-length", "9")
+            .header("transfer-encoding", "gzip")
+            .body(())
+            .expect("a request");
+        let start =
+            "POST /v1/x?y=1 HTTP/1.1\r\nhost: upstream:81\r\naccept-encoding: identity\r\nx-one: 1\r\n";
+        for (length, end) in [
+            (RequestLength::Exact(23), "content-length: 23\r\n\r\n"),
+            (RequestLength::Exact(0), "content-length: 0\r\n\r\n"),
+            (RequestLength::Chunked, "transfer-encoding: chunked\r\n\r\n"),
+        ] {
+            assert_eq!(written(&request, length), format!("{start}{end}"));
+        }
+        let request = Request::get("/").header("host", "site").body(()).expect("a request");
+        let wanted = "GET / HTTP/1.1\r\nhost: site\r\naccept-encoding: identity\r\n\r\n";
+        assert_eq!(written(&request, RequestLength::Exact(0)), wanted);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_judged(text in "(HTTP/1\\.[01] [0-9]{3} ?\r\n)?([a-z-]{0,9}:[ -~]{0,9}\r\n){0,4}(\r\n)?[ -~]{0,9}") {
+            let _ = parse(&text);
+        }
+    }
+}

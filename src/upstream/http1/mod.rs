@@ -1,0 +1,11 @@
+//! HTTP/1.1 as a client speaks it (RFC 9112): what an answer's head says and how its body is framed, and how a request
+//! is written. Pure: [`super::wire`] does the input and output.
+//!
+//! Written here because every request passes through it and nothing but one exchange at a time is needed: no channels
+//! between the connection, the exchange and the body, and a header is looked at once.
+
+mod framing;
+mod head;
+
+pub use framing::{Framing, FramingError, Step};
+pub use head::{AnswerHead, HeadError, RequestLength, parse_answer, write_request};

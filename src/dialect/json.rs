@@ -9,6 +9,7 @@
 //! passes, because it is valid grammar, clients that cut strings send it, and no one here decodes it.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// How deep arrays and objects may nest, the outermost counted.
 pub const MAX_DEPTH: usize = 128;
@@ -41,7 +42,9 @@ pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<Ob
     if scan.peek() != Some(b'{') {
         return Err(scan.error("expected an object"));
     }
-    scan.object(1, |key, value, at| each(Member { key: key.name(), value, at }))?;
+    scan.object(1, |key, value| {
+        each(Member { key: key.name(), value: &text[value.clone()], at: value.start });
+    })?;
     scan.blanks();
     match scan.peek() {
         None => Ok(Object { open, marks: scan.marks }),
@@ -75,6 +78,31 @@ pub struct Marks {
 const OWN_MARKS: [&str; 7] = ["sy1:", "metapi:", "msg_sy", "rs_sy", "fc_sy", "ws_sy", "srvtoolu_sy"];
 const FILE_MARKS: [&str; 2] = ["file-sy-", "file-metapi-"];
 const OUTPUT_MARKS: [&str; 2] = ["function_call_output", "custom_tool_call_output"];
+/// How marks begin, and the place of each in [`MARK_STARTS`].
+const STARTS: [&[u8; 3]; 10] =
+    [b"sy1", b"met", b"msg", b"rs_", b"fc_", b"ws_", b"srv", b"fil", b"fun", b"cus"];
+const MARK_STARTS: [u32; 16] = {
+    let (mut table, mut index) = ([0; 16], 0);
+    while index < STARTS.len() {
+        let &[first, second, third] = STARTS[index];
+        let start = u32::from_le_bytes([first, second, third, 0]);
+        table[mark_place(start)] = start;
+        index += 1;
+    }
+    table
+};
+
+/// A different one for each way to begin.
+const fn mark_place(start: u32) -> usize {
+    (start.wrapping_mul(0xc464_7159) >> 28) as usize
+}
+
+/// Whether a string of these first bytes may begin with a mark. Without a branch for each, since none can be foreseen.
+fn may_be_mark(first: u32) -> bool {
+    let start = first & 0x00ff_ffff;
+    MARK_STARTS[mark_place(start)] == start
+}
+
 const FILE_DATA: &[u8] = b"file_data\"";
 const FILE_URL: &[u8] = b"file_url\"";
 
@@ -99,21 +127,23 @@ pub fn string(value: &str) -> Option<String> {
     serde_json::from_str(value).ok()
 }
 
-/// A key as it is written.
+/// A key as it is written. Most are only walked over, so it is cut out of the text when it is asked for.
 pub(super) struct Key<'a> {
-    /// With its quotes.
-    literal: &'a str,
+    text: &'a str,
+    /// Between the quotes.
+    place: Range<usize>,
     has_escapes: bool,
 }
 
 impl<'a> Key<'a> {
     /// A key is compared as what it means: `"mod\u0065l"` names the model as well.
     pub(super) fn name(&self) -> Cow<'a, str> {
-        let inside = &self.literal[1..self.literal.len() - 1];
+        let inside = &self.text[self.place.clone()];
         if !self.has_escapes {
             return Cow::Borrowed(inside);
         }
-        serde_json::from_str(self.literal).map_or(Cow::Borrowed(inside), Cow::Owned)
+        let literal = &self.text[self.place.start - 1..=self.place.end];
+        serde_json::from_str(literal).map_or(Cow::Borrowed(inside), Cow::Owned)
     }
 }
 
@@ -156,15 +186,18 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn blanks(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
-            self.at += 1;
+        // Most texts are written without any.
+        if self.peek().is_some_and(|byte| byte <= b' ') {
+            while matches!(self.peek(), Some(b' ' | b'\n' | b'\r' | b'\t')) {
+                self.at += 1;
+            }
         }
     }
 
     pub(super) fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match self.peek() {
             Some(b'"') => self.string().map(drop),
-            Some(b'{') => self.object(depth + 1, |_, _, _| {}),
+            Some(b'{') => self.object(depth + 1, |_, _| {}),
             Some(b'[') => self.array(depth + 1),
             Some(b't') => self.word(b"true"),
             Some(b'f') => self.word(b"false"),
@@ -177,7 +210,7 @@ impl<'a> Scan<'a> {
     fn object(
         &mut self,
         depth: usize,
-        mut each: impl FnMut(Key<'a>, &'a str, usize),
+        mut each: impl FnMut(Key<'a>, Range<usize>),
     ) -> Result<(), SyntaxError> {
         self.open(depth)?;
         if self.skip(b'}') {
@@ -187,7 +220,7 @@ impl<'a> Scan<'a> {
             let key = self.key()?;
             let value = self.at;
             self.value(depth)?;
-            each(key, &self.text[value..self.at], value);
+            each(key, value..self.at);
             if self.close_or_next(b'}')? {
                 return Ok(());
             }
@@ -201,7 +234,7 @@ impl<'a> Scan<'a> {
             return Err(self.error("expected a key"));
         }
         let has_escapes = self.string()?;
-        let key = Key { literal: self.since(start), has_escapes };
+        let key = Key { text: self.text, place: start + 1..self.at - 1, has_escapes };
         self.blanks();
         if !self.skip(b':') {
             return Err(self.error("expected ':'"));
@@ -251,34 +284,43 @@ impl<'a> Scan<'a> {
 
     /// A string; true when it has escapes.
     fn string(&mut self) -> Result<bool, SyntaxError> {
-        self.at += 1;
+        let start = self.at + 1;
+        self.at = plain_end(self.bytes, start);
         // Few strings begin like a mark: one look tells most of them.
-        if let Some(b"sy1" | b"met" | b"msg" | b"rs_" | b"fc_" | b"ws_" | b"srv" | b"fil" | b"fun" | b"cus") =
-            self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<3>)
+        if self.at >= start + 3
+            && let Some(first) = self.bytes[start..].first_chunk::<4>()
+            && may_be_mark(u32::from_le_bytes(*first))
         {
-            self.note_marks();
+            self.note_marks(start);
         }
-        let mut has_escapes = false;
+        match self.peek() {
+            Some(b'"') => {
+                self.at += 1;
+                Ok(false)
+            }
+            byte => self.rest_of_string(byte == Some(b'\\')),
+        }
+    }
+
+    /// A string from its first byte on that is not plain.
+    fn rest_of_string(&mut self, has_escapes: bool) -> Result<bool, SyntaxError> {
         loop {
-            self.at = plain_end(self.bytes, self.at);
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
                     return Ok(has_escapes);
                 }
-                Some(b'\\') => {
-                    has_escapes = true;
-                    self.escape()?;
-                }
+                Some(b'\\') => self.escape()?,
                 Some(_) => return Err(self.error("control character in a string")),
                 None => return Err(self.error("string without an end")),
             }
+            self.at = plain_end(self.bytes, self.at);
         }
     }
 
     #[inline(never)]
-    fn note_marks(&mut self) {
-        let rest = &self.bytes[self.at..];
+    fn note_marks(&mut self, start: usize) {
+        let rest = &self.bytes[start..];
         let has = |marks: &[&str]| marks.iter().any(|mark| rest.starts_with(mark.as_bytes()));
         self.marks.own |= has(&OWN_MARKS);
         self.marks.files |= has(&FILE_MARKS);
@@ -426,6 +468,15 @@ mod tests {
         assert_eq!(members(text, |_| {}), Ok(Object { open: 1, marks: Marks::default() }));
         assert_eq!(member(text, "c"), Some("{}"));
         assert_eq!(member(text, "d"), None);
+    }
+
+    #[test]
+    fn every_mark_begins_like_one() {
+        assert_eq!(MARK_STARTS.iter().filter(|start| **start != 0).count(), STARTS.len());
+        let marks = OWN_MARKS.iter().chain(&FILE_MARKS).chain(&OUTPUT_MARKS).map(|mark| mark.as_bytes());
+        for mark in marks.chain([FILE_DATA, FILE_URL]) {
+            assert!(may_be_mark(u32::from_le_bytes(*mark.first_chunk().expect("a mark"))), "{mark:?}");
+        }
     }
 
     #[test]

@@ -8,9 +8,11 @@
 //! - whether anything has happened since the flag was cleared: if not, polling again would be in vain;
 //! - whether the task waits: only then is it woken.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Wake, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 
 #[derive(Default)]
 pub struct WakeFlag {
@@ -78,6 +80,41 @@ impl Wake for WakeFlag {
     }
 }
 
+/// A waker for one future within another that is driven with a [`WakeFlag`]: it tells whether there is news for that one.
+pub struct InnerFlag {
+    set: AtomicBool,
+    outer: Arc<WakeFlag>,
+}
+
+impl InnerFlag {
+    pub fn new(outer: Arc<WakeFlag>) -> Self {
+        Self { set: AtomicBool::new(false), outer }
+    }
+
+    /// Polls `future` when it is polled first and when something has happened to it since, however often it is asked.
+    pub async fn run<F: Future>(self: Arc<Self>, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let waker = Waker::from(self.clone());
+        self.set.store(true, SeqCst);
+        poll_fn(|_| match self.set.swap(false, SeqCst) {
+            true => future.as_mut().poll(&mut Context::from_waker(&waker)),
+            false => Poll::Pending,
+        })
+        .await
+    }
+}
+
+impl Wake for InnerFlag {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.set.store(true, SeqCst);
+        self.outer.wake_by_ref();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,5 +135,27 @@ mod tests {
         task.clear();
         waker.wake_by_ref();
         assert!(!task.is_set(), "it is woken once for every wait");
+    }
+
+    #[test]
+    fn a_future_within_is_polled_for_its_own_news_only() {
+        let outer = Arc::new(WakeFlag::default());
+        let (mut polls, mut inner_waker) = (0, None);
+        let mut running = Box::pin(Arc::new(InnerFlag::new(outer.clone())).run(poll_fn(|context| {
+            polls += 1;
+            inner_waker = Some(context.waker().clone());
+            if polls < 2 { Poll::Pending } else { Poll::Ready(polls) }
+        })));
+        let waker = Waker::from(outer.clone());
+        let mut poll = || running.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(poll().is_pending() && poll().is_pending());
+        outer.wake_by_ref();
+        assert!(poll().is_pending(), "news of the outer future are none");
+        drop(running);
+        let inner = inner_waker.expect("it was polled");
+        outer.clear();
+        inner.wake_by_ref();
+        assert!(outer.is_set(), "what happens to the inner one happens to both");
+        assert_eq!(polls, 1);
     }
 }

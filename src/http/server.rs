@@ -31,7 +31,7 @@ use super::stream::{AmbiguousFraming, ClientStream};
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
 use super::websocket::Upgrade;
-use crate::wake_flag::WakeFlag;
+use crate::wake_flag::{InnerFlag, WakeFlag};
 
 /// Longest TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -202,8 +202,10 @@ where
         upgrade_slot: upgrade_slot.clone(),
     };
     let stream = ClientStream::new(stream, options.idle_timeout, connection.ambiguous.clone());
+    let flag = Arc::new(WakeFlag::default());
+    let answering = Arc::new(InnerFlag::new(flag.clone()));
     let service = service_fn(|request| {
-        let answer = handler(request, connection.clone());
+        let answer = answering.clone().run(handler(request, connection.clone()));
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
     let serving = pin!(
@@ -214,7 +216,9 @@ where
             .serve_connection(TokioIo::new(stream), service)
             .with_upgrades()
     );
-    until_ended(serving, |serving| serving.graceful_shutdown(), stop).await.map_err(io::Error::other)?;
+    until_ended(serving, |serving| serving.graceful_shutdown(), flag, stop)
+        .await
+        .map_err(io::Error::other)?;
     if let Some(task) = upgrade_slot.take() {
         task.await;
     }
@@ -228,9 +232,9 @@ const POLLS_IN_A_ROW: usize = 2;
 async fn until_ended<C: Future<Output = hyper::Result<()>>>(
     mut serving: Pin<&mut C>,
     finish: fn(Pin<&mut C>),
+    flag: Arc<WakeFlag>,
     stop: watch::Receiver<bool>,
 ) -> hyper::Result<()> {
-    let flag = Arc::new(WakeFlag::default());
     let waker = Waker::from(Arc::clone(&flag));
     let mut stop_signal = stop.clone();
     let mut stopped = pin!(stopped(&mut stop_signal));

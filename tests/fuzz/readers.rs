@@ -9,6 +9,7 @@ use switchyard::dialect::tree::Node;
 use switchyard::dialect::{Dialect, envelope, errors, judge, payload_rules, sse, usage};
 use switchyard::http::multipart;
 use switchyard::routing::pattern::ModelPattern;
+use switchyard::upstream::http1::{Framing, parse_answer};
 
 use super::bodies::{EVENTS, REQUESTS, WORDS};
 use super::{fuzz, pieces};
@@ -184,4 +185,47 @@ fn parts(chunks: &[&[u8]]) -> (Vec<String>, Vec<u8>, bool) {
         }
     }
     (heads, contents, reader.is_ended())
+}
+
+#[test]
+fn answers_of_upstreams_are_the_same_however_they_are_cut() {
+    let seeds = [
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n5;x=\"y\"\r\ndata:\r\n1A \r\n012345678901234567890123-5\r\n0\r\nx-sum: 1\r\n\r\nHTTP",
+        "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 4, 4\r\nretry-after:\r\nconnection: close\r\n\r\nbusyHTTP/1.1 200 OK\r\n\r\n",
+        "HTTP/1.0 200 OK\r\nset-cookie: a\r\nset-cookie: b\r\n\r\nuntil the end",
+    ];
+    let words = [
+        "\r\n",
+        "\r\n\r\n",
+        "HTTP/1.1 ",
+        "chunked",
+        "content-length: ",
+        "ffffffffffffffff",
+        ";",
+        "0\r\n\r\n",
+    ];
+    fuzz("answers", &seeds, &words, |input, random| {
+        let Ok(Some((head, length))) = parse_answer(input, false) else { return };
+        for cut in 0..length {
+            assert!(!matches!(parse_answer(&input[..cut], false), Ok(Some(_))), "a head of {cut} bytes");
+        }
+        let Ok(Some((again, _))) = parse_answer(input, false) else { panic!("a head is read once only") };
+        assert!(head.headers.values().all(|value| !value.as_bytes().contains(&b'\r')));
+        let rest = &input[length..];
+        assert_eq!(body(head.framing, &pieces(rest, random)), body(again.framing, &[rest]));
+    });
+}
+
+/// What the body of an answer says, and whether it ended well.
+fn body(mut framing: Framing, chunks: &[&[u8]]) -> (Vec<u8>, bool) {
+    let mut body = Vec::new();
+    for mut chunk in chunks.iter().copied() {
+        while !chunk.is_empty() && !framing.is_ended() {
+            let Ok(step) = framing.step(chunk) else { return (body, false) };
+            let (now, later) = chunk[step.coding..].split_at(step.data);
+            body.extend_from_slice(now);
+            chunk = later;
+        }
+    }
+    (body, framing.is_ended())
 }

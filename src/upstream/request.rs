@@ -14,9 +14,7 @@ type BoxBody = Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>;
 
 /// Up to three pieces of bytes, sent one after the other without being copied together: a body whose `model` value was
 /// replaced is the bytes before it, the new value, and the bytes after it. Or any stream.
-///
-/// Boxed, because a request is moved often before it leaves.
-pub struct RequestBody(Box<Content>);
+pub struct RequestBody(Content);
 
 enum Content {
     Pieces([Bytes; 3]),
@@ -34,12 +32,12 @@ impl RequestBody {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        Self(Box::new(Content::Stream(Box::pin(BoxedErrors(Box::pin(body))))))
+        Self(Content::Stream(Box::pin(BoxedErrors(Box::pin(body)))))
     }
 
     /// The bytes of a body that is not a stream.
     pub fn pieces(&self) -> &[Bytes] {
-        match &*self.0 {
+        match &self.0 {
             Content::Pieces(pieces) => pieces,
             Content::Stream(_) => &[],
         }
@@ -47,16 +45,16 @@ impl RequestBody {
 
     /// The bytes themselves; or the body as it was, where it is a stream.
     pub(super) fn into_pieces(self) -> Result<[Bytes; 3], Self> {
-        match *self.0 {
+        match self.0 {
             Content::Pieces(pieces) => Ok(pieces),
-            stream => Err(Self(Box::new(stream))),
+            stream @ Content::Stream(_) => Err(Self(stream)),
         }
     }
 
     /// The same bytes again, which costs three reference counts; `None` for a stream.
     pub fn try_clone(&self) -> Option<Self> {
-        match &*self.0 {
-            Content::Pieces(pieces) => Some(Self(Box::new(Content::Pieces(pieces.clone())))),
+        match &self.0 {
+            Content::Pieces(pieces) => Some(Self(Content::Pieces(pieces.clone()))),
             Content::Stream(_) => None,
         }
     }
@@ -64,7 +62,7 @@ impl RequestBody {
 
 impl From<[Bytes; 3]> for RequestBody {
     fn from(pieces: [Bytes; 3]) -> Self {
-        Self(Box::new(Content::Pieces(pieces)))
+        Self(Content::Pieces(pieces))
     }
 }
 
@@ -94,7 +92,7 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        match &mut *self.0 {
+        match &mut self.0 {
             Content::Pieces(pieces) => {
                 let next = pieces.iter_mut().find(|piece| !piece.is_empty());
                 Poll::Ready(next.map(|piece| Ok(Frame::data(mem::take(piece)))))
@@ -104,14 +102,14 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        match &*self.0 {
+        match &self.0 {
             Content::Pieces(pieces) => pieces.iter().all(Bytes::is_empty),
             Content::Stream(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &*self.0 {
+        match &self.0 {
             Content::Pieces(pieces) => {
                 SizeHint::with_exact(pieces.iter().map(|piece| piece.len() as u64).sum())
             }

@@ -9,6 +9,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderName, HeaderValue};
 use jiff::ToSpan;
 use jiff::tz::TimeZone;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::errors::Result;
@@ -114,8 +115,42 @@ async fn insights(app: Arc<App>) -> Result<Value> {
     }))
 }
 
+/// How requests were answered.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Answered {
+    total_requests: i64,
+    success_count: i64,
+    failed_count: i64,
+    /// `null` without requests.
+    availability_percent: Option<Value>,
+    average_latency_ms: Option<i64>,
+}
+
+/// One local hour of a site.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Bucket {
+    #[serde(flatten)]
+    answered: Answered,
+    start_utc: String,
+    label: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SiteAvailability {
+    #[serde(flatten)]
+    answered: Answered,
+    site_id: i64,
+    site_name: String,
+    site_url: String,
+    platform: String,
+    buckets: Vec<Bucket>,
+}
+
 /// How each site answered in the last local hours, the current one last.
-async fn availability(app: &App, now: Millis) -> Result<Vec<Value>> {
+async fn availability(app: &App, now: Millis) -> Result<Vec<SiteAvailability>> {
     let zone = &app.config.time_zone;
     let hours = last_hours(now, zone);
     let first = hours.first().copied().unwrap_or(now);
@@ -126,26 +161,22 @@ async fn availability(app: &App, now: Millis) -> Result<Vec<Value>> {
     let sites = stats::active_sites(&app.store).await?;
     let shown = sites.into_iter().map(|site| {
         let mut total = Sums::default();
-        let buckets: Vec<Value> = hours
+        let buckets = hours
             .iter()
             .map(|hour| {
                 let sums = found.get(&(site.id, *hour)).copied().unwrap_or_default();
                 total.add(&sums);
-                let mut bucket = answered(&sums);
-                bucket.insert("startUtc".to_owned(), iso(*hour).into());
-                bucket.insert("label".to_owned(), label(*hour, zone).into());
-                bucket.into()
+                Bucket { answered: Answered::of(&sums), start_utc: iso(*hour), label: label(*hour, zone) }
             })
             .collect();
-        let mut shown = answered(&total);
-        shown.extend([
-            ("siteId".to_owned(), site.id.into()),
-            ("siteName".to_owned(), site.name.into()),
-            ("siteUrl".to_owned(), site.url.into()),
-            ("platform".to_owned(), site.platform.into()),
-            ("buckets".to_owned(), buckets.into()),
-        ]);
-        shown.into()
+        SiteAvailability {
+            answered: Answered::of(&total),
+            site_id: site.id,
+            site_name: site.name,
+            site_url: site.url,
+            platform: site.platform,
+            buckets,
+        }
     });
     Ok(shown.collect())
 }
@@ -166,15 +197,17 @@ fn label(at: Millis, zone: &TimeZone) -> String {
     stamp.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
-fn answered(sums: &Sums) -> Map<String, Value> {
-    let mut shown = Map::new();
-    shown.insert("totalRequests".to_owned(), sums.calls.into());
-    shown.insert("successCount".to_owned(), sums.ok.into());
-    shown.insert("failedCount".to_owned(), (sums.calls - sums.ok).into());
-    let percent = (sums.calls > 0).then(|| rounded(sums.ok as f64 * 100.0 / sums.calls as f64, 10.0));
-    shown.insert("availabilityPercent".to_owned(), percent.into());
-    shown.insert("averageLatencyMs".to_owned(), sums.latency().into());
-    shown
+impl Answered {
+    fn of(sums: &Sums) -> Self {
+        let percent = || rounded(sums.ok as f64 * 100.0 / sums.calls as f64, 10.0);
+        Self {
+            total_requests: sums.calls,
+            success_count: sums.ok,
+            failed_count: sums.calls - sums.ok,
+            availability_percent: (sums.calls > 0).then(percent),
+            average_latency_ms: sums.latency(),
+        }
+    }
 }
 
 /// What models did in the last local days, today included.

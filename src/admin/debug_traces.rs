@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::errors::{AdminError, Result};
@@ -18,7 +19,7 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let limit = paging::number(&request.query, "limit", 50, 1..=100);
     app.store.flush().await;
     let items = debug_traces::list(&app.store, limit).await?;
-    let items: Vec<Map<String, Value>> = items.iter().map(item).collect();
+    let items: Vec<ItemView> = items.iter().map(ItemView::of).collect();
     Ok(http::json(StatusCode::OK, &json!({ "items": items })))
 }
 
@@ -28,48 +29,80 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     app.store.flush().await;
     let found =
         debug_traces::get(&app.store, id).await?.ok_or_else(|| AdminError::not_found("Debug trace"))?;
-    let attempts: Vec<Map<String, Value>> = found.attempts.iter().map(|row| attempt(id, row)).collect();
-    Ok(http::json(StatusCode::OK, &json!({ "trace": detail(&found), "attempts": attempts })))
+    let attempts: Vec<AttemptView> = found.attempts.iter().map(|row| AttemptView::of(id, row)).collect();
+    Ok(http::json(StatusCode::OK, &json!({ "trace": DetailView::of(&found), "attempts": attempts })))
 }
 
-fn item(trace: &TraceItem) -> Map<String, Value> {
-    let mut shown = Map::new();
-    for (name, value) in [
-        ("id", json!(trace.id)),
-        ("createdAt", json!(iso(trace.created_at))),
-        ("downstreamPath", json!(trace.downstream_path)),
-        ("clientKind", json!(trace.client_kind)),
-        ("sessionId", json!(trace.session_id)),
-        ("requestedModel", json!(trace.requested_model)),
-        ("selectedChannelId", json!(trace.selected_channel_id)),
-        ("finalStatus", json!(trace.final_status)),
-        ("finalHttpStatus", json!(trace.final_http_status)),
-        ("finalUpstreamPath", json!(trace.final_upstream_path)),
-    ] {
-        shown.insert(name.to_owned(), value);
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ItemView<'a> {
+    id: i64,
+    created_at: String,
+    downstream_path: &'a str,
+    client_kind: Option<&'a str>,
+    session_id: Option<&'a str>,
+    requested_model: Option<&'a str>,
+    selected_channel_id: Option<i64>,
+    final_status: Option<&'a str>,
+    final_http_status: Option<i64>,
+    final_upstream_path: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DetailView<'a> {
+    #[serde(flatten)]
+    item: ItemView<'a>,
+    updated_at: String,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AttemptView {
+    id: i64,
+    trace_id: i64,
+    attempt_index: i64,
+    created_at: String,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+impl<'a> ItemView<'a> {
+    fn of(trace: &'a TraceItem) -> Self {
+        Self {
+            id: trace.id,
+            created_at: iso(trace.created_at),
+            downstream_path: &trace.downstream_path,
+            client_kind: trace.client_kind.as_deref(),
+            session_id: trace.session_id.as_deref(),
+            requested_model: trace.requested_model.as_deref(),
+            selected_channel_id: trace.selected_channel_id,
+            final_status: trace.final_status.as_deref(),
+            final_http_status: trace.final_http_status,
+            final_upstream_path: trace.final_upstream_path.as_deref(),
+        }
     }
-    shown
 }
 
-fn detail(trace: &TraceDetail) -> Map<String, Value> {
-    let mut shown = item(&trace.item);
-    shown.insert("updatedAt".to_owned(), iso(trace.updated_at).into());
-    add(&mut shown, &trace.rest);
-    shown
+impl<'a> DetailView<'a> {
+    fn of(trace: &'a TraceDetail) -> Self {
+        let rest = members(&trace.rest);
+        Self { item: ItemView::of(&trace.item), updated_at: iso(trace.updated_at), rest }
+    }
 }
 
-fn attempt(trace: i64, row: &AttemptRow) -> Map<String, Value> {
-    let mut shown = Map::new();
-    shown.insert("id".to_owned(), row.id.into());
-    shown.insert("traceId".to_owned(), trace.into());
-    shown.insert("attemptIndex".to_owned(), row.attempt_index.into());
-    shown.insert("createdAt".to_owned(), iso(row.created_at).into());
-    add(&mut shown, &row.rest);
-    shown
+impl AttemptView {
+    fn of(trace_id: i64, row: &AttemptRow) -> Self {
+        let (attempt_index, created_at) = (row.attempt_index, iso(row.created_at));
+        Self { id: row.id, trace_id, attempt_index, created_at, rest: members(&row.rest) }
+    }
 }
 
-fn add(shown: &mut Map<String, Value>, fields: &[(&'static str, store::Value)]) {
-    for (name, value) in fields {
+/// Named columns as members of an answer.
+fn members(fields: &[(&'static str, store::Value)]) -> Map<String, Value> {
+    let member = |(name, value): &(&'static str, store::Value)| {
         let value = match value {
             store::Value::Int(number) if matches!(*name, "recoverApplied" | "downgradeDecision") => {
                 (*number != 0).into()
@@ -79,6 +112,7 @@ fn add(shown: &mut Map<String, Value>, fields: &[(&'static str, store::Value)]) 
             store::Value::Text(text) => text.as_str().into(),
             _ => Value::Null,
         };
-        shown.insert((*name).to_owned(), value);
-    }
+        ((*name).to_owned(), value)
+    };
+    fields.iter().map(member).collect()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::errors::{AdminError, Result};
 use super::{money, number, paging, require_id};
@@ -20,6 +20,33 @@ use crate::store::proxy_logs::{
 use crate::store::sites::{self, SiteRow};
 use crate::time::{self, Millis, now_ms};
 
+/// The list of the log: a page of its rows, what it can be filtered by, or both.
+#[derive(Serialize)]
+struct LogList {
+    #[serde(flatten)]
+    page: Option<LogPage>,
+    #[serde(flatten)]
+    meta: Option<LogMeta>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LogPage {
+    items: Vec<Item>,
+    total: i64,
+    /// From 1.
+    page: i64,
+    page_size: i64,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LogMeta {
+    client_options: Value,
+    summary: Value,
+    sites: Value,
+}
+
 /// `GET /api/stats/proxy-logs`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let query = &request.query;
@@ -29,23 +56,20 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let view = query.get("view");
     app.store.flush().await;
 
-    let mut answer = Map::new();
+    let mut list = LogList { page: None, meta: None };
     if view.as_deref() != Some("meta") {
         let (items, total) = proxy_logs::list(&app.store, &filter, limit, offset).await?;
-        let items: Vec<Item> = items.into_iter().map(Item::from).collect();
-        answer.insert("items".to_owned(), json!(items));
-        answer.insert("total".to_owned(), total.into());
-        answer.insert("page".to_owned(), (offset / limit + 1).into());
-        answer.insert("pageSize".to_owned(), limit.into());
+        let items = items.into_iter().map(Item::from).collect();
+        list.page = Some(LogPage { items, total, page: offset / limit + 1, page_size: limit });
     }
     if view.as_deref() != Some("query") {
-        let clients = proxy_logs::client_options(&app.store, &filter).await?;
-        let summary = proxy_logs::summary(&app.store, &filter).await?;
-        answer.insert("clientOptions".to_owned(), client_options(clients));
-        answer.insert("summary".to_owned(), summary_json(&summary));
-        answer.insert("sites".to_owned(), site_options(&app).await?);
+        list.meta = Some(LogMeta {
+            client_options: client_options(proxy_logs::client_options(&app.store, &filter).await?),
+            summary: summary_json(&proxy_logs::summary(&app.store, &filter).await?),
+            sites: site_options(&app).await?,
+        });
     }
-    Ok(http::json(StatusCode::OK, &answer))
+    Ok(http::json(StatusCode::OK, &list))
 }
 
 /// `GET /api/stats/proxy-logs/{id}`

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde::Serialize;
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::Refused;
@@ -30,6 +31,22 @@ struct Job {
     created_at: Millis,
     updated_at: Millis,
     expires_at: Millis,
+}
+
+/// A job as the contract shows it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct JobView<'a> {
+    job_id: &'a str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Value>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    updated_at: Option<String>,
+    expires_at: String,
 }
 
 enum State {
@@ -103,10 +120,10 @@ impl Jobs {
             updated_at: now,
             expires_at: now + KEPT,
         };
-        let mut shown = job.shown(id);
-        shown.remove("updatedAt");
+        // Nothing has changed since it was made.
+        let view = json!(JobView { updated_at: None, ..job.view(id) });
         jobs.insert(id.to_owned(), job);
-        Ok(shown.into())
+        Ok(view)
     }
 
     pub(super) fn end(&self, id: &str, outcome: Result<Value, Value>, now: Millis) {
@@ -121,7 +138,7 @@ impl Jobs {
     pub(super) fn show(&self, id: &str, now: Millis) -> Option<Value> {
         let mut jobs = lock(&self.0);
         jobs.retain(|_, job| !job.is_expired(now));
-        jobs.get(id).map(|job| job.shown(id).into())
+        jobs.get(id).map(|job| json!(job.view(id)))
     }
 
     /// Stops a job, or forgets one that has ended; false when there is none.
@@ -151,30 +168,23 @@ impl Job {
         now >= self.expires_at
     }
 
-    fn shown(&self, id: &str) -> Map<String, Value> {
-        let mut shown = Map::new();
-        let status = match &self.state {
-            State::Pending { .. } => "pending",
-            State::Succeeded(_) => "succeeded",
-            State::Failed(_) => "failed",
-            State::Cancelled => "cancelled",
-        };
-        shown.insert("jobId".to_owned(), id.into());
-        shown.insert("status".to_owned(), status.into());
-        match &self.state {
-            State::Succeeded(result) => drop(shown.insert("result".to_owned(), result.clone())),
-            State::Failed(error) => drop(shown.insert("error".to_owned(), error.clone())),
+    fn view<'a>(&'a self, id: &'a str) -> JobView<'a> {
+        let (status, result, error) = match &self.state {
+            State::Pending { .. } => ("pending", None, None),
+            State::Succeeded(result) => ("succeeded", Some(result), None),
+            State::Failed(error) => ("failed", None, Some(error.clone())),
             State::Cancelled => {
-                let error = json!({ "message": "The job was cancelled", "type": "cancelled" });
-                shown.insert("error".to_owned(), error);
+                ("cancelled", None, Some(json!({ "message": "The job was cancelled", "type": "cancelled" })))
             }
-            State::Pending { .. } => {}
+        };
+        JobView {
+            job_id: id,
+            status,
+            result,
+            error,
+            created_at: iso(self.created_at),
+            updated_at: Some(iso(self.updated_at)),
+            expires_at: iso(self.expires_at),
         }
-        for (name, at) in
-            [("createdAt", self.created_at), ("updatedAt", self.updated_at), ("expiresAt", self.expires_at)]
-        {
-            shown.insert(name.to_owned(), iso(at).into());
-        }
-        shown
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::errors::{AdminError, Result};
 use super::{money, number, require_id};
@@ -13,13 +14,13 @@ use crate::jobs::balance::{self, BalanceReading, Failure, summary_json};
 
 /// `POST /api/accounts/{id}/balance`
 pub async fn refresh(app: Arc<App>, request: Request) -> Result<Response> {
-    let known = read(&app, require_id(&request)?).await?;
-    Ok(http::json(StatusCode::OK, &shown(&known)))
+    let reading = read(&app, require_id(&request)?).await?;
+    Ok(http::json(StatusCode::OK, &BalanceView::of(&reading)))
 }
 
 /// Reads the balance and puts it in force.
 pub async fn read(app: &Arc<App>, id: i64) -> Result<BalanceReading> {
-    let known = balance::refresh(app, id).await.map_err(|failure| match failure {
+    let reading = balance::refresh(app, id).await.map_err(|failure| match failure {
         Failure::NoAccount => AdminError::not_found("Account"),
         Failure::NoAdapter(platform) => {
             AdminError::new(StatusCode::NOT_FOUND, format!("Platform {platform} not found"))
@@ -27,38 +28,52 @@ pub async fn read(app: &Arc<App>, id: i64) -> Result<BalanceReading> {
         Failure::Site(_) => AdminError::bad_request(failure.to_string()),
         Failure::Store(error) => error.into(),
     })?;
-    if matches!(known, BalanceReading::Read(_)) {
+    if matches!(reading, BalanceReading::Read(_)) {
         app.publish().await?;
     }
-    Ok(known)
+    Ok(reading)
 }
 
-fn shown(known: &BalanceReading) -> Map<String, Value> {
-    let mut shown = Map::new();
-    let mut tell = |name: &str, value: Value| shown.insert(name.to_owned(), value);
-    let usd = |value: f64| number(money(value));
-    match known {
-        BalanceReading::Read(read) => {
-            tell("balance", usd(read.balance));
-            tell("used", usd(read.used));
-            tell("quota", usd(read.quota));
-            if let Some(income) = read.today_income {
-                tell("todayIncome", usd(income));
-            }
-            if let Some(consumption) = read.today_quota_consumption {
-                tell("todayQuotaConsumption", usd(consumption));
-            }
-            if let Some(summary) = &read.subscriptions {
-                tell("subscriptionSummary", summary_json(summary));
-            }
-        }
-        BalanceReading::Stored { balance, used, quota, reason } => {
-            tell("balance", usd(*balance));
-            tell("used", usd(*used));
-            tell("quota", usd(*quota));
-            tell("skipped", true.into());
-            tell("reason", (*reason).into());
+/// A balance as the answer shows it: as read, with what else the site reported, or as stored, with why it was not read.
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BalanceView {
+    balance: Value,
+    used: Value,
+    quota: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    today_income: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    today_quota_consumption: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    subscription_summary: Option<Value>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    skipped: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+}
+
+impl BalanceView {
+    fn of(reading: &BalanceReading) -> Self {
+        let usd = |value: f64| number(money(value));
+        match reading {
+            BalanceReading::Read(read) => Self {
+                balance: usd(read.balance),
+                used: usd(read.used),
+                quota: usd(read.quota),
+                today_income: read.today_income.map(usd),
+                today_quota_consumption: read.today_quota_consumption.map(usd),
+                subscription_summary: read.subscriptions.as_ref().map(summary_json),
+                ..Self::default()
+            },
+            BalanceReading::Stored { balance, used, quota, reason } => Self {
+                balance: usd(*balance),
+                used: usd(*used),
+                quota: usd(*quota),
+                skipped: true,
+                reason: Some(*reason),
+                ..Self::default()
+            },
         }
     }
-    shown
 }

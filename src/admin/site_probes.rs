@@ -52,7 +52,7 @@ pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
     app.background.spawn("the probe of a site", async move {
         let told = events.clone();
         tokio::select! {
-            () = tell(&work, id, &scope, &events) => {}
+            () = stream_steps(&work, id, &scope, &events) => {}
             () = told.closed() => {}
         }
     });
@@ -63,7 +63,7 @@ pub async fn stream(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(response)
 }
 
-async fn tell(app: &Arc<App>, id: i64, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
+async fn stream_steps(app: &Arc<App>, id: i64, scope: &ProbeScope, events: &mpsc::Sender<Bytes>) {
     let subject = match Subject::of(app, id).await {
         Ok(subject) => subject,
         Err(refusal) => return send(events, "error", &json!({ "message": refusal.message() })).await,

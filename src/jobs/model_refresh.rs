@@ -183,7 +183,7 @@ async fn tokens_of(app: &Arc<App>, account: &AccountRow) -> store::Result<(Vec<T
     if !rows.is_empty() {
         return Ok((rows, false));
     }
-    let brought = timeout(KEY_WAIT, token_sync::quietly(app, account.id)).await;
+    let brought = timeout(KEY_WAIT, token_sync::sync_without_event(app, account.id)).await;
     if !matches!(brought, Ok(Ok(Some(Synced { synced: true, .. })))) {
         return Ok((rows, false));
     }

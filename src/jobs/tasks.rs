@@ -184,8 +184,8 @@ impl Tasks {
         let work = work(progress.clone());
         let run = progress.clone();
         let supervised = async move {
-            let outcome = run.conduct(kind, &title, work).await;
-            run.inner.tell(Notice::of_end(kind, &title, &outcome)).await;
+            let outcome = run.run_in_slot(kind, &title, work).await;
+            run.inner.notify(Notice::of_end(kind, &title, &outcome)).await;
             run.finish(outcome);
         };
         if !self.inner.background.spawn("a background task", supervised) {
@@ -223,11 +223,16 @@ impl Tasks {
 impl Progress {
     /// Adds a line to the task's log and shows it as its message.
     pub fn log(&self, message: impl Into<String>) {
-        self.change(|entry, now| entry.task.say(message.into(), now));
+        self.change(|entry, now| entry.task.log(message.into(), now));
     }
 
-    async fn conduct(&self, kind: &'static str, title: &str, work: impl Future<Output = Outcome>) -> Outcome {
-        self.inner.tell(Notice::of_start(kind, title)).await;
+    async fn run_in_slot(
+        &self,
+        kind: &'static str,
+        title: &str,
+        work: impl Future<Output = Outcome>,
+    ) -> Outcome {
+        self.inner.notify(Notice::of_start(kind, title)).await;
         let _slot = self.inner.slots.acquire().await;
         self.change(|entry, now| {
             entry.task.status = Status::Running;
@@ -245,7 +250,7 @@ impl Progress {
             entry.ended = Some(Instant::now());
             task.finished_at = Some(now.to_owned());
             task.expires_at_ms = expiry();
-            task.say(end_message(&task.title, &outcome), now);
+            task.log(end_message(&task.title, &outcome), now);
             match outcome {
                 Ok(done) => {
                     task.status = Status::Succeeded;
@@ -270,7 +275,7 @@ impl Progress {
 }
 
 impl Inner {
-    async fn tell(&self, notice: Notice) {
+    async fn notify(&self, notice: Notice) {
         (self.listener)(notice).await;
     }
 }
@@ -321,11 +326,11 @@ impl Task {
             expires_at_ms: expiry(),
             logs: VecDeque::new(),
         };
-        task.say(format!("{} queued", task.title), &now);
+        task.log(format!("{} queued", task.title), &now);
         task
     }
 
-    fn say(&mut self, message: String, now: &str) {
+    fn log(&mut self, message: String, now: &str) {
         if self.logs.len() == MAX_LOG {
             self.logs.pop_front();
         }

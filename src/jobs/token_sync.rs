@@ -74,13 +74,13 @@ pub struct Summary {
 
 /// Syncs one account and leaves an event; `None` when there is no such account.
 pub async fn sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
-    let Some(synced) = quietly(app, id).await? else { return Ok(None) };
+    let Some(synced) = sync_without_event(app, id).await? else { return Ok(None) };
     events::insert(&app.store, event(&synced)).await?;
     Ok(Some(synced))
 }
 
 /// Syncs one account.
-pub async fn quietly(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
+pub async fn sync_without_event(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
     let Some(account) = accounts::get(&app.store, id).await? else { return Ok(None) };
     let Some(site) = sites::get(&app.store, account.site_id).await? else { return Ok(None) };
     let outcome = Synced::of(&site, &account);
@@ -111,9 +111,9 @@ pub async fn quietly(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
     merged(app, &account, &keys, outcome).await.map(Some)
 }
 
-/// Syncs one of many: an account that is a key itself has nothing to tell.
-async fn told(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
-    let synced = quietly(app, id).await?;
+/// Syncs one of many: an account that is a key itself leaves no event.
+async fn sync_one_of_all(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
+    let synced = sync_without_event(app, id).await?;
     if let Some(synced) = synced.as_ref().filter(|synced| synced.reason != Some(KEY_ACCOUNT)) {
         events::insert(&app.store, event(synced)).await?;
     }
@@ -124,12 +124,12 @@ async fn told(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
 pub async fn sync_all(app: &Arc<App>) -> store::Result<(Summary, Vec<Synced>)> {
     let accounts = accounts::list(&app.store).await?.into_iter();
     let active = accounts.filter(|account| account.status == AccountStatus::Active);
-    let told = spread(active.map(|account| (account.site_id, account.id)).collect(), CONCURRENCY, |id| {
+    let syncing = spread(active.map(|account| (account.site_id, account.id)).collect(), CONCURRENCY, |id| {
         let app = app.clone();
-        async move { told(&app, id).await }
+        async move { sync_one_of_all(&app, id).await }
     });
     let mut results = Vec::new();
-    for synced in told.await {
+    for synced in syncing.await {
         results.extend(synced?);
     }
     results.sort_by_key(|synced| synced.account_id);

@@ -107,7 +107,7 @@ impl Inline {
                 self.matched += 1;
                 at += length;
                 if self.matched == CLOSE.len() {
-                    say(&literal[..tag], each);
+                    emit_thinking(&literal[..tag], each);
                     *self = Self { place: Place::After, ..Self::default() };
                     return &literal[at..];
                 }
@@ -119,7 +119,7 @@ impl Inline {
             }
         }
         let kept = if self.matched > 0 { tag } else { literal.len() };
-        say(&literal[..kept], each);
+        emit_thinking(&literal[..kept], each);
         self.held.push_str(&literal[kept..]);
         ""
     }
@@ -132,7 +132,7 @@ impl Inline {
     }
 }
 
-fn say(thought: &str, each: &mut dyn FnMut(TextKind, &str)) {
+fn emit_thinking(thought: &str, each: &mut dyn FnMut(TextKind, &str)) {
     if !thought.is_empty() {
         each(TextKind::Thinking, thought);
     }

@@ -37,7 +37,7 @@ fn candidate<'a>(choice: &Node<'a>) -> Result<Candidate<'a>, UpstreamError> {
     let mut parts: Vec<_> = thinking::pieces(message).into_iter().map(Part::Thinking).collect();
     let thought = !parts.is_empty();
     match message.get("content").or(message.get("text")) {
-        Some(text) if text.is_string() => say(text.text().unwrap_or_default(), thought, &mut parts),
+        Some(text) if text.is_string() => push_text(text.text().unwrap_or_default(), thought, &mut parts),
         Some(content) => {
             let shown =
                 |part: &Part<'_>| matches!(part, Part::Text(_) | Part::Thinking(_) | Part::Refusal(_));
@@ -77,7 +77,7 @@ fn citations<'a>(message: &Node<'a>, parts: &[Part<'_>]) -> Vec<(usize, Citation
 }
 
 /// Takes the thinking out of a text that begins with it.
-fn say<'a>(text: Text<'a>, thought: bool, parts: &mut Vec<Part<'a>>) {
+fn push_text<'a>(text: Text<'a>, thought: bool, parts: &mut Vec<Part<'a>>) {
     if thought || !Inline::may_begin(text.literal()) {
         if !text.is_empty() {
             parts.push(Part::Text(text));

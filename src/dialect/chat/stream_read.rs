@@ -25,8 +25,8 @@ pub struct StreamReader {
     started: bool,
     /// The index of the choice that is read.
     choice: Option<u64>,
-    said: Snapshots,
-    thought: Snapshots,
+    text_snapshots: Snapshots,
+    thinking_snapshots: Snapshots,
     inline: Inline,
     parts: Parts,
 }
@@ -138,19 +138,19 @@ impl StreamReader {
 
     fn read_delta(&mut self, delta: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
         if let Some(text) = thinking::text(delta) {
-            self.think(&text, each);
+            self.read_thinking(&text, each);
         }
         if let Some(proof) = delta.text_at("reasoning_signature").filter(|proof| !proof.is_empty()) {
             let signatures = thinking::from_member(&proof).into_iter().map(|(_, signature)| signature);
             self.parts.push_signatures(signatures.collect(), each);
         }
         match delta.get("content") {
-            Some(text) if text.is_string() => self.say(&text.text().unwrap_or_default(), each),
+            Some(text) if text.is_string() => self.read_text(&text.text().unwrap_or_default(), each),
             Some(parts) => {
                 for part in content::read(parts).unwrap_or_default() {
                     match part {
-                        Part::Text(text) => self.say(&text, each),
-                        Part::Thinking(thinking) => self.think(&thinking.text, each),
+                        Part::Text(text) => self.read_text(&text, each),
+                        Part::Thinking(thinking) => self.read_thinking(&thinking.text, each),
                         _ => {}
                     }
                 }
@@ -173,26 +173,27 @@ impl StreamReader {
         }
     }
 
-    fn say(&mut self, text: &Text<'_>, each: &mut dyn FnMut(Event<'_>)) {
-        let Self { said, inline, parts, .. } = self;
-        said.feed(text.literal(), &mut |new| {
+    fn read_text(&mut self, text: &Text<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let Self { text_snapshots, inline, parts, .. } = self;
+        text_snapshots.feed(text.literal(), &mut |new| {
             inline.feed(new, &mut |kind, literal| parts.push(kind, literal, each));
         });
     }
 
-    fn think(&mut self, text: &Text<'_>, each: &mut dyn FnMut(Event<'_>)) {
-        let Self { thought, inline, parts, .. } = self;
+    fn read_thinking(&mut self, text: &Text<'_>, each: &mut dyn FnMut(Event<'_>)) {
+        let Self { thinking_snapshots, inline, parts, .. } = self;
         if !text.is_empty() {
             inline.settle();
         }
-        thought.feed(text.literal(), &mut |new| parts.push(TextKind::Thinking, new, each));
+        thinking_snapshots.feed(text.literal(), &mut |new| parts.push(TextKind::Thinking, new, each));
     }
 
     /// Lets go everything that was held back in doubt.
     fn release(&mut self, each: &mut dyn FnMut(Event<'_>)) {
-        let Self { said, thought, inline, parts, .. } = self;
-        thought.finish(&mut |new| parts.push(TextKind::Thinking, new, each));
-        said.finish(&mut |new| inline.feed(new, &mut |kind, literal| parts.push(kind, literal, each)));
+        let Self { text_snapshots, thinking_snapshots, inline, parts, .. } = self;
+        thinking_snapshots.finish(&mut |new| parts.push(TextKind::Thinking, new, each));
+        text_snapshots
+            .finish(&mut |new| inline.feed(new, &mut |kind, literal| parts.push(kind, literal, each)));
         inline.finish(&mut |kind, literal| parts.push(kind, literal, each));
     }
 }

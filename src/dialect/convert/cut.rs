@@ -74,7 +74,7 @@ impl Cutter {
                         None => {
                             let kept = held.len() - beginning(held, stops);
                             let rest = held.split_off(kept);
-                            say(key, &std::mem::replace(held, rest), each);
+                            emit_text(key, &std::mem::replace(held, rest), each);
                         }
                     }
                 }
@@ -82,7 +82,7 @@ impl Cutter {
             },
             Event::PartStop { key } => {
                 if let Some(held) = self.open.remove(&key).flatten() {
-                    say(key, &held, each);
+                    emit_text(key, &held, each);
                 }
                 each(Event::PartStop { key });
             }
@@ -92,13 +92,13 @@ impl Cutter {
 
     fn close(&mut self, each: &mut dyn FnMut(Event<'_>)) {
         for (key, held) in std::mem::take(&mut self.open) {
-            say(key, &held.unwrap_or_default(), each);
+            emit_text(key, &held.unwrap_or_default(), each);
             each(Event::PartStop { key });
         }
     }
 }
 
-fn say(key: u32, plain: &str, each: &mut dyn FnMut(Event<'_>)) {
+fn emit_text(key: u32, plain: &str, each: &mut dyn FnMut(Event<'_>)) {
     if !plain.is_empty() {
         each(Event::Delta { key, text: Text::of(plain) });
     }

@@ -109,7 +109,7 @@ impl StreamWriter {
                     Some(Kind::Call { proof, .. }) => *proof = Some(own.clone().into_owned()),
                     Some(Kind::Thinking) => {
                         let part = object(|o| put_thought(o, &Text::EMPTY, Some(own)));
-                        self.say(&part, context, out);
+                        self.write_part(&part, context, out);
                     }
                     _ => {}
                 }
@@ -137,7 +137,7 @@ impl StreamWriter {
             Kind::Call { input, .. } => return input.push(text),
             Kind::Search(query) => return query.push(text),
         };
-        self.say(&part, context, out);
+        self.write_part(&part, context, out);
     }
 
     /// Calls are written in the order in which they began, whichever is complete first.
@@ -165,7 +165,7 @@ impl StreamWriter {
         }
     }
 
-    fn say(&mut self, part: &str, context: &ReplyContext, out: &mut String) {
+    fn write_part(&mut self, part: &str, context: &ReplyContext, out: &mut String) {
         self.flush(context, out);
         push(out, &self.answer(part, None, context));
     }

@@ -14,7 +14,7 @@ const BASE64_PER_DOCUMENT_TOKEN: u64 = 25;
 pub fn estimate_tokens(body: &Node<'_>) -> u64 {
     let mut tally = Tally::default();
     for key in ["system", "messages"] {
-        body.get(key).into_iter().for_each(|node| tally.said(node));
+        body.get(key).into_iter().for_each(|node| tally.count(node));
     }
     for tool in body.items_at("tools") {
         tally.bytes += tool.raw().len() as u64;
@@ -30,34 +30,34 @@ struct Tally {
 }
 
 impl Tally {
-    fn said(&mut self, node: &Node<'_>) {
+    fn count(&mut self, node: &Node<'_>) {
         match node.value() {
-            Value::String => self.bytes += said_bytes(node.raw()),
-            Value::Array(items) => items.iter().for_each(|item| self.said(item)),
-            Value::Object(_) => self.said_in(node),
+            Value::String => self.bytes += decoded_length(node.raw()),
+            Value::Array(items) => items.iter().for_each(|item| self.count(item)),
+            Value::Object(_) => self.count_object(node),
             Value::Null | Value::Bool(_) | Value::Number => {}
         }
     }
 
     /// A message or a block.
-    fn said_in(&mut self, node: &Node<'_>) {
+    fn count_object(&mut self, node: &Node<'_>) {
         match node.str_at("type").as_ref() {
             "image" => self.tokens += TOKENS_PER_IMAGE,
             "document" => {
-                node.get("title").into_iter().for_each(|title| self.said(title));
+                node.get("title").into_iter().for_each(|title| self.count(title));
                 let Some(source) = node.get("source") else { return };
                 match source.str_at("type").as_ref() {
                     "base64" => {
                         let length = source.get("data").map_or(0, |data| data.raw().len() as u64);
                         self.tokens += length / BASE64_PER_DOCUMENT_TOKEN;
                     }
-                    "text" => source.get("data").into_iter().for_each(|text| self.said(text)),
-                    _ => source.get("content").into_iter().for_each(|content| self.said(content)),
+                    "text" => source.get("data").into_iter().for_each(|text| self.count(text)),
+                    _ => source.get("content").into_iter().for_each(|content| self.count(content)),
                 }
             }
             _ => {
                 for key in ["text", "thinking", "name", "content"] {
-                    node.get(key).into_iter().for_each(|part| self.said(part));
+                    node.get(key).into_iter().for_each(|part| self.count(part));
                 }
                 self.bytes += node.get("input").map_or(0, |input| input.raw().len() as u64);
             }
@@ -66,15 +66,15 @@ impl Tally {
 }
 
 /// How many bytes a string literal stands for: an escape is one letter, or up to three bytes of one.
-fn said_bytes(literal: &str) -> u64 {
-    let (mut said, mut bytes) = (0, literal.bytes().skip(1));
+fn decoded_length(literal: &str) -> u64 {
+    let (mut count, mut bytes) = (0, literal.bytes().skip(1));
     while let Some(byte) = bytes.next() {
-        said += 1;
+        count += 1;
         if byte == b'\\' && bytes.next() == Some(b'u') {
             bytes.nth(3);
-            said += 1;
+            count += 1;
         }
     }
     // Without the closing quote.
-    said - 1
+    count - 1
 }

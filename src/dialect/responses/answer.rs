@@ -175,7 +175,7 @@ pub(super) enum Item<'t> {
         summary: Vec<Text<'t>>,
         encrypted: Option<Text<'t>>,
     },
-    Message(Vec<Said<'t>>),
+    Message(Vec<OutputPart<'t>>),
     Call {
         call_id: Text<'t>,
         name: Text<'t>,
@@ -187,7 +187,7 @@ pub(super) enum Item<'t> {
 
 /// A part of a message.
 #[derive(Debug)]
-pub(super) struct Said<'t> {
+pub(super) struct OutputPart<'t> {
     pub refused: bool,
     pub text: Text<'t>,
     pub citations: Vec<Citation<'t>>,
@@ -240,7 +240,7 @@ impl Item<'_> {
     }
 }
 
-impl<'t> Said<'t> {
+impl<'t> OutputPart<'t> {
     pub(super) fn new(refused: bool, text: Text<'t>) -> Self {
         Self { refused, text, citations: Vec::new(), logprobs: Vec::new(), weighed: 0 }
     }

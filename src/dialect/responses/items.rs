@@ -23,7 +23,7 @@ impl<'a> Items<'a> {
     /// Reads `input`: a text of the user, or a list of items.
     pub(super) fn read(&mut self, input: &Node<'a>) -> Result<(), ConversionError> {
         if let Some(text) = input.text() {
-            self.say(Role::User, vec![Part::Text(text)]);
+            self.push_turn(Role::User, vec![Part::Text(text)]);
             return Ok(());
         }
         if !input.is_array() {
@@ -34,7 +34,7 @@ impl<'a> Items<'a> {
 
     fn item(&mut self, index: usize, item: &Node<'a>) -> Result<(), ConversionError> {
         if let Some(text) = item.text() {
-            self.say(Role::User, vec![Part::Text(text)]);
+            self.push_turn(Role::User, vec![Part::Text(text)]);
             return Ok(());
         }
         if !item.is_object() {
@@ -45,13 +45,13 @@ impl<'a> Items<'a> {
             "" if item.get("role").is_some() => self.message(index, item),
             "input_text" | "input_image" | "input_file" | "input_audio" => {
                 let block = content::read_block(item, || format!("input[{index}]"))?;
-                self.say(Role::User, vec![block]);
+                self.push_turn(Role::User, vec![block]);
                 Ok(())
             }
             "reasoning" => {
                 let thoughts = reasoning::read(item);
                 if !thoughts.is_empty() {
-                    self.speak(thoughts.into_iter().map(Part::Thinking).collect());
+                    self.push_assistant(thoughts.into_iter().map(Part::Thinking).collect());
                 }
                 Ok(())
             }
@@ -84,15 +84,15 @@ impl<'a> Items<'a> {
             None => Vec::new(),
         };
         match item.str_at("role").as_ref() {
-            "user" | "" => self.say(Role::User, parts),
-            "assistant" => self.speak(parts),
+            "user" | "" => self.push_turn(Role::User, parts),
+            "assistant" => self.push_assistant(parts),
             role @ ("system" | "developer") => {
                 if !parts.iter().all(|part| matches!(part, Part::Text(_))) {
                     return Err(ConversionError::invalid(place.to_string(), "must be text"));
                 }
                 let role = if role == "system" { Role::System } else { Role::Developer };
                 if parts.iter().any(|part| *part != Part::Text(Text::EMPTY)) {
-                    self.say(role, parts);
+                    self.push_turn(role, parts);
                 }
             }
             _ => {
@@ -135,13 +135,13 @@ impl<'a> Items<'a> {
         Ok(())
     }
 
-    fn say(&mut self, role: Role, parts: Vec<Part<'a>>) {
+    fn push_turn(&mut self, role: Role, parts: Vec<Part<'a>>) {
         self.turns.push(Turn::new(role, parts));
     }
 
     /// What the assistant thought or said. It begins a turn, unless it follows thoughts, or calls:
     /// those wait for their outputs, and their turn is not over.
-    fn speak(&mut self, parts: Vec<Part<'a>>) {
+    fn push_assistant(&mut self, parts: Vec<Part<'a>>) {
         let goes_on = self.turns.last().is_some_and(|turn| {
             turn.role == Role::Assistant
                 && !matches!(turn.parts.last(), Some(Part::Text(_) | Part::Refusal(_)))
@@ -149,14 +149,14 @@ impl<'a> Items<'a> {
         if goes_on {
             self.turn(Role::Assistant).parts.extend(parts);
         } else {
-            self.say(Role::Assistant, parts);
+            self.push_turn(Role::Assistant, parts);
         }
     }
 
     /// The turn of that role, which is the last one or a new one.
     fn turn(&mut self, role: Role) -> &mut Turn<'a> {
         if self.turns.last().is_none_or(|turn| turn.role != role) {
-            self.say(role, Vec::new());
+            self.push_turn(role, Vec::new());
         }
         let last = self.turns.len() - 1;
         &mut self.turns[last]

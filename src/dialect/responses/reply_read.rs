@@ -27,7 +27,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
         match item.str_at("type").as_ref() {
             "message" => {
                 for block in item.get("content").into_iter().flat_map(blocks) {
-                    let Some(part) = said(block) else { continue };
+                    let Some(part) = text_or_refusal(block) else { continue };
                     let cited = block.items_at("annotations").iter().filter_map(Citation::of_annotation);
                     citations.extend(cited.map(|citation| (parts.len(), citation)));
                     let tokens = logprobs::read(block.items_at("logprobs"));
@@ -81,7 +81,7 @@ fn blocks<'n, 'a>(content: &'n Node<'a>) -> &'n [Node<'a>] {
 }
 
 /// What a block says; blocks of other kinds are left out.
-fn said<'a>(block: &Node<'a>) -> Option<Part<'a>> {
+fn text_or_refusal<'a>(block: &Node<'a>) -> Option<Part<'a>> {
     let part = content::read_block(block, String::new).ok();
     part.filter(|part| matches!(part, Part::Text(_) | Part::Refusal(_)))
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::answer::{Head, Item, Said, Status, complete_input};
+use super::answer::{Head, Item, OutputPart, Status, complete_input};
 use super::reasoning;
 use crate::dialect::canonical::{Candidate, Part, Reply, ReplyContext, Thinking};
 use crate::dialect::literal::Text;
@@ -37,7 +37,7 @@ fn items<'t>(candidate: &'t Candidate<'_>) -> Vec<Item<'t>> {
     for (place, part) in candidate.parts.iter().enumerate() {
         match part {
             Part::Text(text) | Part::Refusal(text) if !text.is_empty() => {
-                let mut said = Said::new(matches!(part, Part::Refusal(_)), text.borrowed());
+                let mut said = OutputPart::new(matches!(part, Part::Refusal(_)), text.borrowed());
                 said.citations.extend(candidate.citations_of(place).cloned());
                 said.logprobs.extend(candidate.tokens_of(place).cloned());
                 match items.last_mut() {

@@ -4,7 +4,7 @@
 //! place: `created` comes first, an item is added before its parts and done after them, and the
 //! terminal event repeats everything. Texts are therefore kept until the end.
 
-use super::answer::{Head, Item, Said, Status, complete_input};
+use super::answer::{Head, Item, OutputPart, Status, complete_input};
 use super::reasoning;
 use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
 use crate::dialect::literal::{Json, Text};
@@ -43,7 +43,7 @@ struct Open {
 
 impl Open {
     /// The open part of a message, if that is its key.
-    fn said(&mut self, key: u32) -> Option<&mut Said<'static>> {
+    fn said(&mut self, key: u32) -> Option<&mut OutputPart<'static>> {
         match &mut self.item {
             Item::Message(parts) if self.key == Some(key) => parts.last_mut(),
             _ => None,
@@ -168,12 +168,12 @@ impl StreamWriter {
         let Some(open) = self.open.get_mut(at) else { return };
         let Item::Message(parts) = &mut open.item else { return };
         open.key = Some(key);
-        parts.push(Said::new(refused, Text::EMPTY));
+        parts.push(OutputPart::new(refused, Text::EMPTY));
         let content_index = parts.len() as u64 - 1;
         emit(&mut self.sequence, out, "content_part.added", |o| {
             open_fields(o, &open.id, open.index);
             o.field("content_index", content_index);
-            o.object_at("part", |o| Said::new(refused, Text::EMPTY).put(o));
+            o.object_at("part", |o| OutputPart::new(refused, Text::EMPTY).put(o));
         });
     }
 

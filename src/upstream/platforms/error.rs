@@ -62,8 +62,11 @@ impl SiteError {
     /// An answer with a failure's status, or one that says so itself.
     pub(super) fn answered(status: StatusCode, body: &[u8], has_user_id: bool) -> Self {
         let is_page = reply::is_page(body);
-        let message =
-            if status.is_success() && !is_page { reply::said(body) } else { reply::failure(status, body) };
+        let message = if status.is_success() && !is_page {
+            reply::error_message(body)
+        } else {
+            reply::failure(status, body)
+        };
         let number = status.as_u16();
         let kind = if is_page {
             let page = String::from_utf8_lossy(body).to_lowercase();

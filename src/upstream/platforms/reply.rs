@@ -53,17 +53,17 @@ fn name_of(item: &Value) -> Option<&str> {
 
 /// `HTTP <status>: <what the upstream says>`, in one short line.
 pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
-    let said = page_summary(status, body)
+    let error_message = page_summary(status, body)
         .or_else(|| serde_json::from_slice(body).ok().as_ref().and_then(message))
         .unwrap_or_else(|| one_line(&String::from_utf8_lossy(body)));
-    match said.as_str() {
+    match error_message.as_str() {
         "" => format!("HTTP {}", status.as_u16()),
-        said => format!("HTTP {}: {said}", status.as_u16()),
+        error_message => format!("HTTP {}: {error_message}", status.as_u16()),
     }
 }
 
 /// What a body says for itself, in one short line.
-pub(super) fn said(body: &[u8]) -> String {
+pub(super) fn error_message(body: &[u8]) -> String {
     let answer: Option<Value> = serde_json::from_slice(body).ok();
     match answer {
         Some(answer) => message(&answer).unwrap_or_else(|| "the site says that the call failed".to_owned()),

@@ -387,13 +387,29 @@ impl<'a> Scan<'a> {
 
 /// Where from `at` on the first byte stands that needs a look: quote, backslash, control character, or the end.
 ///
-/// Most strings are short or full of escapes, so the first bytes are tested eight at a time; only a
-/// run that goes on is tested in blocks without an early exit, which the compiler turns into vector
-/// compares.
+/// Most strings are short, so their first bytes are tested in two words on the spot, and the next ones a word at a time.
+/// Only a run that goes on is tested in blocks without an early exit, which the compiler turns into vector compares.
 #[inline]
-fn plain_end(bytes: &[u8], mut at: usize) -> usize {
-    const EAGER: usize = 6;
-    for _ in 0..EAGER {
+fn plain_end(bytes: &[u8], at: usize) -> usize {
+    if let Some(start) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
+        let start = u128::from_le_bytes(*start);
+        let first = specials(start as u64);
+        if first != 0 {
+            return at + first.trailing_zeros() as usize / 8;
+        }
+        let second = specials((start >> 64) as u64);
+        if second != 0 {
+            return at + 8 + second.trailing_zeros() as usize / 8;
+        }
+        return later_plain_end(bytes, at + 16);
+    }
+    later_plain_end(bytes, at)
+}
+
+#[inline(never)]
+fn later_plain_end(bytes: &[u8], mut at: usize) -> usize {
+    const WORDS: usize = 4;
+    for _ in 0..WORDS {
         let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) else {
             return last_plain_end(bytes, at);
         };

@@ -150,6 +150,7 @@ impl Wire {
                 Ok(())
             }
             Poll::Ready(Err(outgoing::Failure::Body(why))) => {
+                self.outgoing.give_up(io::Error::other(why.clone()));
                 Err(Failure::Broken(SendError::new(ErrorKind::Closed, why)))
             }
         }

@@ -120,7 +120,7 @@ impl ChannelLive {
             counter.fetch_add(latency_ms, Relaxed);
         }
         self.add_cost(i64::try_from(cost_nano).unwrap_or(i64::MAX));
-        self.last_used.fetch_max(now, Relaxed);
+        advance(&self.last_used, now);
         self.last_fail.store(0, Relaxed);
         self.consecutive_fail.store(0, Relaxed);
         self.cooldown_until.store(0, Relaxed);
@@ -135,6 +135,9 @@ impl ChannelLive {
     }
 
     fn add_cost(&self, nano: i64) {
+        if nano == 0 {
+            return;
+        }
         let sum = |cost: u64| Some(cost.saturating_add_signed(nano));
         // It always succeeds: the sum is never refused.
         let _ = self.cost_nano.fetch_update(Relaxed, Relaxed, sum);
@@ -166,7 +169,7 @@ impl ChannelLive {
 
     /// The channel was picked for an attempt.
     pub fn record_selection(&self, now: Millis) -> bool {
-        self.last_selected.fetch_max(now, Relaxed);
+        advance(&self.last_selected, now);
         self.selection_number.store(SELECTIONS.fetch_add(1, Relaxed) + 1, Relaxed);
         self.mark_dirty()
     }
@@ -271,6 +274,13 @@ impl ChannelLive {
     }
 }
 
+/// Moves a moment on to `now`. Many requests come in one millisecond, and all but the first only look.
+fn advance(moment: &AtomicI64, now: Millis) {
+    if moment.load(Relaxed) < now {
+        moment.fetch_max(now, Relaxed);
+    }
+}
+
 /// Health of one address in a site's endpoint pool (routing.md 10.4).
 #[derive(Debug)]
 pub struct EndpointLive {
@@ -315,7 +325,7 @@ impl EndpointLive {
     /// The address is used for an attempt. Gives true when the caller is to hand it to the writer, as do
     /// the other `record_*`; never for an address without a row.
     pub fn record_selection(&self, now: Millis) -> bool {
-        self.last_selected.fetch_max(now, Relaxed);
+        advance(&self.last_selected, now);
         self.mark_dirty()
     }
 

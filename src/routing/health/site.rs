@@ -171,8 +171,11 @@ impl Record {
     fn change(&self, event: impl Fn(&mut Health)) -> (bool, bool) {
         let mut health = self.health();
         event(&mut health);
-        let notable = health.is_notable();
-        (self.is_notable.swap(notable, Relaxed), notable)
+        let (before, now) = (self.is_notable.load(Relaxed), health.is_notable());
+        if before != now {
+            self.is_notable.store(now, Relaxed); // under the lock: nobody else changes it
+        }
+        (before, now)
     }
 
     fn put(&self, health: Health) {

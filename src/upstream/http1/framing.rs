@@ -1,6 +1,7 @@
 //! Where the body of an answer ends (RFC 9112 §6 and §7).
 
-/// How long what is not data of a chunked body may be: the extensions of all chunks together, and the trailers.
+/// How long what is not data of a chunked body may be: the extensions of a chunk and the blanks behind its size, and the
+/// trailers.
 const MAX_UNUSED: u32 = 16 * 1024;
 
 /// How much of a body is still to come, and what its transfer coding adds to it.
@@ -30,7 +31,7 @@ pub struct Chunked {
     place: Place,
     /// Of the current chunk: its size while that is being read, then how much is still to come.
     left: u64,
-    /// Extensions and trailers so far, in bytes.
+    /// Bytes that are not data, since the last chunk that has some.
     unused: u32,
 }
 
@@ -128,7 +129,10 @@ impl Chunked {
             (Place::Extension, b'\n') => error("a chunk's size ends with a bare line feed"),
             (Place::Extension, _) => self.skip(Place::Extension),
             (Place::SizeLf, b'\n') if self.left == 0 => Ok(Place::Trailers),
-            (Place::SizeLf, b'\n') => Ok(Place::Data),
+            (Place::SizeLf, b'\n') => {
+                self.unused = 0;
+                Ok(Place::Data)
+            }
             (Place::DataCr, b'\r') => Ok(Place::DataLf),
             (Place::DataLf, b'\n') => Ok(Place::Size),
             (Place::DataCr | Place::DataLf, _) => error("a chunk is longer than its size"),
@@ -229,6 +233,13 @@ mod tests {
                 assert!(read(chunked(), text.as_bytes(), piece).is_err(), "{text:?}");
             }
         }
+    }
+
+    #[test]
+    fn every_chunk_may_have_a_padded_size_and_an_extension() {
+        let text = format!("{}0\r\n\r\n", "2    ;sum=\"0123456789\"\r\nok\r\n".repeat(2_000));
+        let wanted = Ok(("ok".repeat(2_000).into_bytes(), 0, true));
+        assert_eq!(read(chunked(), text.as_bytes(), text.len()), wanted);
     }
 
     proptest! {

@@ -177,7 +177,9 @@ pub fn write_request<B>(
     length: RequestLength,
 ) {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
-    for part in [request.method().as_str(), " ", path, " HTTP/1.1\r\nhost: "] {
+    // An address may have a query and no path.
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    for part in [request.method().as_str(), " ", slash, path, " HTTP/1.1\r\nhost: "] {
         out.extend_from_slice(part.as_bytes());
     }
     let headers = request.headers();
@@ -331,9 +333,13 @@ mod tests {
         ] {
             assert_eq!(written(&request, length), format!("{start}{end}"));
         }
-        let request = Request::get("/").header("host", "site").body(()).expect("a request");
-        let wanted = "GET / HTTP/1.1\r\nhost: site\r\naccept-encoding: identity\r\n\r\n";
-        assert_eq!(written(&request, RequestLength::Exact(0)), wanted);
+        for (uri, target) in
+            [("/", "/"), ("http://site", "/"), ("http://site?x=1", "/?x=1"), ("/a?x", "/a?x")]
+        {
+            let request = Request::get(uri).header("host", "site").body(()).expect("a request");
+            let wanted = format!("GET {target} HTTP/1.1\r\nhost: site\r\naccept-encoding: identity\r\n\r\n");
+            assert_eq!(written(&request, RequestLength::Exact(0)), wanted);
+        }
     }
 
     proptest! {

@@ -27,6 +27,15 @@ use super::session::{self, Session};
 /// A client that hung up, as nginx numbers it.
 const CLIENT_CLOSED: u16 = 499;
 
+/// The channel that an attempt goes to.
+pub(super) struct Choice {
+    pub(super) channel: Arc<Channel>,
+    /// The model's name there.
+    pub(super) model: Arc<str>,
+    /// What it was chosen by.
+    pub(super) reason: SelectionReason,
+}
+
 /// What an attempt holds while it runs: a slot at the site, and one of the channel for its session.
 #[derive(Default)]
 pub(super) struct Slots {
@@ -60,17 +69,16 @@ impl Attempt {
     pub(super) fn begin(
         app: &Arc<App>,
         call: &Call,
-        channel: &Arc<Channel>,
-        model: &Arc<str>,
-        reason: SelectionReason,
+        choice: &Choice,
         number: u32,
         slots: Slots,
     ) -> Box<Self> {
+        let Choice { channel, model, reason } = choice;
         let started_at = now_ms();
         if reason.takes_a_turn() && channel.live.record_selection(started_at) {
             app.store.telemetry().dirty_channel(channel.live.clone());
         }
-        app.live.rotations.record(&reason, &call.envelope.model, channel.account.site.id, started_at);
+        app.live.rotations.record(reason, &call.envelope.model, channel.account.site.id, started_at);
         app.metrics.attempts.add(1);
         let row = ProxyLogRow {
             request_id: Some(call.face.id),
@@ -85,7 +93,7 @@ impl Attempt {
             is_stream: Some(call.envelope.stream),
             downstream_path: Some(call.operation.path(call.face.dialect)),
             retry_count: number,
-            decision: Some(reason),
+            decision: Some(*reason),
             client_family: Some(call.client.family.id()),
             client_app_id: call.client.app.as_ref().map(|app| app.id.clone()),
             client_app_name: call.client.app.as_ref().map(|app| app.name.clone()),

@@ -23,11 +23,11 @@ use crate::dialect::canonical::{ConversionError, ReplyContext};
 use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::http::timer::ReusableTimer;
-use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, SelectionReason, pool};
+use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, pool};
 use crate::time::{Millis, now_ms};
 use crate::upstream::{ErrorKind, RequestBody, SendError, UpstreamBody};
 
-use super::attempt::{Attempt, Slots};
+use super::attempt::{Attempt, Choice, Slots};
 use super::call::{Call, Operation};
 use super::commit;
 use super::failure::Failure;
@@ -122,20 +122,44 @@ impl Timeouts {
 pub(super) async fn attempt(
     app: &Arc<App>,
     call: &Call,
-    channel: &Arc<Channel>,
-    model: &Arc<str>,
-    reason: SelectionReason,
+    choice: &Choice,
     number: u32,
     slots: Slots,
 ) -> Result<Response, Failure> {
-    call.trace.channel_selected(channel, model, reason);
-    let mut attempt = Attempt::begin(app, call, channel, model, reason, number, slots);
-    let sending = Sending { app, call, channel, model };
+    call.trace.channel_selected(&choice.channel, &choice.model, choice.reason);
+    let mut attempt = Attempt::begin(app, call, choice, number, slots);
+    let sending = Sending { app, call, channel: &choice.channel, model: &choice.model };
     let accepted = match sending.answer(&mut attempt).await {
         Ok(accepted) => accepted,
         Err(failure) => return Err(commit::give_up(attempt, failure)),
     };
     commit::commit(app, call, accepted, attempt).await
+}
+
+/// What an address has said to the dialects tried so far: the first of each kind. Of several the one counts that is about
+/// more than the dialect, else what no dialect can say.
+#[derive(Default)]
+struct Refusals {
+    /// A failure that another dialect might not meet, and that is not about dialects.
+    cause: Option<Box<Failure>>,
+    /// The request cannot be said in a dialect.
+    unsaid: Option<Box<Failure>>,
+    /// A dialect is not taken.
+    of_dialect: Option<Box<Failure>>,
+}
+
+impl Refusals {
+    /// What to tell of dialects that have all been tried.
+    fn first(self) -> Option<Failure> {
+        self.cause.or(self.unsaid).or(self.of_dialect).map(|failure| *failure)
+    }
+
+    /// What to tell when `last` ends the search. That another dialect could not say the request matters where the last
+    /// one is not taken either.
+    fn or_last(self, last: Failure, is_dialect_refused: bool) -> Failure {
+        let unsaid = self.unsaid.filter(|_| is_dialect_refused);
+        self.cause.or(unsaid).map_or(last, |failure| *failure)
+    }
 }
 
 /// One call on its way to one channel.
@@ -232,8 +256,7 @@ impl Sending<'_> {
     }
 
     /// Asks one address, in one dialect after the other. A dialect that is refused for good leaves
-    /// `formats`: the next address is not asked in it. Of several failures the first counts that is
-    /// about more than the dialect, else what no dialect can say.
+    /// `formats`: the next address is not asked in it.
     async fn ask(
         &self,
         endpoint: &Endpoint,
@@ -243,9 +266,7 @@ impl Sending<'_> {
     ) -> Result<Box<Accepted>, Failure> {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let mut queue = *formats;
-        let mut refusal: Option<Box<Failure>> = None;
-        let mut unsaid: Option<Box<Failure>> = None;
-        let mut cause: Option<Box<Failure>> = None;
+        let mut refusals = Refusals::default();
         // A request in other words.
         let mut again: Option<Box<Outgoing>> = None;
         let mut recovery = Recovery::default();
@@ -262,7 +283,7 @@ impl Sending<'_> {
                 Ok(outgoing) => outgoing,
                 Err(unfit @ ConversionError::Unsupported { .. }) => {
                     formats.remove(format);
-                    unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
+                    refusals.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
                     continue;
                 }
                 Err(unfit) => return Err(Failure::unfit(unfit)),
@@ -275,7 +296,7 @@ impl Sending<'_> {
             let sending = self.app.client.send(&endpoint.base.origin, request);
             let failure = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
                 Ok((head, body)) => {
-                    if refusal.is_some() {
+                    if refusals.of_dialect.is_some() {
                         self.app.formats.succeeded(site.id, client, &self.call.model, format, now_ms());
                     }
                     let keeps_nothing = outgoing::always_streams(site.platform, format);
@@ -307,14 +328,12 @@ impl Sending<'_> {
             let downgrade = refused.filter(|_| formats.len() > 1);
             self.call.trace.request_failed(&failure, downgrade.is_some());
             let Some(downgrade) = downgrade else {
-                if refused.is_some_and(|refused| refused.blocks) && self.has_choice() {
+                let blocked = refused.filter(|refused| refused.blocks);
+                if let Some(blocked) = blocked.filter(|_| self.has_choice()) {
                     // The last one left: remembered like the others, since all refused is none refused.
-                    let refused = (format, refused.and_then(|refused| refused.to));
-                    self.app.formats.refused(site.id, client, &self.call.model, refused, now_ms());
+                    self.remember_refusal(format, blocked.to);
                 }
-                // The last dialect is refused, and another could not say it: that is what to tell.
-                let unsaid = unsaid.filter(|_| refused.is_some_and(|refused| refused.blocks));
-                return Err(cause.or(unsaid).map_or(failure, |failure| *failure));
+                return Err(refusals.or_last(failure, blocked.is_some()));
             };
             attempt.downgrade(&failure);
             if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {
@@ -322,15 +341,20 @@ impl Sending<'_> {
             }
             if downgrade.blocks {
                 formats.remove(format);
-                let refused = (format, downgrade.to);
-                self.app.formats.refused(site.id, client, &self.call.model, refused, now_ms());
-                refusal.get_or_insert_with(|| Box::new(failure));
+                self.remember_refusal(format, downgrade.to);
+                refusals.of_dialect.get_or_insert_with(|| Box::new(failure));
             } else {
-                cause.get_or_insert_with(|| Box::new(failure));
+                refusals.cause.get_or_insert_with(|| Box::new(failure));
             }
         }
         let nothing = || Failure::local(format!("site {} takes none of the dialects", site.name));
-        Err(cause.or(unsaid).or(refusal).map_or_else(nothing, |failure| *failure))
+        Err(refusals.first().unwrap_or_else(nothing))
+    }
+
+    /// The site does not take the model in this dialect, and names another that it does take.
+    fn remember_refusal(&self, format: Dialect, instead: Option<Dialect>) {
+        let (site, client) = (&self.channel.account.site, self.call.face.dialect);
+        self.app.formats.refused(site.id, client, &self.call.model, (format, instead), now_ms());
     }
 
     /// The body in a dialect.

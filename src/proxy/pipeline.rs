@@ -21,11 +21,11 @@ use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::KeyRejection;
 use crate::limits::{Lease, Refused as NoLease};
-use crate::routing::{Channel, Selection, SelectionQuery, SelectionReason, select, select_bound};
+use crate::routing::{Channel, Selection, SelectionQuery, select, select_bound};
 use crate::time::now_ms;
 
 use super::alerts;
-use super::attempt::{Attempt, Slots};
+use super::attempt::{Attempt, Choice, Slots};
 use super::auth::{Caller, Refused};
 use super::call::{Call, Head, Operation, PathModel};
 use super::client::Family;
@@ -178,20 +178,20 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         None => app.config.proxy.max_channel_attempts,
     };
     for number in 0..attempts {
-        let (channel, model, reason, slots) = match pick(app, call, &tried).await {
-            Picked::Channel(channel, model, reason, slots) => (channel, model, reason, slots),
-            Picked::Busy(channel, model, reason) => {
+        let (choice, slots) = match pick(app, call, &tried).await {
+            Picked::Channel(choice, slots) => (choice, slots),
+            Picked::Busy(choice) => {
                 let failure = Failure::busy(app.settings.load().session_leases.lease.retry_after_secs());
-                Attempt::begin(app, call, &channel, &model, reason, number, Slots::default()).fail(&failure);
-                tried.push(channel.id);
+                Attempt::begin(app, call, &choice, number, Slots::default()).fail(&failure);
+                tried.push(choice.channel.id);
                 last = Some(Box::new(failure));
                 continue;
             }
             Picked::Nothing(earliest_cooldown) => return unserved(app, call, last, earliest_cooldown),
             Picked::Saturated => return call.face.site_saturated(app.leases.rules().retry_after_secs()),
         };
-        tried.push(channel.id);
-        let answered = exchange::attempt(app, call, &channel, &model, reason, number, slots).await;
+        tried.push(choice.channel.id);
+        let answered = exchange::attempt(app, call, &choice, number, slots).await;
         match answered.inspect_err(|failure| call.trace.channel_failed(failure)) {
             Ok(response) => return response,
             Err(failure) if failure.may_retry() || lacks_surface(call, &failure) => {
@@ -223,10 +223,10 @@ fn unserved(app: &App, call: &Call, last: Option<Box<Failure>>, earliest_cooldow
 
 /// What a search for a channel gave.
 enum Picked {
-    /// With the model's name there, what it was picked by, and the slots it takes.
-    Channel(Arc<Channel>, Arc<str>, SelectionReason, Slots),
+    /// With the slots it takes.
+    Channel(Choice, Slots),
     /// As many sessions as it takes are at work there, and none ended in time.
-    Busy(Arc<Channel>, Arc<str>, SelectionReason),
+    Busy(Choice),
     /// With the time at which the first cooling channel recovers, when cooling is all that stands
     /// in the way.
     Nothing(Option<i64>),
@@ -243,30 +243,30 @@ async fn pick(app: &Arc<App>, call: &Call, tried: &[i64]) -> Picked {
         let (chosen, some_are_full) = choose_free(app, call, tried, bound);
         match chosen {
             // None: somebody else took the slot in between.
-            Chosen::Channel(channel, model, reason) => {
-                let Ok(session) = session_lease(app, call, &channel).await else {
-                    return Picked::Busy(channel, model, reason);
+            Chosen::Channel(choice) => {
+                let Ok(session) = session_lease(app, call, &choice.channel).await else {
+                    return Picked::Busy(choice);
                 };
-                if let Some(site) = try_lease(app, &channel) {
-                    return Picked::Channel(channel, model, reason, Slots { site, _session: session });
+                if let Some(site) = try_lease(app, &choice.channel) {
+                    return Picked::Channel(choice, Slots { site, _session: session });
                 }
             }
             Chosen::Nothing(_) if some_are_full => break,
             Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
         }
     }
-    let (channel, model, reason) = match choose(app, call, tried, bound, &|_| true) {
-        Chosen::Channel(channel, model, reason) => (channel, model, reason),
+    let choice = match choose(app, call, tried, bound, &|_| true) {
+        Chosen::Channel(choice) => choice,
         Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
     };
-    let Ok(session) = session_lease(app, call, &channel).await else {
-        return Picked::Busy(channel, model, reason);
+    let Ok(session) = session_lease(app, call, &choice.channel).await else {
+        return Picked::Busy(choice);
     };
     // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
-    match Box::pin(app.leases.lease(channel.account.site.id)).await {
-        Ok(site) => Picked::Channel(channel, model, reason, Slots { site, _session: session }),
+    match Box::pin(app.leases.lease(choice.channel.account.site.id)).await {
+        Ok(site) => Picked::Channel(choice, Slots { site, _session: session }),
         Err(refused) => {
-            log::debug!("site {} is full: {refused:?}", channel.account.site.name);
+            log::debug!("site {} is full: {refused:?}", choice.channel.account.site.name);
             Picked::Saturated
         }
     }
@@ -292,7 +292,7 @@ async fn session_lease(app: &App, call: &Call, channel: &Channel) -> Result<Leas
 }
 
 enum Chosen {
-    Channel(Arc<Channel>, Arc<str>, SelectionReason),
+    Channel(Choice),
     Nothing(Option<i64>),
 }
 
@@ -350,7 +350,7 @@ fn choose(
             // Mostly the model has one name: then it is one text, too.
             let own = upstream_model == &*call.model;
             let model = if own { call.model.clone() } else { Arc::from(upstream_model) };
-            Chosen::Channel(channel.clone(), model, reason)
+            Chosen::Channel(Choice { channel: channel.clone(), model, reason })
         }
         Selection::NoneEligible { earliest_cooldown } => Chosen::Nothing(earliest_cooldown),
     }

@@ -70,8 +70,8 @@ impl Client {
     /// There is no time-out but the one for connecting. Dropping the future closes the connection.
     ///
     /// A kept connection that turns out to be dead costs one more try on a new one. That needs no judgement when nothing
-    /// was sent; it is also done when a connection that was idle for a while dies under the request without an answer,
-    /// since then the upstream closed it before it saw the request.
+    /// was sent; it is also done when a connection that was idle for a while dies under the request without a byte of an
+    /// answer, since then the upstream closed it before it saw the request.
     pub fn send<B>(
         &self,
         origin: &Arc<Origin>,
@@ -96,20 +96,21 @@ impl Client {
             match exchange(wire, &mut request, origin).await {
                 Ok((head, wire)) => return self.receive(origin, head, wire, has_no_body),
                 Err(Failure::Unsent) => {}
-                Err(Failure::Broken(error)) => match spare {
-                    Some(spare) if error.kind() == ErrorKind::Closed && sent_at.elapsed() < DIES_WITHIN => {
+                Err(Failure::Unanswered(error)) => match spare {
+                    Some(spare) if sent_at.elapsed() < DIES_WITHIN => {
                         request = spare;
                         break;
                     }
                     _ => return Err(error),
                 },
+                Err(Failure::Broken(error)) => return Err(error),
             }
         }
         // Boxed: connecting is rare, and its state would make every exchange's future several times as large.
         let wire = Box::pin(self.connect(origin)).await?;
         match exchange(wire, &mut request, origin).await {
             Ok((head, wire)) => self.receive(origin, head, wire, has_no_body),
-            Err(Failure::Broken(error)) => Err(error),
+            Err(Failure::Unanswered(error) | Failure::Broken(error)) => Err(error),
             Err(Failure::Unsent) => Err(SendError::new(
                 ErrorKind::Closed,
                 "the upstream closed the connection before the request was sent",

@@ -51,6 +51,8 @@ pub(crate) struct Wire {
 pub(crate) enum Failure {
     /// Not a byte of the request has left.
     Unsent,
+    /// The connection is gone, and not a byte of an answer has come.
+    Unanswered(SendError),
     Broken(SendError),
 }
 
@@ -162,10 +164,13 @@ impl Wire {
             return invalid(error);
         }
         let message = "the upstream closed the connection without an answer";
-        Failure::Broken(SendError::new(
-            ErrorKind::Closed,
-            why.map_or_else(|| message.to_owned(), |error| format!("{message} ({error})")),
-        ))
+        let message = why.map_or_else(|| message.to_owned(), |error| format!("{message} ({error})"));
+        let error = SendError::new(ErrorKind::Closed, message);
+        if self.input.is_empty() && self.interim == 0 {
+            Failure::Unanswered(error)
+        } else {
+            Failure::Broken(error)
+        }
     }
 
     /// The next bytes of the body that are there without waiting, or its end. While `may_wait` is false a connection is

@@ -128,6 +128,27 @@ async fn a_request_that_a_busy_upstream_drops_is_not_repeated() {
 }
 
 #[tokio::test]
+async fn a_request_whose_answer_has_begun_is_not_repeated() {
+    for begun in ["HTTP/1.1 200 OK\r\nconte", "HTTP/1.1 102 Processing\r\n\r\n"] {
+        let upstream = Upstream::start(move |mut stream, _| async move {
+            for answer in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", begun] {
+                read_request(&mut stream).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        })
+        .await;
+        let client = client();
+        let response = send(&client, &upstream, post(Bytes::from_static(b"1"))).await.expect("a response");
+        text(response.into_body()).await.expect("a body");
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(5)).await;
+        tokio::time::resume();
+        let error = send(&client, &upstream, post(Bytes::from_static(b"2"))).await.expect_err("no answer");
+        assert_eq!((error.kind(), upstream.connections()), (ErrorKind::Closed, 1), "{begun}");
+    }
+}
+
+#[tokio::test]
 async fn idle_connections_are_closed_after_a_minute() {
     let hung_up = Arc::new(Notify::new());
     let tell = Arc::clone(&hung_up);

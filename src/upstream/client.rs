@@ -90,12 +90,12 @@ impl Client {
         mut request: Box<Request<RequestBody>>,
     ) -> Result<Response<UpstreamBody>, SendError> {
         let has_no_body = *request.method() == Method::HEAD;
-        while let Some(wire) = self.pool.checkout(origin) {
-            let sent_at = Instant::now();
+        let mut sent_at = Instant::now();
+        while let Some(wire) = self.pool.checkout(origin, sent_at) {
             let spare = if wire.idle_until(sent_at) >= DOUBTFUL_AFTER { copy(&request) } else { None };
             match exchange(wire, &mut request, origin).await {
                 Ok((head, wire)) => return self.receive(origin, head, wire, has_no_body),
-                Err(Failure::Unsent) => {}
+                Err(Failure::Unsent) => sent_at = Instant::now(),
                 Err(Failure::Unanswered(error)) => match spare {
                     Some(spare) if sent_at.elapsed() < DIES_WITHIN => {
                         request = spare;

@@ -34,10 +34,10 @@ impl Pool {
     }
 
     /// A kept connection to `origin` that is still open as far as this side has heard.
-    pub(crate) fn checkout(&self, origin: &Arc<Origin>) -> Option<Box<Wire>> {
+    pub(crate) fn checkout(&self, origin: &Arc<Origin>, now: Instant) -> Option<Box<Wire>> {
         loop {
             let mut wire = lock(self.shard(origin)).get_mut(origin)?.pop()?;
-            if wire.is_silent() {
+            if wire.is_usable(now) {
                 return Some(wire);
             }
         }

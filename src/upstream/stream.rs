@@ -1,9 +1,11 @@
 //! The byte stream under an HTTP connection: TCP, or TLS over a byte stream (twice, through a proxy that speaks TLS).
 
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -11,6 +13,20 @@ use tokio_rustls::client::TlsStream;
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Tls(Box<TlsStream<Stream>>),
+}
+
+impl Stream {
+    /// Whether the other side has hung up, by what the kernel knows: the runtime may not have told of it yet.
+    pub(crate) fn is_hung_up(&self) -> bool {
+        let tcp = match self {
+            Self::Tcp(tcp) => tcp,
+            Self::Tls(tls) => return tls.get_ref().0.is_hung_up(),
+        };
+        match SockRef::from(tcp).peek(&mut [MaybeUninit::uninit()]) {
+            Ok(read) => read == 0,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
 }
 
 /// Calls the same method on whichever stream is inside.

@@ -25,6 +25,10 @@ const MAX_READ: usize = 64 * 1024;
 /// What is cheaper to copy than a new read buffer is to allocate.
 const COPIED: usize = 4 * 1024;
 
+/// From this idle time on it is worth a system call to ask whether the upstream has hung up; connections that are used at
+/// a high rate are used again sooner.
+const RESTED_AFTER: Duration = Duration::from_millis(1);
+
 /// Interim responses before the real one; more are an attack on our patience.
 const MAX_INTERIM: u32 = 64;
 
@@ -260,6 +264,12 @@ impl Wire {
         let mut read = pin!(tokio::task::unconstrained(self.stream.read_buf(&mut self.input)));
         let is_pending = read.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
         is_pending && self.input.is_empty()
+    }
+
+    /// Whether an idle connection may serve again. One that has rested is looked at more closely: servers that hang up
+    /// after an answer without saying so do it at once, and a request must not be what finds out.
+    pub(crate) fn is_usable(&mut self, now: Instant) -> bool {
+        self.is_silent() && (self.idle_until(now) < RESTED_AFTER || !self.stream.is_hung_up())
     }
 
     /// To be called when it becomes idle.

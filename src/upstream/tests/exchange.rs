@@ -1,5 +1,6 @@
 //! One exchange after another: reuse, streaming, bodies sent.
 
+use std::io::{Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc};
 
 use super::{Upstream, client, get, post, read_request, send, sockets_are_seen, text, within};
+use crate::routing::BaseUrl;
 use crate::upstream::{BodyError, ErrorKind, RequestBody};
 
 #[tokio::test]
@@ -82,6 +84,37 @@ async fn a_kept_connection_that_has_died_is_replaced() {
         sockets_are_seen().await;
     }
     assert_eq!(upstream.connections(), 3);
+}
+
+#[tokio::test]
+async fn an_upstream_that_hangs_up_after_every_answer_costs_no_request() {
+    // In a thread, so that it hangs up while the runtime, which would hear of it, is held up on purpose.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let base = BaseUrl::parse(&format!("http://{}", listener.local_addr().expect("an address")), None);
+    let origin = base.expect("a base address").origin;
+    let (tell, closed) = std::sync::mpsc::channel();
+    let (close, is_read) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut start = [0; 1024];
+            let read = stream.read(&mut start);
+            let answer = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+            let told = is_read.recv();
+            drop(stream);
+            if read.is_err() || answer.is_err() || told.is_err() || tell.send(()).is_err() {
+                break;
+            }
+        }
+    });
+    let client = client();
+    for number in 0..20 {
+        let response = within(client.send(&origin, get("/"))).await;
+        let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
+        assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+        close.send(()).expect("an upstream");
+        closed.recv().expect("the end of the connection");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// Answers once on each connection and hangs up when it is asked again.

@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Reply, Upstream, eventually};
+use support::{Gateway, Reply, Request, Upstream, eventually};
 
 const MODEL: &str = "model-account";
 const KEY: &str = "sk-upstream-key";
@@ -416,7 +416,7 @@ fn verification_input_is_checked_and_its_field_named() {
 fn verification_is_guarded_per_address() {
     let gateway = Gateway::start();
     let ask = |address: &str| {
-        let ask = Ask::post("/api/accounts/verify-token").header("x-forwarded-for", address);
+        let ask = Request::post("/api/accounts/verify-token").header("x-forwarded-for", address);
         gateway.admin().send(ask.json(&json!({"siteId": 999, "accessToken": KEY})))
     };
     for _ in 0..5 {

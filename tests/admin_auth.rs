@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Ask, Gateway, PROXY_TOKEN};
+use support::{ADMIN_TOKEN, Gateway, PROXY_TOKEN, Request};
 
 /// Protected routes of every kind, with a method each.
 const PROTECTED: [(&str, &str); 10] = [
@@ -23,10 +23,10 @@ const PROTECTED: [(&str, &str); 10] = [
 fn nothing_presented_is_401_and_something_wrong_is_403() {
     let gateway = Gateway::start();
     for (method, path) in PROTECTED {
-        let nothing = gateway.anyone().send(Ask::new(method, path));
+        let nothing = gateway.anyone().send(Request::new(method, path));
         assert_eq!(nothing.status, 401, "{method} {path}: {}", nothing.text());
         assert_eq!(nothing.json()["error"], "Missing Authorization header", "{path}");
-        let wrong = Ask::new(method, path).header("authorization", "Bearer wrong-token");
+        let wrong = Request::new(method, path).header("authorization", "Bearer wrong-token");
         let wrong = gateway.anyone().send(wrong);
         assert_eq!(wrong.status, 403, "{method} {path}: {}", wrong.text());
         assert_eq!(wrong.json()["error"], "Invalid token", "{path}");
@@ -53,7 +53,7 @@ fn an_error_has_the_fields_that_every_client_reads() {
 fn the_scheme_may_be_written_in_any_case_or_left_out() {
     let gateway = Gateway::start();
     let get = |value: &str| {
-        let ask = Ask::new("GET", "/api/sites").header("authorization", value);
+        let ask = Request::new("GET", "/api/sites").header("authorization", value);
         gateway.anyone().send(ask).status
     };
     for prefix in ["Bearer ", "bearer ", "BEARER ", "", "Bearer   "] {
@@ -93,7 +93,7 @@ fn an_address_outside_the_allow_list_is_refused_whatever_it_presents() {
 fn a_trusted_proxy_may_say_who_is_calling() {
     let gateway = Gateway::with(&[("ADMIN_IP_ALLOWLIST", "203.0.113.0/24, 2001:db8::/32")]);
     let status = |forwarded: &str| {
-        let ask = Ask::new("GET", "/api/sites").header("x-forwarded-for", forwarded);
+        let ask = Request::new("GET", "/api/sites").header("x-forwarded-for", forwarded);
         gateway.admin().send(ask).status
     };
     for inside in ["203.0.113.7", "2001:db8::1", "198.51.100.1, 203.0.113.7", "203.0.113.7, 127.0.0.1"] {
@@ -108,7 +108,7 @@ fn a_trusted_proxy_may_say_who_is_calling() {
 #[test]
 fn an_address_said_by_a_stranger_does_not_count() {
     let gateway = Gateway::with(&[("ADMIN_IP_ALLOWLIST", "127.0.0.1"), ("TRUSTED_PROXIES", "10.0.0.0/8")]);
-    let ask = Ask::new("GET", "/api/sites").header("x-forwarded-for", "198.51.100.1");
+    let ask = Request::new("GET", "/api/sites").header("x-forwarded-for", "198.51.100.1");
     gateway.admin().send(ask).expect(200);
 }
 
@@ -191,7 +191,7 @@ fn the_token_change_is_guarded() {
 fn a_request_that_is_no_json_uses_up_no_guard() {
     let gateway = Gateway::start();
     for _ in 0..5 {
-        let ask = Ask::post("/api/settings/auth/change").json_text("{");
+        let ask = Request::post("/api/settings/auth/change").json_text("{");
         gateway.admin().send(ask).expect(400);
     }
     let change = json!({"oldToken": ADMIN_TOKEN, "newToken": "a-new-admin-token"});

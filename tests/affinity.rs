@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Answer, Ask, Gateway, Pair, Reply, Upstream, eventually};
+use support::{Answer, Gateway, Pair, Reply, Request, Upstream, eventually};
 
 const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
@@ -15,8 +15,8 @@ const MODEL: &str = Pair::MODEL;
 type Case<'c> = (&'c str, &'c [(&'c str, &'c str)], Value);
 
 /// A request of a conversation.
-fn said(name: &str) -> Ask {
-    Ask::post(RESPONSES).json(&json!({"model": MODEL, "input": "And then?"})).header("session_id", name)
+fn said(name: &str) -> Request {
+    Request::post(RESPONSES).json(&json!({"model": MODEL, "input": "And then?"})).header("session_id", name)
 }
 
 fn says(gateway: &Gateway, name: &str) -> Answer {
@@ -66,8 +66,9 @@ fn a_conversation_stays_where_it_was_served_whatever_names_it() {
     ];
     let pair = Pair::start();
     for (path, headers, body) in cases {
-        let ask =
-            headers.iter().fold(Ask::post(path).json(&body), |ask, (name, value)| ask.header(name, value));
+        let ask = headers
+            .iter()
+            .fold(Request::post(path).json(&body), |ask, (name, value)| ask.header(name, value));
         set_status(&pair.gateway, "first", "disabled");
         pair.gateway.client().send(ask.clone()).expect(200);
         set_status(&pair.gateway, "first", "active");
@@ -129,7 +130,7 @@ fn who_goes_on_from_a_stored_answer_comes_back_to_its_channel() {
         let ask = |more: &Value| {
             let mut body = json!({"model": MODEL, "input": "And then?", "stream": streamed});
             body.as_object_mut().expect("an object").extend(more.as_object().cloned().expect("an object"));
-            let answer = pair.gateway.client().send(Ask::post(RESPONSES).json(&body));
+            let answer = pair.gateway.client().send(Request::post(RESPONSES).json(&body));
             assert_eq!(answer.status, 200, "{}", answer.text());
             answer.text()
         };

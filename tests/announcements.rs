@@ -51,7 +51,7 @@ fn an_announcement_is_news_once() {
     assert_eq!(events[0]["relatedType"], "site_announcement");
     // The generic title is left out of what is told.
     assert_eq!(events[0]["message"], "Prices change on Monday");
-    let told = || hook.asked_for("/hook").iter().map(support::Asked::json).collect::<Vec<_>>();
+    let told = || hook.asked_for("/hook").iter().map(support::ReceivedRequest::json).collect::<Vec<_>>();
     eventually("the operator is told", || {
         told().iter().any(|notice| notice["message"] == "Prices change on Monday").then_some(())
     });

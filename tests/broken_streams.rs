@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gate, Gateway, Pair, Reply, Upstream, eventually, wire};
+use support::{Caller, Gate, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -25,7 +25,7 @@ fn a_stream_that_breaks_after_content_ends_with_an_error_of_its_dialect() {
         pair.first.answer(path, Reply::events(&events).cut_after(kept));
         let mut body = body;
         (body["model"], body["stream"]) = (json!(Pair::MODEL), json!(true));
-        let answer = pair.gateway.client().stream(Ask::post(path).json(&body)).whole();
+        let answer = pair.gateway.client().stream(Request::post(path).json(&body)).whole();
         let text = answer.text();
         let sent = events[..kept].concat();
         let last = text.strip_prefix(&sent).unwrap_or_else(|| panic!("{path}: {text}"));
@@ -138,7 +138,7 @@ fn an_event_of_broken_json_is_no_content() {
     upstream.answer(CHAT, Reply::events(&events));
     let body = json!({"model": Pair::MODEL, "max_tokens": 9, "stream": true,
         "messages": [{"role": "user", "content": "x"}]});
-    let text = gateway.client().send(Ask::post("/v1/messages").json(&body)).text();
+    let text = gateway.client().send(Request::post("/v1/messages").json(&body)).text();
     assert!(text.contains("event: error\n") && text.contains("not valid JSON"), "{text}");
     assert!(!text.contains("message_stop"), "{text}");
 }

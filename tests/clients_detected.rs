@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Upstream};
+use support::{Gateway, Request, Upstream};
 
 const MODEL: &str = "model-client";
 const CHAT: &str = "/v1/chat/completions";
@@ -33,7 +33,8 @@ fn started() -> (Gateway, Upstream) {
 }
 
 fn ask(gateway: &Gateway, path: &str, headers: &[(&str, &str)], body: &Value) {
-    let ask = headers.iter().fold(Ask::post(path).json(body), |ask, (name, value)| ask.header(name, value));
+    let ask =
+        headers.iter().fold(Request::post(path).json(body), |ask, (name, value)| ask.header(name, value));
     gateway.client().send(ask).expect(200);
 }
 

@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Answer, Ask, Gateway, Reply, Upstream, split_events, wire};
+use support::{Answer, Gateway, Reply, Request, Upstream, split_events, wire};
 
 const MODEL: &str = "model-legacy";
 const COMPLETIONS: &str = "/v1/completions";
@@ -38,7 +38,7 @@ fn with(members: Value) -> Value {
 }
 
 fn ask(gateway: &Gateway, members: Value) -> Answer {
-    gateway.client().send(Ask::post(COMPLETIONS).json(&with(members)))
+    gateway.client().send(Request::post(COMPLETIONS).json(&with(members)))
 }
 
 /// The chunks of a stream, which ends as it should.

@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Reply, Upstream, split_events, wire};
+use support::{Gateway, Reply, Request, Upstream, split_events, wire};
 
 const MODEL: &str = "model-narrow";
 const CHAT: &str = "/v1/chat/completions";
@@ -90,7 +90,7 @@ fn every_client_is_answered_by_every_upstream() {
             let wanted = (wire::TEXT.to_owned(), json!(wire::PROMPT_TOKENS), json!(wire::COMPLETION_TOKENS));
             assert_eq!(said(path, &answer), wanted, "{path} on {offered}: {answer}");
 
-            let stream = gateway.client().send(Ask::post(path).json(&body(path, true)));
+            let stream = gateway.client().send(Request::post(path).json(&body(path, true)));
             assert_eq!(stream.status, 200, "{}", stream.text());
             let events = data(&stream.text());
             assert_eq!(streamed_text(path, &events), wire::TEXT, "{path} on {offered}: {}", stream.text());
@@ -201,7 +201,7 @@ fn an_output_must_name_its_call() {
         } else {
             assert_eq!(answer.expect(400)["error"]["param"], "input[1].call_id", "{id}");
             // Codex is taken at its word.
-            let codex = Ask::post(RESPONSES).header("originator", "codex_cli_rs").json(&asked);
+            let codex = Request::post(RESPONSES).header("originator", "codex_cli_rs").json(&asked);
             assert_eq!(gateway.client().send(codex).status, 200, "{id}");
         }
     }
@@ -215,7 +215,7 @@ fn an_answer_in_the_wrong_form_is_brought_into_the_right_one() {
     let answer = gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
     assert_eq!(said(CHAT, &answer).0, wire::TEXT);
     upstream.answer(CHAT, Reply::json(200, &wire::chat(MODEL)));
-    let stream = gateway.client().send(Ask::post(CHAT).json(&body(CHAT, true)));
+    let stream = gateway.client().send(Request::post(CHAT).json(&body(CHAT, true)));
     assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
     assert!(stream.text().ends_with("data: [DONE]\n\n"), "{}", stream.text());
     assert_eq!(streamed_text(CHAT, &data(&stream.text())), wire::TEXT);
@@ -226,7 +226,7 @@ fn plain_text_in_place_of_a_stream_is_the_answer() {
     let (gateway, upstream) = narrow(CHAT, &[]);
     upstream.answer(CHAT, Reply::bytes(200, "text/plain; charset=utf-8", "just words"));
     for path in PATHS {
-        let stream = gateway.client().send(Ask::post(path).json(&body(path, true)));
+        let stream = gateway.client().send(Request::post(path).json(&body(path, true)));
         assert_eq!(streamed_text(path, &data(&stream.text())), "just words", "{path}: {}", stream.text());
     }
 }
@@ -239,7 +239,7 @@ fn an_error_behind_the_first_output_is_told_however_the_network_cuts_it() {
     for path in PATHS {
         let (gateway, upstream) = narrow(CHAT, &[]);
         upstream.answer(CHAT, Reply::events([at_once.as_str()]));
-        let stream = gateway.client().stream(Ask::post(path).json(&body(path, true)));
+        let stream = gateway.client().stream(Request::post(path).json(&body(path, true)));
         let (bytes, _) = stream.rest();
         let told = String::from_utf8_lossy(&bytes);
         assert!(!streamed_text(path, &data(&told)).is_empty() && told.contains("boom"), "{path}: {told}");
@@ -258,7 +258,7 @@ fn a_converted_stream_that_breaks_fails_in_the_clients_words() {
     {
         let (gateway, upstream) = narrow(CHAT, &[]);
         upstream.answer(CHAT, Reply::events(&events[..events.len() - 3]).cut_after(events.len() - 3));
-        let stream = gateway.client().stream(Ask::post(path).json(&body(path, true)));
+        let stream = gateway.client().stream(Request::post(path).json(&body(path, true)));
         let (bytes, _) = stream.rest();
         let told = String::from_utf8_lossy(&bytes);
         assert!(marks.iter().all(|mark| told.contains(mark)), "{path}: {told}");
@@ -275,7 +275,7 @@ fn a_last_error_without_its_blank_line_is_told_all_the_same() {
     for path in [MESSAGES, RESPONSES] {
         let (gateway, upstream) = narrow(CHAT, &[]);
         upstream.answer(CHAT, Reply::events(&[events[..3].concat(), error.to_owned()]));
-        let answer = gateway.client().stream(Ask::post(path).json(&body(path, true))).whole();
+        let answer = gateway.client().stream(Request::post(path).json(&body(path, true))).whole();
         assert!(answer.text().contains("\"message\":\"gone fishing\""), "{path}: {}", answer.text());
     }
 }
@@ -301,7 +301,7 @@ fn a_call_that_gemini_signed_comes_back_with_its_proof() {
     let chunk = json!({"id": "c", "choices": [{"index": 0, "delta": {"tool_calls": [call("streamed")]},
         "finish_reason": "tool_calls"}]});
     upstream.answer_once(GEMINI, Reply::events([wire::data(&chunk).as_str(), wire::DONE]));
-    gateway.client().stream(Ask::post(RESPONSES).json(&body(RESPONSES, true))).whole();
+    gateway.client().stream(Request::post(RESPONSES).json(&body(RESPONSES, true))).whole();
 
     upstream.answer(GEMINI, Reply::json(200, &wire::chat(MODEL)));
     for id in ["whole", "streamed", "another"] {
@@ -336,7 +336,7 @@ fn what_an_upstream_found_is_shown_and_stays_with_us() {
     let annotations = |of: &Value| of["annotations"][0]["url_citation"]["url"].clone();
     let answer = gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
     assert_eq!(annotations(&answer["choices"][0]["message"]), PAGE, "{answer}");
-    let stream = gateway.client().send(Ask::post(CHAT).json(&body(CHAT, true)));
+    let stream = gateway.client().send(Request::post(CHAT).json(&body(CHAT, true)));
     let told = data(&stream.text());
     let deltas: Vec<_> = told.iter().map(|chunk| annotations(&chunk["choices"][0]["delta"])).collect();
     assert_eq!(deltas.iter().filter(|url| **url == PAGE).count(), 1, "{}", stream.text());

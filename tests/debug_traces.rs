@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gateway, Home, PROXY_TOKEN, Pair, Reply, Setup, Upstream, eventually, wire};
+use support::{Caller, Gateway, Home, PROXY_TOKEN, Pair, Reply, Request, Setup, Upstream, eventually, wire};
 
 const PATH: &str = "/api/stats/proxy-debug/traces";
 const CHAT: &str = "/v1/chat/completions";
@@ -144,8 +144,9 @@ fn no_credential_is_kept_in_any_form() {
     switch(&gateway, &json!({"proxyDebugCaptureBodies": true, "proxyDebugCaptureStreamChunks": true}));
     let body = json!({"model": "alpha", "messages": [{"role": "user", "content": PROXY_TOKEN}],
         "tools": [{"type": "mcp", "authorization": "of-a-tool-server"}]});
-    let ask =
-        || Ask::post(&format!("{CHAT}?key=in-the-query-1&beta=true")).header("cookie", "session=of-a-cookie");
+    let ask = || {
+        Request::post(&format!("{CHAT}?key=in-the-query-1&beta=true")).header("cookie", "session=of-a-cookie")
+    };
     gateway.client().send(ask().json(&body)).expect(200);
     upstream.answer_once(CHAT, Reply::error(401, "Incorrect API key provided: sk-upstream-key"));
     gateway.client().send(ask().header("x-api-key", PROXY_TOKEN).json(&body)).expect(502);

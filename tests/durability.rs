@@ -69,16 +69,16 @@ fn an_answered_admin_change_survives_a_kill() {
 /// `None` when the process went away before the first answer.
 fn change(admin: &Caller, name: String) -> Option<(i64, String, bool)> {
     let body = json!({"name": "new", "url": format!("https://{name}.example"), "platform": "openai"});
-    let created = admin.try_send(support::Ask::post("/api/sites").json(&body)).ok()?;
+    let created = admin.try_send(support::Request::post("/api/sites").json(&body)).ok()?;
     let id = created.expect(200)["id"].as_i64().expect("an id");
     let path = format!("/api/sites/{id}");
     // From here on an unanswered change may or may not have happened: ask nothing more about it.
-    let renamed = admin.try_send(support::Ask::new("PUT", &path).json(&json!({"name": name}))).ok()?;
+    let renamed = admin.try_send(support::Request::new("PUT", &path).json(&json!({"name": name}))).ok()?;
     renamed.expect(200);
     if id % 3 != 0 {
         return Some((id, name, false));
     }
-    admin.try_send(support::Ask::new("DELETE", &path)).ok()?.expect(200);
+    admin.try_send(support::Request::new("DELETE", &path)).ok()?.expect(200);
     Some((id, name, true))
 }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, PROXY_TOKEN, SOON, Upstream};
+use support::{Gateway, PROXY_TOKEN, Request, SOON, Upstream};
 
 const MODEL: &str = "model-edge";
 
@@ -184,7 +184,7 @@ fn a_head_that_stops_coming_is_not_waited_for_forever() {
 fn connections_beyond_the_limit_wait_for_a_place() {
     let gateway = Gateway::with(&[("MAX_CONNECTIONS", "2")]);
     let caller = gateway.anyone();
-    let health = || caller.bytes(Ask::new("GET", "/api/desktop/health"));
+    let health = || caller.bytes(Request::new("GET", "/api/desktop/health"));
     let mut first = caller.connect();
     let mut second = caller.connect();
     for connection in [&mut first, &mut second] {
@@ -232,7 +232,7 @@ fn a_refusal_before_any_handler_is_in_the_shape_of_its_surface() {
         ("GET", "/v1/nothing", Some(anthropic), 404, "not_found_error"),
     ] {
         let ask =
-            header.into_iter().fold(Ask::new(method, path), |ask, (name, value)| ask.header(name, value));
+            header.into_iter().fold(Request::new(method, path), |ask, (name, value)| ask.header(name, value));
         let answer = gateway.client().send(ask);
         let id = answer.header("request-id").map(str::to_owned);
         let error = answer.expect(status);
@@ -244,7 +244,7 @@ fn a_refusal_before_any_handler_is_in_the_shape_of_its_surface() {
         ("POST", "/gemini/v1/nothing", 404, "NOT_FOUND"),
         ("POST", "/v1internal:loadCodeAssist", 404, "NOT_FOUND"),
     ] {
-        let error = gateway.client().send(Ask::new(method, path)).expect(status);
+        let error = gateway.client().send(Request::new(method, path)).expect(status);
         assert_eq!(error["error"]["status"], word, "{path}: {error}");
         assert_eq!(error["error"]["code"], status, "{path}: {error}");
     }
@@ -258,7 +258,7 @@ fn a_refusal_before_any_handler_is_in_the_shape_of_its_surface() {
         ("POST", "/v1/images/variations", 400, "invalid_request_error"),
         ("GET", "/responses/compact", 426, "invalid_request_error"),
     ] {
-        let error = gateway.client().send(Ask::new(method, path)).expect(status);
+        let error = gateway.client().send(Request::new(method, path)).expect(status);
         assert_eq!(error["error"]["type"], kind, "{method} {path}: {error}");
         assert_eq!(error["error"].get("param"), Some(&json!(null)), "{method} {path}: {error}");
     }
@@ -274,7 +274,7 @@ fn a_wrong_method_is_told_the_right_ones() {
         ("DELETE", "/v1/models", &["GET"]),
     ] {
         let caller = if path.starts_with("/v1") { gateway.client() } else { gateway.admin() };
-        let answer = caller.send(Ask::new(method, path));
+        let answer = caller.send(Request::new(method, path));
         assert_eq!(answer.status, 405, "{method} {path}: {}", answer.text());
         let allow = answer.header("allow").unwrap_or_default().to_owned();
         let listed: Vec<&str> = allow.split(',').map(str::trim).collect();
@@ -294,11 +294,11 @@ fn every_get_answers_head_without_a_body() {
         (gateway.client(), "/v1/models"),
     ] {
         let mut connection = caller.connect();
-        connection.write(&caller.bytes(Ask::new("HEAD", path))).expect("sent");
+        connection.write(&caller.bytes(Request::new("HEAD", path))).expect("sent");
         let head = connection.read_answer(true).expect("an answer");
         assert_eq!(head.status, 200, "{path}");
         // Nothing of a body follows: the next answer starts right behind the head.
-        let next = connection.exchange(&caller.bytes(Ask::new("GET", path)));
+        let next = connection.exchange(&caller.bytes(Request::new("GET", path)));
         assert_eq!(next.status, 200, "{path}");
         assert!(!next.body.is_empty(), "{path}");
     }
@@ -310,11 +310,11 @@ fn requests_follow_each_other_on_one_connection_whatever_they_get() {
     let admin = gateway.admin();
     let mut connection = admin.connect();
     for (ask, status) in [
-        (Ask::new("GET", "/api/sites"), 200),
-        (Ask::post("/api/sites").json(&json!({"name": 7})), 400),
-        (Ask::new("GET", "/api/nothing"), 404),
-        (Ask::post("/api/sites").json_text("{"), 400),
-        (Ask::new("GET", "/api/sites"), 200),
+        (Request::new("GET", "/api/sites"), 200),
+        (Request::post("/api/sites").json(&json!({"name": 7})), 400),
+        (Request::new("GET", "/api/nothing"), 404),
+        (Request::post("/api/sites").json_text("{"), 400),
+        (Request::new("GET", "/api/sites"), 200),
     ] {
         assert_eq!(connection.exchange(&admin.bytes(ask)).status, status);
     }
@@ -326,7 +326,7 @@ fn requests_follow_each_other_on_one_connection_whatever_they_get() {
 fn a_preflight_is_answered_without_authentication() {
     let gateway = Gateway::start();
     for path in ["/api/sites", "/v1/chat/completions"] {
-        let ask = Ask::new("OPTIONS", path)
+        let ask = Request::new("OPTIONS", path)
             .header("origin", "https://console.example")
             .header("access-control-request-method", "PUT")
             .header("access-control-request-headers", "authorization, x-custom");
@@ -347,7 +347,7 @@ fn a_preflight_is_answered_without_authentication() {
 #[test]
 fn options_that_is_no_preflight_is_a_bad_request() {
     let gateway = Gateway::start();
-    let answer = gateway.anyone().send(Ask::new("OPTIONS", "/api/sites"));
+    let answer = gateway.anyone().send(Request::new("OPTIONS", "/api/sites"));
     assert_eq!(answer.status, 400);
 }
 
@@ -355,7 +355,7 @@ fn options_that_is_no_preflight_is_a_bad_request() {
 fn answers_to_another_origin_carry_cors_headers_even_when_they_are_errors() {
     let gateway = Gateway::start();
     for (path, status) in [("/api/desktop/health", 200), ("/api/sites", 401), ("/v1/models", 401)] {
-        let ask = Ask::new("GET", path).header("origin", "https://console.example");
+        let ask = Request::new("GET", path).header("origin", "https://console.example");
         let answer = gateway.anyone().send(ask);
         assert_eq!(answer.status, status);
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{path}");
@@ -383,8 +383,8 @@ fn a_body_over_the_limit_is_too_large_however_it_is_framed() {
     let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
     let big = format!("{{\"name\":\"{}\"}}", "a".repeat(1 << 20));
     let admin = gateway.admin();
-    assert_eq!(admin.send(Ask::post("/api/sites").json_text(big.clone())).status, 413);
-    let proxy = gateway.client().send(Ask::post("/v1/chat/completions").json_text(big.clone()));
+    assert_eq!(admin.send(Request::post("/api/sites").json_text(big.clone())).status, 413);
+    let proxy = gateway.client().send(Request::post("/v1/chat/completions").json_text(big.clone()));
     let error = proxy.expect(413);
     assert!(error["error"]["message"].is_string(), "{error}");
     // Only announced: it is refused before it is sent.
@@ -447,7 +447,7 @@ fn not_an_object() -> Vec<(&'static str, Vec<u8>)> {
 fn a_body_that_is_not_a_json_object_is_a_bad_request_on_the_admin_api() {
     let gateway = Gateway::start();
     for (what, body) in not_an_object() {
-        let answer = gateway.admin().send(Ask::post("/api/sites").json_text(body));
+        let answer = gateway.admin().send(Request::post("/api/sites").json_text(body));
         let error = answer.expect(400);
         assert!(error["error"].is_string(), "{what}: {error}");
         assert!(error["message"].is_string(), "{what}: {error}");
@@ -466,7 +466,7 @@ fn a_body_that_is_not_a_json_object_is_a_bad_request_on_every_proxy_surface() {
         "/v1/images/generations",
     ] {
         for (what, body) in not_an_object() {
-            let answer = gateway.client().send(Ask::post(path).json_text(body));
+            let answer = gateway.client().send(Request::post(path).json_text(body));
             let error = answer.expect(400);
             assert_eq!(error["error"]["type"], "invalid_request_error", "{path}, {what}");
             assert!(error["error"]["message"].is_string(), "{path}, {what}");
@@ -492,7 +492,7 @@ fn a_missing_or_blank_model_is_named() {
 #[test]
 fn an_empty_body_is_an_empty_object_on_the_admin_api() {
     let gateway = Gateway::start();
-    let answer = gateway.admin().send(Ask::post("/api/sites").header("content-type", "application/json"));
+    let answer = gateway.admin().send(Request::post("/api/sites").header("content-type", "application/json"));
     let error = answer.expect(400);
     let message = error["error"].as_str().unwrap_or_default();
     assert!(message.contains("name"), "the first required field is named: {error}");

@@ -5,7 +5,7 @@ mod support;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gateway, Pair, Reply, Upstream, eventually, seconds_ahead, wire};
+use support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, seconds_ahead, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 const COOLDOWN: i64 = 600;
@@ -168,7 +168,7 @@ fn an_error_event_before_content_is_not_seen_in_any_dialect() {
         pair.first.answer(path, Reply::events(trouble));
         let mut body = body;
         (body["model"], body["stream"]) = (json!(Pair::MODEL), json!(true));
-        let answer = pair.gateway.client().stream(Ask::post(path).json(&body)).whole();
+        let answer = pair.gateway.client().stream(Request::post(path).json(&body)).whole();
         assert_eq!(answer.text(), wanted.concat(), "{path}");
         the_first_rests(&pair, path);
     }

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gateway, Upstream};
+use support::{Caller, Gateway, Request, Upstream};
 
 const MODEL: &str = "model-files";
 const CHAT: &str = "/v1/chat/completions";
@@ -15,7 +15,7 @@ fn upload(client: &Caller, filename: &str, content: &[u8]) -> String {
     let head =
         format!("--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"{filename}\"\r\n\r\n");
     let body = [head.as_bytes(), content, b"\r\n--b--\r\n"].concat();
-    let ask = Ask::post("/v1/files").header("content-type", "multipart/form-data; boundary=b").body(body);
+    let ask = Request::post("/v1/files").header("content-type", "multipart/form-data; boundary=b").body(body);
     client.send(ask).expect(200)["id"].as_str().expect("an id").to_owned()
 }
 
@@ -217,7 +217,7 @@ fn a_file_in_the_body_itself_is_checked_and_reaches_the_upstream_in_its_kinds_bl
         }
         let pdf = carrying(json!({"file_data": PDF_URL, "filename": "a.pdf"})).to_string();
         client
-            .send(Ask::post(path).header("content-type", "application/json").body(pdf.as_bytes()))
+            .send(Request::post(path).header("content-type", "application/json").body(pdf.as_bytes()))
             .expect(200);
         assert_eq!(String::from_utf8_lossy(&upstream.last(path).body), pdf);
 

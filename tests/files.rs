@@ -6,12 +6,12 @@ use std::io::Write;
 
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
-use support::{Answer, Ask, Caller, Gateway, Home, Setup, eventually};
+use support::{Answer, Caller, Gateway, Home, Request, Setup, eventually};
 
 const FILES: &str = "/v1/files";
 
 /// A form with a file and a purpose.
-fn form(filename: &str, content_type: Option<&str>, purpose: Option<&str>, content: &[u8]) -> Ask {
+fn form(filename: &str, content_type: Option<&str>, purpose: Option<&str>, content: &[u8]) -> Request {
     let mut body = Vec::new();
     let mut part = |head: &str, content: &[u8]| {
         write!(body, "--bound\r\nContent-Disposition: form-data; {head}\r\n\r\n").expect("memory");
@@ -24,7 +24,7 @@ fn form(filename: &str, content_type: Option<&str>, purpose: Option<&str>, conte
         part("name=\"purpose\"", purpose.as_bytes());
     }
     body.extend_from_slice(b"--bound--\r\n");
-    Ask::post(FILES).header("content-type", "multipart/form-data; boundary=bound").body(body)
+    Request::post(FILES).header("content-type", "multipart/form-data; boundary=bound").body(body)
 }
 
 fn upload(client: &Caller, filename: &str, content: &[u8]) -> Value {
@@ -112,7 +112,7 @@ fn what_is_uploaded_can_be_read_back() {
     ] {
         assert_eq!(answer.header(name), Some(value), "{name}");
     }
-    let head = client.send(Ask::new("HEAD", &format!("{}/content", path(&file))));
+    let head = client.send(Request::new("HEAD", &format!("{}/content", path(&file))));
     assert_eq!((head.status, head.header("content-length")), (200, Some("1300000")));
     let sum: String = digest(&SHA256, &content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(number(&gateway, &format!("SELECT COUNT(*) FROM proxy_files WHERE sha256 = '{sum}'")), 1);
@@ -142,11 +142,11 @@ fn a_form_that_is_none_is_refused() {
     let gateway = Gateway::start();
     let client = gateway.client();
     let raw =
-        |content_type: &str, body: &str| Ask::post(FILES).header("content-type", content_type).body(body);
+        |content_type: &str, body: &str| Request::post(FILES).header("content-type", content_type).body(body);
     let multipart = "multipart/form-data; boundary=b";
     let file = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\n1\r\n";
     let cases = [
-        (Ask::post(FILES).json(&json!({"file": "x"})), "multipart/form-data"),
+        (Request::post(FILES).json(&json!({"file": "x"})), "multipart/form-data"),
         (raw("multipart/form-data", "x"), "boundary"),
         (raw(multipart, ""), "ended before its last boundary"),
         (raw(multipart, "--b--\r\n"), "file is required"),
@@ -285,7 +285,7 @@ fn an_upload_beyond_the_limit_is_refused() {
     assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("request_too_large")));
     // Chunked, so that nothing is claimed beforehand.
     let mut connection = client.connect();
-    let chunked = Ask::post(FILES)
+    let chunked = Request::post(FILES)
         .header("content-type", "multipart/form-data; boundary=bound")
         .header("transfer-encoding", "chunked")
         .header("content-length", "0");
@@ -343,7 +343,7 @@ fn a_large_file_passes_without_being_kept_in_memory() {
     largest = largest.max(gateway.resident_kib());
     assert!(largest - before < 32 << 10, "the upload took {} KiB", largest - before);
     // Other changes are not held up, and a reader that stops is not read ahead for.
-    let mut stream = client.stream(Ask::new("GET", &format!("{}/content", path(&file))));
+    let mut stream = client.stream(Request::new("GET", &format!("{}/content", path(&file))));
     let mut read = stream.next_piece().expect("no break").expect("bytes");
     upload(&client, "meanwhile.txt", b"small");
     while let Some(piece) = stream.next_piece().expect("no break") {

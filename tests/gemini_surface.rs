@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, PROXY_TOKEN, Reply, Upstream, wire};
+use support::{Gateway, PROXY_TOKEN, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "gemini-test";
 const CALL: &str = "/v1beta/models/gemini-test:generateContent";
@@ -34,7 +34,7 @@ fn a_gemini_upstream_gets_the_body_as_it_came() {
     let gateway = Gateway::start();
     gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
 
-    let reply = gateway.anyone().send(Ask::post(&format!("{CALL}?key={PROXY_TOKEN}")).json(&body()));
+    let reply = gateway.anyone().send(Request::post(&format!("{CALL}?key={PROXY_TOKEN}")).json(&body()));
     assert_eq!(reply.expect(200), answer("North."));
     let asked = upstream.last(CALL);
     assert_eq!(asked.json(), body());
@@ -47,7 +47,7 @@ fn a_gemini_upstream_gets_the_body_as_it_came() {
     wanted["generationConfig"] = json!({"thinkingConfig": {"includeThoughts": true, "thinkingBudget": 1024}});
     assert_eq!(upstream.last(CALL).json(), wanted, "OpenAI's word for it is not Google's");
 
-    let stream = gateway.client().send(Ask::post(&format!("{STREAM}?alt=sse")).json(&body()));
+    let stream = gateway.client().send(Request::post(&format!("{STREAM}?alt=sse")).json(&body()));
     assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
     assert_eq!(stream.text(), wire::data(&answer("North.")));
     let row = gateway.wait_for_logs(3).pop().expect("a row");
@@ -62,7 +62,7 @@ fn what_a_gemini_upstream_refuses_or_breaks_is_told_in_its_words() {
     upstream.answer("/v1beta/models", Reply::json(200, &models));
     let gateway = Gateway::start();
     gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
-    let ask = || gateway.client().send(Ask::post(&format!("{STREAM}?alt=sse")).json(&body()));
+    let ask = || gateway.client().send(Request::post(&format!("{STREAM}?alt=sse")).json(&body()));
 
     // As in Google's API reference, GenerateContentResponse.PromptFeedback: there are no candidates.
     let refused = json!({"promptFeedback": {"blockReason": "SAFETY"}});
@@ -72,7 +72,7 @@ fn what_a_gemini_upstream_refuses_or_breaks_is_told_in_its_words() {
     // An upstream that does not heed `alt=sse`.
     upstream.answer(STREAM, Reply::json(200, &json!([answer("North.")])));
     assert_eq!(ask().text(), wire::data(&answer("North.")));
-    let array = gateway.client().send(Ask::post(STREAM).json(&body()));
+    let array = gateway.client().send(Request::post(STREAM).json(&body()));
     assert_eq!(array.expect(200), json!([answer("North.")]));
 
     let error = json!({"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
@@ -95,7 +95,7 @@ fn any_other_upstream_answers_in_geminis_words() {
     assert_eq!(reply["candidates"][0]["content"]["parts"][0]["text"], wire::TEXT, "{reply}");
     assert_eq!(reply["usageMetadata"]["promptTokenCount"], wire::PROMPT_TOKENS);
     let stream = gateway.client().send(
-        Ask::post(&format!("/gemini/v1beta/models/{MODEL}:streamGenerateContent?alt=sse")).json(&body()),
+        Request::post(&format!("/gemini/v1beta/models/{MODEL}:streamGenerateContent?alt=sse")).json(&body()),
     );
     let text: String = stream
         .text()
@@ -133,7 +133,7 @@ fn a_stream_without_events_is_one_array() {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::start();
     gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
-    let answer = gateway.client().send(Ask::post(STREAM).json(&body()));
+    let answer = gateway.client().send(Request::post(STREAM).json(&body()));
     assert_eq!(answer.header("content-type"), Some("application/json; charset=utf-8"));
     let pieces = answer.expect(200);
     let text =
@@ -191,7 +191,7 @@ fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect(
         let asked = upstream.last(CALL).json();
         assert_eq!(asked["contents"][0]["parts"], json!([{"text": "Which way?"}]), "{path}: {asked}");
         body["stream"] = json!(true);
-        let told = gateway.client().send(Ask::post(path).json(&body)).text();
+        let told = gateway.client().send(Request::post(path).json(&body)).text();
         assert!(told.contains("North."), "{path}: {told}");
     }
     let compatible = upstream.asked_for("/v1beta/openai/chat/completions").len();
@@ -278,7 +278,7 @@ fn the_command_line_is_served_in_its_envelope() {
     assert_eq!((said, whole.as_object().map(|it| it.len())), (&json!(wire::TEXT), Some(1)), "{whole}");
     assert_eq!(upstream.last("/v1/chat/completions").json()["model"], MODEL);
 
-    let stream = gateway.client().send(Ask::post("/v1internal:streamGenerateContent").json(&sealed));
+    let stream = gateway.client().send(Request::post("/v1internal:streamGenerateContent").json(&sealed));
     assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
     let text = stream.text();
     let events: Vec<Value> = text

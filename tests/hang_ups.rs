@@ -4,12 +4,12 @@
 mod support;
 
 use serde_json::json;
-use support::{Ask, Caller, Gateway, eventually};
+use support::{Caller, Gateway, Request, eventually};
 
 const ROUNDS: u64 = 40;
 
 /// Sends a request and leaves, whatever has become of it by then.
-fn send_and_leave(caller: &Caller, ask: Ask) {
+fn send_and_leave(caller: &Caller, ask: Request) {
     let mut connection = caller.connect();
     connection.write(&caller.bytes(ask)).expect("it is sent");
 }
@@ -19,7 +19,7 @@ fn a_setting_that_was_stored_is_in_force() {
     let gateway = Gateway::start();
     let admin = gateway.admin();
     for round in 1..=ROUNDS {
-        let ask = Ask::new("PUT", "/api/settings/runtime").json(&json!({ "notifyCooldownSec": round }));
+        let ask = Request::new("PUT", "/api/settings/runtime").json(&json!({ "notifyCooldownSec": round }));
         send_and_leave(&admin, ask);
         eventually("the store and the memory agree", || {
             let sql = "SELECT value FROM settings WHERE name = 'notify_cooldown_sec'";

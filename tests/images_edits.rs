@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::json;
-use support::{Ask, Gateway, Reply, Upstream, split_events, wire};
+use support::{Gateway, Reply, Request, Upstream, split_events, wire};
 
 const MODEL: &str = "gpt-image-1";
 const EDITS: &str = "/v1/images/edits";
@@ -35,7 +35,7 @@ fn started(models: &[&str]) -> (Gateway, Upstream) {
 }
 
 fn send(gateway: &Gateway, body: Vec<u8>) -> support::Answer {
-    gateway.client().send(Ask::post(EDITS).header("content-type", KIND).body(body))
+    gateway.client().send(Request::post(EDITS).header("content-type", KIND).body(body))
 }
 
 #[test]

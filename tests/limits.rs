@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use support::{Answer, Ask, Gateway};
+use support::{Answer, Gateway, Request};
 
 const AUTH_INFO: &str = "/api/settings/auth/info";
 
@@ -99,7 +99,7 @@ fn every_path_counts_whoever_asks() {
     for (method, path) in
         [("GET", "/nowhere"), ("GET", "/v1/models"), ("POST", "/v1/messages"), ("GET", AUTH_INFO)]
     {
-        is_refused_by_address(&gateway.client().send(Ask::new(method, path)));
+        is_refused_by_address(&gateway.client().send(Request::new(method, path)));
     }
 }
 
@@ -118,7 +118,7 @@ fn a_forged_address_changes_nothing() {
 fn the_health_check_and_preflights_are_exempt() {
     let gateway = by_address(2);
     let preflight = || {
-        let ask = Ask::new("OPTIONS", "/v1/models").header("origin", "https://page.example");
+        let ask = Request::new("OPTIONS", "/v1/models").header("origin", "https://page.example");
         gateway.anyone().send(ask.header("access-control-request-method", "GET"))
     };
     for _ in 0..5 {

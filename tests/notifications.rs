@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use support::{
-    Ask, Asked, Gateway, Home, Mail, MailRules, MailServer, Pair, Reply, SOON, Setup, Upstream, certificates,
-    eventually, wire,
+    Gateway, Home, Mail, MailRules, MailServer, Pair, ReceivedRequest, Reply, Request, SOON, Setup, Upstream,
+    certificates, eventually, wire,
 };
 
 const TEST: &str = "/api/settings/notify/test";
@@ -27,7 +27,7 @@ fn hook(sink: &Upstream) -> String {
     format!("{}/hook/K3Y-OF-THE-HOOK", sink.url())
 }
 
-fn hooked(sink: &Upstream) -> Vec<Asked> {
+fn hooked(sink: &Upstream) -> Vec<ReceivedRequest> {
     sink.asked_for("/hook/K3Y-OF-THE-HOOK")
 }
 
@@ -38,12 +38,12 @@ fn save(gateway: &Gateway, settings: Value) {
 
 #[track_caller]
 fn send_test(gateway: &Gateway) -> Value {
-    gateway.admin().send(Ask::post(TEST)).expect(200)
+    gateway.admin().send(Request::post(TEST)).expect(200)
 }
 
 #[track_caller]
 fn refused_test(gateway: &Gateway) -> String {
-    let answer = gateway.admin().send(Ask::post(TEST)).expect(400);
+    let answer = gateway.admin().send(Request::post(TEST)).expect(400);
     assert_eq!(answer["success"], false);
     answer["message"].as_str().expect("a message").to_owned()
 }
@@ -366,7 +366,7 @@ fn repeats_are_held_back_and_the_next_one_tells_how_many() {
     let repeated = eventually("the cool-down is over", || {
         fail(&gateway);
         let hooks = hooked(&sink);
-        let mut bodies = hooks.iter().map(Asked::json);
+        let mut bodies = hooks.iter().map(ReceivedRequest::json);
         bodies.find(|body| body["message"].as_str().is_some_and(|text| text.contains("merged")))
     });
     let message = repeated["message"].as_str().expect("a message");

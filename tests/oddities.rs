@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::json;
-use support::{Ask, Caller, Gateway, PROXY_TOKEN, Pair, Reply, Upstream, wire};
+use support::{Caller, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-odd";
 const CHAT: &str = "/v1/chat/completions";
@@ -44,7 +44,7 @@ fn of_two_credentials_in_one_place_the_first_counts() {
     let gateway = Gateway::start();
     let status = |first: &str, second: &str| {
         let ask =
-            Ask::new("GET", "/v1/models").header("authorization", first).header("authorization", second);
+            Request::new("GET", "/v1/models").header("authorization", first).header("authorization", second);
         gateway.anyone().send(ask).status
     };
     let right = format!("Bearer {PROXY_TOKEN}");
@@ -58,7 +58,7 @@ fn a_header_that_is_no_text_is_no_trouble() {
     let ask = Caller::chat_ask(MODEL, false).header("user-agent", "agént/1").header("x-odd", "ü");
     gateway.client().send(ask).expect(200);
     assert!(upstream.last(CHAT).header("user-agent").is_some());
-    let ask = Ask::new("GET", "/v1/models").header("authorization", "Bearer schlüssel");
+    let ask = Request::new("GET", "/v1/models").header("authorization", "Bearer schlüssel");
     assert_eq!(gateway.anyone().send(ask).status, 403);
 }
 
@@ -67,10 +67,10 @@ fn a_key_in_the_query_is_in_no_log() {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::with(&[("LOG_LEVEL", "trace")]);
     gateway.add("site", &upstream);
-    let ask = Ask::post(&format!("{CHAT}?key={PROXY_TOKEN}"));
+    let ask = Request::post(&format!("{CHAT}?key={PROXY_TOKEN}"));
     let body = json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]});
     gateway.anyone().send(ask.json(&body)).expect(200);
-    let wrong = Ask::new("GET", "/v1/nowhere?key=sk-mistyped-secret");
+    let wrong = Request::new("GET", "/v1/nowhere?key=sk-mistyped-secret");
     gateway.anyone().send(wrong).expect(404);
     assert!(!json!(gateway.wait_for_logs(1)).to_string().contains(PROXY_TOKEN));
     let output = gateway.output();
@@ -112,7 +112,7 @@ fn a_completion_in_the_wrong_form_is_brought_into_the_right_one() {
     let (gateway, upstream) = through();
     let ask = |streamed: bool| {
         let body = json!({"model": MODEL, "prompt": "x", "stream": streamed});
-        gateway.client().send(Ask::post(COMPLETIONS).json(&body))
+        gateway.client().send(Request::post(COMPLETIONS).json(&body))
     };
     let piece = |text: &str, reason: Option<&str>| json!({"id": "cmpl-1", "choices": [{"text": text, "index": 0, "logprobs": null, "finish_reason": reason}]});
     let whole = piece("Hello", Some("stop"));

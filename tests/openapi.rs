@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway};
+use support::{Gateway, Request};
 
 const PATH: &str = "/api/openapi.json";
 
@@ -52,7 +52,7 @@ fn everything_described_is_served() {
                 "{method} {path}"
             );
             let target = path.replace("{id}", "1").replace("{model}", "m");
-            let answer = gateway.anyone().send(Ask::new(&method.to_uppercase(), &target));
+            let answer = gateway.anyone().send(Request::new(&method.to_uppercase(), &target));
             let expected = if operation["security"] == Value::Array(Vec::new()) { 200 } else { 401 };
             assert_eq!(answer.status, expected, "{method} {path}");
             count += 1;

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Reply, Upstream};
+use support::{Gateway, Reply, Request, Upstream};
 
 const MODEL: &str = "gpt-ruled";
 const CHAT: &str = "/v1/chat/completions";
@@ -62,7 +62,7 @@ fn rules_for_others_leave_every_byte_alone() {
     let text = format!(
         "{{ \"n\":1.50, \"model\" : \"{MODEL}\",\"messages\":[{{\"role\":\"user\",\"content\":\"x\"}}] }}"
     );
-    assert_eq!(gateway.client().send(Ask::post(CHAT).json_text(text.clone())).status, 200);
+    assert_eq!(gateway.client().send(Request::post(CHAT).json_text(text.clone())).status, 200);
     assert_eq!(String::from_utf8_lossy(&upstream.last(CHAT).body), text);
 }
 

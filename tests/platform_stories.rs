@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Program, Site, Upstream, eventually, wire};
+use support::{Gateway, Program, Request, Site, Upstream, eventually, wire};
 
 /// What an operator and a client go through with a site with sessions.
 fn story(program: Program) {
@@ -119,7 +119,7 @@ fn an_official_api_has_keys_and_nothing_to_look_after() {
         gateway.wait_for_task(&account);
         let body =
             json!({"model": "model-a", "max_tokens": 9, "messages": [{"role": "user", "content": "?"}]});
-        gateway.client().send(Ask::post(path).json(&body)).expect(200);
+        gateway.client().send(Request::post(path).json(&body)).expect(200);
         let checked_in =
             admin.post(&format!("/api/checkin/trigger/{}", account["id"]), &json!({})).expect(200);
         assert_ne!(checked_in["status"], "success", "{checked_in}");

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Reply, Upstream, eventually};
+use support::{Gateway, Reply, Request, Upstream, eventually};
 
 const CHAT: &str = "/v1/chat/completions";
 const MODEL: &str = "test-model";
@@ -110,7 +110,7 @@ fn a_streamed_try_is_told_as_events() {
     let upstream = Upstream::start(&[MODEL]);
     gateway.add("Relay", &upstream);
     let asked = json!({ "model": MODEL, "messages": [{ "role": "user", "content": "x" }] });
-    let answer = gateway.admin().send(Ask::post("/api/test/chat/stream").json(&asked));
+    let answer = gateway.admin().send(Request::post("/api/test/chat/stream").json(&asked));
     assert_eq!((answer.status, answer.header("x-accel-buffering")), (200, Some("no")));
     assert!(answer.text().trim_end().ends_with("data: [DONE]"), "{}", answer.text());
     assert_eq!(upstream.last(CHAT).json()["stream"], true);

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gate, Gateway, Reply, Upstream, eventually, wire};
+use support::{Gate, Gateway, Reply, Request, Upstream, eventually, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -56,7 +56,11 @@ fn a_probe_finds_out_which_models_are_served() {
     }
     let asked = upstream.asked_for(CHAT);
     assert_eq!(asked.len(), 3);
-    let body = asked.iter().map(support::Asked::json).find(|body| body["model"] == "m-good").expect("asked");
+    let body = asked
+        .iter()
+        .map(support::ReceivedRequest::json)
+        .find(|body| body["model"] == "m-good")
+        .expect("asked");
     assert_eq!(
         body,
         json!({"model": "m-good", "messages": [{"role": "user", "content": "Reply with OK."}], "max_tokens": 8, "stream": false})
@@ -261,7 +265,7 @@ fn a_probe_of_a_site_is_told_as_it_happens() {
     upstream.answer_model(CHAT, "m-b", missing("m-b"));
     let watch = |query: &str| {
         let path = format!("/api/sites/{}/probe-stream{query}", site["id"]);
-        let stream = gateway.admin().stream(Ask::new("GET", &path));
+        let stream = gateway.admin().stream(Request::new("GET", &path));
         assert_eq!(
             (stream.status, stream.header("content-type")),
             (200, Some("text/event-stream; charset=utf-8"))

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gateway, PROXY_TOKEN, Reply, Upstream, split_events, wire};
+use support::{Caller, Gateway, PROXY_TOKEN, Reply, Request, Upstream, split_events, wire};
 
 const MODEL: &str = "model-through";
 
@@ -31,8 +31,8 @@ fn through() -> (Gateway, Upstream) {
     (gateway, upstream)
 }
 
-fn ask(path: &str, body: &Value) -> Ask {
-    Ask::post(path).json(body)
+fn ask(path: &str, body: &Value) -> Request {
+    Request::post(path).json(body)
 }
 
 // === bodies ===
@@ -51,7 +51,7 @@ fn a_request_body_goes_upstream_byte_for_byte() {
             text += &format!(" {} :{value},", json!(name));
         }
         text += "\"last\":\"\\\"model\\\":\\\"decoy\\\"\"}\r\n";
-        let answer = gateway.client().send(Ask::post(path).json_text(text.clone()));
+        let answer = gateway.client().send(Request::post(path).json_text(text.clone()));
         assert_eq!(answer.status, 200, "{path}: {}", answer.text());
         let asked = upstream.last(path);
         assert_eq!(String::from_utf8_lossy(&asked.body), text, "{path}");
@@ -63,7 +63,7 @@ fn a_request_body_goes_upstream_byte_for_byte() {
 fn a_model_spelled_with_escapes_is_still_that_model() {
     let (gateway, upstream) = through();
     let text = "{\"a\":1,\"mod\\u0065l\":\"model-thr\\u006fugh\",\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}";
-    let answer = gateway.client().send(Ask::post("/v1/chat/completions").json_text(text));
+    let answer = gateway.client().send(Request::post("/v1/chat/completions").json_text(text));
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(upstream.last("/v1/chat/completions").json()["model"], MODEL);
 }
@@ -417,7 +417,7 @@ fn models_are_listed_in_the_shape_of_the_asking_client() {
         assert_eq!(item["object"], "model");
         assert!(item["created"].is_u64() && item["owned_by"].is_string(), "{item}");
     }
-    let ask = Ask::new("GET", "/v1/models").header("anthropic-version", "2023-06-01");
+    let ask = Request::new("GET", "/v1/models").header("anthropic-version", "2023-06-01");
     let list = gateway.client().send(ask).expect(200);
     assert_eq!(list["data"][0]["type"], "model");
     assert_eq!(list["data"][0]["id"], "m-a");
@@ -444,7 +444,7 @@ fn an_empty_list_is_a_list() {
     let gateway = Gateway::start();
     let list = gateway.client().get("/v1/models").expect(200);
     assert_eq!(list["data"], json!([]));
-    let ask = Ask::new("GET", "/v1/models").header("anthropic-version", "2023-06-01");
+    let ask = Request::new("GET", "/v1/models").header("anthropic-version", "2023-06-01");
     let list = gateway.client().send(ask).expect(200);
     assert_eq!((&list["first_id"], &list["last_id"]), (&json!(null), &json!(null)));
 }
@@ -455,7 +455,7 @@ fn an_empty_list_is_a_list() {
 fn the_first_place_with_a_token_decides() {
     let (gateway, _upstream) = through();
     let status = |query: &str, headers: &[(&str, &str)]| {
-        let ask = Ask::new("GET", &format!("/v1/models{query}"));
+        let ask = Request::new("GET", &format!("/v1/models{query}"));
         let ask = headers.iter().fold(ask, |ask, (name, value)| ask.header(name, value));
         gateway.anyone().send(ask).status
     };
@@ -523,7 +523,7 @@ fn authentication_errors_are_in_the_shape_of_the_surface() {
 #[test]
 fn authentication_comes_before_the_body() {
     let gateway = Gateway::start();
-    let ask = Ask::post("/v1/chat/completions").json_text("not json");
+    let ask = Request::post("/v1/chat/completions").json_text("not json");
     assert_eq!(gateway.anyone().send(ask).status, 401);
 }
 

@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Reply, Upstream, wire};
+use support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-recovered";
 const CHAT: &str = "/v1/chat/completions";
@@ -52,7 +52,8 @@ fn what_a_responses_upstream_does_not_know_is_left_out_step_by_step() {
         for _ in 0..refusals {
             upstream.answer_once(RESPONSES, refusal("Unsupported parameter: 'metadata'"));
         }
-        let answer = gateway.client().send(Ask::post(RESPONSES).header("session_id", "s-1").json(&full()));
+        let answer =
+            gateway.client().send(Request::post(RESPONSES).header("session_id", "s-1").json(&full()));
         let asked: Vec<Value> = upstream.asked_for(RESPONSES).iter().map(|asked| asked.json()).collect();
         // Three more at most; tools are never taken away.
         assert_eq!(asked, bodies[..(refusals + 1).min(4)], "{refusals}");
@@ -90,7 +91,7 @@ fn a_complaint_about_the_content_type_gets_only_the_headers_that_are_needed() {
             path,
             Reply::error(415, "Unsupported Media Type: Content-Type must be application/json"),
         );
-        let ask = Ask::post(path).header("session_id", "s-1").header("anthropic-beta", "b-1").json(&body);
+        let ask = Request::post(path).header("session_id", "s-1").header("anthropic-beta", "b-1").json(&body);
         gateway.client().send(ask).expect(200);
         let asked = upstream.asked_for(path);
         assert_eq!(asked.len(), 2, "{path}");

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Reply, Upstream, eventually, wire};
+use support::{Gateway, Reply, Request, Upstream, eventually, wire};
 
 const MODEL: &str = "model-asked-for";
 /// What the upstream calls it.
@@ -54,7 +54,7 @@ fn started() -> (Gateway, Upstream) {
 }
 
 fn asked(gateway: &Gateway, path: &str, stream: bool) -> String {
-    let answer = gateway.client().send(Ask::post(path).json(&body(path, stream)));
+    let answer = gateway.client().send(Request::post(path).json(&body(path, stream)));
     assert_eq!(answer.status, 200, "{path}: {}", answer.text());
     answer.text()
 }

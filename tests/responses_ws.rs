@@ -6,7 +6,7 @@ mod support;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gate, Gateway, Pair, Reply, Setup, Socket, Upstream, eventually, wire};
+use support::{Caller, Gate, Gateway, Pair, Reply, Request, Setup, Socket, Upstream, eventually, wire};
 
 const MODEL: &str = "model-socket";
 const CHAT: &str = "/v1/chat/completions";
@@ -584,5 +584,5 @@ fn sockets_are_counted_apart_from_requests() {
     let body = json!({"statusCode": 429, "error": "Too many requests", "retryAfter": wait});
     assert_eq!(answer.expect(429), body);
     assert_eq!(answer.header("connection"), Some("close"));
-    assert_eq!(gateway.client().send(Ask::new("GET", "/v1/models")).status, 429);
+    assert_eq!(gateway.client().send(Request::new("GET", "/v1/models")).status, 429);
 }

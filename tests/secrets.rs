@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{ADMIN_TOKEN, Ask, Caller, Gateway, PROXY_TOKEN, Reply, Setup, Upstream};
+use support::{ADMIN_TOKEN, Caller, Gateway, PROXY_TOKEN, Reply, Request, Setup, Upstream};
 
 const MODEL: &str = "model-secret";
 const KEY: &str = "sk-live-upstream-AbCdEf0123456789";
@@ -62,7 +62,7 @@ fn busy_gateway() -> (Gateway, Upstream, Vec<Value>) {
     for header in ["authorization", "x-api-key", "x-goog-api-key", "cookie"] {
         let ask = Caller::chat_ask(MODEL, false).header(header, MISTYPED);
         keep(gateway.anyone().send(ask));
-        keep(gateway.anyone().send(Ask::new("GET", "/api/sites").header(header, MISTYPED)));
+        keep(gateway.anyone().send(Request::new("GET", "/api/sites").header(header, MISTYPED)));
     }
     // An upstream that repeats the key it was given.
     let echo = format!("Incorrect API key provided: {SECOND_KEY}");

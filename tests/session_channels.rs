@@ -6,7 +6,7 @@ mod support;
 use std::thread::scope;
 
 use serde_json::{Value, json};
-use support::{Answer, Ask, Gate, Gateway, Home, Reply, Setup, Upstream, eventually};
+use support::{Answer, Gate, Gateway, Home, Reply, Request, Setup, Upstream, eventually};
 
 const RESPONSES: &str = "/v1/responses";
 const MODEL: &str = "model-session";
@@ -20,7 +20,7 @@ fn answer() -> Reply {
 }
 
 fn says(gateway: &Gateway, session: Option<&str>) -> Answer {
-    let ask = Ask::post(RESPONSES).json(&json!({"model": MODEL, "input": "And then?"}));
+    let ask = Request::post(RESPONSES).json(&json!({"model": MODEL, "input": "And then?"}));
     gateway.client().send(session.into_iter().fold(ask, |ask, name| ask.header("session_id", name)))
 }
 

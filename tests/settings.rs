@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gateway, PROXY_TOKEN, Reply, Setup, Upstream, eventually, wire};
+use support::{Caller, Gateway, PROXY_TOKEN, Reply, Request, Setup, Upstream, eventually, wire};
 
 const PATH: &str = "/api/settings/runtime";
 
@@ -429,5 +429,5 @@ fn a_proxy_is_tested_by_what_comes_through_it() {
     // The saved one is tested when none is named.
     let saved = json!({"systemProxyUrl": proxy(OPEN, NO_CONTENT)});
     gateway.admin().put("/api/settings/runtime", &saved).expect(200);
-    gateway.admin().send(Ask::post("/api/settings/system-proxy/test")).expect(200);
+    gateway.admin().send(Request::post("/api/settings/system-proxy/test")).expect(200);
 }

@@ -6,7 +6,7 @@ mod support;
 use std::thread::{Scope, ScopedJoinHandle, scope};
 
 use serde_json::{Value, json};
-use support::{Answer, Ask, Caller, Gate, Gateway, Pair, Reply, Stream, Upstream, eventually, wire};
+use support::{Answer, Caller, Gate, Gateway, Pair, Reply, Request, Stream, Upstream, eventually, wire};
 
 const CHAT: &str = "/v1/chat/completions";
 const MODEL: &str = "model-slot";
@@ -81,7 +81,7 @@ fn a_request_beyond_the_limit_is_told_when_to_come_again() {
         assert_eq!(error["message"], "Site concurrency limit reached");
         assert_eq!(refused.header("retry-after"), Some("2"));
 
-        let ask = Ask::post("/v1/messages").json(
+        let ask = Request::post("/v1/messages").json(
             &json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Which way?"}]}),
         );
         let refused = limited.gateway.client().send(ask);

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Pair, Reply, Upstream};
+use support::{Gateway, Pair, Reply, Request, Upstream};
 
 const MODEL: &str = "model-small";
 const COUNT: &str = "/v1/messages/count_tokens";
@@ -24,7 +24,8 @@ fn to_count() -> Value {
 #[test]
 fn an_upstream_that_counts_is_asked() {
     let (gateway, upstream) = through("claude");
-    let ask = Ask::post(&format!("{COUNT}?beta=true")).header("anthropic-beta", "one-2025").json(&to_count());
+    let ask =
+        Request::post(&format!("{COUNT}?beta=true")).header("anthropic-beta", "one-2025").json(&to_count());
     let answer = gateway.client().send(ask);
     assert_eq!(answer.expect(200), json!({"input_tokens": 42}));
     assert_eq!(answer.header("x-switchyard-estimated"), None);

@@ -5,7 +5,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{Ask, Caller, Gate, Gateway, Reply, Upstream, eventually, eventually_within, wire};
+use support::{Caller, Gate, Gateway, Reply, Request, Upstream, eventually, eventually_within, wire};
 
 const MODEL: &str = "model-stream";
 const CHAT: &str = "/v1/chat/completions";
@@ -40,7 +40,7 @@ fn an_event_reaches_the_client_before_the_next_one_is_sent() {
         upstream.answer(path, reply);
         let mut body = body;
         (body["model"], body["stream"]) = (json!(MODEL), json!(true));
-        let mut stream = gateway.client().stream(Ask::post(path).json(&body));
+        let mut stream = gateway.client().stream(Request::post(path).json(&body));
         for (index, event) in events.iter().enumerate() {
             if index > first_content {
                 gates[index].open();
@@ -83,7 +83,7 @@ fn what_a_stream_had_told_when_its_client_hung_up_is_in_the_log() {
     upstream.answer("/v1/messages", Reply::events(wire::message_events(MODEL)).stalls_after(4));
     let body = json!({"model": MODEL, "stream": true, "max_tokens": 9,
         "messages": [{"role": "user", "content": "x"}]});
-    let mut stream = gateway.client().stream(Ask::post("/v1/messages").json(&body));
+    let mut stream = gateway.client().stream(Request::post("/v1/messages").json(&body));
     stream.next_event().expect("an event");
     drop(stream);
     let row = gateway.wait_for_logs(1).remove(0);
@@ -111,7 +111,7 @@ fn a_client_that_hangs_up_before_the_answer_frees_the_upstream() {
 
 /// One second is promised; the rest is for a busy machine.
 #[track_caller]
-fn hangs_up_within_a_moment(asked: &support::Asked, leave: impl FnOnce()) {
+fn hangs_up_within_a_moment(asked: &support::ReceivedRequest, leave: impl FnOnce()) {
     leave();
     let limit = Duration::from_secs(4);
     eventually_within(limit, "the upstream connection is closed", || asked.hung_up().then_some(()));
@@ -167,7 +167,9 @@ fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
     let before = gateway.resident_kib();
     let streams: Vec<_> =
         (0..READERS).map(|_| gateway.client().stream(Caller::chat_ask(MODEL, true))).collect();
-    let sent = || -> Vec<u64> { upstream.asked_for(CHAT).iter().skip(1).map(support::Asked::sent).collect() };
+    let sent = || -> Vec<u64> {
+        upstream.asked_for(CHAT).iter().skip(1).map(support::ReceivedRequest::sent).collect()
+    };
     // What the kernel takes into its own buffers is not ours; it stops when both are full.
     let mut last = (sent(), Instant::now());
     eventually_within(Duration::from_secs(30), "the upstream has to wait", || {

@@ -7,7 +7,7 @@ use std::io::Read;
 use std::time::Duration;
 
 use serde_json::json;
-use support::{Ask, Caller, Gate, Reply, SOON, Upstream, eventually, seconds_ahead, wire};
+use support::{Caller, Gate, Reply, Request, SOON, Upstream, eventually, seconds_ahead, wire};
 
 fn caller(upstream: &Upstream) -> Caller {
     let address = upstream.url().trim_start_matches("http://").parse();
@@ -27,7 +27,7 @@ fn a_faithful_stub_answers_every_dialect_streamed_and_not() {
     ] {
         let whole = caller.post(path, &json!({"model": "m"})).expect(200);
         assert_eq!(whole["model"], "m", "{path}");
-        let mut stream = caller.stream(Ask::post(path).json(&json!({"model": "m", "stream": true})));
+        let mut stream = caller.stream(Request::post(path).json(&json!({"model": "m", "stream": true})));
         for event in &events {
             assert_eq!(stream.next_event().expect("no break").as_ref(), Some(event), "{path}");
         }
@@ -56,15 +56,15 @@ fn a_stub_breaks_streams_and_notices_who_left() {
     let upstream = Upstream::start(&["m"]);
     let caller = caller(&upstream);
     upstream.answer("/x", Reply::events(["a", "b", "c"]).cut_after(2));
-    let (bytes, end) = caller.stream(Ask::new("GET", "/x")).rest();
+    let (bytes, end) = caller.stream(Request::new("GET", "/x")).rest();
     assert_eq!(bytes, b"ab");
     assert!(end.is_err(), "a cut is no clean end");
 
     upstream.answer("/x", Reply::silence());
-    assert!(caller.try_send(Ask::new("GET", "/x")).is_err());
+    assert!(caller.try_send(Request::new("GET", "/x")).is_err());
 
     upstream.answer("/x", Reply::events(["a", "b"]).stalls_after(1));
-    let mut stream = caller.stream(Ask::new("GET", "/x"));
+    let mut stream = caller.stream(Request::new("GET", "/x"));
     assert_eq!(stream.next_piece().expect("no break"), Some(b"a".to_vec()));
     let asked = upstream.last("/x");
     assert!(!asked.hung_up());
@@ -73,7 +73,7 @@ fn a_stub_breaks_streams_and_notices_who_left() {
 
     let gate = Gate::new();
     upstream.answer("/x", Reply::events(["a", "b"]).waits_for(1, &gate));
-    let mut stream = caller.stream(Ask::new("GET", "/x"));
+    let mut stream = caller.stream(Request::new("GET", "/x"));
     stream.next_piece().expect("the first piece needs no gate");
     stream.set_timeout(Duration::from_millis(50));
     assert!(stream.next_piece().is_err(), "the second one does");
@@ -82,7 +82,7 @@ fn a_stub_breaks_streams_and_notices_who_left() {
     assert_eq!(stream.next_piece().expect("no break"), Some(b"b".to_vec()));
 
     upstream.refuse();
-    assert!(caller.try_send(Ask::new("GET", "/x")).is_err());
+    assert!(caller.try_send(Request::new("GET", "/x")).is_err());
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn one_connection_carries_several_requests() {
     let caller = caller(&upstream);
     let mut connection = caller.connect();
     for _ in 0..3 {
-        let answer = connection.exchange(&caller.bytes(Ask::new("GET", "/v1/models")));
+        let answer = connection.exchange(&caller.bytes(Request::new("GET", "/v1/models")));
         assert_eq!(answer.status, 200);
     }
     caller.get("/v1/models").expect(200);

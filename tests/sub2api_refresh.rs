@@ -5,7 +5,7 @@ mod support;
 use std::thread;
 
 use serde_json::{Value, json};
-use support::{Ask, Gate, Gateway, Program, Reply, Site, eventually};
+use support::{Gate, Gateway, Program, Reply, Request, Site, eventually};
 
 const MODEL: &str = "model-sub2api";
 
@@ -66,7 +66,7 @@ fn a_kill_between_the_refresh_and_the_first_use_loses_no_token() {
     site.answer("/api/v1/auth/me", Reply::json(200, &json!({})).head_waits_for(&gate));
     site.answer_once("/api/v1/auth/me", stale);
     let path = format!("/api/accounts/{id}/balance");
-    let (admin, ask) = (gateway.admin(), Ask::post(&path).json(&json!({})));
+    let (admin, ask) = (gateway.admin(), Request::post(&path).json(&json!({})));
     let asking = thread::spawn(move || admin.try_send(ask).is_ok());
     eventually("the new session is about to be used", || {
         let asked = site.asked_for("/api/v1/auth/me");
@@ -100,7 +100,7 @@ fn the_stop_waits_for_a_refresh_under_way() {
         ada.refresh_token = "rt_new".to_owned();
     }
     let path = format!("/api/accounts/{id}/balance");
-    let (admin, ask) = (gateway.admin(), Ask::post(&path).json(&json!({})));
+    let (admin, ask) = (gateway.admin(), Request::post(&path).json(&json!({})));
     let asking = thread::spawn(move || admin.try_send(ask).is_ok());
     eventually("the refresh is under way", || {
         (!site.asked_for("/api/v1/auth/refresh").is_empty()).then_some(())

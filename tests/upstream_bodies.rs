@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Ask, Gateway, Reply, Upstream, wire};
+use support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-body";
 const CHAT: &str = "/v1/chat/completions";
@@ -102,7 +102,7 @@ fn an_answer_ends_at_a_stop_sequence_where_the_upstream_knows_none() {
         let mut asked = json!({"model": MODEL, "max_tokens": 99, "stream": streams,
             "messages": [{"role": "user", "content": "x"}]});
         asked[if path == CHAT { "stop" } else { "stop_sequences" }] = json!([stop]);
-        let answer = gateway.client().send(Ask::post(path).json(&asked));
+        let answer = gateway.client().send(Request::post(path).json(&asked));
         assert_eq!(answer.status, 200, "{}", answer.text());
         let text = answer.text();
         if streams {

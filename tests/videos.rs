@@ -5,7 +5,7 @@ mod support;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use support::{Answer, Ask, Asked, Caller, Gateway, Pair, Reply, Setup, Upstream, eventually};
+use support::{Answer, Caller, Gateway, Pair, ReceivedRequest, Reply, Request, Setup, Upstream, eventually};
 
 const MODEL: &str = "sora-2";
 const VIDEOS: &str = "/v1/videos";
@@ -58,7 +58,7 @@ fn form(models: &[&str]) -> Vec<u8> {
 }
 
 fn send(client: &Caller, form: Vec<u8>) -> Answer {
-    client.send(Ask::post(VIDEOS).header("content-type", KIND).body(form))
+    client.send(Request::post(VIDEOS).header("content-type", KIND).body(form))
 }
 
 fn managed(gateway: &Gateway, key: &str, more: &Value) -> Caller {
@@ -83,7 +83,7 @@ fn a_video_is_asked_for_in_json_and_told_under_a_name_of_ours() {
     let (gateway, upstream) = started();
     let body =
         r#"{"prompt":"A signal box", "model" : "sora-2","seconds":"4","size":"1280x720","stream":true}"#;
-    let ask = Ask::post(&format!("{VIDEOS}?key=sk-no&a=1")).json_text(body);
+    let ask = Request::post(&format!("{VIDEOS}?key=sk-no&a=1")).json_text(body);
     let answer = gateway.client().send(ask.header("session_id", "s").header("cookie", "c=1"));
     let id = answer.expect(200)["id"].as_str().expect("an id").to_owned();
     assert_eq!(answer.text(), BEGUN.replace("video_up/1", &id), "every other byte is the upstream's");
@@ -134,7 +134,7 @@ fn what_is_wrong_is_named_and_nobody_is_asked() {
         ("[]", Value::Null),
         ("", Value::Null),
     ] {
-        let error = gateway.client().send(Ask::post(VIDEOS).json_text(body)).expect(400)["error"].clone();
+        let error = gateway.client().send(Request::post(VIDEOS).json_text(body)).expect(400)["error"].clone();
         assert_eq!((&error["type"], &error["param"]), (&json!("invalid_request_error"), &param), "{body}");
     }
     for (body, param) in [
@@ -205,7 +205,7 @@ fn a_video_is_followed_to_its_end_and_what_is_known_of_it_kept() {
     assert!(text(&gateway, known).contains("\"status\":\"queued\""));
     for (status, progress) in [("in_progress", 40), ("completed", 100)] {
         upstream.answer(ITS_PATH, state(status, progress));
-        let ask = Ask::new("GET", &format!("{}?key=sk-1&b=2", path(&id))).header("user-agent", "me/1");
+        let ask = Request::new("GET", &format!("{}?key=sk-1&b=2", path(&id))).header("user-agent", "me/1");
         let answer = client.send(ask);
         let told = json!({"id": id, "object": "video", "status": status, "progress": progress});
         assert_eq!(answer.expect(200), told);
@@ -250,7 +250,7 @@ fn only_who_asked_for_a_video_finds_it() {
         [(&other, id.as_str()), (&gateway.client(), &id), (&one, unknown), (&one, "video_up")]
     {
         for (method, rest) in [("GET", ""), ("DELETE", ""), ("GET", "/content")] {
-            let answer = client.send(Ask::new(method, &format!("{}{rest}", path(name)))).expect(404);
+            let answer = client.send(Request::new(method, &format!("{}{rest}", path(name)))).expect(404);
             let same = foreign.to_string().replace(&id, name);
             assert_eq!(answer.to_string(), same, "{method} {name}{rest}");
         }
@@ -316,7 +316,7 @@ fn a_deleted_video_is_gone_here_and_there() {
 }
 
 /// What an upstream was asked with, newest first.
-fn keys(asked: &[Asked]) -> Vec<String> {
+fn keys(asked: &[ReceivedRequest]) -> Vec<String> {
     asked.iter().rev().filter_map(|asked| asked.header("authorization").map(str::to_owned)).collect()
 }
 
@@ -351,7 +351,7 @@ fn the_account_is_asked_as_it_is_now_and_what_was_kept_once_it_is_gone() {
     let error = client.get(&path(&id)).expect(410)["error"].clone();
     assert_eq!(error["code"], "video_unreachable");
     assert!(error["message"].as_str().is_some_and(|text| text.contains("credential")), "{error}");
-    client.send(Ask::new("GET", &format!("{}/content", path(&id)))).expect(410);
+    client.send(Request::new("GET", &format!("{}/content", path(&id)))).expect(410);
     assert_eq!(client.delete(&path(&id)).status, 204);
     client.get(&path(&id)).expect(404);
 }
@@ -401,7 +401,7 @@ fn content_passes_as_it_comes() {
     let bytes: Vec<u8> = (0..5_000_000u32).map(|at| (at * 31 % 251) as u8).collect();
     upstream.answer(&its, Reply::bytes(200, "video/mp4", bytes.clone()).header("etag", "\"e\""));
     let answer = client.send(
-        Ask::new("GET", &format!("{content}?variant=video&key=sk-1"))
+        Request::new("GET", &format!("{content}?variant=video&key=sk-1"))
             .header("accept", "application/binary")
             .header("range", "bytes=0-"),
     );
@@ -426,7 +426,7 @@ fn content_passes_as_it_comes() {
     // Piece by piece: the first one is here before the second is sent.
     let gate = support::Gate::new();
     upstream.answer(&its, Reply::events(["one", "two"]).waits_for(1, &gate));
-    let mut stream = client.stream(Ask::new("GET", &content));
+    let mut stream = client.stream(Request::new("GET", &content));
     assert_eq!(stream.next_piece().expect("a piece").as_deref(), Some(b"one".as_slice()));
     gate.open();
     assert_eq!(stream.rest().0, b"two");
@@ -447,7 +447,7 @@ fn a_client_that_hangs_up_ends_the_download_and_frees_its_slot() {
     let id = create(&client);
     let (content, its) = (format!("{}/content", path(&id)), format!("{ITS_PATH}/content"));
     upstream.answer(&its, Reply::events(["one", "two"]).stalls_after(1));
-    let mut stream = client.stream(Ask::new("GET", &content));
+    let mut stream = client.stream(Request::new("GET", &content));
     stream.next_piece().expect("a piece");
     let full = client.get(&path(&id)).expect(503);
     assert_eq!(full["error"]["type"], "site_concurrency_limit");

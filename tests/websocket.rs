@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use support::{
-    Ask, BINARY, CLOSE, CONTINUED, Caller, Gateway, Incoming, PING, PROXY_TOKEN, Reply, Socket, TEXT,
+    BINARY, CLOSE, CONTINUED, Caller, Gateway, Incoming, PING, PROXY_TOKEN, Reply, Request, Socket, TEXT,
     Upstream, eventually, eventually_within, head, wire,
 };
 
@@ -77,14 +77,15 @@ fn a_caller_that_is_not_let_in_gets_a_plain_answer() {
 #[test]
 fn a_handshake_that_is_none_is_refused() {
     let gateway = Gateway::start();
-    let plain = || Ask::new("GET", RESPONSES).header("upgrade", "websocket").header("connection", "upgrade");
+    let plain =
+        || Request::new("GET", RESPONSES).header("upgrade", "websocket").header("connection", "upgrade");
     let key = "dGhlIHNhbXBsZSBub25jZQ==";
     for (ask, status) in [
-        (Ask::new("GET", RESPONSES), 426),
-        (Ask::new("GET", "/responses"), 426),
-        (Ask::new("GET", "/v1/responses/compact"), 426),
-        (Ask::new("GET", RESPONSES).header("upgrade", "h2c").header("connection", "upgrade"), 426),
-        (Ask::new("GET", RESPONSES).header("upgrade", "websocket"), 426),
+        (Request::new("GET", RESPONSES), 426),
+        (Request::new("GET", "/responses"), 426),
+        (Request::new("GET", "/v1/responses/compact"), 426),
+        (Request::new("GET", RESPONSES).header("upgrade", "h2c").header("connection", "upgrade"), 426),
+        (Request::new("GET", RESPONSES).header("upgrade", "websocket"), 426),
         (plain().header("sec-websocket-key", key), 426),
         (plain().header("sec-websocket-key", key).header("sec-websocket-version", "8"), 426),
         (plain().header("sec-websocket-version", "13"), 400),
@@ -274,7 +275,8 @@ fn a_slow_reader_slows_the_upstream_down_instead_of_filling_memory() {
     let before = gateway.resident_kib();
     let mut sockets: Vec<Socket> = (0..READERS).map(|_| gateway.client().socket()).collect();
     sockets.iter_mut().for_each(|socket| socket.send_text(&frame()));
-    let sent = || -> Vec<u64> { upstream.asked_for(RESPONSES).iter().map(support::Asked::sent).collect() };
+    let sent =
+        || -> Vec<u64> { upstream.asked_for(RESPONSES).iter().map(support::ReceivedRequest::sent).collect() };
     let mut last = (sent(), std::time::Instant::now());
     eventually_within(Duration::from_secs(30), "the upstream has to wait", || {
         let now = sent();

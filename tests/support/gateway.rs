@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::http::{Ask, Caller};
+use super::http::{Caller, Request};
 use super::{SOON, eventually, eventually_within};
 
 pub const ADMIN_TOKEN: &str = "admin-token-of-the-tests-4f1c";
@@ -229,7 +229,7 @@ impl Gateway {
         if self.setup.variables.contains_key("TLS_CERT_FILE") {
             return std::net::TcpStream::connect(self.address).is_ok();
         }
-        let answer = self.anyone().try_send(Ask::new("GET", "/api/desktop/health"));
+        let answer = self.anyone().try_send(Request::new("GET", "/api/desktop/health"));
         answer.is_ok_and(|answer| answer.status == 200)
     }
 

@@ -18,7 +18,7 @@ pub struct Caller {
 
 /// One request before it is sent.
 #[derive(Clone)]
-pub struct Ask {
+pub struct Request {
     method: String,
     target: String,
     headers: Vec<(String, String)>,
@@ -68,43 +68,43 @@ impl Caller {
     }
 
     pub fn get(&self, path: &str) -> Answer {
-        self.send(Ask::new("GET", path))
+        self.send(Request::new("GET", path))
     }
 
     pub fn delete(&self, path: &str) -> Answer {
-        self.send(Ask::new("DELETE", path))
+        self.send(Request::new("DELETE", path))
     }
 
     pub fn post(&self, path: &str, body: &Value) -> Answer {
-        self.send(Ask::new("POST", path).json(body))
+        self.send(Request::new("POST", path).json(body))
     }
 
     pub fn put(&self, path: &str, body: &Value) -> Answer {
-        self.send(Ask::new("PUT", path).json(body))
+        self.send(Request::new("PUT", path).json(body))
     }
 
     /// Sends on a fresh connection and reads the whole answer.
     #[track_caller]
-    pub fn send(&self, ask: Ask) -> Answer {
-        let what = format!("{} {}", ask.method, ask.target);
-        match self.try_send(ask) {
+    pub fn send(&self, request: Request) -> Answer {
+        let what = format!("{} {}", request.method, request.target);
+        match self.try_send(request) {
             Ok(answer) => answer,
             Err(error) => panic!("{what}: {error}"),
         }
     }
 
-    pub fn try_send(&self, ask: Ask) -> std::io::Result<Answer> {
-        let head_only = ask.method == "HEAD";
+    pub fn try_send(&self, request: Request) -> std::io::Result<Answer> {
+        let head_only = request.method == "HEAD";
         let mut connection = Connection::try_open(self.address)?;
-        connection.write(&self.bytes(ask))?;
+        connection.write(&self.bytes(request))?;
         connection.read_answer(head_only)
     }
 
     /// Sends on a fresh connection and gives the answer's head; the body is read by the caller.
     #[track_caller]
-    pub fn stream(&self, ask: Ask) -> Stream {
+    pub fn stream(&self, request: Request) -> Stream {
         let mut connection = Connection::open(self.address);
-        connection.write(&self.bytes(ask)).expect("request sent");
+        connection.write(&self.bytes(request)).expect("request sent");
         connection.into_stream()
     }
 
@@ -113,20 +113,20 @@ impl Caller {
     }
 
     /// The bytes of a request, with this caller's headers in it.
-    pub fn bytes(&self, mut ask: Ask) -> Vec<u8> {
+    pub fn bytes(&self, mut request: Request) -> Vec<u8> {
         let own = self.headers.iter().filter(|(name, _)| {
             let given = |(other, _): &(String, String)| other.eq_ignore_ascii_case(name);
-            !ask.headers.iter().any(given)
+            !request.headers.iter().any(given)
         });
         let own: Vec<_> = own.cloned().collect();
-        ask.headers.extend(own);
-        ask.bytes(self.address)
+        request.headers.extend(own);
+        request.bytes(self.address)
     }
 }
 
-// === impl Ask ===
+// === impl Request ===
 
-impl Ask {
+impl Request {
     pub fn new(method: &str, target: &str) -> Self {
         Self { method: method.to_owned(), target: target.to_owned(), headers: Vec::new(), body: Vec::new() }
     }

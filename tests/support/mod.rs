@@ -37,7 +37,7 @@ pub mod wire;
 use std::time::{Duration, Instant};
 
 pub use gateway::{ADMIN_TOKEN, Gateway, Home, PROXY_TOKEN, Setup, run};
-pub use http::{Answer, Ask, Caller, Connection, Stream, split_events};
+pub use http::{Answer, Caller, Connection, Request, Stream, split_events};
 pub use mail::{Mail, MailRules, MailServer};
 pub use operator::{Pair, seconds_ahead};
 pub use proxy::{Crossing, Proxy};
@@ -45,7 +45,7 @@ pub use relay::Relay;
 pub use reply::{Gate, Reply};
 pub use sites::{Ada, Program, Site, StubKey};
 pub use socket::{BINARY, CLOSE, CONTINUED, Incoming, PING, Socket, TEXT, head};
-pub use upstream::{Asked, Upstream};
+pub use upstream::{ReceivedRequest, Upstream};
 
 /// Time a test gives to anything that should happen soon. Generous: it only bounds a failure.
 pub const SOON: Duration = Duration::from_secs(15);

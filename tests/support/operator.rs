@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Answer, Ask, Caller, Gateway, Reply, Upstream, eventually};
+use super::{Answer, Caller, Gateway, Reply, Request, Upstream, eventually};
 
 /// How many seconds from now a time of an answer lies (`2026-05-01T08:00:00.000Z`).
 #[track_caller]
@@ -207,9 +207,9 @@ impl Caller {
         self.stream(Self::chat_ask(model, true)).whole()
     }
 
-    pub fn chat_ask(model: &str, streamed: bool) -> Ask {
+    pub fn chat_ask(model: &str, streamed: bool) -> Request {
         let body = json!({"model": model, "stream": streamed,
             "messages": [{"role": "user", "content": "Which way?"}]});
-        Ask::post("/v1/chat/completions").json(&body)
+        Request::post("/v1/chat/completions").json(&body)
     }
 }

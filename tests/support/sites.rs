@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::json;
 
-use super::{Asked, Reply, Upstream};
+use super::{ReceivedRequest, Reply, Upstream};
 
 /// Which program the stub is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl Deref for Site {
 
 impl Ada {
     /// The relay lets in whoever shows an enabled key; `None` = let in.
-    fn refuse_key(&self, asked: &Asked, kind: &str) -> Option<Reply> {
+    fn refuse_key(&self, asked: &ReceivedRequest, kind: &str) -> Option<Reply> {
         let shown = asked.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
         let shown = shown.or(asked.header("x-api-key")).unwrap_or_default();
         let shown = shown.strip_prefix("sk-").unwrap_or(shown);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::http::{Answer, Ask, Caller};
+use super::http::{Answer, Caller, Request};
 
 pub const CONTINUED: u8 = 0;
 pub const TEXT: u8 = 1;
@@ -38,8 +38,8 @@ pub enum Incoming {
 
 impl Caller {
     /// The request that opens a socket; the key is the one of RFC 6455 §1.3.
-    pub fn socket_ask(path: &str) -> Ask {
-        Ask::new("GET", path)
+    pub fn socket_ask(path: &str) -> Request {
+        Request::new("GET", path)
             .header("connection", "Upgrade")
             .header("upgrade", "websocket")
             .header("sec-websocket-version", "13")
@@ -53,7 +53,7 @@ impl Caller {
     }
 
     /// Opens a socket, or gives the answer that refused it.
-    pub fn try_socket(&self, ask: Ask) -> Result<Socket, Answer> {
+    pub fn try_socket(&self, ask: Request) -> Result<Socket, Answer> {
         let mut connection = self.connect();
         connection.write(&self.bytes(ask)).expect("sent");
         let opened = connection.read_answer(false).expect("an answer");

@@ -20,7 +20,7 @@ pub struct Upstream {
 
 /// A request the stub got.
 #[derive(Clone)]
-pub struct Asked {
+pub struct ReceivedRequest {
     pub method: String,
     /// Path and query as sent.
     pub target: String,
@@ -33,13 +33,13 @@ pub struct Asked {
 }
 
 /// What a stub says besides; `None` leaves the answer to the faithful data plane.
-type Handler = dyn Fn(&Asked) -> Option<Reply> + Send + Sync;
+type Handler = dyn Fn(&ReceivedRequest) -> Option<Reply> + Send + Sync;
 
 struct Shared {
     models: Mutex<Vec<String>>,
     handler: Mutex<Option<Arc<Handler>>>,
     rules: Mutex<Vec<Rule>>,
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<ReceivedRequest>>,
     connections: AtomicUsize,
     open: Mutex<Vec<TcpStream>>,
     closed: AtomicBool,
@@ -93,7 +93,7 @@ impl Upstream {
     }
 
     /// From now on what no rule is for is answered by `handler` first.
-    pub fn serve(&self, handler: impl Fn(&Asked) -> Option<Reply> + Send + Sync + 'static) {
+    pub fn serve(&self, handler: impl Fn(&ReceivedRequest) -> Option<Reply> + Send + Sync + 'static) {
         *self.shared.handler.lock().expect("no panic there") = Some(Arc::new(handler));
     }
 
@@ -141,19 +141,19 @@ impl Upstream {
     }
 
     /// Every request so far, oldest first.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<ReceivedRequest> {
         self.shared.asked.lock().expect("no panic there").clone()
     }
 
     /// The requests to one path.
-    pub fn asked_for(&self, path: &str) -> Vec<Asked> {
+    pub fn asked_for(&self, path: &str) -> Vec<ReceivedRequest> {
         let asked = self.asked().into_iter();
         asked.filter(|asked| asked.path() == path).collect()
     }
 
     /// The latest request to `path`, waited for.
     #[track_caller]
-    pub fn last(&self, path: &str) -> Asked {
+    pub fn last(&self, path: &str) -> ReceivedRequest {
         eventually(&format!("the upstream is asked for {path}"), || self.asked_for(path).pop())
     }
 }
@@ -164,9 +164,9 @@ impl Drop for Upstream {
     }
 }
 
-// === impl Asked ===
+// === impl ReceivedRequest ===
 
-impl Asked {
+impl ReceivedRequest {
     pub fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
@@ -226,7 +226,7 @@ fn serve(stream: TcpStream, number: usize, shared: &Shared) -> std::io::Result<(
 }
 
 impl Shared {
-    fn reply_to(&self, asked: &Asked) -> Reply {
+    fn reply_to(&self, asked: &ReceivedRequest) -> Reply {
         let body: Value = serde_json::from_slice(&asked.body).unwrap_or(Value::Null);
         let mut rules = self.rules.lock().expect("no panic there");
         let fitting = rules.iter().position(|rule| {
@@ -252,7 +252,10 @@ impl Shared {
     }
 }
 
-fn read_request(reader: &mut BufReader<TcpStream>, connection: usize) -> std::io::Result<Option<Asked>> {
+fn read_request(
+    reader: &mut BufReader<TcpStream>,
+    connection: usize,
+) -> std::io::Result<Option<ReceivedRequest>> {
     let request_line = read_line(reader)?;
     let mut words = request_line.split(' ');
     let (Some(method), Some(target)) = (words.next(), words.next()) else {
@@ -267,7 +270,7 @@ fn read_request(reader: &mut BufReader<TcpStream>, connection: usize) -> std::io
         };
         headers.push((name.to_owned(), value.trim().to_owned()));
     }
-    let mut asked = Asked {
+    let mut asked = ReceivedRequest {
         method,
         target,
         headers,
@@ -302,7 +305,7 @@ fn read_line(reader: &mut BufReader<TcpStream>) -> std::io::Result<String> {
 }
 
 /// Plays a reply; gives whether the connection may carry another request.
-fn play(reply: &Reply, stream: &mut TcpStream, asked: &Asked) -> std::io::Result<bool> {
+fn play(reply: &Reply, stream: &mut TcpStream, asked: &ReceivedRequest) -> std::io::Result<bool> {
     let played = try_play(reply, stream, asked);
     if played.is_err() {
         asked.hung_up.store(true, Ordering::SeqCst);
@@ -310,7 +313,7 @@ fn play(reply: &Reply, stream: &mut TcpStream, asked: &Asked) -> std::io::Result
     played
 }
 
-fn try_play(reply: &Reply, stream: &mut TcpStream, asked: &Asked) -> std::io::Result<bool> {
+fn try_play(reply: &Reply, stream: &mut TcpStream, asked: &ReceivedRequest) -> std::io::Result<bool> {
     for step in &reply.before {
         take(step, stream, asked)?;
     }
@@ -346,7 +349,7 @@ fn try_play(reply: &Reply, stream: &mut TcpStream, asked: &Asked) -> std::io::Re
     }
 }
 
-fn take(step: &Step, stream: &mut TcpStream, asked: &Asked) -> std::io::Result<()> {
+fn take(step: &Step, stream: &mut TcpStream, asked: &ReceivedRequest) -> std::io::Result<()> {
     match step {
         Step::Piece(bytes) => {
             let mut chunk = format!("{:x}\r\n", bytes.len()).into_bytes();

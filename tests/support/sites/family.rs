@@ -6,9 +6,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{Ada, Program, Reply, StubKey};
-use crate::support::Asked;
+use crate::support::ReceivedRequest;
 
-pub fn answer(program: Program, ada: &mut Ada, asked: &Asked) -> Option<Reply> {
+pub fn answer(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let path = asked.path();
     if path.starts_with("/v1/") {
         // The data plane of the stub answers whoever is let in.
@@ -43,7 +43,7 @@ fn no(status: u16, message: &str) -> Reply {
 }
 
 /// What gin's NoRoute handler of the relay says (11.2).
-fn no_such_route(asked: &Asked) -> Reply {
+fn no_such_route(asked: &ReceivedRequest) -> Reply {
     let message = format!("Invalid URL ({} {})", asked.method, asked.path());
     let error = json!({"message": message, "type": "invalid_request_error", "param": "", "code": ""});
     Reply::json(404, &json!({"error": error}))
@@ -82,7 +82,7 @@ fn status(program: Program, ada: &Ada) -> Value {
     status
 }
 
-fn login(program: Program, ada: &Ada, asked: &Asked) -> Reply {
+fn login(program: Program, ada: &Ada, asked: &ReceivedRequest) -> Reply {
     let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     if body["username"] != "ada" || body["password"] != ada.password.as_str() {
         return no(200, "用户名或密码错误，或用户已被封禁");
@@ -96,7 +96,7 @@ fn login(program: Program, ada: &Ada, asked: &Asked) -> Reply {
 }
 
 /// The texts of 11.3; new-api and Veloera want the number of the user beside the credential.
-fn refuse_session(program: Program, ada: &Ada, asked: &Asked) -> Option<Reply> {
+fn refuse_session(program: Program, ada: &Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let bearer = asked.header("authorization").map(|value| value.trim_start_matches("Bearer "));
     let cookie = format!("session={}", ada.cookie);
     let by_cookie = asked.header("cookie").is_some_and(|line| line.split("; ").any(|pair| pair == cookie));
@@ -122,7 +122,7 @@ fn refuse_session(program: Program, ada: &Ada, asked: &Asked) -> Option<Reply> {
     }
 }
 
-fn as_user(program: Program, ada: &mut Ada, asked: &Asked) -> Option<Reply> {
+fn as_user(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let is_hub = matches!(program, Program::OneHub | Program::DoneHub);
     let path = asked.path();
     Some(match (asked.method.as_str(), path) {
@@ -175,7 +175,7 @@ fn check_in(ada: &mut Ada, again: &str, award: &str) -> Reply {
 
 /// Lists by the page: new-api masks the keys and counts from 1, one-api and Veloera from 0 with plain
 /// arrays, the hubs wrap once more (11.1, 11.4).
-fn keys(program: Program, ada: &mut Ada, asked: &Asked) -> Option<Reply> {
+fn keys(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let rest = asked.path().strip_prefix("/api/token/")?;
     match (asked.method.as_str(), rest) {
         ("GET", "") => Some(page_of_keys(program, ada, asked)),
@@ -207,7 +207,7 @@ fn keys(program: Program, ada: &mut Ada, asked: &Asked) -> Option<Reply> {
     }
 }
 
-fn page_of_keys(program: Program, ada: &Ada, asked: &Asked) -> Reply {
+fn page_of_keys(program: Program, ada: &Ada, asked: &ReceivedRequest) -> Reply {
     let query = asked.target.split_once('?').map_or("", |(_, query)| query);
     let number = |name: &str| {
         let pair = query.split('&').find_map(|pair| pair.strip_prefix(&format!("{name}=")));
@@ -247,7 +247,7 @@ fn item(key: &StubKey, masked: bool) -> Value {
 }
 
 /// The lines of what was given: one of the system's when the check-in has been made.
-fn log(ada: &Ada, asked: &Asked) -> Reply {
+fn log(ada: &Ada, asked: &ReceivedRequest) -> Reply {
     let is_first = asked.target.contains("p=0&") || asked.target.contains("p=1&");
     let mut items = Vec::new();
     if asked.target.contains("type=4") && is_first && ada.checked_in {

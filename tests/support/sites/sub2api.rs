@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::{Ada, Reply, StubKey};
-use crate::support::Asked;
+use crate::support::ReceivedRequest;
 
-pub fn answer(ada: &mut Ada, asked: &Asked) -> Option<Reply> {
+pub fn answer(ada: &mut Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let path = asked.path();
     if path.starts_with("/v1/") || path.starts_with("/v1beta/") {
         return refuse_key(ada, asked);
@@ -41,14 +41,14 @@ fn failed(status: u16, message: &str, reason: &str) -> Reply {
     Reply::json(status, &json!({"code": status, "message": message, "reason": reason}))
 }
 
-fn refuse_key(ada: &Ada, asked: &Asked) -> Option<Reply> {
+fn refuse_key(ada: &Ada, asked: &ReceivedRequest) -> Option<Reply> {
     if asked.header("authorization").is_none() && asked.header("x-api-key").is_none() {
         return Some(stopped("API_KEY_REQUIRED", "API key is required in Authorization header"));
     }
     ada.refuse_key(asked, "").map(|_| stopped("INVALID_API_KEY", "Invalid API key"))
 }
 
-fn refuse_session(ada: &Ada, asked: &Asked) -> Option<Reply> {
+fn refuse_session(ada: &Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let Some(value) = asked.header("authorization") else {
         return Some(stopped("UNAUTHORIZED", "Authorization header is required"));
     };
@@ -63,7 +63,7 @@ fn refuse_session(ada: &Ada, asked: &Asked) -> Option<Reply> {
     (token != ada.token && !is_refresh).then(|| stopped("TOKEN_EXPIRED", "Token has expired"))
 }
 
-fn login(ada: &Ada, asked: &Asked) -> Reply {
+fn login(ada: &Ada, asked: &ReceivedRequest) -> Reply {
     let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     if body["email"] != "ada@example.com" || body["password"] != ada.password.as_str() {
         return failed(401, "invalid email or password", "INVALID_CREDENTIALS");
@@ -72,7 +72,7 @@ fn login(ada: &Ada, asked: &Asked) -> Reply {
         "token_type": "Bearer", "user": {"id": ada.id, "email": "ada@example.com", "username": ""}}))
 }
 
-fn as_user(ada: &mut Ada, asked: &Asked) -> Option<Reply> {
+fn as_user(ada: &mut Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let path = asked.path();
     Some(match (asked.method.as_str(), path) {
         ("GET", "/api/v1/auth/me") => ok(&json!({"id": ada.id, "email": "ada@example.com", "username": "",
@@ -121,7 +121,7 @@ fn item(key: &StubKey) -> Value {
 }
 
 /// The refresh token rotates: the old one is worth nothing at once (7.1).
-fn refresh(ada: &mut Ada, asked: &Asked) -> Reply {
+fn refresh(ada: &mut Ada, asked: &ReceivedRequest) -> Reply {
     let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     if body["refresh_token"] != ada.refresh_token.as_str() {
         return failed(401, "invalid refresh token", "REFRESH_TOKEN_INVALID");

@@ -152,7 +152,7 @@ impl Setup {
             if let Ok(Some(_)) = gateway.child.try_wait() {
                 return Some(false);
             }
-            gateway.answers().then_some(true)
+            (gateway.serves() && gateway.answers()).then_some(true)
         });
         if ready {
             return Ok(gateway);
@@ -222,6 +222,12 @@ impl Gateway {
     pub fn with(variables: &[(&str, &str)]) -> Self {
         let setup = variables.iter();
         setup.fold(Setup::default(), |setup, (name, value)| setup.with(name, value)).start()
+    }
+
+    /// Whether it has said that it serves: another test's gateway may have been faster to take the port. One that logs
+    /// less than usual is believed.
+    fn serves(&self) -> bool {
+        self.setup.variables.contains_key("LOG_LEVEL") || self.output().contains(" serves on ")
     }
 
     /// Whether it is ready: it says so itself, or behind TLS it at least accepts.

@@ -169,6 +169,22 @@ fn a_balance_that_falls_below_the_threshold_is_told_once() {
 }
 
 #[test]
+fn a_balance_is_read_although_its_alert_cannot_be_stored() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    gateway.admin().put("/api/settings/runtime", &json!({"lowBalanceThreshold": 2.5})).expect(200);
+    relay.has(1_500_000, 0);
+    refresh(&gateway, &account, 200);
+    let full = "CREATE TRIGGER full BEFORE INSERT ON events WHEN NEW.type = 'balance' \
+                BEGIN SELECT RAISE(ABORT, 'disk full'); END";
+    gateway.home().database().execute_batch(full).expect("a trigger");
+    relay.has(1_000_000, 0);
+    assert_eq!(refresh(&gateway, &account, 200)["balance"], 2);
+    gateway.wait_for_output("was not stored as an event");
+}
+
+#[test]
 fn a_batch_reads_the_balances_it_can() {
     let gateway = Gateway::start();
     let relay = Relay::start(&["m-a"]);

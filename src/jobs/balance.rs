@@ -72,8 +72,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Reads the account's balance and stores it. Call [`App::publish`] when it is [`Known::Read`]: routing
-/// weighs balances.
+/// Reads the account's balance and stores it. Call [`App::publish`] when it is
+/// [`BalanceReading::Read`]: routing weighs balances.
 pub async fn refresh(app: &Arc<App>, id: i64) -> Result<BalanceReading, Failure> {
     let account = accounts::get(&app.store, id).await?.ok_or(Failure::NoAccount)?;
     let site = sites::get(&app.store, account.site_id).await?.ok_or(Failure::NoAccount)?;
@@ -95,7 +95,7 @@ pub async fn refresh(app: &Arc<App>, id: i64) -> Result<BalanceReading, Failure>
     match read(app, &site, &account).await {
         Ok((session, balance)) => {
             store(app, &session, &balance).await?;
-            low_balance::note(app, &site, &account, balance.balance).await?;
+            low_balance::note(app, &site, &account, balance.balance).await;
             Ok(BalanceReading::Read(balance))
         }
         Err(error) => {

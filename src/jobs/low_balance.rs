@@ -3,18 +3,18 @@
 
 use crate::app::App;
 use crate::notify::Notice;
-use crate::store;
 use crate::store::accounts::AccountRow;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::SiteRow;
 use crate::time::now_ms;
 
 /// Tells the operator when `balance`, just read, fell below the threshold. `account` is as it was before.
-pub(super) async fn note(app: &App, site: &SiteRow, account: &AccountRow, balance: f64) -> store::Result<()> {
+/// An alert that cannot be stored is logged and sent all the same: the balance has been read.
+pub(super) async fn note(app: &App, site: &SiteRow, account: &AccountRow, balance: f64) {
     let threshold = app.settings.load().values.number("low_balance_threshold");
     let before = account.last_balance_refresh.map(|_| account.balance);
     if !falls_below(threshold, before, balance) {
-        return Ok(());
+        return;
     }
     let name = account.username.as_deref().unwrap_or("(no name)");
     let event = NewEvent {
@@ -29,9 +29,10 @@ pub(super) async fn note(app: &App, site: &SiteRow, account: &AccountRow, balanc
         related_type: Some("account"),
     };
     let notice = Notice::from(&event).about(format!("low-balance:{}", account.id));
-    app.store.batch(vec![event.insert(now_ms())]).await?;
+    if let Err(error) = app.store.batch(vec![event.insert(now_ms())]).await {
+        log::warn!("the low balance of account {} was not stored as an event: {error}", account.id);
+    }
     app.notifier.send(notice);
-    Ok(())
 }
 
 /// A threshold of 0 is none, and a first reading falls from nowhere.

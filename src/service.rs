@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::background;
 use crate::http::body::{BodyLimits, RequestBody};
 use crate::http::cors::Cors;
-use crate::http::request::Parts;
+use crate::http::request::{Params, Parts};
 use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
 use crate::http::{self, Query, Request, Response, ResponseBody, address, strict};
@@ -215,28 +215,9 @@ impl Service {
         if let Some(response) = self.refuse_head(&head, &connection, requests, id) {
             return refused(Surface::Other, response);
         }
-        let path = head.uri.path();
-        // Clients add /v1 to an address that has it already (proxy.md 3).
-        let path = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
-        let (route, params) = match self.router.find(&head.method, path) {
-            Found::Route(route, params) => (route, params),
-            Found::OtherMethods(allow) => {
-                let message = format!("Method not allowed, use {allow}");
-                let mut response =
-                    refuse(&head.headers, head.uri.path(), id, StatusCode::METHOD_NOT_ALLOWED, &message);
-                if let Ok(allow) = HeaderValue::from_str(&allow) {
-                    response.headers_mut().insert(header::ALLOW, allow);
-                }
-                return refused(Surface::Other, response);
-            }
-            Found::Nothing => {
-                let path = head.uri.path();
-                let response = match Face::at(path, &head.headers, id) {
-                    Some(face) => face.no_such_path(path),
-                    None => refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found"),
-                };
-                return refused(Surface::Other, response);
-            }
+        let (route, params) = match self.find(&head, id) {
+            Ok(found) => found,
+            Err(response) => return refused(Surface::Other, *response),
         };
         let client_ip =
             address::client_ip(connection.peer.ip(), &head.headers, &self.app.config.trusted_proxies);
@@ -255,17 +236,50 @@ impl Service {
             limits: self.limits,
             internal: None,
         });
-        if route.access == Access::Admin {
-            if let Err(error) = admin::authorize(&self.app, &request) {
-                return refused(route.surface, error.into_response());
-            }
-            if let Err(wait) = self.app.rates.admit_request(&self.app.rates.admin, monotonic_ms()) {
-                return refused(route.surface, too_many_of_identity(wait));
-            }
+        if route.access == Access::Admin
+            && let Some(response) = self.refuse_admin(&request)
+        {
+            return refused(route.surface, response);
         }
         let answer = (route.handler)(self.app.clone(), request);
         let is_change = route.access == Access::Admin && route.method != Method::GET;
         (route.surface, Routed::To { path: route.path, answer, is_change })
+    }
+
+    /// The route of a method and a path with the parameters in it, or what is answered without one.
+    fn find(
+        &self,
+        head: &hyper::http::request::Parts,
+        id: RequestId,
+    ) -> Result<(&Route, Params), Box<Response>> {
+        let path = head.uri.path();
+        // Clients add /v1 to an address that has it already (proxy.md 3).
+        let known_as = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
+        let response = match self.router.find(&head.method, known_as) {
+            Found::Route(route, params) => return Ok((route, params)),
+            Found::OtherMethods(allow) => {
+                let message = format!("Method not allowed, use {allow}");
+                let mut response = refuse(&head.headers, path, id, StatusCode::METHOD_NOT_ALLOWED, &message);
+                if let Ok(allow) = HeaderValue::from_str(&allow) {
+                    response.headers_mut().insert(header::ALLOW, allow);
+                }
+                response
+            }
+            Found::Nothing => match Face::at(path, &head.headers, id) {
+                Some(face) => face.no_such_path(path),
+                None => refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found"),
+            },
+        };
+        Err(Box::new(response))
+    }
+
+    /// The refusal of a request to the admin interface: whoever sent it is not the admin, or asks too often.
+    fn refuse_admin(&self, request: &Request) -> Option<Response> {
+        if let Err(error) = admin::authorize(&self.app, request) {
+            return Some(error.into_response());
+        }
+        let admitted = self.app.rates.admit_request(&self.app.rates.admin, monotonic_ms());
+        admitted.err().map(too_many_of_identity)
     }
 }
 

@@ -187,6 +187,7 @@ fn put_without_id(node: &Node<'_>, reference: &Reference<'_, '_>, out: &mut Writ
     });
 }
 
+/// The block with the file in the place of its id.
 fn put_file(
     dialect: Dialect,
     node: &Node<'_>,
@@ -202,60 +203,84 @@ fn put_file(
         Content::Base64(data) => Text::inside(data),
         Content::Text(text) => Text::of(text),
     };
-    let address = ["data:", mime.literal(), ";base64,", data.literal()];
-    let is_image = file.mime_type.starts_with("image/");
-    let is_audio = file.mime_type.starts_with("audio/");
+    let named = NamedFile { file, name, mime: &mime, data: &data };
     out.object(|o| {
-        match (dialect, &file.content) {
-            (Dialect::Messages, content) => {
-                o.field("type", if is_image { "image" } else { "document" });
-                o.object_at("source", |o| {
-                    let is_text = matches!(content, Content::Text(_));
-                    o.field("type", if is_text { "text" } else { "base64" });
-                    o.field("media_type", if is_text { Text::plain("text/plain") } else { mime.borrowed() });
-                    o.field("data", data.borrowed());
-                });
-                if !is_image && node.get("title").is_none() {
-                    o.field("title", name);
-                }
-            }
-            (Dialect::Responses, _) if is_image => {
-                o.field("type", "input_image");
-                o.joined("image_url", &address);
-            }
-            (_, Content::Text(_)) => {
-                o.field("type", "text");
-                let above = Text::of(name);
-                o.joined("text", &[above.literal(), "\\n", data.literal()]);
-            }
-            _ if is_image => {
-                o.field("type", "image_url");
-                o.object_at("image_url", |o| o.joined("url", &address));
-            }
-            _ if is_audio => {
-                o.field("type", "input_audio");
-                o.object_at("input_audio", |o| {
-                    o.field("data", data.borrowed());
-                    o.field("format", audio_format(&file.mime_type, name));
-                });
-            }
-            (Dialect::Responses, _) => {
-                o.field("type", "input_file");
-                o.field("filename", name);
-                o.joined("file_data", &address);
-            }
-            _ => {
-                o.field("type", "file");
-                o.object_at("file", |o| {
-                    o.field("filename", name);
-                    o.joined("file_data", &address);
-                });
-            }
+        match dialect {
+            Dialect::Messages => named.put_messages_block(o, node.get("title").is_some()),
+            _ => named.put_openai_block(o, dialect),
         }
         for (key, held) in node.members().iter().filter(|(key, _)| !REPLACED.contains(&key.as_ref())) {
             o.field(key, held.json());
         }
     });
+}
+
+/// A file as its block is about to be written.
+struct NamedFile<'f> {
+    file: &'f StoredFile,
+    /// The name the client gives it, or the one it was stored under.
+    name: &'f str,
+    mime: &'f Text<'f>,
+    data: &'f Text<'f>,
+}
+
+impl NamedFile<'_> {
+    fn is_image(&self) -> bool {
+        self.file.mime_type.starts_with("image/")
+    }
+
+    /// Writes the members of a block of messages: an image or a document.
+    fn put_messages_block(&self, o: &mut Writer, has_title: bool) {
+        o.field("type", if self.is_image() { "image" } else { "document" });
+        o.object_at("source", |o| {
+            let is_text = matches!(self.file.content, Content::Text(_));
+            o.field("type", if is_text { "text" } else { "base64" });
+            o.field("media_type", if is_text { Text::plain("text/plain") } else { self.mime.borrowed() });
+            o.field("data", self.data.borrowed());
+        });
+        if !self.is_image() && !has_title {
+            o.field("title", self.name);
+        }
+    }
+
+    /// Writes the members of a block of chat or responses.
+    fn put_openai_block(&self, o: &mut Writer, dialect: Dialect) {
+        let data_url = ["data:", self.mime.literal(), ";base64,", self.data.literal()];
+        match (dialect, &self.file.content) {
+            (Dialect::Responses, _) if self.is_image() => {
+                o.field("type", "input_image");
+                o.joined("image_url", &data_url);
+            }
+            (_, Content::Text(_)) => {
+                o.field("type", "text");
+                o.joined("text", &[Text::of(self.name).literal(), "\\n", self.data.literal()]);
+            }
+            _ if self.is_image() => {
+                o.field("type", "image_url");
+                o.object_at("image_url", |o| o.joined("url", &data_url));
+            }
+            _ if self.file.mime_type.starts_with("audio/") => {
+                o.field("type", "input_audio");
+                o.object_at("input_audio", |o| {
+                    o.field("data", self.data.borrowed());
+                    o.field("format", audio_format(&self.file.mime_type, self.name));
+                });
+            }
+            (Dialect::Responses, _) => {
+                o.field("type", "input_file");
+                self.put_file_members(o, &data_url);
+            }
+            _ => {
+                o.field("type", "file");
+                o.object_at("file", |o| self.put_file_members(o, &data_url));
+            }
+        }
+    }
+
+    fn put_file_members(&self, o: &mut Writer, data_url: &[&str]) {
+        o.field("filename", self.name);
+        o.joined("file_data", data_url);
+    }
 }
 
 /// What OpenAI's dialects call a sound's format.

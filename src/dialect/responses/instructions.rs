@@ -11,7 +11,7 @@ use crate::dialect::writer::Writer;
 pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
     let items = body.items_at("input");
     items.iter().find(|item| is_system(item))?;
-    let mut accumulator: Vec<Text<'_>> = Vec::new();
+    let mut gathered: Vec<Text<'_>> = Vec::new();
     let mut input = Writer::with_capacity(body.raw().len());
     input.list(|list| {
         for item in items {
@@ -20,21 +20,14 @@ pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
                 continue;
             }
             let (texts, others) = taken_apart(item);
-            accumulator.extend(Some(Text::join(&texts, "\\n")).filter(|text| !text.is_blank()));
+            gathered.extend(Some(Text::join(&texts, "\\n")).filter(|text| !text.is_blank()));
             if !others.is_empty() {
-                list.object(|o| {
-                    for (key, value) in item.members() {
-                        match key.as_ref() {
-                            "content" => o.array(key, |a| others.iter().for_each(|part| a.item(part.json()))),
-                            _ => o.field(key, value.json()),
-                        }
-                    }
-                });
+                list.object(|o| put_with_content(o, item, &others));
             }
         }
     });
-    accumulator.extend(body.text_at("instructions").filter(|text| !text.is_empty()));
-    let instructions = format!("\"{}\"", Text::join(&accumulator, "\\n\\n").literal());
+    gathered.extend(body.text_at("instructions").filter(|text| !text.is_empty()));
+    let instructions = format!("\"{}\"", Text::join(&gathered, "\\n\\n").literal());
     let set = [("instructions", instructions.as_str()), ("input", input.as_str())];
     Some(edit(body.raw(), &set, &[]).into_owned())
 }
@@ -49,6 +42,16 @@ fn taken_apart<'n, 'a>(item: &'n Node<'a>) -> (Vec<Text<'a>>, Vec<&'n Node<'a>>)
     let parts = if content.is_array() { content.items() } else { std::slice::from_ref(content) };
     let text = |part: &Node<'a>| part.text().or_else(|| part.text_at("text"));
     (parts.iter().filter_map(text).collect(), parts.iter().filter(|part| text(part).is_none()).collect())
+}
+
+/// Writes the members of a message, these parts in the place of its content.
+fn put_with_content(o: &mut Writer, message: &Node<'_>, parts: &[&Node<'_>]) {
+    for (key, value) in message.members() {
+        match key.as_ref() {
+            "content" => o.array(key, |a| parts.iter().for_each(|part| a.item(part.json()))),
+            _ => o.field(key, value.json()),
+        }
+    }
 }
 
 #[cfg(test)]

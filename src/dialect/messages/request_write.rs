@@ -272,29 +272,33 @@ fn put_tools(o: &mut Writer, tools: &[&Tool<'_>], model: Claude) {
     o.array("tools", |list| {
         for (index, tool) in tools.iter().enumerate() {
             list.object(|o| {
-                match tool {
-                    Tool::Function { name, description, parameters, strict } => {
-                        o.field("name", name);
-                        o.field_if("description", description.as_ref());
-                        put_schema(o, parameters.as_ref());
-                        if *strict == Some(true) && model.takes_strict_tools() {
-                            o.field("strict", true);
-                        }
-                    }
-                    Tool::Custom { name, description, .. } => {
-                        o.field("name", name);
-                        o.field_if("description", description.as_ref());
-                        put_schema(o, None);
-                    }
-                    Tool::WebSearch(search) => put_web_search(o, search),
-                    Tool::Hosted(_) => {}
-                }
+                put_tool(o, tool, model);
                 if index + 1 == tools.len() {
                     put_breakpoint(o);
                 }
             });
         }
     });
+}
+
+fn put_tool(o: &mut Writer, tool: &Tool<'_>, model: Claude) {
+    match tool {
+        Tool::Function { name, description, parameters, strict } => {
+            o.field("name", name);
+            o.field_if("description", description.as_ref());
+            put_schema(o, parameters.as_ref());
+            if *strict == Some(true) && model.takes_strict_tools() {
+                o.field("strict", true);
+            }
+        }
+        Tool::Custom { name, description, .. } => {
+            o.field("name", name);
+            o.field_if("description", description.as_ref());
+            put_schema(o, None);
+        }
+        Tool::WebSearch(search) => put_web_search(o, search),
+        Tool::Hosted(_) => {}
+    }
 }
 
 fn put_web_search(o: &mut Writer, search: &WebSearch<'_>) {

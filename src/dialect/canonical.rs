@@ -378,9 +378,9 @@ pub struct Reply<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Candidate<'a> {
     pub parts: Vec<Part<'a>>,
-    /// Where the texts among the parts come from, each with the place of its part.
+    /// Where the texts among the parts come from, each with the place of its part, in the order of the parts.
     pub citations: Vec<(usize, Citation<'a>)>,
-    /// The tokens of the texts, each with the place of its part.
+    /// The tokens of the texts, each with the place of its part, in the order of the parts.
     pub logprobs: Vec<(usize, Token<'a>)>,
     pub stop: Stop<'a>,
 }
@@ -388,13 +388,19 @@ pub struct Candidate<'a> {
 impl<'a> Candidate<'a> {
     /// The citations of the part in that place.
     pub fn citations_of(&self, place: usize) -> impl Iterator<Item = &Citation<'a>> {
-        self.citations.iter().filter(move |(part, _)| *part == place).map(|(_, citation)| citation)
+        of_part(&self.citations, place)
     }
 
     /// The tokens of the part in that place.
     pub fn tokens_of(&self, place: usize) -> impl Iterator<Item = &Token<'a>> {
-        self.logprobs.iter().filter(move |(part, _)| *part == place).map(|(_, token)| token)
+        of_part(&self.logprobs, place)
     }
+}
+
+/// Those of one part among entries in the order of their parts.
+fn of_part<T>(entries: &[(usize, T)], place: usize) -> impl Iterator<Item = &T> {
+    let start = entries.partition_point(|(part, _)| *part < place);
+    entries[start..].iter().take_while(move |(part, _)| *part == place).map(|(_, entry)| entry)
 }
 
 /// Why the model stopped (proxy-conversion.md 7.2).

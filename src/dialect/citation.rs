@@ -10,6 +10,8 @@
 //! All dialects can name a page of the web. Places in documents that the client sent are numbers that
 //! only its own dialect counts, and are left out.
 
+use std::borrow::Cow;
+
 use super::literal::Text;
 use super::tree::Node;
 use super::writer::Writer;
@@ -26,7 +28,7 @@ pub struct Citation<'a> {
 }
 
 /// Characters of a text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span {
     pub start: u64,
     /// Behind the last one.
@@ -92,16 +94,63 @@ impl<'a> Citation<'a> {
     }
 }
 
-impl Span {
-    /// What it marks in a text.
-    pub fn of(self, text: &Text<'_>) -> String {
-        let (start, end) = (self.start as usize, self.end as usize);
-        text.decode().chars().skip(start).take(end.saturating_sub(start)).collect()
+/// A text in which many places are looked up. Spans count characters and Google's segments bytes: with a
+/// mark at every so many characters neither is counted from the beginning each time.
+#[derive(Debug)]
+pub struct CitedText<'t> {
+    text: &'t Text<'t>,
+    /// What it says.
+    plain: Cow<'t, str>,
+    /// The byte at which every [`MARK_EVERY`]th character begins, from the first on.
+    marks: Vec<usize>,
+}
+
+const MARK_EVERY: usize = 256;
+
+impl<'t> CitedText<'t> {
+    pub fn of(text: &'t Text<'_>) -> Self {
+        let plain = text.decode();
+        let marks = plain.char_indices().step_by(MARK_EVERY).map(|(at, _)| at).collect();
+        Self { text, plain, marks }
+    }
+
+    /// All of it, as written.
+    pub fn text(&self) -> &'t Text<'t> {
+        self.text
+    }
+
+    /// All of it, decoded.
+    pub fn as_str(&self) -> &str {
+        &self.plain
+    }
+
+    /// The byte at which the character of that number begins; the end where there are not so many.
+    pub fn byte_at(&self, letters: u64) -> usize {
+        let letters = usize::try_from(letters).unwrap_or(usize::MAX);
+        let found = self.marks.get(letters / MARK_EVERY).and_then(|mark| {
+            let (after, _) = self.plain.get(*mark..)?.char_indices().nth(letters % MARK_EVERY)?;
+            Some(mark + after)
+        });
+        found.unwrap_or(self.plain.len())
+    }
+
+    /// How many characters begin in the first bytes.
+    pub fn letters_before(&self, bytes: u64) -> u64 {
+        let is_before = |at: usize| (at as u64) < bytes;
+        let Some(last) = self.marks.partition_point(|mark| is_before(*mark)).checked_sub(1) else { return 0 };
+        let mark = self.marks[last];
+        let after = self.plain[mark..].char_indices().take_while(|(at, _)| is_before(mark + at));
+        (last * MARK_EVERY + after.count()) as u64
+    }
+
+    /// What a span marks.
+    pub fn marked(&self, span: Span) -> &str {
+        self.plain.get(self.byte_at(span.start)..self.byte_at(span.end)).unwrap_or_default()
     }
 }
 
 /// Citations of a content of several texts, which are located by the place of their part and their length:
-/// each goes to the text in which it begins.
+/// each goes to the text in which it begins, and they come out in the order of the texts.
 pub fn spread<'a>(
     citations: impl IntoIterator<Item = Citation<'a>>,
     texts: &[(usize, u64)],
@@ -114,14 +163,19 @@ pub fn spread<'a>(
     }
     let place = |citation: &Citation<'a>| {
         let start = citation.span.map(|span| span.start);
-        let found = places.iter().find(|(_, _, end)| start.is_some_and(|start| start < *end));
+        let found = start.and_then(|start| {
+            let at = places.partition_point(|(_, _, end)| *end <= start);
+            places.get(at)
+        });
         found.or(places.last()).map(|(part, begin, _)| (*part, *begin))
     };
     let placed = |citation: Citation<'a>| {
         let (part, begin) = place(&citation)?;
         Some((part, citation.counted_from(begin)))
     };
-    citations.into_iter().filter_map(placed).collect()
+    let mut spread: Vec<_> = citations.into_iter().filter_map(placed).collect();
+    spread.sort_by_key(|(part, _)| *part);
+    spread
 }
 
 #[cfg(test)]
@@ -171,10 +225,30 @@ mod tests {
     }
 
     #[test]
+    fn places_in_a_long_text_are_those_counted_from_its_beginning() {
+        for length in [0, 1, MARK_EVERY - 1, MARK_EVERY, MARK_EVERY + 1, 3 * MARK_EVERY] {
+            let plain: String = "aé😀".chars().cycle().take(length).collect();
+            let text = Text::of(&plain);
+            let cited = CitedText::of(&text);
+            for letters in 0..length + 2 {
+                let byte = plain.char_indices().nth(letters).map_or(plain.len(), |(at, _)| at);
+                assert_eq!(cited.byte_at(letters as u64), byte, "{letters} of {length}");
+            }
+            for bytes in 0..plain.len() + 2 {
+                let letters = plain.char_indices().take_while(|(at, _)| *at < bytes).count();
+                assert_eq!(cited.letters_before(bytes as u64), letters as u64, "{bytes} of {length}");
+            }
+            assert_eq!(cited.byte_at(u64::MAX), plain.len());
+            assert_eq!(cited.letters_before(u64::MAX), length as u64);
+        }
+    }
+
+    #[test]
     fn a_span_counts_characters() {
         let text = Text::of("a\né😀b");
-        assert_eq!(Span { start: 1, end: 4 }.of(&text), "\né😀");
-        assert_eq!(Span { start: 4, end: 99 }.of(&text), "b");
+        let text = CitedText::of(&text);
+        assert_eq!(text.marked(Span { start: 1, end: 4 }), "\né😀");
+        assert_eq!(text.marked(Span { start: 4, end: 99 }), "b");
         assert_eq!(citation(None).within(3, 5).span, Some(Span { start: 3, end: 8 }));
         assert_eq!(citation(Some((1, 2))).within(3, 5).span, Some(Span { start: 4, end: 5 }));
     }

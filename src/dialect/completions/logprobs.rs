@@ -1,6 +1,7 @@
 //! How probable each token of a choice was: lists of the same length, side by side.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use crate::dialect::logprobs::Token;
 use crate::dialect::writer::Writer;
@@ -29,13 +30,13 @@ pub(super) fn put(o: &mut Writer, tokens: &[&Token<'_>], from: u64) {
 
 /// The most probable tokens in its place by their text, and always the token itself.
 fn put_others(list: &mut Writer, token: &Token<'_>) {
-    let mut named: Vec<Cow<'_, str>> = Vec::new();
+    let mut named: HashSet<Cow<'_, str>> = HashSet::new();
     list.object(|o| {
         for other in token.others.iter().chain([token]) {
             let text = other.text.decode();
             if !named.contains(&text) {
                 o.field(&text, &other.logprob);
-                named.push(text);
+                named.insert(text);
             }
         }
     });

@@ -46,11 +46,10 @@ impl Accumulator {
                 _ => {}
             },
             Event::Cite { key, citation } => {
-                let place = self.parts.iter().rposition(|(own, _)| *own == key);
-                self.citations.extend(place.map(|place| (place, citation.into_owned())));
+                self.citations.extend(self.place(key).map(|place| (place, citation.into_owned())));
             }
             Event::Logprobs { key, tokens } => {
-                if let Some(place) = self.parts.iter().rposition(|(own, _)| *own == key) {
+                if let Some(place) = self.place(key) {
                     self.logprobs.extend(tokens.into_iter().map(|token| (place, token.into_owned())));
                 }
             }
@@ -73,18 +72,27 @@ impl Accumulator {
         }
     }
 
+    /// Keys count parts in the order of their start.
+    fn place(&self, key: u32) -> Option<usize> {
+        self.parts.binary_search_by_key(&key, |(own, _)| *own).ok()
+    }
+
     fn part(&mut self, key: u32) -> Option<&mut Part<'static>> {
-        self.parts.iter_mut().rev().find(|(own, _)| *own == key).map(|(_, part)| part)
+        let place = self.place(key)?;
+        self.parts.get_mut(place).map(|(_, part)| part)
     }
 
     /// The answer; an error when the stream failed or never finished.
-    pub(super) fn finish(self) -> Result<Reply<'static>, UpstreamError> {
+    pub(super) fn finish(mut self) -> Result<Reply<'static>, UpstreamError> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
         let Some(stop) = self.stop else {
             return Err(UpstreamError::new("Upstream closed the stream before its end"));
         };
+        // Parts may have been open side by side.
+        self.citations.sort_by_key(|(place, _)| *place);
+        self.logprobs.sort_by_key(|(place, _)| *place);
         let mut reply = self.reply;
         let parts = self.parts.into_iter().map(|(_, part)| part).collect();
         reply.candidates =

@@ -8,16 +8,19 @@
 //!
 //! A segment counts bytes, of the part it names or, in a stream, of all that was said.
 
+use std::collections::HashMap;
+
 use super::member;
-use crate::dialect::citation::{Citation, Span};
+use crate::dialect::citation::{Citation, CitedText, Span};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// Reads the metadata. `text_of` gives the text that a segment of that part is of.
-pub(super) fn read<'a>(
+/// Reads the metadata, into the order of the parts. `text_of` gives the text that a segment of that part is
+/// of, with its place.
+pub(super) fn read<'a, 't>(
     metadata: &Node<'a>,
-    mut text_of: impl FnMut(u64) -> Option<(usize, String)>,
+    text_of: impl Fn(u64) -> Option<(usize, &'t CitedText<'t>)>,
 ) -> Vec<(usize, Citation<'a>)> {
     let pages: Vec<_> = member::items(metadata, "groundingChunks").iter().map(page).collect();
     let mut citations = Vec::new();
@@ -25,7 +28,7 @@ pub(super) fn read<'a>(
         let segment = member::get(support, "segment");
         let count = |key: &str| member::get(segment?, key).and_then(Node::u64);
         let Some((part, text)) = text_of(count("partIndex").unwrap_or(0)) else { continue };
-        let letters = |bytes: u64| letters_before(&text, bytes);
+        let letters = |bytes: u64| text.letters_before(bytes);
         let end = count("endIndex").filter(|end| *end > 0).map(letters);
         let span = end.map(|end| Span { start: letters(count("startIndex").unwrap_or(0)).min(end), end });
         for index in member::items(support, "groundingChunkIndices").iter().filter_map(Node::u64) {
@@ -39,6 +42,7 @@ pub(super) fn read<'a>(
         // Nobody says what comes from which page.
         citations.extend(pages.into_iter().flatten().map(|page| (part, page)));
     }
+    citations.sort_by_key(|(part, _)| *part);
     citations
 }
 
@@ -53,11 +57,6 @@ fn page<'a>(chunk: &Node<'a>) -> Option<Citation<'a>> {
     })
 }
 
-/// How many characters begin in the first bytes of a text.
-fn letters_before(text: &str, bytes: u64) -> u64 {
-    text.char_indices().take_while(|(at, _)| (*at as u64) < bytes).count() as u64
-}
-
 /// A text that was said, where it stands in the answer, and where it comes from.
 #[derive(Debug)]
 pub(super) struct Cited<'c> {
@@ -69,26 +68,20 @@ pub(super) struct Cited<'c> {
 
 /// Writes the metadata, when there is any.
 pub(super) fn put(o: &mut Writer, queries: &[Text<'_>], texts: &[Cited<'_>]) {
-    let all = || texts.iter().flat_map(|text| &text.citations);
-    let mut pages: Vec<&Citation<'_>> = Vec::new();
-    for citation in all() {
-        if !pages.iter().any(|page| page.url == citation.url) {
-            pages.push(citation);
-        }
-    }
+    let pages = Pages::of(texts);
     let queries = || queries.iter().filter(|query| !query.is_empty());
-    if pages.is_empty() && queries().next().is_none() {
+    if pages.list.is_empty() && queries().next().is_none() {
         return;
     }
     o.object_at("groundingMetadata", |o| {
         if queries().next().is_some() {
             o.array("webSearchQueries", |a| queries().for_each(|query| a.item(query)));
         }
-        if pages.is_empty() {
+        if pages.list.is_empty() {
             return;
         }
         o.array("groundingChunks", |a| {
-            for page in &pages {
+            for page in &pages.list {
                 a.object(|o| {
                     o.object_at("web", |o| {
                         o.field("uri", &page.url);
@@ -103,34 +96,53 @@ pub(super) fn put(o: &mut Writer, queries: &[Text<'_>], texts: &[Cited<'_>]) {
     });
 }
 
+/// The pages that citations name, each once.
+struct Pages<'c> {
+    list: Vec<&'c Citation<'c>>,
+    /// The places in the list by address.
+    places: HashMap<&'c Text<'c>, u64>,
+}
+
+impl<'c> Pages<'c> {
+    fn of(texts: &'c [Cited<'c>]) -> Self {
+        let mut pages = Self { list: Vec::new(), places: HashMap::new() };
+        for citation in texts.iter().flat_map(|text| &text.citations) {
+            pages.places.entry(&citation.url).or_insert_with(|| {
+                pages.list.push(citation);
+                pages.list.len() as u64 - 1
+            });
+        }
+        pages
+    }
+}
+
 impl Cited<'_> {
-    fn put_supports(&self, list: &mut Writer, pages: &[&Citation<'_>]) {
+    /// Writes a support for each span, in the order in which they are first named.
+    fn put_supports(&self, list: &mut Writer, pages: &Pages<'_>) {
         if self.citations.is_empty() {
             return;
         }
-        let text = self.text.decode();
-        let bytes = |letters: u64| {
-            let at = usize::try_from(letters).ok().and_then(|nth| text.char_indices().nth(nth));
-            at.map_or(text.len(), |(at, _)| at)
-        };
-        let mut put = Vec::new();
+        let mut supports: Vec<(Option<Span>, Vec<u64>)> = Vec::new();
+        let mut known = HashMap::new();
         for citation in &self.citations {
-            if put.contains(&citation.span) {
-                continue;
-            }
-            put.push(citation.span);
-            let (start, end) =
-                citation.span.map_or((0, text.len()), |span| (bytes(span.start), bytes(span.end)));
-            let from = self.citations.iter().filter(|other| other.span == citation.span);
-            let from = from.filter_map(|other| pages.iter().position(|page| page.url == other.url));
+            let at = *known.entry(citation.span).or_insert_with(|| {
+                supports.push((citation.span, Vec::new()));
+                supports.len() - 1
+            });
+            supports[at].1.extend(pages.places.get(&citation.url));
+        }
+        let text = CitedText::of(self.text);
+        for (span, chunks) in supports {
+            let all = (0, text.as_str().len());
+            let (start, end) = span.map_or(all, |span| (text.byte_at(span.start), text.byte_at(span.end)));
             list.object(|o| {
                 o.object_at("segment", |o| {
                     o.field_if("partIndex", self.part.filter(|part| *part > 0));
                     o.field_if("startIndex", Some(start as u64).filter(|start| *start > 0));
                     o.field("endIndex", end as u64);
-                    o.field("text", text.get(start..end).unwrap_or_default());
+                    o.field("text", text.as_str().get(start..end).unwrap_or_default());
                 });
-                o.array("groundingChunkIndices", |a| from.for_each(|index| a.item(index as u64)));
+                o.array("groundingChunkIndices", |a| chunks.into_iter().for_each(|chunk| a.item(chunk)));
             });
         }
     }
@@ -146,7 +158,9 @@ mod tests {
 
     fn cited(metadata: &str) -> Vec<(usize, Citation<'_>)> {
         let node = Node::parse(metadata).unwrap();
-        read(&node, |part| (part == 0).then(|| (2, "né so".to_owned())))
+        let said = Text::of("né so");
+        let said = CitedText::of(&said);
+        read(&node, |part| (part == 0).then_some((2, &said)))
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::parts_read::{self, Read};
 use super::{grounding, member, probabilities, stop};
 use crate::dialect::canonical::{Candidate, Part, Reply, Stop};
+use crate::dialect::citation::CitedText;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -50,10 +51,16 @@ fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Result<Candidate<'a>, U
         }
     }
     let citations = member::get(candidate, "groundingMetadata").map(|metadata| {
+        let said = texts.iter().filter_map(|(index, place)| {
+            let Part::Text(text) = parts.get(*place)? else { return None };
+            Some((*index, *place, CitedText::of(text)))
+        });
+        let said: Vec<_> = said.collect();
         grounding::read(metadata, |index| {
+            let own = said.binary_search_by_key(&index, |(own, ..)| *own).ok();
             // Thoughts before the text are not counted by everyone.
-            let own = texts.iter().find(|(own, _)| *own == index).or(texts.first());
-            own.and_then(|(_, place)| Some((*place, parts.get(*place)?.as_text()?.decode().into_owned())))
+            let (_, place, text) = said.get(own.unwrap_or(0))?;
+            Some((*place, text))
         })
     });
     let called = parts.iter().any(|part| matches!(part, Part::Call(_)));

@@ -6,6 +6,7 @@
 use super::parts_read::{self, Read};
 use super::{grounding, member, probabilities, reply_read, stop};
 use crate::dialect::canonical::{Event, Part, PartKind, Stop};
+use crate::dialect::citation::CitedText;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{self, UpstreamError};
@@ -173,8 +174,8 @@ impl StreamReader {
         let Some((key, false)) = self.open else { return };
         let metadata = self.grounding.as_deref().and_then(|metadata| Node::parse(metadata).ok());
         let Some(metadata) = metadata else { return };
-        let said = self.said.decode();
-        for (_, citation) in grounding::read(&metadata, |_| Some((0, said.clone().into_owned()))) {
+        let said = CitedText::of(&self.said);
+        for (_, citation) in grounding::read(&metadata, |_| Some((0, &said))) {
             if citation.span.is_none_or(|span| span.end > self.before) {
                 each(Event::Cite { key, citation: citation.counted_from(self.before) });
             }

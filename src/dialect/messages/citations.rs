@@ -1,6 +1,6 @@
 //! Where a text block comes from: `citations`, of the block as a whole (proxy-conversion.md 7.1).
 
-use crate::dialect::citation::Citation;
+use crate::dialect::citation::{Citation, CitedText};
 use crate::dialect::edit::edit;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -31,15 +31,15 @@ fn is_address(source: &Text<'_>) -> bool {
     ["http://", "https://"].iter().any(|scheme| source.starts_with(scheme))
 }
 
-/// The members of a citation of `text`. Who gives no words of the page marks words of the answer.
-pub(super) fn put(o: &mut Writer, citation: &Citation<'_>, text: &Text<'_>) {
+/// The members of a citation of a text. Who gives no words of the page marks words of the answer.
+pub(super) fn put(o: &mut Writer, citation: &Citation<'_>, text: &CitedText<'_>) {
     o.field("type", "web_search_result_location");
     o.field("url", &citation.url);
     o.field("title", citation.title.as_ref().map(Text::borrowed));
     match (&citation.quoted, citation.span) {
         (Some(quoted), _) => o.field("cited_text", quoted),
-        (None, Some(span)) => o.field("cited_text", span.of(text)),
-        (None, None) => o.field("cited_text", text),
+        (None, Some(span)) => o.field("cited_text", text.marked(span)),
+        (None, None) => o.field("cited_text", text.text()),
     }
     o.field("encrypted_index", NO_SIGNATURE);
 }

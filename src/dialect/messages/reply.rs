@@ -7,7 +7,7 @@ use super::blocks_write::put_call;
 use super::stop::{self, Counts};
 use super::{citations, searches};
 use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, ReplyContext, Thinking};
-use crate::dialect::citation::Citation;
+use crate::dialect::citation::{Citation, CitedText};
 use crate::dialect::literal::Text;
 use crate::dialect::search::Search;
 use crate::dialect::signature::{self, Signature};
@@ -121,8 +121,9 @@ fn put_part(list: &mut Writer, part: &Part<'_>, cited: &[&Citation<'_>], calls: 
             o.field("type", "text");
             o.field("text", text);
             if !cited.is_empty() {
+                let said = CitedText::of(text);
                 o.array("citations", |list| {
-                    cited.iter().for_each(|citation| list.object(|o| citations::put(o, citation, text)));
+                    cited.iter().for_each(|citation| list.object(|o| citations::put(o, citation, &said)));
                 });
             }
         }),

@@ -14,7 +14,7 @@ use super::reply::{ShownSignature, call_id, message_id, put_redacted};
 use super::stop::{self, Counts};
 use super::{citations, searches};
 use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
-use crate::dialect::citation::Citation;
+use crate::dialect::citation::{Citation, CitedText};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::search::Search;
 use crate::dialect::signature::Signature;
@@ -326,8 +326,9 @@ impl Part {
                 Kind::Call { custom: true, .. } => {
                     put_delta(*next_index - 1, "input_json_delta", "partial_json", "\"}", out);
                 }
-                Kind::Text(said, citations) => {
-                    citations.iter().for_each(|citation| put_citation(*next_index - 1, citation, said, out));
+                Kind::Text(said, citations) if !citations.is_empty() => {
+                    let said = CitedText::of(said);
+                    citations.iter().for_each(|citation| put_citation(*next_index - 1, citation, &said, out));
                 }
                 _ => {}
             }
@@ -365,7 +366,7 @@ fn put_delta(index: u64, kind: &str, member: &str, text: impl Put, out: &mut Str
     });
 }
 
-fn put_citation(index: u64, citation: &Citation<'_>, said: &Text<'_>, out: &mut String) {
+fn put_citation(index: u64, citation: &Citation<'_>, said: &CitedText<'_>, out: &mut String) {
     put_event(out, "content_block_delta", |o| {
         o.field("index", index);
         o.object_at("delta", |o| {

@@ -252,19 +252,26 @@ impl<'t> OutputPart<'t> {
         } else {
             o.field("type", "output_text");
             o.field("text", &self.text);
+            let letters = self.cited_letters();
             o.array("annotations", |a| {
-                self.citations.iter().for_each(|citation| a.object(|o| self.put_citation(o, citation)));
+                self.citations.iter().for_each(|it| a.object(|o| put_citation(o, it, letters)));
             });
             logprobs::put(o, "logprobs", &self.logprobs);
         }
     }
 
-    /// The members of an annotation; without a span of its own it is one of all the text.
-    pub(super) fn put_citation(&self, o: &mut Writer, citation: &Citation<'_>) {
-        let letters = if citation.span.is_some() { 0 } else { self.text.letters() };
-        o.field("type", "url_citation");
-        citation.within(0, letters).put_annotation(o);
+    /// The length of the text, for [`put_citation`]; 0 where no citation is one of all the text.
+    pub(super) fn cited_letters(&self) -> u64 {
+        let is_of_all = self.citations.iter().any(|citation| citation.span.is_none());
+        if is_of_all { self.text.letters() } else { 0 }
     }
+}
+
+/// The members of an annotation of a text of so many letters; without a span of its own it is one of all
+/// the text.
+pub(super) fn put_citation(o: &mut Writer, citation: &Citation<'_>, letters: u64) {
+    o.field("type", "url_citation");
+    citation.within(0, letters).put_annotation(o);
 }
 
 /// The arguments of a function that takes none are an object all the same.

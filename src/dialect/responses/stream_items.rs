@@ -1,6 +1,6 @@
 //! The items of a streamed answer, and how an event finds the one it is about.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::dialect::canonical::CallKind;
 use crate::dialect::literal::Text;
@@ -21,11 +21,11 @@ pub(super) struct Item {
     /// Which of its parts is open, or was last.
     pub at: u64,
     /// The parts of which a delta has been read.
-    pub seen: Vec<u64>,
+    pub seen: BTreeSet<u64>,
     /// How many annotations of each part have been read.
     pub citations_seen: BTreeMap<u64, usize>,
     /// The parts whose log probabilities have been read.
-    pub with_logprobs: Vec<u64>,
+    pub with_logprobs: BTreeSet<u64>,
     /// Reasoning is read from its raw text or from its summary, whichever comes first.
     pub raw: Option<bool>,
     /// Input of a call whose name is not known yet.
@@ -59,9 +59,7 @@ impl Item {
     /// Notes that a delta of the part has been read.
     pub(super) fn note_delta(&mut self, part: u64) {
         self.at = part;
-        if !self.seen.contains(&part) {
-            self.seen.push(part);
-        }
+        self.seen.insert(part);
     }
 }
 
@@ -75,9 +73,9 @@ pub(super) fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_
         repeated: false,
         key: None,
         at: 0,
-        seen: Vec::new(),
+        seen: BTreeSet::new(),
         citations_seen: BTreeMap::new(),
-        with_logprobs: Vec::new(),
+        with_logprobs: BTreeSet::new(),
         raw: None,
         held: Text::EMPTY,
     });

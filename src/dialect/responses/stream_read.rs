@@ -214,9 +214,7 @@ impl StreamReader {
     fn part_logprobs(&mut self, at: usize, part: u64, tokens: &[Node<'_>], each: Each<'_>) {
         let item = &mut self.items[at];
         let Some(key) = item.key.filter(|_| item.at == part && !tokens.is_empty()) else { return };
-        if !item.with_logprobs.contains(&part) {
-            item.with_logprobs.push(part);
-        }
+        item.with_logprobs.insert(part);
         each(Event::Logprobs { key, tokens: logprobs::read(tokens) });
     }
 

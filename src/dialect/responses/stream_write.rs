@@ -4,7 +4,7 @@
 //! place: `created` comes first, an item is added before its parts and done after them, and the
 //! terminal event repeats everything. Texts are therefore kept until the end.
 
-use super::answer::{Head, Item, OutputPart, Status, complete_input};
+use super::answer::{Head, Item, OutputPart, Status, complete_input, put_citation};
 use super::reasoning;
 use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
 use crate::dialect::literal::{Json, Text};
@@ -264,12 +264,13 @@ impl StreamWriter {
         }
         let Some(said) = parts.last() else { return };
         let content_index = parts.len() as u64 - 1;
+        let letters = said.cited_letters();
         for (number, citation) in said.citations.iter().enumerate() {
             emit(&mut self.sequence, out, "output_text.annotation.added", |o| {
                 open_fields(o, &open.id, open.index);
                 o.field("content_index", content_index);
                 o.field("annotation_index", number as u64);
-                o.object_at("annotation", |o| said.put_citation(o, citation));
+                o.object_at("annotation", |o| put_citation(o, citation, letters));
             });
         }
         let (kind, member) =

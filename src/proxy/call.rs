@@ -9,6 +9,7 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::http::timer::ReusableTimer;
+use crate::request_id::RequestId;
 use crate::routing::Platform;
 
 use super::auth::Caller;
@@ -68,8 +69,26 @@ impl Operation {
     }
 }
 
+/// What kind of call it is: how it is spoken, what it asks for, and what of it stands in the path.
+pub(super) struct CallKind {
+    pub(super) dialect: Dialect,
+    pub(super) operation: Operation,
+    /// Where the path names the model, and not the body.
+    pub(super) of_path: Option<PathModel>,
+}
+
+impl CallKind {
+    /// A call whose body says everything.
+    pub(super) fn of_body(dialect: Dialect, operation: Operation) -> Self {
+        Self { dialect, operation, of_path: None }
+    }
+}
+
 /// What of a call is not its body.
 pub(super) struct Head<'a> {
+    pub(super) kind: CallKind,
+    pub(super) id: RequestId,
+    pub(super) caller: Caller,
     pub(super) path: &'a str,
     pub(super) headers: HeaderMap,
     /// As sent, without the question mark.
@@ -111,18 +130,12 @@ pub(super) struct Call {
 
 impl Call {
     /// Reads what routing must know of a request whose body is `body`.
-    pub(super) fn read(
-        app: &App,
-        face: Face,
-        operation: Operation,
-        head: Head<'_>,
-        body: Bytes,
-        caller: Caller,
-        of_path: Option<PathModel>,
-    ) -> Result<Box<Self>, EnvelopeError> {
+    pub(super) fn read(app: &App, head: Head<'_>, body: Bytes) -> Result<Box<Self>, EnvelopeError> {
+        let CallKind { dialect, operation, of_path } = head.kind;
+        let face = Face { dialect, id: head.id };
         let (mut envelope, body) = match operation {
-            Operation::EditImage | Operation::CreateVideo => forms::read(face.dialect, &head.headers, body)?,
-            _ => (envelope::skim(face.dialect, &body)?, body),
+            Operation::EditImage | Operation::CreateVideo => forms::read(dialect, &head.headers, body)?,
+            _ => (envelope::skim(dialect, &body)?, body),
         };
         // Of a video it is told how far it is, whatever else is asked for.
         envelope.stream &= operation != Operation::CreateVideo;
@@ -130,9 +143,9 @@ impl Call {
             envelope.model = model;
             envelope.stream = stream;
         }
-        let client = Client::detect(head.path, face.dialect, &head.headers, envelope.user.as_deref());
-        let path = operation.path(face.dialect);
-        let key_id = caller.key_id();
+        let client = Client::detect(head.path, dialect, &head.headers, envelope.user.as_deref());
+        let path = operation.path(dialect);
+        let key_id = head.caller.key_id();
         let session = Session::going_on(app, &body, &envelope, key_id)
             .or_else(|| Session::of(app, &client, path, &envelope, key_id, head.session));
         Ok(Box::new(Self {
@@ -146,7 +159,7 @@ impl Call {
             headers: head.headers,
             query: forwarded_query(head.query),
             key_id,
-            caller,
+            caller: head.caller,
             call_signatures: app.call_signatures.clone(),
             trace: Trace::default(),
             timer: head.timer,

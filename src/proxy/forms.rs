@@ -16,7 +16,7 @@ use crate::http::form::{Field, Form};
 use crate::http::{Request, Response};
 
 use super::auth::Caller;
-use super::call::Operation;
+use super::call::CallKind;
 use super::pipeline;
 
 /// Pictures are larger than conversations: this much is taken where the limit for JSON is lower.
@@ -25,17 +25,11 @@ const MAX_FORM: usize = 64 << 20;
 const UNNAMED: &str = "upload.bin";
 
 /// Serves one call of such a surface.
-pub(super) async fn serve(
-    app: Arc<App>,
-    dialect: Dialect,
-    operation: Operation,
-    mut request: Request,
-    caller: Caller,
-) -> Response {
+pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, caller: Caller) -> Response {
     if form_type(&request.headers).is_some() {
         request.limits.bytes = request.limits.bytes.max(MAX_FORM);
     }
-    pipeline::serve(app, dialect, operation, request, caller, None).await
+    pipeline::serve(app, kind, request, caller).await
 }
 
 /// The `Content-Type` of a form, boundary and all; `None` for anything else.

@@ -8,7 +8,7 @@ use crate::http::{Request, Response};
 
 use super::array_stream;
 use super::auth::Caller;
-use super::call::{Operation, PathModel};
+use super::call::{CallKind, Operation, PathModel};
 use super::cli_envelope;
 use super::pipeline;
 use super::reply::Face;
@@ -28,9 +28,10 @@ pub(super) async fn call(app: Arc<App>, request: Request, caller: Caller) -> Res
         "countTokens" => (Operation::CountTokens, false),
         _ => return face.refuse(404, &format!("There is no action {action} here"), None, None),
     };
-    let of_path = PathModel { model: model.trim().to_owned(), stream };
+    let of_path = Some(PathModel { model: model.trim().to_owned(), stream });
     let wants_array = stream && request.query.get("alt").as_deref() != Some("sse");
-    let answer = pipeline::serve(app, Dialect::Gemini, operation, request, caller, Some(of_path)).await;
+    let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };
+    let answer = pipeline::serve(app, kind, request, caller).await;
     if wants_array { array_stream::of(answer) } else { answer }
 }
 
@@ -52,7 +53,7 @@ pub(super) async fn call_of_cli(
         Err((field, message)) => return face.refuse(400, message, None, field),
     };
     let of_path = Some(PathModel { model: opened.model, stream });
-    let answer =
-        pipeline::serve_body(app, Dialect::Gemini, operation, request, opened.body, caller, of_path).await;
+    let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };
+    let answer = pipeline::serve_body(app, kind, request, opened.body, caller).await;
     if operation == Operation::Answer { cli_envelope::seal(answer) } else { answer }
 }

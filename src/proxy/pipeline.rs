@@ -27,7 +27,7 @@ use crate::time::now_ms;
 use super::alerts;
 use super::attempt::{Attempt, Choice, Slots};
 use super::auth::{Caller, Refused};
-use super::call::{Call, Head, Operation, PathModel};
+use super::call::{Call, CallKind, Head, Operation};
 use super::client::Family;
 use super::exchange;
 use super::failure::Failure;
@@ -43,46 +43,40 @@ use super::trace::Trace;
 /// How often a request that sees a free slot and finds it taken looks again, before it queues.
 const FREE_SLOT_TRIES: usize = 16;
 
-/// Serves one call of a surface. Where the path names the model, `of_path` has it.
-pub(super) async fn serve(
-    app: Arc<App>,
-    dialect: Dialect,
-    operation: Operation,
-    mut request: Request,
-    caller: Caller,
-    of_path: Option<PathModel>,
-) -> Response {
+/// Serves one call of a surface.
+pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, caller: Caller) -> Response {
     match request.bytes().await {
-        Ok(body) => serve_body(app, dialect, operation, request, body, caller, of_path).await,
-        Err(error) => Face { dialect, id: request.id }.body_error(&error),
+        Ok(body) => serve_body(app, kind, request, body, caller).await,
+        Err(error) => Face { dialect: kind.dialect, id: request.id }.body_error(&error),
     }
 }
 
 /// The same, where the body is not the one that came.
 pub(super) async fn serve_body(
     app: Arc<App>,
-    dialect: Dialect,
-    operation: Operation,
+    kind: CallKind,
     mut request: Request,
     body: Bytes,
     caller: Caller,
-    of_path: Option<PathModel>,
 ) -> Response {
-    let face = Face { dialect, id: request.id };
+    let face = Face { dialect: kind.dialect, id: request.id };
     app.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
     let head = Head {
+        kind,
+        id: request.id,
+        caller,
         path: request.uri.path(),
         headers,
         query: request.query.raw(),
         timer: request.timer.clone(),
         session: None,
     };
-    let mut call = match Call::read(&app, face, operation, head, body, caller, of_path) {
+    let mut call = match Call::read(&app, head, body) {
         Ok(call) => call,
         Err(error) => return face.refuse(400, &error.message, None, error.field),
     };
-    if operation == Operation::Compact && call.envelope.stream {
+    if call.operation == Operation::Compact && call.envelope.stream {
         return face.refuse(400, "A compaction cannot be streamed", None, Some("stream"));
     }
     response_store::resume(&app.stored_responses, &mut call);

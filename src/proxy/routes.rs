@@ -14,7 +14,7 @@ use crate::service::{Access, Route, too_many_of_identity};
 use crate::time::monotonic_ms;
 
 use super::auth::{self, Caller};
-use super::call::Operation;
+use super::call::{CallKind, Operation};
 use super::reply::Face;
 use super::{files, forms, gemini, models, pipeline, responses_ws, search, videos};
 
@@ -56,7 +56,7 @@ fn generation() -> Vec<Route> {
     ];
     let post = |(dialect, surface, operation, path)| {
         route(Method::POST, path, surface, Some(dialect), move |app, request, caller| {
-            pipeline::serve(app, dialect, operation, request, caller, None)
+            pipeline::serve(app, CallKind::of_body(dialect, operation), request, caller)
         })
     };
     calls.into_iter().map(post).collect()
@@ -82,7 +82,7 @@ fn image_edits() -> Vec<Route> {
     let what = (Surface::Images, Dialect::Images);
     vec![
         route(Method::POST, edits, Surface::Images, Some(Dialect::Images), |app, request, caller| {
-            forms::serve(app, Dialect::Images, Operation::EditImage, request, caller)
+            forms::serve(app, CallKind::of_body(Dialect::Images, Operation::EditImage), request, caller)
         }),
         refusing(Method::POST, "/v1/images/variations", what, 400, no_variations),
     ]

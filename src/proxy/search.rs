@@ -13,7 +13,7 @@ use crate::dialect::{Dialect, json};
 use crate::http::{Request, Response};
 
 use super::auth::Caller;
-use super::call::Operation;
+use super::call::{CallKind, Operation};
 use super::pipeline;
 use super::reply::Face;
 
@@ -33,7 +33,10 @@ pub(super) async fn search(app: Arc<App>, mut request: Request, caller: Caller) 
         Err(error) => return face.body_error(&error),
     };
     match checked(&body) {
-        Ok(body) => pipeline::serve_body(app, SURFACE, Operation::Search, request, body, caller, None).await,
+        Ok(body) => {
+            pipeline::serve_body(app, CallKind::of_body(SURFACE, Operation::Search), request, body, caller)
+                .await
+        }
         Err(InvalidSearch { field, message }) => face.refuse(400, message, None, field),
     }
 }

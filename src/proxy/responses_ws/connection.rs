@@ -35,7 +35,7 @@ use crate::request_id::RequestId;
 use crate::time::{monotonic_ms, now_ms};
 use crate::uuid;
 
-use super::super::call::{Call, Head, Operation};
+use super::super::call::{Call, CallKind, Head, Operation};
 use super::super::pipeline;
 use super::super::reply::Face;
 use super::Opener;
@@ -234,13 +234,16 @@ impl TurnRunner<'_> {
         let frame = frame.map_err(|refusal| refusal.frame())?;
         let request = self.history.request(&frame).map_err(|refusal| refusal.frame())?;
         let head = Head {
+            kind: CallKind::of_body(Dialect::Responses, Operation::Answer),
+            id: face.id,
+            caller,
             path: Dialect::Responses.path(),
             headers: opener.headers.clone(),
             query: opener.query.raw(),
             timer: ReusableTimer::default(),
             session: Some(&opener.session),
         };
-        let call = Call::read(app, face, Operation::Answer, head, request, caller, None)
+        let call = Call::read(app, head, request)
             .map_err(|error| Refusal::invalid(error.field, error.message).frame())?;
         if !frame.is_warm_up {
             return Ok(Turn::Call(call));

@@ -31,7 +31,7 @@ use crate::store::videos::{self, VideoRow, VideoStatus};
 use crate::time::{Millis, now_ms};
 
 use super::auth::Caller;
-use super::call::Operation;
+use super::call::{CallKind, Operation};
 use super::commit::judged;
 use super::failure::Failure;
 use super::forms;
@@ -52,7 +52,7 @@ const RECORD_INTERVAL: Millis = 60_000;
 
 /// `POST /v1/videos`
 pub(super) async fn create(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    forms::serve(app, SURFACE, Operation::CreateVideo, request, caller).await
+    forms::serve(app, CallKind::of_body(SURFACE, Operation::CreateVideo), request, caller).await
 }
 
 /// `GET /v1/videos/{id}`

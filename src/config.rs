@@ -127,11 +127,9 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// Defaults of what the proxy does; most can be overridden by saved settings.
+/// How the proxy works, as far as no operator may save it otherwise; the rest is in `runtime`.
 pub struct ProxyConfig {
     pub max_channel_attempts: u32,
-    /// Zero is off.
-    pub first_byte_timeout: Duration,
     /// Longest silence between two chunks of an upstream answer.
     pub stream_idle_timeout: Duration,
     pub site_leases: LeaseRules,
@@ -142,16 +140,7 @@ pub struct ProxyConfig {
     pub session_lease_ttl: Duration,
     pub session_lease_keepalive: Duration,
     pub failure_cooldown: Duration,
-    pub failure_cooldown_max: Duration,
-    pub error_keywords: Vec<String>,
-    pub empty_content_fail: bool,
     pub tier_rules: TierRules,
-    pub base_weight_factor: f64,
-    pub value_score_factor: f64,
-    pub cost_weight: f64,
-    pub balance_weight: f64,
-    pub usage_weight: f64,
-    pub fallback_unit_cost: f64,
 }
 
 /// How jobs go about their work; when they do is among the saved settings.
@@ -277,7 +266,6 @@ impl ProxyConfig {
         let session_lease_ttl = vars.millis("PROXY_SESSION_CHANNEL_LEASE_TTL_MS", 90_000, 5_000);
         Self {
             max_channel_attempts: vars.integer("PROXY_MAX_CHANNEL_ATTEMPTS", 3, 1, 1000) as u32,
-            first_byte_timeout: vars.seconds("PROXY_FIRST_BYTE_TIMEOUT_SEC", 0, 0),
             stream_idle_timeout: vars.seconds("PROXY_STREAM_IDLE_TIMEOUT_SEC", 300, 1),
             site_leases: vars.site_leases(),
             sticky_sessions: vars.flag("PROXY_STICKY_SESSION_ENABLED", true),
@@ -287,16 +275,7 @@ impl ProxyConfig {
                 .millis("PROXY_SESSION_CHANNEL_LEASE_KEEPALIVE_MS", 15_000, 1_000)
                 .min(session_lease_ttl / 2),
             failure_cooldown: vars.seconds("CHANNEL_FAILURE_COOLDOWN_SEC", 600, 1),
-            failure_cooldown_max: vars.cooldown_cap(),
-            error_keywords: vars.list("PROXY_ERROR_KEYWORDS"),
-            empty_content_fail: vars.flag("PROXY_EMPTY_CONTENT_FAIL", false),
             tier_rules: vars.tier_rules(),
-            base_weight_factor: vars.weight("BASE_WEIGHT_FACTOR", 0.5),
-            value_score_factor: vars.weight("VALUE_SCORE_FACTOR", 0.5),
-            cost_weight: vars.weight("COST_WEIGHT", 0.4),
-            balance_weight: vars.weight("BALANCE_WEIGHT", 0.3),
-            usage_weight: vars.weight("USAGE_WEIGHT", 0.3),
-            fallback_unit_cost: vars.number("ROUTING_FALLBACK_UNIT_COST").unwrap_or(1.0).max(1e-6),
         }
     }
 }

@@ -14,9 +14,14 @@ const MAX_COOLDOWN_SEC: f64 = 2_592_000.0;
 const MIN_UNIT_COST: f64 = 1e-6;
 /// The public address of the chat-bot API.
 pub const BOT_API: &str = "https://api.telegram.org";
-/// The members of the routing weights.
-pub const WEIGHTS: [&str; 5] =
-    ["baseWeightFactor", "valueScoreFactor", "costWeight", "balanceWeight", "usageWeight"];
+/// The members of the routing weights, with their variables and their defaults.
+pub const WEIGHTS: &[(&str, &str, f64)] = &[
+    ("baseWeightFactor", "BASE_WEIGHT_FACTOR", 0.5),
+    ("valueScoreFactor", "VALUE_SCORE_FACTOR", 0.5),
+    ("costWeight", "COST_WEIGHT", 0.4),
+    ("balanceWeight", "BALANCE_WEIGHT", 0.3),
+    ("usageWeight", "USAGE_WEIGHT", 0.3),
+];
 
 /// The kind of a setting's value. Every reader gives the value in one form: trimmed, whole numbers as
 /// integers, lists as arrays of texts.
@@ -183,6 +188,16 @@ impl Rule {
                     (moved != number).then(|| format!("{text} is outside {min}..{max}, taken as {moved}"));
                 return Ok(((moved as i64).into(), remark));
             }
+            // Less than a second is no cap, and so the default; an operator gets one second for it.
+            Self::CooldownCap => {
+                number(&text.into()).map_or_else(|| text.into(), |seconds| seconds.trunc().into())
+            }
+            Self::UnitCost => {
+                let cost = number(&text.into()).ok_or_else(|| format!("`{text}` is not a number"))?;
+                let moved = cost.max(MIN_UNIT_COST);
+                let remark = (moved != cost).then(|| format!("{text} is too little, taken as {moved}"));
+                return Ok((shortest(moved), remark));
+            }
             Self::PayloadRules => {
                 serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?
             }
@@ -269,7 +284,7 @@ fn weights(given: &Map<String, Value>, current: &Value) -> Value {
         let new = given.get(name).and_then(number).filter(|weight| *weight >= 0.0);
         new.map_or_else(|| current.get(name).cloned().unwrap_or(Value::Null), shortest)
     };
-    Value::Object(WEIGHTS.iter().map(|name| ((*name).to_owned(), weight(name))).collect())
+    Value::Object(WEIGHTS.iter().map(|(name, ..)| ((*name).to_owned(), weight(name))).collect())
 }
 
 #[cfg(test)]

@@ -28,7 +28,9 @@ pub struct Setting {
 enum Default {
     /// The first of these variables that is set, else this.
     Variables(&'static [&'static str], fn() -> Value),
-    /// What the configuration has read already.
+    /// An object: for each member its name, its variable, and the number it is without.
+    Members(&'static [(&'static str, &'static str, f64)]),
+    /// What the configuration has read already, where a mistake stops the start.
     Config(fn(&Config) -> Value),
 }
 
@@ -44,6 +46,15 @@ const fn setting(
     default: fn() -> Value,
 ) -> Setting {
     Setting { field, alias: None, key, rule, default: Default::Variables(variables, default) }
+}
+
+const fn members(
+    field: &'static str,
+    key: &'static str,
+    rule: Rule,
+    members: &'static [(&'static str, &'static str, f64)],
+) -> Setting {
+    Setting { field, alias: None, key, rule, default: Default::Members(members) }
 }
 
 const fn configured(
@@ -97,12 +108,12 @@ pub static SETTINGS: &[Setting] = &[
     setting("proxyDebugTargetModel", "proxy_debug_target_model", Rule::Text, &["PROXY_DEBUG_TARGET_MODEL"], NONE),
     setting("proxyDebugRetentionHours", "proxy_debug_retention_hours", Rule::Integer(1, 1_000_000), &["PROXY_DEBUG_RETENTION_HOURS"], || json!(24)),
     setting("proxyDebugMaxBodyBytes", "proxy_debug_max_body_bytes", Rule::Integer(1024, 1 << 30), &["PROXY_DEBUG_MAX_BODY_BYTES"], || json!(262_144)),
-    configured("routingFallbackUnitCost", "routing_fallback_unit_cost", Rule::UnitCost, |config| json!(config.proxy.fallback_unit_cost)),
-    configured("proxyFirstByteTimeoutSec", "proxy_first_byte_timeout_sec", Rule::Integer(0, 31_536_000), |config| json!(config.proxy.first_byte_timeout.as_secs())),
-    configured("tokenRouterFailureCooldownMaxSec", "token_router_failure_cooldown_max_sec", Rule::CooldownCap, |config| json!(config.proxy.failure_cooldown_max.as_secs())),
-    configured("routingWeights", "routing_weights", Rule::Weights, routing_weights),
-    configured("proxyErrorKeywords", "proxy_error_keywords", Rule::Words, |config| json!(config.proxy.error_keywords)),
-    configured("proxyEmptyContentFailEnabled", "proxy_empty_content_fail_enabled", Rule::Flag, |config| json!(config.proxy.empty_content_fail)),
+    setting("routingFallbackUnitCost", "routing_fallback_unit_cost", Rule::UnitCost, &["ROUTING_FALLBACK_UNIT_COST"], || json!(1)),
+    setting("proxyFirstByteTimeoutSec", "proxy_first_byte_timeout_sec", Rule::Integer(0, 31_536_000), &["PROXY_FIRST_BYTE_TIMEOUT_SEC"], || json!(0)),
+    setting("tokenRouterFailureCooldownMaxSec", "token_router_failure_cooldown_max_sec", Rule::CooldownCap, &["TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC"], || json!(2_592_000)),
+    members("routingWeights", "routing_weights", Rule::Weights, WEIGHTS),
+    setting("proxyErrorKeywords", "proxy_error_keywords", Rule::Words, &["PROXY_ERROR_KEYWORDS"], || json!([])),
+    setting("proxyEmptyContentFailEnabled", "proxy_empty_content_fail_enabled", Rule::Flag, &["PROXY_EMPTY_CONTENT_FAIL"], OFF),
     setting("globalBlockedBrands", "global_blocked_brands", Rule::List, &[], || json!([])),
     setting("globalAllowedModels", "global_allowed_models", Rule::List, &[], || json!([])),
     configured("systemProxyUrl", "system_proxy_url", Rule::Proxy, |config| json!(config.system_proxy_url.as_deref().unwrap_or_default())),
@@ -132,18 +143,6 @@ pub static SETTINGS: &[Setting] = &[
     setting("notifyCooldownSec", "notify_cooldown_sec", Rule::Integer(0, COUNT), &["NOTIFY_COOLDOWN_SEC"], || json!(300)),
 ];
 
-fn routing_weights(config: &Config) -> Value {
-    let proxy = &config.proxy;
-    let weights = [
-        proxy.base_weight_factor,
-        proxy.value_score_factor,
-        proxy.cost_weight,
-        proxy.balance_weight,
-        proxy.usage_weight,
-    ];
-    WEIGHTS.iter().zip(weights).map(|(name, weight)| ((*name).to_owned(), json!(weight))).collect()
-}
-
 fn admin_ip_allowlist(config: &Config) -> Value {
     let shown = |network: &ipnet::IpNet| {
         let is_one_address = network.prefix_len() == network.max_prefix_len();
@@ -154,27 +153,36 @@ fn admin_ip_allowlist(config: &Config) -> Value {
 
 /// Reads the variables of the table. One that cannot be read means the default, with a remark.
 pub fn from_variables(variables: &HashMap<String, String>, warnings: &mut Vec<String>) -> Values {
-    let mut values = HashMap::new();
-    for setting in SETTINGS {
-        let Default::Variables(names, default) = &setting.default else { continue };
+    let mut read = |names: &[&str], rule: Rule, default: &dyn Fn() -> Value| {
         let set = names.iter().find_map(|name| {
             let text = variables.get(*name)?.trim();
             (!text.is_empty()).then_some((*name, text))
         });
-        let Some((name, text)) = set else {
-            values.insert(setting.key, default());
-            continue;
-        };
-        match setting.rule.variable(text) {
+        let Some((name, text)) = set else { return default() };
+        match rule.variable(text) {
             Ok((value, remark)) => {
                 warnings.extend(remark.map(|remark| format!("{name}: {remark}")));
-                values.insert(setting.key, value);
+                value
             }
             Err(why) => {
                 warnings.push(format!("{name}: {why}; the default holds"));
-                values.insert(setting.key, default());
+                default()
             }
         }
+    };
+    let mut values = HashMap::new();
+    for setting in SETTINGS {
+        let value = match &setting.default {
+            Default::Variables(names, default) => read(names, setting.rule, default),
+            Default::Members(members) => members
+                .iter()
+                .map(|(member, name, default)| {
+                    ((*member).to_owned(), read(&[*name], Rule::Amount, &|| json!(default)))
+                })
+                .collect(),
+            Default::Config(_) => continue,
+        };
+        values.insert(setting.key, value);
     }
     Values(values)
 }
@@ -185,7 +193,7 @@ impl Values {
         let mut values = HashMap::new();
         for setting in SETTINGS {
             let default = match &setting.default {
-                Default::Variables(..) => config.runtime.get(setting.key).clone(),
+                Default::Variables(..) | Default::Members(_) => config.runtime.get(setting.key).clone(),
                 Default::Config(read) => {
                     let value = read(config);
                     setting.rule.sent(&value, &value).unwrap_or(value)
@@ -252,8 +260,14 @@ mod tests {
     fn every_variable_is_in_the_readme() {
         let readme = include_str!("../../README.md");
         for setting in SETTINGS.iter().filter(|setting| setting.key != "codex_upstream_websocket_enabled") {
-            let Default::Variables([name, ..], _) = setting.default else { continue };
-            assert!(readme.contains(&format!("`{name}`")), "{name}");
+            let names = match setting.default {
+                Default::Variables([name, ..], _) => vec![*name],
+                Default::Members(members) => members.iter().map(|(_, name, _)| *name).collect(),
+                _ => continue,
+            };
+            for name in names {
+                assert!(readme.contains(&format!("`{name}`")), "{name}");
+            }
         }
     }
 

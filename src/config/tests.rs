@@ -1,3 +1,5 @@
+use serde_json::json;
+
 use super::*;
 
 fn read_pairs(pairs: &[(&str, &str)]) -> Reading {
@@ -58,20 +60,46 @@ fn what_cannot_be_read_means_the_default_with_one_warning() {
     assert_eq!(config.proxy.max_channel_attempts, 3);
     assert_eq!(config.proxy_log_retention_days, 30);
     assert_eq!(config.request_body_limit, 20 << 20);
-    assert_eq!(config.proxy.failure_cooldown_max, Duration::from_secs(2_592_000));
-    assert_eq!((config.proxy.cost_weight, config.proxy.fallback_unit_cost), (0.4, 1.0));
+    assert_eq!(config.runtime.count("token_router_failure_cooldown_max_sec"), 2_592_000);
+    assert_eq!(config.runtime.get("routing_weights")["costWeight"], 0.4);
+    assert_eq!(config.runtime.number("routing_fallback_unit_cost"), 1.0);
     assert_eq!(config.runtime.text("checkin_cron"), "0 8 * * *");
     assert_eq!((config.runtime.count("checkin_interval_hours"), config.runtime.count("smtp_port")), (6, 587));
-    assert_eq!(config.runtime.get("payload_rules")["default"], serde_json::json!([]));
+    assert_eq!(config.runtime.get("payload_rules")["default"], json!([]));
     assert_eq!(config.runtime.text("telegram_api_base_url"), "https://api.telegram.org");
     for name in names {
         let own = warnings.iter().filter(|warning| warning.starts_with(name));
         assert_eq!(own.count(), 1, "{name}: {warnings:?}");
     }
-    let (config, _) = read_pairs(&[("ROUTING_FALLBACK_UNIT_COST", "-1")]).ok().unwrap();
-    assert_eq!(config.proxy.fallback_unit_cost, 1e-6);
-    let (config, warnings) = read_pairs(&[("USAGE_WEIGHT", "-1")]).ok().unwrap();
-    assert_eq!((config.proxy.usage_weight, warnings.len()), (0.3, 1));
+}
+
+#[test]
+fn variables_of_routing_keep_to_their_ranges() {
+    let cap = ("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC", "token_router_failure_cooldown_max_sec");
+    let unit_cost = ("ROUTING_FALLBACK_UNIT_COST", "routing_fallback_unit_cost");
+    let first_byte = ("PROXY_FIRST_BYTE_TIMEOUT_SEC", "proxy_first_byte_timeout_sec");
+    let keywords = ("PROXY_ERROR_KEYWORDS", "proxy_error_keywords");
+    let empty = ("PROXY_EMPTY_CONTENT_FAIL", "proxy_empty_content_fail_enabled");
+    for ((name, key), value, wanted, remarks) in [
+        (unit_cost, "-1", json!(1e-6), 1),
+        (unit_cost, "2.0", json!(2), 0),
+        (first_byte, "1.5e1", json!(15), 0),
+        (first_byte, "-1", json!(0), 1),
+        (cap, "60.7", json!(60), 0),
+        (cap, "0.5", json!(2_592_000), 1),
+        (cap, "1e9", json!(2_592_000), 0),
+        (keywords, "a b, c,", json!(["a b", "c"]), 0),
+        (empty, "on", json!(true), 0),
+    ] {
+        let (config, warnings) = read_pairs(&[(name, value)]).ok().unwrap();
+        assert_eq!((config.runtime.get(key), warnings.len()), (&wanted, remarks), "{name}={value}");
+    }
+    for (value, wanted, remarks) in [("-1", 0.3, 1), ("0", 0.0, 0), ("0.75", 0.75, 0)] {
+        let (config, warnings) = read_pairs(&[("USAGE_WEIGHT", value)]).ok().unwrap();
+        let weights = config.runtime.get("routing_weights");
+        assert_eq!((weights["usageWeight"].as_f64(), warnings.len()), (Some(wanted), remarks), "{value}");
+        assert_eq!((&weights["costWeight"], weights.as_object().unwrap().len()), (&json!(0.4), 5));
+    }
 }
 
 #[test]

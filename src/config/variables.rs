@@ -68,7 +68,7 @@ impl<'a> Vars<'a> {
     }
 
     /// `None`: the default holds.
-    pub(super) fn number(&mut self, name: &str) -> Option<f64> {
+    fn number(&mut self, name: &str) -> Option<f64> {
         let value = self.optional(name)?;
         let number = value.parse().ok().filter(|number: &f64| number.is_finite());
         if number.is_none() {
@@ -126,17 +126,6 @@ impl<'a> Vars<'a> {
         Duration::from_millis(self.integer(name, default, min, i32::MAX as u64))
     }
 
-    pub(super) fn weight(&mut self, name: &str, default: f64) -> f64 {
-        match self.number(name) {
-            Some(number) if number < 0.0 => {
-                self.warnings.push(format!("{name}: {number} is negative, the default holds"));
-                default
-            }
-            Some(number) => number,
-            None => default,
-        }
-    }
-
     pub(super) fn port(&mut self) -> u16 {
         let Some(value) = self.optional("PORT") else { return 4000 };
         match value.parse::<u16>() {
@@ -146,13 +135,6 @@ impl<'a> Vars<'a> {
                 4000
             }
         }
-    }
-
-    /// Ceiling of a computed cooldown; zero or less means the default of 30 days (routing.md 9.1).
-    pub(super) fn cooldown_cap(&mut self) -> Duration {
-        const DEFAULT: f64 = 2_592_000.0;
-        let seconds = self.number("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC").unwrap_or(DEFAULT).trunc();
-        Duration::from_secs(if seconds <= 0.0 { DEFAULT } else { seconds.min(DEFAULT) } as u64)
     }
 
     pub(super) fn one_of<T: Copy>(&mut self, name: &str, choices: &[(&str, T)]) -> T {

@@ -96,10 +96,10 @@ pub struct FileRules {
 
 /// Which database keeps the state.
 pub struct DatabaseConfig {
+    /// The others are known, and refused at the start ([`store`](crate::store)): this build has SQLite alone.
     pub kind: DatabaseKind,
     /// Blank for SQLite means `switchyard.db` in the data directory.
     pub url: String,
-    pub tls: bool,
     pub synchronous: Synchronous,
 }
 
@@ -252,7 +252,6 @@ impl DatabaseConfig {
                 ],
             ),
             url: vars.text("DB_URL", ""),
-            tls: vars.flag("DB_SSL", false),
             synchronous: vars.one_of(
                 "SQLITE_SYNCHRONOUS",
                 &[("full", Synchronous::Full), ("normal", Synchronous::Normal)],

@@ -1,5 +1,7 @@
-//! The databases behind one enum: each answers questions, runs a batch of changes as one
-//! transaction, and takes telemetry. Only SQLite is wired so far.
+//! The open database: it answers questions, runs a batch of changes as one transaction, and takes telemetry.
+//!
+//! This build keeps its state in SQLite. Schema and statements are written for the three dialects of
+//! [`Dialect`], so that a server's driver has this file to change, and no query.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -23,13 +25,8 @@ use crate::config::DatabaseKind;
 /// caches of its own, which the many short questions of a start do not pay for.
 const PATIENCE: Duration = Duration::from_millis(10);
 
-/// An open database.
-pub enum Database {
-    Sqlite(Sqlite),
-}
-
 /// The SQLite database of this process.
-pub struct Sqlite {
+pub struct Database {
     queue: Arc<Queue>,
     /// `None` for a database in memory: the writer's connection is the only one that sees it.
     readers: Option<Arc<Readers>>,
@@ -62,70 +59,46 @@ impl Database {
             .spawn(move || writer.run())
             .map_err(|error| OpenError::Unusable(format!("cannot start the writer thread: {error}")))?;
         let readers = (location != Location::Memory).then(|| Readers::new(location));
-        let sqlite = Sqlite { queue, readers, writer: Mutex::new(Some(writer)), _lock: lock };
-        Ok((Self::Sqlite(sqlite), sealer))
+        Ok((Self { queue, readers, writer: Mutex::new(Some(writer)), _lock: lock }, sealer))
     }
 
     /// How this database spells SQL.
     pub fn dialect(&self) -> Dialect {
-        match self {
-            Self::Sqlite(_) => Dialect::Sqlite,
-        }
+        Dialect::Sqlite
     }
 
     /// Answers one question from what is committed.
     pub async fn query(&self, sql: impl Into<Cow<'static, str>>, args: Vec<Value>) -> Result<Vec<Row>> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.query(sql.into(), args).await,
-        }
+        let sql = sql.into();
+        let Some(readers) = &self.readers else {
+            return self.command(|reply| Command::Query { sql, args, reply }).await;
+        };
+        let mut answer = readers.submit(sql, args)?;
+        let answer = match timeout(PATIENCE, &mut answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                // Those that are at work answer all the same.
+                if let Err(error) = readers.spawn_reader_if_busy() {
+                    log::warn!("reads of the database wait behind slow ones: {error}");
+                }
+                answer.await
+            }
+        };
+        answer.map_err(|_| Error::Closed)?
     }
 
     /// Runs the statements as one transaction and returns once it is committed: all of them hold, or none.
     pub async fn batch(&self, statements: Vec<Statement>) -> Result<Vec<Outcome>> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.command(|reply| Command::Batch { statements, reply }).await,
-        }
+        self.command(|reply| Command::Batch { statements, reply }).await
     }
 
     /// Gives up to this many free pages back to the file system, where that needs asking for.
     pub async fn reclaim(&self, pages: u32) -> Result<()> {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.command(|reply| Command::Reclaim { pages, reply }).await,
-        }
+        self.command(|reply| Command::Reclaim { pages, reply }).await
     }
 
     pub(super) fn telemetry(&self) -> Telemetry {
-        match self {
-            Self::Sqlite(sqlite) => Telemetry::new(Arc::clone(&sqlite.queue)),
-        }
-    }
-
-    pub(super) async fn close(&self) {
-        match self {
-            Self::Sqlite(sqlite) => sqlite.close().await,
-        }
-    }
-}
-
-impl Sqlite {
-    async fn query(&self, sql: Cow<'static, str>, args: Vec<Value>) -> Result<Vec<Row>> {
-        match &self.readers {
-            Some(readers) => {
-                let mut answer = readers.submit(sql, args)?;
-                let answer = match timeout(PATIENCE, &mut answer).await {
-                    Ok(answer) => answer,
-                    Err(_) => {
-                        // Those that are at work answer all the same.
-                        if let Err(error) = readers.spawn_reader_if_busy() {
-                            log::warn!("reads of the database wait behind slow ones: {error}");
-                        }
-                        answer.await
-                    }
-                };
-                answer.map_err(|_| Error::Closed)?
-            }
-            None => self.command(|reply| Command::Query { sql, args, reply }).await,
-        }
+        Telemetry::new(Arc::clone(&self.queue))
     }
 
     async fn command<T>(&self, command: impl FnOnce(oneshot::Sender<Result<T>>) -> Command) -> Result<T> {
@@ -142,7 +115,7 @@ impl Sqlite {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    async fn close(&self) {
+    pub(super) async fn close(&self) {
         if let Some(writer) = self.take_writer() {
             let ended = tokio::task::spawn_blocking(|| writer.join()).await;
             if !matches!(ended, Ok(Ok(()))) {
@@ -152,7 +125,7 @@ impl Sqlite {
     }
 }
 
-impl Drop for Sqlite {
+impl Drop for Database {
     fn drop(&mut self) {
         if let Some(writer) = self.take_writer()
             && writer.join().is_err()

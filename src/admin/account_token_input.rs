@@ -67,7 +67,7 @@ impl CreateInput {
     }
 }
 
-// === impl AtSite ===
+// === impl SiteKeyOptions ===
 
 impl SiteKeyOptions {
     fn read(fields: &Fields) -> Result<Self, Invalid> {

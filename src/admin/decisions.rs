@@ -275,7 +275,7 @@ pub struct CachedDecisionFields {
     decision_refreshed_at: Option<String>,
 }
 
-// === impl KeptDecisions ===
+// === impl DecisionCache ===
 
 impl DecisionCache {
     fn store(&self, route: &Route, decision: Arc<Decision>, at: Millis) {

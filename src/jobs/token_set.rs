@@ -72,7 +72,7 @@ impl Source {
     }
 }
 
-// === impl TokenBook ===
+// === impl TokenSet ===
 
 impl TokenSet {
     /// The rows as they are. Hold `App::token_edits` until the set is saved.

@@ -298,7 +298,7 @@ impl Checkins {
     }
 }
 
-// === impl Ended ===
+// === impl CheckinOutcome ===
 
 impl CheckinOutcome {
     fn skipped(message: &str) -> Self {

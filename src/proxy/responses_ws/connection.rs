@@ -178,7 +178,7 @@ impl Inbox {
     }
 }
 
-// === impl Lead ===
+// === impl TurnRunner ===
 
 impl TurnRunner<'_> {
     /// One turn after the other, until the socket's time is over.

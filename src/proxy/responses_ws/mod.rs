@@ -1,8 +1,8 @@
 //! The responses surface over a WebSocket (proxy.md 16): one socket, one conversation, turn after turn.
 //!
 //! ```text
-//! open ─ connection ─┬─ listen: what the client sends, read as it comes, waits in line
-//!                    └─ lead:   one turn after the other
+//! open ─ connection ─┬─ read_frames: what the client sends, read as it comes, waits in line
+//!                    └─ TurnRunner:  one turn after the other
 //!                       frame ─ history ─ (pipeline: admit → … → settle) ─ events ─▶ client
 //! ```
 //!

@@ -1,18 +1,18 @@
 //! A complete answer too long to be held: it passes as it comes, and its usage is read from its end.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
-use tokio::time::{Instant, Sleep};
 
 use crate::dialect::{Dialect, usage};
 use crate::http::body::Truncated;
 use crate::upstream::UpstreamBody;
 
 use super::attempt::Attempt;
+use super::silence::SilenceTimer;
 
 /// How much of the end of a long JSON answer is kept to read its usage from.
 const TAIL: usize = 16 * 1024;
@@ -26,13 +26,11 @@ pub(super) struct LongReply {
     /// Exact when the upstream gave a length.
     length: Option<u64>,
     attempt: Box<Attempt>,
-    idle: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
-    last_data: Instant,
+    silence: SilenceTimer,
 }
 
 impl LongReply {
-    /// `length` is that of the whole answer, `held` its beginning.
+    /// `length` is that of the whole answer, `held` its beginning, `idle` the longest silence of the upstream.
     pub(super) fn new(
         dialect: Dialect,
         upstream: UpstreamBody,
@@ -48,9 +46,7 @@ impl LongReply {
             tail: BytesMut::new(),
             length,
             attempt,
-            idle,
-            timer: None,
-            last_data: Instant::now(),
+            silence: SilenceTimer::new(idle),
         }
     }
 
@@ -65,7 +61,7 @@ impl LongReply {
     }
 
     fn send(&mut self, bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
-        self.last_data = Instant::now();
+        self.silence.heard();
         let keep = &bytes[bytes.len().saturating_sub(TAIL)..];
         if self.tail.len() + keep.len() > 2 * TAIL {
             let surplus = self.tail.len().saturating_sub(TAIL);
@@ -105,18 +101,10 @@ impl Body for LongReply {
                 this.settle();
                 Poll::Ready(None)
             }
-            Poll::Pending => loop {
-                let idle = this.idle;
-                let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
-                if timer.as_mut().poll(context).is_pending() {
-                    return Poll::Pending;
-                }
-                let silence = this.last_data.elapsed();
-                if silence >= idle {
-                    return this.cut("nothing came for too long");
-                }
-                timer.as_mut().reset(Instant::now() + (idle - silence));
-            },
+            Poll::Pending => {
+                ready!(this.silence.poll(context));
+                this.cut("nothing came for too long")
+            }
         }
     }
 

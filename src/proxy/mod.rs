@@ -57,6 +57,7 @@ mod rewritten;
 mod routes;
 mod search;
 mod session;
+mod silence;
 mod trace;
 mod videos;
 

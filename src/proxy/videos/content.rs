@@ -3,8 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -13,7 +12,6 @@ use hyper::header::{
     ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue,
     LAST_MODIFIED,
 };
-use tokio::time::{Instant, Sleep};
 
 use crate::app::App;
 use crate::http::body::Truncated;
@@ -22,6 +20,7 @@ use crate::limits::Lease;
 use crate::proxy::auth::Caller;
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
+use crate::proxy::silence::SilenceTimer;
 use crate::upstream::UpstreamBody;
 
 use super::upstream::{Resource, UpstreamRequest, VideoUpstream};
@@ -66,9 +65,7 @@ async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<
         app: app.clone(),
         left: answer.body.size_hint().exact(),
         upstream: Some(answer.body),
-        idle: answer.idle,
-        timer: None,
-        last_data: Instant::now(),
+        silence: SilenceTimer::new(answer.idle),
         _slot: slot,
     });
     Ok(response)
@@ -86,10 +83,7 @@ struct Download {
     upstream: Option<UpstreamBody>,
     /// Exact when the upstream gave a length.
     left: Option<u64>,
-    /// The longest silence of the upstream.
-    idle: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
-    last_data: Instant,
+    silence: SilenceTimer,
     /// At the site that is asked.
     _slot: Lease,
 }
@@ -113,7 +107,7 @@ impl Body for Download {
         let Some(upstream) = &mut this.upstream else { return Poll::Ready(None) };
         match upstream.poll_data(context) {
             Poll::Ready(Some(Ok(bytes))) => {
-                this.last_data = Instant::now();
+                this.silence.heard();
                 this.left = this.left.map(|left| left.saturating_sub(bytes.len() as u64));
                 this.app.metrics.sent_bytes.add(bytes.len() as u64);
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
@@ -126,18 +120,10 @@ impl Body for Download {
                 this.upstream = None;
                 Poll::Ready(None)
             }
-            Poll::Pending => loop {
-                let idle = this.idle;
-                let timer = this.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
-                if timer.as_mut().poll(context).is_pending() {
-                    return Poll::Pending;
-                }
-                let silence = this.last_data.elapsed();
-                if silence >= idle {
-                    return this.cut("nothing came for too long");
-                }
-                timer.as_mut().reset(Instant::now() + (idle - silence));
-            },
+            Poll::Pending => {
+                ready!(this.silence.poll(context));
+                this.cut("nothing came for too long")
+            }
         }
     }
 

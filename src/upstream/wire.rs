@@ -38,6 +38,8 @@ pub(crate) struct Wire {
     input: BytesMut,
     /// How much room the next read gets.
     next_read: usize,
+    /// The most room that the buffer was ever asked for: it may be so large still.
+    most_room: usize,
     /// The last read filled all the room it had: there may be more.
     has_more: bool,
     outgoing: Outgoing,
@@ -72,6 +74,7 @@ impl Wire {
             stream,
             input: BytesMut::new(),
             next_read: READ,
+            most_room: 0,
             has_more: false,
             outgoing: Outgoing::default(),
             framing: Framing::Length(0),
@@ -230,6 +233,7 @@ impl Wire {
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.input.is_empty() || self.input.capacity() - self.input.len() < COPIED {
             self.input.reserve(self.next_read);
+            self.most_room = self.most_room.max(self.next_read);
         }
         let room = self.input.capacity() - self.input.len();
         let read = ready!(pin!(self.stream.read_buf(&mut self.input)).poll(cx))?;
@@ -275,8 +279,9 @@ impl Wire {
     /// To be called when it becomes idle.
     pub(crate) fn set_idle(&mut self) {
         self.idle_since = Instant::now();
-        if self.next_read > READ {
-            self.next_read = READ;
+        self.next_read = READ;
+        if self.most_room > READ {
+            self.most_room = 0;
             self.input = BytesMut::new();
         }
     }

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Handing telemetry over never blocks and costs a short lock: the thread is woken only by the
-//! first row of a group and by a full one. A full group commits at once, and the next begins
-//! behind it. When the database fails, the group is kept and tried again; meanwhile rows gather up
+//! first row of a group and by a full one. A full group commits at once, with all that has come since,
+//! and the next begins behind it. When the database fails, the group is kept and tried again; meanwhile rows gather up
 //! to a bound, then they are dropped and counted. Counters are never dropped: they wait in their
 //! channels. Nobody waits for a database that fails: a flush ends with the try, so that an operator
 //! still sees what is committed.
@@ -38,7 +38,7 @@ pub(super) const MAX_WAITING_ROWS: usize = 16_384;
 /// What debug traces that wait for the writer may take in memory.
 pub(super) const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
 /// Rows that close a group.
-pub(super) const FULL_GROUP: usize = 500;
+const FULL_GROUP: usize = 500;
 /// Room for rows that is kept for the next group; what an overload needed more is given back.
 const KEPT_CAPACITY: usize = 2 * FULL_GROUP;
 const MAX_WAITING_COMMANDS: usize = 1024;
@@ -76,17 +76,16 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct State {
     commands: VecDeque<Command>,
-    rows: VecDeque<ProxyLogRow>,
+    rows: Vec<ProxyLogRow>,
+    /// Rows that the writer has taken and not committed.
+    with_writer: usize,
     traces: Vec<DebugTrace>,
     trace_bytes: usize,
-    /// Rows the writer has taken but not yet put into a group.
-    with_writer: usize,
     channels: Vec<Arc<ChannelLive>>,
     endpoints: Vec<Arc<EndpointLive>>,
     keys: Vec<Arc<KeyLive>>,
-    /// Who waits for a commit, with the number of rows that must be taken before.
-    flushes: Vec<(u64, oneshot::Sender<()>)>,
-    handed_over: u64,
+    /// Who waits for a commit.
+    flushes: Vec<oneshot::Sender<()>>,
     dropped: u64,
     dropped_traces: u64,
     /// An attempt failed: its cooldown should be on disk soon.
@@ -114,7 +113,7 @@ impl State {
     }
 
     fn has_telemetry(&self) -> bool {
-        self.waiting_rows() > 0
+        !self.rows.is_empty()
             || !self.traces.is_empty()
             || !self.channels.is_empty()
             || !self.endpoints.is_empty()
@@ -161,9 +160,8 @@ impl Queue {
         }
         // The thread looks every 20 ms while a group is open, so a hurry needs no waking.
         state.urgent |= !row.status.is_success();
-        state.rows.push_back(row);
-        state.handed_over += 1;
-        if state.asleep == Asleep::UntilAnything || state.waiting_rows() == FULL_GROUP {
+        state.rows.push(row);
+        if state.asleep == Asleep::UntilAnything || state.rows.len() == FULL_GROUP {
             self.wake(state);
         }
     }
@@ -217,8 +215,7 @@ impl Queue {
         if state.closed {
             return waiting;
         }
-        let target = state.handed_over;
-        state.flushes.push((target, done));
+        state.flushes.push(done);
         self.wake(state);
         waiting
     }
@@ -277,11 +274,11 @@ pub(super) struct Writer {
     queue: Arc<Queue>,
     connection: Connection,
     recorder: Recorder,
-    /// Rows taken from the queue, as a whole: the lock is held for a swap, not for a copy.
-    backlog: VecDeque<ProxyLogRow>,
+    /// Room for rows, empty between two groups. It changes places with the queue's: the lock is held for a
+    /// swap, not for a copy.
+    spare: Vec<ProxyLogRow>,
     /// When the open group began.
     since: Option<Instant>,
-    taken: u64,
     unwritten: Option<Unwritten>,
     /// Rows and traces whose loss has been told.
     reported: (u64, u64),
@@ -294,9 +291,8 @@ impl Writer {
             queue,
             connection,
             recorder,
-            backlog: VecDeque::new(),
+            spare: Vec::new(),
             since: None,
-            taken: 0,
             unwritten: None,
             reported: (0, 0),
             reported_at: None,
@@ -359,11 +355,11 @@ impl Writer {
             if self.group_is_due(&state) {
                 return self.work(&mut state, true);
             }
-            let before = state.handed_over;
+            let before = state.rows.len();
             let rest = self.rest(&state).min(SILENCE);
             let (woken, silent) = queue.sleep(state, Asleep::UntilGroupEnds, Some(rest));
             state = woken;
-            if silent && state.handed_over == before {
+            if silent && state.rows.len() == before {
                 return self.work(&mut state, true);
             }
         }
@@ -377,7 +373,7 @@ impl Writer {
 
     fn group_is_due(&self, state: &State) -> bool {
         self.unwritten.is_none()
-            && (state.waiting_rows() >= FULL_GROUP
+            && (state.rows.len() >= FULL_GROUP
                 || !state.flushes.is_empty()
                 || (self.since.is_some() && self.rest(state).is_zero()))
     }
@@ -411,28 +407,32 @@ impl Writer {
     /// for another try.
     fn commit(&mut self, last: bool) {
         let group = self.unwritten.take().unwrap_or_else(|| self.take_group());
-        let rows = group.rows.len();
-        let written = if rows == 0 && group.statements.is_empty() {
+        let count = group.rows.len();
+        let written = if count == 0 && group.statements.is_empty() {
             Ok(())
         } else {
             sqlite::write(&mut self.connection, &group.rows, &group.statements)
         };
         match written {
             Ok(()) => {
+                self.queue.state().with_writer = 0;
                 for waiting in group.flushes {
                     let _ = waiting.send(());
                 }
+                self.reuse(group.rows);
             }
             // These will fail the same way for ever; one bad row must not hold up all that follow.
             Err(error @ (Error::Conflict(_) | Error::Dangling(_) | Error::NotFound)) => {
-                log::error!("dropping {rows} log rows the database refuses: {error}");
-                self.queue.state().dropped += rows as u64;
+                log::error!("dropping {count} log rows the database refuses: {error}");
+                let mut state = self.queue.state();
+                state.with_writer = 0;
+                state.dropped += count as u64;
             }
             Err(error) if last => {
-                log::error!("{rows} log rows are lost, the database fails at the end: {error}");
+                log::error!("{count} log rows are lost, the database fails at the end: {error}");
             }
             Err(error) => {
-                log::error!("writing {rows} log rows failed, trying again: {error}");
+                log::error!("writing {count} log rows failed, trying again: {error}");
                 self.queue.state().flushes.clear();
                 self.unwritten = Some(Unwritten {
                     flushes: Vec::new(),
@@ -446,35 +446,32 @@ impl Writer {
 
     fn take_group(&mut self) -> Unwritten {
         let mut state = self.queue.state();
-        if self.backlog.is_empty() {
-            std::mem::swap(&mut state.rows, &mut self.backlog);
-        }
-        let size = self.backlog.len().min(FULL_GROUP);
-        state.with_writer = self.backlog.len() - size;
-        self.taken += size as u64;
+        let mut rows = std::mem::take(&mut self.spare);
+        std::mem::swap(&mut state.rows, &mut rows);
+        state.with_writer = rows.len();
         let traces = std::mem::take(&mut state.traces);
         state.trace_bytes = 0;
         let channels = std::mem::take(&mut state.channels);
         let endpoints = std::mem::take(&mut state.endpoints);
         let keys = std::mem::take(&mut state.keys);
-        let taken = self.taken;
-        let (reached, later) = std::mem::take(&mut state.flushes)
-            .into_iter()
-            .partition::<Vec<_>, _>(|(target, _)| *target <= taken);
-        state.flushes = later;
+        let flushes = std::mem::take(&mut state.flushes);
         state.urgent = false;
-        self.since = (state.waiting_rows() > 0).then(Instant::now);
+        self.since = None;
         drop(state);
-        let mut rows: Vec<_> = self.backlog.drain(..size).collect();
-        if self.backlog.is_empty() && self.backlog.capacity() > KEPT_CAPACITY {
-            self.backlog = VecDeque::new();
-        }
         Unwritten {
             statements: self.recorder.statements(&mut rows, Group { traces, channels, endpoints, keys }),
             rows,
-            flushes: reached.into_iter().map(|(_, waiting)| waiting).collect(),
+            flushes,
             again_at: Instant::now(),
             pause: RETRY_FIRST,
+        }
+    }
+
+    /// Keeps the room of rows that are done with.
+    fn reuse(&mut self, mut rows: Vec<ProxyLogRow>) {
+        rows.clear();
+        if rows.capacity() <= KEPT_CAPACITY {
+            self.spare = rows;
         }
     }
 

@@ -30,6 +30,9 @@ const MAX_WAITING_READS: usize = 1024;
 // besides, the readers scan, and the kernel's own cache is behind both.
 const WRITER_CACHE_KIB: i64 = 1024;
 const READER_CACHE_KIB: i64 = 256;
+/// How long the write-ahead log gets before its pages move into the database, in pages of 4 KiB. Every group of log rows
+/// changes the same few pages again, which then move once for many groups.
+const CHECKPOINT_PAGES: u32 = 4000;
 
 /// Where the database lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,6 +124,7 @@ pub(super) fn open_writer(location: &Location, synchronous: Synchronous) -> rusq
          PRAGMA synchronous = {synchronous};
          PRAGMA foreign_keys = ON;
          PRAGMA cache_size = -{WRITER_CACHE_KIB};
+         PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES};
          PRAGMA journal_size_limit = 67108864;"
     ))?;
     Ok(connection)

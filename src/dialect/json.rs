@@ -36,15 +36,27 @@ pub struct Member<'a> {
 /// Calls `each` for every member of the object that `text` is, in order, duplicates included.
 /// Members may have been handed out before an error is found.
 pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<Object, SyntaxError> {
+    walk(text, |scan, key, depth| {
+        let at = scan.at;
+        let value = scan.literal(depth)?;
+        each(Member { key: key.name(), value, at });
+        Ok(())
+    })
+}
+
+/// The same for readers that look into values: `each` gets the key, stands before its value and walks over that, with
+/// [`Scan::value`] or [`Scan::object`] and the depth it is handed.
+pub(super) fn walk<'a>(
+    text: &'a str,
+    each: impl FnMut(&mut Scan<'a>, Key<'a>, usize) -> Result<(), SyntaxError>,
+) -> Result<Object, SyntaxError> {
     let mut scan = Scan::new(text);
     scan.blanks();
     let open = scan.at;
     if scan.peek() != Some(b'{') {
         return Err(scan.error("expected an object"));
     }
-    scan.object(1, |key, value| {
-        each(Member { key: key.name(), value: &text[value.clone()], at: value.start });
-    })?;
+    scan.object(1, each)?;
     scan.blanks();
     match scan.peek() {
         None => Ok(Object { open, marks: scan.marks }),
@@ -197,7 +209,7 @@ impl<'a> Scan<'a> {
     pub(super) fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
         match self.peek() {
             Some(b'"') => self.string().map(drop),
-            Some(b'{') => self.object(depth + 1, |_, _| {}),
+            Some(b'{') => self.object(depth + 1, |scan, _, depth| scan.value(depth)),
             Some(b'[') => self.array(depth + 1),
             Some(b't') => self.word(b"true"),
             Some(b'f') => self.word(b"false"),
@@ -207,10 +219,11 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn object(
+    /// The object that comes next, `depth` levels deep with itself. `each` has to walk over the value of every key.
+    pub(super) fn object(
         &mut self,
         depth: usize,
-        mut each: impl FnMut(Key<'a>, Range<usize>),
+        mut each: impl FnMut(&mut Self, Key<'a>, usize) -> Result<(), SyntaxError>,
     ) -> Result<(), SyntaxError> {
         self.open(depth)?;
         if self.skip(b'}') {
@@ -218,9 +231,7 @@ impl<'a> Scan<'a> {
         }
         loop {
             let key = self.key()?;
-            let value = self.at;
-            self.value(depth)?;
-            each(key, value..self.at);
+            each(self, key, depth)?;
             if self.close_or_next(b'}')? {
                 return Ok(());
             }
@@ -228,6 +239,7 @@ impl<'a> Scan<'a> {
     }
 
     /// A key with its colon, and the blanks up to its value.
+    #[inline]
     pub(super) fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
         let start = self.at;
         if self.peek() != Some(b'"') {
@@ -241,6 +253,13 @@ impl<'a> Scan<'a> {
         }
         self.blanks();
         Ok(key)
+    }
+
+    /// The value that comes next, as written.
+    pub(super) fn literal(&mut self, depth: usize) -> Result<&'a str, SyntaxError> {
+        let start = self.at;
+        self.value(depth)?;
+        Ok(self.since(start))
     }
 
     fn array(&mut self, depth: usize) -> Result<(), SyntaxError> {

@@ -98,16 +98,22 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
     let mut error = None;
     let mut failed = false;
     let mut usage = None;
-    json::members(text, |member| {
-        let key = member.key.as_ref();
-        holds_answer |= member.value != "null" && is_answer_of(dialect, key);
+    json::walk(text, |scan, key, depth| {
+        let key = key.name();
+        let key = key.as_ref();
+        if key == usage::member_of(dialect) {
+            usage = usage::read(dialect, scan, depth)?;
+            return Ok(());
+        }
+        let value = scan.literal(depth)?;
+        holds_answer |= value != "null" && is_answer_of(dialect, key);
         match key {
             "choices" | "output" | "content" | "data" | "candidates" => has_answer = true,
-            "error" => error = Some(member.value),
-            key if key == usage::member_of(dialect) => usage = Some(member.value),
-            "status" => failed = member.value == "\"failed\"",
+            "error" => error = Some(value),
+            "status" => failed = value == "\"failed\"",
             _ => {}
         }
+        Ok(())
     })
     .map_err(|_| not_json(text))?;
     let error = error.filter(|_| !has_answer || failed).and_then(|error| serde_json::from_str(error).ok());
@@ -115,7 +121,6 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
         // Some sites put type or message beside the error, so the whole body is read.
         return Err(Fault::Error(upstream_error::read(200, body)));
     }
-    let usage = usage.and_then(|usage| usage::of_text(dialect, usage));
     let judged =
         matches!(dialect, Dialect::Chat | Dialect::Messages | Dialect::Responses | Dialect::Completions);
     let by_words = !rules.keywords.is_empty() && body.len() <= MAX_KEYWORD_BODY;

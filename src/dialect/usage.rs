@@ -11,7 +11,10 @@
 //! Only these places count: a tool result may hold the same words. Inside them every known spelling
 //! is understood, because sites mix them.
 
-use super::{Dialect, json};
+use super::{
+    Dialect,
+    json::{self, Key, Scan, SyntaxError},
+};
 use serde_json::Value;
 
 /// What an answer says it consumed. `None` is unknown, zero is zero.
@@ -67,9 +70,18 @@ pub(super) fn member_of(dialect: Dialect) -> &'static str {
 
 /// Reads a usage record as it is written in an answer; `None` when it is no object or says nothing known.
 pub(super) fn of_text(dialect: Dialect, record: &str) -> Option<Usage> {
+    read(dialect, &mut Scan::new(record), 0).ok()?
+}
+
+/// The same of the value that comes next, at the depth of what holds it.
+pub(super) fn read(
+    dialect: Dialect,
+    scan: &mut Scan<'_>,
+    depth: usize,
+) -> Result<Option<Usage>, SyntaxError> {
     let mut tally = Tally::default();
-    json::members(record, |member| tally.take(&member.key, member.value)).ok()?;
-    tally.settle(dialect)
+    each_of(scan, depth, |scan, key, depth| tally.take(&key.name(), scan, depth))?;
+    Ok(tally.settle(dialect))
 }
 
 /// The usage of an answer, or event, of which only the end is at hand: dialects put it last or
@@ -119,8 +131,47 @@ struct Tally {
 }
 
 impl Tally {
-    /// Takes a member, its value as written.
-    fn take(&mut self, key: &str, value: &str) {
+    /// Takes a member, whose value comes next.
+    fn take(&mut self, key: &str, scan: &mut Scan<'_>, depth: usize) -> Result<(), SyntaxError> {
+        match key {
+            "prompt_tokens_details"
+            | "input_tokens_details"
+            | "promptTokensDetails"
+            | "inputTokensDetails" => {
+                self.cache_within |= scan.peek() == Some(b'{');
+                each_of(scan, depth, |scan, key, depth| {
+                    self.take_input_detail(&key.name(), scan.literal(depth)?);
+                    Ok(())
+                })
+            }
+            "completion_tokens_details"
+            | "output_tokens_details"
+            | "completionTokensDetails"
+            | "outputTokensDetails" => each_of(scan, depth, |scan, key, depth| {
+                self.take_output_detail(&key.name(), scan.literal(depth)?);
+                Ok(())
+            }),
+            "cache_creation" => {
+                self.cache_apart |= scan.peek() != Some(b'n');
+                let mut written = None;
+                each_of(scan, depth, |scan, key, depth| {
+                    let value = scan.literal(depth)?;
+                    if matches!(&*key.name(), "ephemeral_5m_input_tokens" | "ephemeral_1h_input_tokens") {
+                        add(&mut written, value);
+                    }
+                    Ok(())
+                })?;
+                self.usage.cache_creation = self.usage.cache_creation.max(written);
+                Ok(())
+            }
+            _ => {
+                self.take_count(key, scan.literal(depth)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn take_count(&mut self, key: &str, value: &str) {
         let usage = &mut self.usage;
         match key {
             "prompt_tokens" | "input_tokens" | "prompt_token_count" | "input_token_count"
@@ -162,33 +213,12 @@ impl Tally {
                 raise(&mut usage.cache_creation, value);
             }
             "cache_creation_tokens" | "cacheCreationTokens" => raise(&mut usage.cache_creation, value),
-            "cache_creation" => {
-                self.cache_apart |= value != NULL;
-                let mut written = None;
-                for_each_of(value, |key, value| {
-                    if matches!(key, "ephemeral_5m_input_tokens" | "ephemeral_1h_input_tokens") {
-                        add(&mut written, value);
-                    }
-                });
-                usage.cache_creation = usage.cache_creation.max(written);
-            }
-            "prompt_tokens_details"
-            | "input_tokens_details"
-            | "promptTokensDetails"
-            | "inputTokensDetails" => {
-                self.take_input_details(value);
-            }
-            "completion_tokens_details"
-            | "output_tokens_details"
-            | "completionTokensDetails"
-            | "outputTokensDetails" => self.take_output_details(value),
             _ => {}
         }
     }
 
-    fn take_input_details(&mut self, details: &str) {
-        self.cache_within |= details.starts_with('{');
-        for_each_of(details, |key, value| match key {
+    fn take_input_detail(&mut self, key: &str, value: &str) {
+        match key {
             "cached_tokens" | "cachedTokens" => raise(&mut self.usage.cache_read, value),
             "cache_creation_tokens" | "cacheCreationTokens" | "cache_write_tokens" => {
                 raise(&mut self.usage.cache_creation, value);
@@ -202,11 +232,11 @@ impl Tally {
                 add(&mut self.input_parts, value);
             }
             _ => {}
-        });
+        }
     }
 
-    fn take_output_details(&mut self, details: &str) {
-        for_each_of(details, |key, value| match key {
+    fn take_output_detail(&mut self, key: &str, value: &str) {
+        match key {
             "reasoning_tokens" | "reasoningTokens" => {
                 raise(&mut self.usage.reasoning, value);
                 add(&mut self.output_parts, value);
@@ -219,7 +249,7 @@ impl Tally {
                 add(&mut self.output_parts, value);
             }
             _ => {}
-        });
+        }
     }
 
     fn settle(self, dialect: Dialect) -> Option<Usage> {
@@ -246,10 +276,13 @@ impl Tally {
 
 const NULL: &str = "null";
 
-/// The members of a value that may be an object; of anything else there are none.
-fn for_each_of(value: &str, mut each: impl FnMut(&str, &str)) {
-    // What is none has no members, which is all there is to say.
-    let _ = json::members(value, |member| each(&member.key, member.value));
+/// The members of the value that comes next, where it is an object; anything else has none and is passed over.
+fn each_of<'a>(
+    scan: &mut Scan<'a>,
+    depth: usize,
+    each: impl FnMut(&mut Scan<'a>, Key<'a>, usize) -> Result<(), SyntaxError>,
+) -> Result<(), SyntaxError> {
+    if scan.peek() == Some(b'{') { scan.object(depth + 1, each) } else { scan.value(depth) }
 }
 
 fn raise(slot: &mut Option<u64>, value: &str) {

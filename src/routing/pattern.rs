@@ -185,6 +185,9 @@ fn glob_matches(pattern: &str, name: &str) -> bool {
 
 /// Two spellings of one model: equal after trimming, lower-casing and dropping everything up to the last `/`.
 pub fn alias_equal(one: &str, other: &str) -> bool {
+    if one == other {
+        return !one.trim().is_empty();
+    }
     let (one, other) = (bare_name(one), bare_name(other));
     if one.is_empty() || other.is_empty() {
         return false;
@@ -204,10 +207,8 @@ pub fn norm(model: &str) -> Cow<'_, str> {
 
 fn bare_name(model: &str) -> &str {
     let model = model.trim();
-    match model.rsplit_once('/') {
-        Some((_, name)) if !name.is_empty() => name,
-        _ => model,
-    }
+    let slash = model.bytes().rposition(|byte| byte == b'/');
+    slash.map(|at| &model[at + 1..]).filter(|name| !name.is_empty()).unwrap_or(model)
 }
 
 #[cfg(test)]

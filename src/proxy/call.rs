@@ -11,6 +11,7 @@ use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::http::timer::ReusableTimer;
 use crate::request_id::RequestId;
 use crate::routing::Platform;
+use crate::settings::Settings;
 
 use super::auth::Caller;
 use super::call_signatures::CallSignatures;
@@ -116,6 +117,8 @@ pub(super) struct Call {
     /// The client's query without its credential, empty or beginning with `?`.
     pub(super) query: String,
     pub(super) caller: Caller,
+    /// As they were when it came: they stay the same until it is answered.
+    pub(super) settings: Arc<Settings>,
     pub(super) key_id: Option<i64>,
     pub(super) client: Client,
     /// The conversation it belongs to, where it says so and it matters.
@@ -160,6 +163,7 @@ impl Call {
             query: forwarded_query(head.query),
             key_id,
             caller: head.caller,
+            settings: app.settings.load_full(),
             call_signatures: app.call_signatures.clone(),
             trace: Trace::default(),
             timer: head.timer,

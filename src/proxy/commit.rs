@@ -185,7 +185,7 @@ impl StartedResponse<'_> {
             *reply.body_mut() = ResponseBody::stream(long);
             return Ok(reply);
         }
-        let settings = self.app.settings.load();
+        let settings = &self.call.settings;
         let format = self.accepted.format;
         // A count and a compaction have no output to be judged by.
         let verdict = match self.call.operation {
@@ -287,7 +287,7 @@ impl StartedResponse<'_> {
 
     fn convert(&self, streams: bool, held: &Bytes) -> Result<Answer, Fault> {
         let (from, to) = (self.accepted.format, self.call.face.dialect);
-        let rules = &self.app.settings.load().judge;
+        let rules = &self.call.settings.judge;
         if streams {
             if !from.is_answerable() {
                 return Err(Fault::NotJson);

@@ -24,6 +24,7 @@ use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::http::timer::ReusableTimer;
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, pool};
+use crate::settings::Settings;
 use crate::time::{Millis, now_ms};
 use crate::upstream::{ErrorKind, RequestBody, SendError, UpstreamBody};
 
@@ -79,8 +80,8 @@ pub(super) struct Timeouts {
 
 impl Timeouts {
     /// As the operator wants it.
-    pub(super) fn of(app: &App, timer: ReusableTimer) -> Self {
-        let first_byte = app.settings.load().first_byte_timeout;
+    pub(super) fn of(app: &App, settings: &Settings, timer: ReusableTimer) -> Self {
+        let first_byte = settings.first_byte_timeout;
         Self {
             first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
             idle: app.config.proxy.stream_idle_timeout,
@@ -241,7 +242,7 @@ impl Sending<'_> {
         }
         formats::keep_address(&mut formats, site.platform, client, self.call.envelope.marks);
         self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now);
-        if self.app.settings.load().single_format {
+        if self.call.settings.single_format {
             formats.truncate(1);
         }
         formats
@@ -251,7 +252,7 @@ impl Sending<'_> {
     fn has_choice(&self) -> bool {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         self.call.operation == Operation::Answer
-            && !self.app.settings.load().single_format
+            && !self.call.settings.single_format
             && formats::order(site.platform, client, self.model).len() > 1
     }
 
@@ -291,7 +292,7 @@ impl Sending<'_> {
             let path = operation.upstream_path(site.platform, format);
             attempt.via(path);
             let (request, reply_context) = self.request(endpoint, (path, format), values, outgoing);
-            let timeouts = Timeouts::of(self.app, self.call.timer.clone());
+            let timeouts = Timeouts::of(self.app, &self.call.settings, self.call.timer.clone());
             self.call.trace.request_sent(&endpoint.base, path, &request);
             let sending = self.app.client.send(&endpoint.base.origin, request);
             let failure = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
@@ -315,7 +316,7 @@ impl Sending<'_> {
             let prepare = || self.prepare(operation, format).ok();
             again = recovery.next(self.call, (site.platform, format), &failure, prepare).map(Box::new);
             let compacts = operation == Operation::Compact && failure.lacks_compaction();
-            if again.is_none() && compacts && self.app.settings.load().compact_fallback {
+            if again.is_none() && compacts && self.call.settings.compact_fallback {
                 operation = Operation::Answer;
             }
             if again.is_some() || operation != self.call.operation && compacts {
@@ -359,7 +360,7 @@ impl Sending<'_> {
 
     /// The body in a dialect.
     fn prepare(&self, operation: Operation, format: Dialect) -> Result<Outgoing, ConversionError> {
-        let settings = self.app.settings.load();
+        let settings = &self.call.settings;
         let account = &self.channel.account;
         let destination = Destination {
             platform: account.site.platform,

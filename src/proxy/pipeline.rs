@@ -94,7 +94,7 @@ pub(super) async fn answer(app: &Arc<App>, mut call: Box<Call>) -> Response {
     }
     call.trace = Trace::of(app, &call);
     let mut response = response_store::remember(&app.stored_responses, &call, route(app, &call).await);
-    if app.settings.load().echo_model {
+    if call.settings.echo_model {
         response = renamed::of(&call, response);
     }
     if call.operation == Operation::CountTokens && !response.status().is_success() {
@@ -160,11 +160,6 @@ pub(super) fn forbidden(app: &App, call: &Call) -> Option<Response> {
 
 /// Tries channels until one answers, none is left, or the attempts are used up (routing.md 10.1).
 async fn route(app: &Arc<App>, call: &Call) -> Response {
-    if app.snapshot.load().lookup(&call.envelope.model, call.caller.policy()).is_none() {
-        // A model nobody has heard of may be new upstream: look once, bounded and shared.
-        // Boxed, because it is rare and large.
-        Box::pin(model_refresh::refresh_for_unknown_model(app)).await;
-    }
     let mut tried = Vec::new();
     let mut last: Option<Box<Failure>> = None;
     let attempts = match call.caller.forced_channel {
@@ -172,10 +167,17 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         None => app.config.proxy.max_channel_attempts,
     };
     for number in 0..attempts {
-        let (choice, slots) = match pick(app, call, &tried).await {
+        let mut picked = pick(app, call, &tried).await;
+        if number == 0 && matches!(picked, Picked::Nothing(_)) && is_unknown_model(app, call) {
+            // A model nobody has heard of may be new upstream: look once, bounded and shared.
+            // Boxed, because it is rare and large.
+            Box::pin(model_refresh::refresh_for_unknown_model(app)).await;
+            picked = pick(app, call, &tried).await;
+        }
+        let (choice, slots) = match picked {
             Picked::Channel(choice, slots) => (choice, slots),
             Picked::Busy(choice) => {
-                let failure = Failure::busy(app.settings.load().session_leases.lease.retry_after_secs());
+                let failure = Failure::busy(call.settings.session_leases.lease.retry_after_secs());
                 Attempt::begin(app, call, &choice, number, Slots::default()).fail(&failure);
                 tried.push(choice.channel.id);
                 last = Some(Box::new(failure));
@@ -195,6 +197,10 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         }
     }
     unserved(app, call, last, None)
+}
+
+fn is_unknown_model(app: &App, call: &Call) -> bool {
+    app.snapshot.load().lookup(&call.envelope.model, call.caller.policy()).is_none()
 }
 
 /// Whether the upstream lacks a surface that nothing can be converted to: another site may have it.
@@ -280,9 +286,9 @@ async fn session_lease(app: &App, call: &Call, channel: &Channel) -> Result<Leas
     if call.session.is_none() || !channel.account.session_scoped {
         return Ok(Lease::default());
     }
-    let rules = app.settings.load().session_leases;
+    let rules = &call.settings.session_leases;
     // Boxed, as all that is rarely waited for.
-    Box::pin(app.session_leases.lease(channel.id, &rules)).await
+    Box::pin(app.session_leases.lease(channel.id, rules)).await
 }
 
 enum Chosen {
@@ -327,7 +333,7 @@ fn choose(
         now: now_ms(),
         surface: &offers,
         load: &|channel| app.load_of(channel),
-        max_avoidance: app.settings.load().cooldown.max_ms,
+        max_avoidance: call.settings.cooldown.max_ms,
         rotations: Some(&app.live.rotations),
     };
     let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));

@@ -75,7 +75,7 @@ struct CapturedBody {
 impl Trace {
     /// Begins to record a call, when the operator asked for such a call.
     pub(super) fn of(app: &Arc<App>, call: &Call) -> Self {
-        let settings = app.settings.load();
+        let settings = &call.settings;
         let Some(rules) = &settings.trace else { return Self::default() };
         let client_kind = Some(call.client.family.id().to_owned());
         let session_id = call.client.session.as_deref().map(str::to_owned);

@@ -212,7 +212,7 @@ impl VideoUpstream {
             }
         }
         outgoing.headers_mut().insert(HOST, endpoint.base.authority.clone());
-        let timeouts = Timeouts::of(app, request.timer.clone());
+        let timeouts = Timeouts::of(app, &app.settings.load(), request.timer.clone());
         let sending = app.client.send(&endpoint.base.origin, outgoing);
         let answer = answered(pin!(sending), resource.path_label(), &timeouts, &Trace::default()).await;
         let (head, body) = answer.map_err(|failure| failure.without(Some(self.credential.secret())))?;

@@ -212,7 +212,8 @@ impl Connection {
     pub fn try_open(address: SocketAddr) -> std::io::Result<Self> {
         let stream = TcpStream::connect_timeout(&address, SOON)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(SOON))?;
+        // Longer than the gateway itself waits for a site before it says so.
+        stream.set_read_timeout(Some(2 * SOON))?;
         stream.set_write_timeout(Some(SOON))?;
         Ok(Self { reader: BufReader::with_capacity(64 << 10, stream) })
     }

@@ -35,6 +35,8 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
 /// the first call of a turn.
 pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) {
     let mut names: HashMap<&str, &Text<'_>> = HashMap::new();
+    // A turn of which nothing is left stands between no others: they are one content.
+    let mut contents: Vec<(Role, String)> = Vec::new();
     for run in request.turns.chunk_by(|one, next| one.role == next.role) {
         let role = run.first().map_or(Role::User, |turn| turn.role);
         let mut json = Writer::new();
@@ -47,12 +49,22 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) {
             _ => None,
         });
         names.extend(calls);
-        if json.as_str() != "[]" {
-            list.object(|o| {
-                o.field("role", if role == Role::Assistant { "model" } else { "user" });
-                o.field("parts", Json::checked(json.as_str()));
-            });
+        let parts = json.into_string();
+        match contents.last_mut() {
+            _ if parts == "[]" => {}
+            Some((last, said)) if *last == role => {
+                said.truncate(said.len() - 1);
+                said.push(',');
+                said.push_str(&parts[1..]);
+            }
+            _ => contents.push((role, parts)),
         }
+    }
+    for (role, parts) in &contents {
+        list.object(|o| {
+            o.field("role", if *role == Role::Assistant { "model" } else { "user" });
+            o.field("parts", Json::checked(parts));
+        });
     }
 }
 

@@ -270,6 +270,23 @@ fn results_open_the_turn_that_follows_their_calls() {
 }
 
 #[test]
+fn turns_of_one_speaker_are_one_content_whatever_stood_between() {
+    let request = conversation(vec![
+        (Role::User, vec![text("a")]),
+        (Role::Assistant, vec![text("b")]),
+        (Role::User, vec![text("")]),
+        (Role::Assistant, vec![text("c"), call("call_1", None, "{}")]),
+        (Role::User, vec![text("")]),
+    ]);
+    let wanted = json!([
+        {"role":"user","parts":[{"text":"a"}]},
+        {"role":"model","parts":[{"text":"b"},{"text":"c"},
+            {"functionCall":{"id":"call_1","name":"add","args":{}}}]},
+    ]);
+    assert_eq!(written(&request, "gemini-2.5-flash").unwrap()["contents"], wanted);
+}
+
+#[test]
 fn files_are_said_as_they_can_be() {
     let file = |source, name| Part::File(File { source, name });
     let url = |address| Source::Url(Text::plain(address));

@@ -247,7 +247,10 @@ fn chosen<'r>(request: &'r Request<'_>, tools: &[&Tool<'_>]) -> Option<Choice<'r
         ToolChoice::Required | ToolChoice::Allowed { required: true, .. } => of("any"),
         ToolChoice::Named { name, .. } if is_offered(name) => tool(name.borrowed()),
         // Hosted tools other than web search are not offered.
-        ToolChoice::Hosted(_) if tools.iter().any(|tool| matches!(tool, Tool::WebSearch(_))) => {
+        ToolChoice::Hosted(kind)
+            if kind.literal().starts_with(WEB_SEARCH)
+                && tools.iter().any(|tool| matches!(tool, Tool::WebSearch(_))) =>
+        {
             tool(Text::plain(WEB_SEARCH))
         }
         _ => of("auto"),

@@ -147,6 +147,13 @@ fn tools_are_written_with_a_schema() {
         "user_location":{"type":"approximate","city":"X"}}]);
     assert_eq!(body["tools"], wanted);
     assert_eq!(body["tool_choice"], value!({"type":"tool","name":"web_search"}));
+    // Another hosted tool is not offered, and a search is no substitute for it.
+    let body = written("m", |request| {
+        request.tools = vec![function("f", None), Tool::WebSearch(WebSearch::default())];
+        request.tool_choice = Some(ToolChoice::Hosted(Text::of("file_search")));
+    })
+    .unwrap();
+    assert_eq!(body["tool_choice"], value!({"type":"auto"}));
 }
 
 #[test]

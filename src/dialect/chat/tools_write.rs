@@ -121,6 +121,7 @@ fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[&Tool<'_>], ve
         ToolChoice::Named { name, kind } if exists(name) => {
             o.object_at("tool_choice", |o| write_named(o, name, *kind));
         }
+        ToolChoice::Allowed { names, .. } if !names.iter().any(|(name, _)| exists(name)) => {}
         ToolChoice::Allowed { names, required } => {
             let mode = if *required { "required" } else { "auto" };
             if vendor != Vendor::OpenAi {

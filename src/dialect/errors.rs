@@ -5,9 +5,11 @@
 //! never raw HTML, blanks collapsed, bounded, and without addresses or keys.
 
 use super::Dialect;
+use super::error_kinds::{self, anthropic, google, in_openai_words};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
+pub use super::error_kinds::openai as kind_of;
 pub use super::upstream_error::{UpstreamError, read, upstream_text};
 
 /// An error on its way to a client.
@@ -25,83 +27,27 @@ pub struct ErrorReply<'a> {
 
 /// The body of an error answer in the surface's shape.
 pub fn body(dialect: Dialect, error: &ErrorReply<'_>) -> Bytes {
+    let kind = error.kind.map_or(kind_of(error.status), |kind| in_openai_words(kind, error.status));
     let body = match dialect {
         Dialect::Messages => json!({
             "type": "error",
-            "error": {"type": messages_kind(error.kind, error.status), "message": error.message},
+            "error": {"type": anthropic(error.kind, error.status), "message": error.message},
             "request_id": error.request_id,
         }),
         Dialect::Gemini => json!({"error": {
             "code": error.status,
             "message": error.message,
-            "status": gemini_status(error.status),
-            "type": error.kind.unwrap_or(kind_of(error.status)),
+            "status": google(error.status),
+            "type": kind,
         }}),
         _ => json!({"error": {
             "message": error.message,
-            "type": error.kind.unwrap_or(kind_of(error.status)),
+            "type": kind,
             "param": error.param,
             "code": error.code,
         }}),
     };
     Bytes::from(body.to_string())
-}
-
-/// `error.type` on the OpenAI-style surfaces, by status.
-pub fn kind_of(status: u16) -> &'static str {
-    match status {
-        401 => "authentication_error",
-        403 => "permission_error",
-        404 => "not_found_error",
-        429 => "rate_limit_error",
-        503 => "server_error",
-        400..=499 | 501 => "invalid_request_error",
-        _ => "upstream_error",
-    }
-}
-
-/// The messages API has a closed set of names, most of them with a status of their own.
-fn messages_kind(kind: Option<&str>, status: u16) -> &str {
-    const NAMES: [&str; 10] = [
-        "invalid_request_error",
-        "authentication_error",
-        "billing_error",
-        "permission_error",
-        "not_found_error",
-        "request_too_large",
-        "rate_limit_error",
-        "timeout_error",
-        "api_error",
-        "overloaded_error",
-    ];
-    match status {
-        400 => "invalid_request_error",
-        401 => "authentication_error",
-        403 => "permission_error",
-        404 => "not_found_error",
-        413 => "request_too_large",
-        429 => "rate_limit_error",
-        503 | 529 => "overloaded_error",
-        _ => match kind.filter(|kind| NAMES.contains(kind)) {
-            Some(kind) => kind,
-            None if (400..500).contains(&status) => "invalid_request_error",
-            None => "api_error",
-        },
-    }
-}
-
-fn gemini_status(status: u16) -> &'static str {
-    match status {
-        401 => "UNAUTHENTICATED",
-        403 => "PERMISSION_DENIED",
-        404 => "NOT_FOUND",
-        429 => "RESOURCE_EXHAUSTED",
-        501 => "UNIMPLEMENTED",
-        503 | 529 => "UNAVAILABLE",
-        504 => "DEADLINE_EXCEEDED",
-        400..=499 => "INVALID_ARGUMENT",
-        _ => "INTERNAL",
-    }
 }
 
 // === streams ===
@@ -119,10 +65,11 @@ pub(super) fn stream_event_of(
     sequence: u64,
     begun: Option<&str>,
 ) -> Bytes {
-    let kind = error.kind.as_deref().unwrap_or(UpstreamError::BROKEN_STREAM);
+    let status = error_kinds::status_told(error);
+    let kind = kind_told(error).unwrap_or(UpstreamError::BROKEN_STREAM);
     let text = match dialect {
         Dialect::Messages => {
-            let kind = messages_kind(error.kind.as_deref(), 500);
+            let kind = anthropic(error.kind.as_deref(), status);
             let event = json!({"type": "error", "error": {"type": kind, "message": error.message}});
             format!("event: error\ndata: {event}\n\n")
         }
@@ -131,12 +78,12 @@ pub(super) fn stream_event_of(
             format!("event: response.failed\ndata: {event}\n\n")
         }
         Dialect::Gemini => {
-            let code = error.code.as_deref().and_then(|code| code.parse().ok());
-            let code = code.filter(|code| (400..600).contains(code)).unwrap_or(500);
-            let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
-            let status = error.kind.as_deref().filter(is_name).unwrap_or(gemini_status(code));
+            let name = error.kind.as_deref().filter(|kind| error_kinds::is_googles(kind));
             let event = json!({"error": {
-                "code": code, "message": error.message, "status": status, "type": kind,
+                "code": status,
+                "message": error.message,
+                "status": name.unwrap_or(google(status)),
+                "type": kind,
             }});
             format!("data: {event}\n\n")
         }
@@ -150,6 +97,11 @@ pub(super) fn stream_event_of(
     Bytes::from(text)
 }
 
+/// `error.type` as an OpenAI-style client is told it in a stream.
+pub(super) fn kind_told(error: &UpstreamError) -> Option<&str> {
+    error.kind.as_deref().map(|kind| in_openai_words(kind, error_kinds::status_told(error)))
+}
+
 /// A whole response object: the SDKs' types require its keys.
 fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) -> Value {
     let begun = begun.and_then(|begun| serde_json::from_str::<Value>(begun).ok());
@@ -158,7 +110,7 @@ fn failed_response(error: &UpstreamError, sequence: u64, begun: Option<&str>) ->
     );
     response["status"] = json!("failed");
     response["error"] = json!({"code": error.response_code(), "message": error.message});
-    if let Some(kind) = &error.kind {
+    if let Some(kind) = kind_told(error) {
         response["error"]["type"] = json!(kind);
     }
     response["output"] = json!([]);
@@ -208,30 +160,6 @@ mod tests {
     }
 
     #[test]
-    fn types_follow_the_status() {
-        for (status, openai, messages) in [
-            (400, "invalid_request_error", "invalid_request_error"),
-            (401, "authentication_error", "authentication_error"),
-            (403, "permission_error", "permission_error"),
-            (404, "not_found_error", "not_found_error"),
-            (413, "invalid_request_error", "request_too_large"),
-            (429, "rate_limit_error", "rate_limit_error"),
-            (500, "upstream_error", "api_error"),
-            (501, "invalid_request_error", "api_error"),
-            (502, "upstream_error", "api_error"),
-            (503, "server_error", "overloaded_error"),
-            (529, "upstream_error", "overloaded_error"),
-        ] {
-            assert_eq!(kind_of(status), openai, "{status}");
-            assert_eq!(messages_kind(None, status), messages, "{status}");
-            assert_eq!(messages_kind(Some("upstream_error"), status), messages, "{status}");
-        }
-        assert_eq!(messages_kind(Some("overloaded_error"), 500), "overloaded_error");
-        // Another dialect's word for a missing model.
-        assert_eq!(messages_kind(Some("invalid_request_error"), 404), "not_found_error");
-    }
-
-    #[test]
     fn a_broken_stream_ends_in_the_clients_dialect() {
         let error = UpstreamError { message: "gone".into(), code: Some("c".into()), ..Default::default() };
         let text = |dialect| {
@@ -255,5 +183,38 @@ mod tests {
         assert_eq!(failed["sequence_number"], 7);
         assert_eq!(failed["response"]["id"], "resp_1");
         assert_eq!(failed["response"]["error"], json!({"code":"c","message":"gone"}));
+    }
+    #[test]
+    fn an_error_of_another_vendor_is_told_in_the_clients_words() {
+        let told = |dialect, kind: &str, code: Option<&str>| {
+            let (kind, code) = (Some(kind.to_owned()), code.map(str::to_owned));
+            let event = stream_event(dialect, &UpstreamError { kind, code, ..UpstreamError::new("no") }, 0);
+            let event = String::from_utf8(event.to_vec()).unwrap();
+            parsed(event.split_once("data: ").unwrap().1.as_bytes())
+        };
+        for (kind, code, chat, messages, gemini) in [
+            ("RESOURCE_EXHAUSTED", Some("429"), "rate_limit_error", "rate_limit_error", "RESOURCE_EXHAUSTED"),
+            ("UNAVAILABLE", Some("503"), "server_error", "overloaded_error", "UNAVAILABLE"),
+            ("overloaded_error", None, "overloaded_error", "overloaded_error", "UNAVAILABLE"),
+            ("requests", Some("rate_limit_exceeded"), "requests", "rate_limit_error", "RESOURCE_EXHAUSTED"),
+        ] {
+            assert_eq!(told(Dialect::Chat, kind, code)["error"]["type"], chat);
+            assert_eq!(told(Dialect::Messages, kind, code)["error"]["type"], messages);
+            let google = told(Dialect::Gemini, kind, code);
+            assert_eq!(
+                (&google["error"]["status"], &google["error"]["type"]),
+                (&json!(gemini), &json!(chat))
+            );
+            assert_eq!(told(Dialect::Responses, kind, code)["response"]["error"]["type"], chat);
+        }
+        let reply = ErrorReply {
+            status: 400,
+            kind: Some("INVALID_ARGUMENT"),
+            message: "no",
+            code: None,
+            param: None,
+            request_id: "r-1",
+        };
+        assert_eq!(parsed(&body(Dialect::Chat, &reply))["error"]["type"], "invalid_request_error");
     }
 }

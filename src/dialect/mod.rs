@@ -37,6 +37,7 @@ pub mod data_urls;
 pub mod edit;
 pub mod effort;
 pub mod envelope;
+mod error_kinds;
 pub mod errors;
 mod events;
 pub mod gemini;

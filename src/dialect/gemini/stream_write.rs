@@ -7,11 +7,12 @@ use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
 use super::reply_write::{call_id, id, own_signature};
 use super::{probabilities, stop};
+use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
+use crate::dialect::errors;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::Token;
-use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
 
@@ -119,7 +120,8 @@ impl StreamWriter {
             Event::Finish(stop) => self.stop = Some(stop.clone().into_owned()),
             Event::Fail(error) => {
                 self.over = true;
-                push(out, &failure(error));
+                let event = errors::stream_event(Dialect::Gemini, error, 0);
+                out.push_str(&String::from_utf8_lossy(&event));
             }
             Event::End => self.end(context, out),
         }
@@ -224,17 +226,4 @@ fn object(inside: impl FnOnce(&mut Writer)) -> String {
 
 fn push(out: &mut String, json: &str) {
     ["data: ", json, "\n\n"].iter().for_each(|piece| out.push_str(piece));
-}
-
-/// An error in Google's form: a number and a name in capitals.
-fn failure(error: &UpstreamError) -> String {
-    let code = error.code.as_deref().and_then(|code| code.parse::<u64>().ok());
-    let is_name = |name: &&str| name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
-    object(|o| {
-        o.object_at("error", |o| {
-            o.field("code", code.unwrap_or(500));
-            o.field("message", &error.message);
-            o.field("status", error.kind.as_deref().filter(is_name).unwrap_or("INTERNAL"));
-        });
-    })
 }

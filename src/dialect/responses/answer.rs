@@ -5,6 +5,7 @@
 
 use crate::dialect::canonical::{CallKind, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
+use crate::dialect::errors;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::{self, Token};
 use crate::dialect::search::Search;
@@ -119,7 +120,7 @@ fn response_id(id: &Text<'_>, context: &ReplyContext) -> String {
 fn put_error(o: &mut Writer, error: &UpstreamError) {
     o.field("code", error.response_code());
     o.field("message", &error.message);
-    o.field_if("type", error.kind.as_deref());
+    o.field_if("type", errors::kind_told(error));
 }
 
 /// Both objects of details always come with their number: Codex reads them so.

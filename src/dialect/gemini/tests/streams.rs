@@ -98,13 +98,16 @@ fn failures_are_told() {
         kind: Some("UNAVAILABLE".into()),
         ..UpstreamError::new("busy")
     };
-    for (error, code, status) in [(error, 503, "UNAVAILABLE"), (UpstreamError::new("busy"), 500, "INTERNAL")]
-    {
+    for (error, code, status, kind) in [
+        (error, 503, "UNAVAILABLE", "server_error"),
+        (UpstreamError::new("busy"), 500, "INTERNAL", "stream_error"),
+    ] {
         let mut writer = StreamWriter::default();
         let mut out = String::new();
         writer.write(&Event::Fail(error), &context(), &mut out);
         writer.write(&Event::End, &context(), &mut out);
-        assert_eq!(data(&out), [json!({"error":{"code":code,"message":"busy","status":status}})]);
+        let wanted = json!({"error":{"code":code,"message":"busy","status":status,"type":kind}});
+        assert_eq!(data(&out), [wanted]);
     }
 }
 

@@ -1,0 +1,171 @@
+//! What the vendors call the kinds of errors. Each has names of its own, and its SDK knows no others:
+//!
+//! | status | OpenAI | Anthropic | Google |
+//! |---|---|---|---|
+//! | 400 | invalid_request_error | invalid_request_error | INVALID_ARGUMENT |
+//! | 404 | not_found_error | not_found_error | NOT_FOUND |
+//! | 413 | invalid_request_error | request_too_large | INVALID_ARGUMENT |
+//! | 429 | rate_limit_error | rate_limit_error | RESOURCE_EXHAUSTED |
+//! | 503 | server_error | overloaded_error | UNAVAILABLE |
+//! | other | upstream_error | api_error | INTERNAL |
+//!
+//! A status tells a kind. In a stream there is none any more: there the kind, or the code beside it, tells
+//! the status.
+
+use super::upstream_error::UpstreamError;
+
+/// `error.type` on the OpenAI-style surfaces, by status.
+pub fn openai(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        429 => "rate_limit_error",
+        503 => "server_error",
+        400..=499 | 501 => "invalid_request_error",
+        _ => "upstream_error",
+    }
+}
+
+/// What an OpenAI-style client is told of a kind that an upstream named. Clients test the names of most
+/// vendors, but Google's are those of another protocol.
+pub(super) fn in_openai_words(kind: &str, status: u16) -> &str {
+    if is_googles(kind) { openai(status) } else { kind }
+}
+
+/// The messages API has a closed set of names, most of them with a status of their own.
+pub(super) fn anthropic(kind: Option<&str>, status: u16) -> &str {
+    const NAMES: [&str; 10] = [
+        "invalid_request_error",
+        "authentication_error",
+        "billing_error",
+        "permission_error",
+        "not_found_error",
+        "request_too_large",
+        "rate_limit_error",
+        "timeout_error",
+        "api_error",
+        "overloaded_error",
+    ];
+    match status {
+        400 => "invalid_request_error",
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 | 529 => "overloaded_error",
+        _ => match kind.filter(|kind| NAMES.contains(kind)) {
+            Some(kind) => kind,
+            None if (400..500).contains(&status) => "invalid_request_error",
+            None => "api_error",
+        },
+    }
+}
+
+pub(super) fn google(status: u16) -> &'static str {
+    match status {
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        429 => "RESOURCE_EXHAUSTED",
+        501 => "UNIMPLEMENTED",
+        503 | 529 => "UNAVAILABLE",
+        504 => "DEADLINE_EXCEEDED",
+        400..=499 => "INVALID_ARGUMENT",
+        _ => "INTERNAL",
+    }
+}
+
+/// Google's names are capitals.
+pub(super) fn is_googles(kind: &str) -> bool {
+    kind.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+}
+
+/// The status that an error told in a stream would have had as an answer of its own; 500 for what does
+/// not say. That our credential is refused is no fault of the client's (design §5).
+pub(super) fn status_told(error: &UpstreamError) -> u16 {
+    let (kind, code) = (error.kind.as_deref(), error.code.as_deref());
+    let number = code.and_then(|code| code.parse().ok()).filter(|code| (400..600).contains(code));
+    let told = number.or_else(|| of_word(kind?)).or_else(|| of_word(code?));
+    told.filter(|status| !(401..=403).contains(status)).unwrap_or(500)
+}
+
+fn of_word(word: &str) -> Option<u16> {
+    Some(match word {
+        "invalid_request_error"
+        | "context_length_exceeded"
+        | "INVALID_ARGUMENT"
+        | "FAILED_PRECONDITION"
+        | "OUT_OF_RANGE" => 400,
+        "not_found_error" | "model_not_found" | "NOT_FOUND" => 404,
+        "request_too_large" => 413,
+        "rate_limit_error" | "rate_limit_exceeded" | "insufficient_quota" | "RESOURCE_EXHAUSTED" => 429,
+        "overloaded_error" | "UNAVAILABLE" => 503,
+        "timeout_error" | "DEADLINE_EXCEEDED" => 504,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_follow_the_status() {
+        for (status, of_openai, of_anthropic) in [
+            (400, "invalid_request_error", "invalid_request_error"),
+            (401, "authentication_error", "authentication_error"),
+            (403, "permission_error", "permission_error"),
+            (404, "not_found_error", "not_found_error"),
+            (413, "invalid_request_error", "request_too_large"),
+            (429, "rate_limit_error", "rate_limit_error"),
+            (500, "upstream_error", "api_error"),
+            (501, "invalid_request_error", "api_error"),
+            (502, "upstream_error", "api_error"),
+            (503, "server_error", "overloaded_error"),
+            (529, "upstream_error", "overloaded_error"),
+        ] {
+            assert_eq!(openai(status), of_openai, "{status}");
+            assert_eq!(anthropic(None, status), of_anthropic, "{status}");
+            assert_eq!(anthropic(Some("upstream_error"), status), of_anthropic, "{status}");
+        }
+        assert_eq!(anthropic(Some("overloaded_error"), 500), "overloaded_error");
+        // Another dialect's word for a missing model.
+        assert_eq!(anthropic(Some("invalid_request_error"), 404), "not_found_error");
+    }
+
+    #[test]
+    fn only_googles_names_are_translated_for_openai_clients() {
+        for (kind, status, shown) in [
+            ("INVALID_ARGUMENT", 400, "invalid_request_error"),
+            ("RESOURCE_EXHAUSTED", 429, "rate_limit_error"),
+            ("INTERNAL", 500, "upstream_error"),
+            ("overloaded_error", 529, "overloaded_error"),
+            ("insufficient_quota", 429, "insufficient_quota"),
+        ] {
+            assert_eq!(in_openai_words(kind, status), shown);
+        }
+    }
+
+    #[test]
+    fn what_an_error_says_tells_its_status() {
+        let told = |kind: Option<&str>, code: Option<&str>| {
+            let (kind, code) = (kind.map(str::to_owned), code.map(str::to_owned));
+            status_told(&UpstreamError { kind, code, ..UpstreamError::new("no") })
+        };
+        for (kind, code, status) in [
+            (None, None, 500),
+            (Some("UNAVAILABLE"), Some("503"), 503),
+            (Some("overloaded_error"), None, 503),
+            (Some("requests"), Some("rate_limit_exceeded"), 429),
+            (Some("server_error"), Some("529"), 529),
+            (Some("invalid_request_error"), Some("context_length_exceeded"), 400),
+            (Some("authentication_error"), None, 500),
+            (None, Some("401"), 500),
+            (None, Some("50001"), 500),
+        ] {
+            assert_eq!(told(kind, code), status, "{kind:?} {code:?}");
+        }
+    }
+}

@@ -236,3 +236,36 @@ fn a_site_with_a_free_slot_comes_before_a_queue() {
     pair.gateway.client().chat(Pair::MODEL).expect(200);
     assert_eq!(pair.first.asked_for(CHAT).len(), 2, "and the preferred site is preferred again");
 }
+
+#[test]
+fn a_waiter_does_not_follow_a_channel_that_was_taken_away() {
+    for is_deleted in [true, false] {
+        let limited = Limited::to(1, LONG_QUEUE);
+        let gate = limited.hold();
+        let path = format!("/api/sites/{}", limited.site["id"]);
+        let admin = limited.gateway.admin();
+        let key = json!({"name": "waits", "key": "sk-who-waits-in-the-queue"});
+        admin.post("/api/downstream-keys", &key).expect(200);
+        let waiter =
+            Caller::new(limited.gateway.address()).with("authorization", "Bearer sk-who-waits-in-the-queue");
+        scope(|scope| {
+            let running = limited.chat(scope);
+            limited.wait_for_running(1);
+            let waiting = scope.spawn(|| waiter.chat(MODEL));
+            eventually("the second request looks for a slot", || {
+                let used = admin.get("/api/downstream-keys").json()["items"][0]["usedRequests"].clone();
+                (used == 1).then_some(())
+            });
+            let change = match is_deleted {
+                true => admin.delete(&path),
+                false => admin.put(&path, &json!({"status": "disabled"})),
+            };
+            change.expect(200);
+            gate.open();
+            let refused = waiting.join().expect("no panic").expect(503);
+            assert_eq!(refused["error"]["message"], "No available channels for this model");
+            running.join().expect("no panic").expect(200);
+        });
+        assert_eq!(limited.upstream.asked_for(CHAT).len(), 1, "deleted: {is_deleted}");
+    }
+}

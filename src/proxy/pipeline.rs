@@ -239,36 +239,75 @@ enum Picked {
 /// attempt prefers the channel that served the conversation last.
 async fn pick(app: &Arc<App>, call: &Call, tried: &[i64]) -> Picked {
     let bound = call.session.as_ref().filter(|_| tried.is_empty()).and_then(|session| session.channel(app));
+    match pick_free(app, call, tried, bound).await {
+        Some(picked) => picked,
+        // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
+        None => Box::pin(pick_in_queue(app, call, tried, bound)).await,
+    }
+}
+
+/// Picks among the channels whose site has a free slot; `None` when all that could serve are full.
+async fn pick_free(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64>) -> Option<Picked> {
     for _ in 0..FREE_SLOT_TRIES {
         let (chosen, some_are_full) = choose_free(app, call, tried, bound);
-        match chosen {
-            // None: somebody else took the slot in between.
-            Chosen::Channel(choice) => {
-                let Ok(session) = session_lease(app, call, &choice.channel).await else {
-                    return Picked::Busy(choice);
-                };
-                if let Some(site) = try_lease(app, &choice.channel) {
-                    return Picked::Channel(choice, Slots { site, _session: session });
-                }
+        let mut choice = match chosen {
+            Chosen::Channel(choice) => choice,
+            Chosen::Nothing(_) if some_are_full => return None,
+            Chosen::Nothing(earliest_cooldown) => return Some(Picked::Nothing(earliest_cooldown)),
+        };
+        let mut session = Lease::default();
+        if takes_session_lease(call, &choice.channel) {
+            match session_lease(app, call, &choice.channel).await {
+                Ok(lease) => session = lease,
+                Err(_) => return Some(Picked::Busy(choice)),
             }
-            Chosen::Nothing(_) if some_are_full => break,
-            Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
+            let Some(offered) = still_offered(app, call, tried, choice) else { continue };
+            choice = offered;
+        }
+        // None: somebody else took the slot in between.
+        if let Some(site) = try_lease(app, &choice.channel) {
+            return Some(Picked::Channel(choice, Slots { site, _session: session }));
         }
     }
+    None
+}
+
+/// Waits for a slot of the site that is picked although it is full. Only once: when the channel is not to
+/// be had any more by then, another one is picked that needs no waiting.
+async fn pick_in_queue(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64>) -> Picked {
     let choice = match choose(app, call, tried, bound, &|_| true) {
         Chosen::Channel(choice) => choice,
         Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
     };
-    let Ok(session) = session_lease(app, call, &choice.channel).await else {
-        return Picked::Busy(choice);
-    };
-    // Boxed, as all that is rarely waited for: a call's future is kept in one small allocation.
-    match Box::pin(app.leases.lease(choice.channel.account.site.id)).await {
-        Ok(site) => Picked::Channel(choice, Slots { site, _session: session }),
+    let mut session = Lease::default();
+    if takes_session_lease(call, &choice.channel) {
+        match session_lease(app, call, &choice.channel).await {
+            Ok(lease) => session = lease,
+            Err(_) => return Picked::Busy(choice),
+        }
+    }
+    match app.leases.lease(choice.channel.account.site.id).await {
+        Ok(site) => {
+            if let Some(choice) = still_offered(app, call, tried, choice) {
+                return Picked::Channel(choice, Slots { site, _session: session });
+            }
+        }
         Err(refused) => {
             log::debug!("site {} is full: {refused:?}", choice.channel.account.site.name);
-            Picked::Saturated
+            return Picked::Saturated;
         }
+    }
+    drop(session);
+    pick_free(app, call, tried, bound).await.unwrap_or(Picked::Saturated)
+}
+
+/// The choice as it holds after a wait: meanwhile its channel may have been deleted or disabled, or have
+/// failed somebody else.
+fn still_offered(app: &App, call: &Call, tried: &[i64], choice: Choice) -> Option<Choice> {
+    let id = choice.channel.id;
+    match choose(app, call, tried, None, &|channel| channel.id == id) {
+        Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
+        Chosen::Nothing(_) => None,
     }
 }
 
@@ -281,11 +320,14 @@ fn try_lease(app: &App, channel: &Channel) -> Option<Lease> {
     if is_unlimited(channel) { Some(Lease::default()) } else { app.leases.try_lease(channel.account.site.id) }
 }
 
-/// The slot that a session takes of a channel whose credential is one person's login (routing.md 7).
+/// Whether this call belongs to a session, and the channel's credential is one person's login
+/// (routing.md 7).
+fn takes_session_lease(call: &Call, channel: &Channel) -> bool {
+    call.session.is_some() && channel.account.session_scoped
+}
+
+/// The slot that a session takes of such a channel.
 async fn session_lease(app: &App, call: &Call, channel: &Channel) -> Result<Lease, NoLease> {
-    if call.session.is_none() || !channel.account.session_scoped {
-        return Ok(Lease::default());
-    }
     let rules = &call.settings.session_leases;
     // Boxed, as all that is rarely waited for.
     Box::pin(app.session_leases.lease(channel.id, rules)).await

@@ -126,7 +126,9 @@ fn a_refused_refresh_token_makes_the_account_expired_and_is_told() {
         ada.token = "eyJhbGciOiJIUzI1NiJ9.b3RoZXI.c2ln".to_owned();
         ada.refresh_token = "rt_of_somebody_else".to_owned();
     }
-    gateway.admin().post(&format!("/api/accounts/{id}/balance"), &json!({})).expect(400);
+    let refused = gateway.admin().post(&format!("/api/accounts/{id}/balance"), &json!({})).expect(400);
+    let told = "sub2api token refresh failed: HTTP 401: invalid refresh token (REFRESH_TOKEN_INVALID)";
+    assert!(refused["message"].as_str().is_some_and(|message| message.contains(told)), "{refused}");
     assert_eq!(account(&gateway)["status"], "expired");
     let path = format!("/api/accounts/{id}/rebind-session");
     let (token, refresh) = (site.token(), site.ada().refresh_token.clone());

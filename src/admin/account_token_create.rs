@@ -67,7 +67,7 @@ async fn create_at_site(app: Arc<App>, account: AccountRow, input: CreateInput) 
     let mut session = Session::open(&app, site.clone(), account).await.map_err(bad_gateway)?;
     let key = wanted(&input);
     let mut made = session.site_client().create_key(&app.client, &key).await;
-    if session.is_renewed_after(&app, &made).await {
+    if session.is_renewed_after(&app, &mut made).await {
         made = session.site_client().create_key(&app.client, &key).await;
     }
     if let Err(error) = made {

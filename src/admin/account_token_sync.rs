@@ -104,7 +104,7 @@ pub async fn groups(app: Arc<App>, request: Request) -> Result<Response> {
     require_session(&account)?;
     let mut session = Session::open(&app, site.clone(), account.clone()).await.map_err(bad_gateway)?;
     let mut groups = session.site_client().groups(&app.client).await;
-    if session.is_renewed_after(&app, &groups).await {
+    if session.is_renewed_after(&app, &mut groups).await {
         groups = session.site_client().groups(&app.client).await;
     }
     if let Err(error) = &groups {

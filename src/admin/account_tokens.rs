@@ -287,7 +287,7 @@ async fn remove_at_site(app: &Arc<App>, account: &AccountRow, token: &TokenRow) 
     };
     let mut session = Session::open(app, site.clone(), account.clone()).await.map_err(bad_gateway)?;
     let mut deleted = session.site_client().delete_key(&app.client, key.expose()).await;
-    if session.is_renewed_after(app, &deleted).await {
+    if session.is_renewed_after(app, &mut deleted).await {
         deleted = session.site_client().delete_key(&app.client, key.expose()).await;
     }
     if let Err(error) = &deleted {

@@ -122,7 +122,7 @@ async fn ask(app: &Arc<App>, site: &SiteRow) -> Result<Vec<Announcement>, SiteEr
     };
     let mut session = Session::open(app, site.clone(), account).await?;
     let mut found = session.site_client().announcements(&app.client).await;
-    if session.is_renewed_after(app, &found).await {
+    if session.is_renewed_after(app, &mut found).await {
         found = session.site_client().announcements(&app.client).await;
     }
     found

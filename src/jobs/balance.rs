@@ -128,7 +128,7 @@ pub async fn refresh_all(app: &Arc<App>) -> store::Result<(usize, usize)> {
 async fn read(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<(Session, Balance), SiteError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
     let mut answer = session.site_client().balance(&app.client).await;
-    if session.is_renewed_after(app, &answer).await {
+    if session.is_renewed_after(app, &mut answer).await {
         answer = session.site_client().balance(&app.client).await;
     }
     let mut balance = answer?;

@@ -279,7 +279,7 @@ async fn with_password(app: &App, site: &SiteRow, account: &AccountRow) -> Resul
     }
 }
 
-fn has_refresh_token(account: &AccountRow, platform: Platform) -> bool {
+pub(super) fn has_refresh_token(account: &AccountRow, platform: Platform) -> bool {
     platform == Platform::Sub2Api && account.sub2api_refresh_token.is_some()
 }
 

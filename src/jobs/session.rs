@@ -3,7 +3,7 @@
 //! ```text
 //! let mut session = Session::open(app, site, account).await?;
 //! let mut answer = session.site_client().balance(&app.client).await;
-//! if session.is_renewed_after(app, &answer).await {
+//! if session.is_renewed_after(app, &mut answer).await {
 //!     answer = session.site_client().balance(&app.client).await;
 //! }
 //! ```
@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use super::renewal::{can_renew, is_due, renew, renew_when_due};
+use super::renewal::{can_renew, has_refresh_token, is_due, renew, renew_when_due};
 use super::site_client::site_client_of;
 use crate::app::App;
 use crate::store::accounts::{self, AccountRow};
@@ -53,7 +53,8 @@ impl Session {
     }
 
     /// Whether to ask once more: the answer says that the session has run out, and there is a new one.
-    pub async fn is_renewed_after<T>(&mut self, app: &Arc<App>, answer: &Result<T, SiteError>) -> bool {
+    /// Where a refresh token was refused, the answer says so too.
+    pub async fn is_renewed_after<T>(&mut self, app: &Arc<App>, answer: &mut Result<T, SiteError>) -> bool {
         let Err(error) = answer else { return false };
         let may_help = error.wants_login() && can_renew(&self.account, self.site_client.platform);
         if self.has_renewed || !may_help {
@@ -62,6 +63,10 @@ impl Session {
         self.has_renewed = true;
         if let Err(refusal) = renew(app, self.account.id, self.account.access_token.as_ref()).await {
             log::warn!("{}: {refusal}", self.described());
+            // What a login page says could be taken for the site's word on what was asked for.
+            if has_refresh_token(&self.account, self.site_client.platform) {
+                error.message = format!("{}; {refusal}", error.message);
+            }
             return false;
         }
         self.reload(app).await.is_ok()

@@ -158,7 +158,7 @@ pub fn owns_tokens(account: &AccountRow) -> bool {
 async fn listed(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Vec<Listed>, SiteError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
     let mut keys = session.site_client().keys(&app.client).await;
-    if session.is_renewed_after(app, &keys).await {
+    if session.is_renewed_after(app, &mut keys).await {
         keys = session.site_client().keys(&app.client).await;
     }
     Ok(keys?.into_iter().map(Listed::from).filter(|item| !item.key.trim().is_empty()).collect())

@@ -167,7 +167,7 @@ impl From<CheckIn> for Answer {
 async fn ask(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Answer, SiteError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
     let mut answer = session.site_client().check_in(&app.client).await;
-    if session.is_renewed_after(app, &answer).await {
+    if session.is_renewed_after(app, &mut answer).await {
         answer = session.site_client().check_in(&app.client).await;
     }
     answer.map(Answer::from)

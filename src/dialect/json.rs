@@ -48,20 +48,17 @@ pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<Ob
 /// [`Scan::value`] or [`Scan::object`] and the depth it is handed.
 pub(super) fn walk<'a>(
     text: &'a str,
-    each: impl FnMut(&mut Scan<'a>, Key<'a>, usize) -> Result<(), SyntaxError>,
+    each: impl FnMut(&mut Scan<'a>, Key<'a>, usize) -> Result<(), Stopped>,
 ) -> Result<Object, SyntaxError> {
     let mut scan = Scan::new(text);
     scan.blanks();
     let open = scan.at;
-    if scan.peek() != Some(b'{') {
-        return Err(scan.error("expected an object"));
-    }
-    scan.object(1, each)?;
-    scan.blanks();
-    match scan.peek() {
-        None => Ok(Object { open, marks: scan.marks }),
-        Some(_) => Err(scan.error("more text after the end of the object")),
-    }
+    let walked = match scan.peek() {
+        Some(b'{') => scan.object(1, each).and_then(|()| scan.end()),
+        _ => Err(scan.stop("expected an object")),
+    };
+    walked.map_err(|Stopped| scan.error())?;
+    Ok(Object { open, marks: scan.marks })
 }
 
 /// What a walk through an object has seen of it as a whole.
@@ -165,11 +162,16 @@ pub(super) struct Scan<'a> {
     bytes: &'a [u8],
     at: usize,
     marks: Marks,
+    stopped_by: &'static str,
 }
+
+/// The text is no JSON: [`Scan::error`] says where and why. It is not carried here, so that results fit a register.
+#[derive(Debug)]
+pub(super) struct Stopped;
 
 impl<'a> Scan<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, bytes: text.as_bytes(), at: 0, marks: Marks::default() }
+        Self { text, bytes: text.as_bytes(), at: 0, marks: Marks::default(), stopped_by: "" }
     }
 
     /// The byte offset of what comes next.
@@ -189,8 +191,25 @@ impl<'a> Scan<'a> {
         here
     }
 
-    pub(super) fn error(&self, what: &'static str) -> SyntaxError {
-        SyntaxError { at: self.at, what }
+    /// Nothing is walked over any more.
+    #[cold]
+    fn stop(&mut self, what: &'static str) -> Stopped {
+        self.stopped_by = what;
+        Stopped
+    }
+
+    /// Where and why the walk has stopped.
+    pub(super) fn error(&self) -> SyntaxError {
+        SyntaxError { at: self.at, what: self.stopped_by }
+    }
+
+    /// The text must be over, but for blanks.
+    pub(super) fn end(&mut self) -> Result<(), Stopped> {
+        self.blanks();
+        match self.peek() {
+            None => Ok(()),
+            Some(_) => Err(self.stop("more text after the end")),
+        }
     }
 
     pub(super) fn peek(&self) -> Option<u8> {
@@ -206,7 +225,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    pub(super) fn value(&mut self, depth: usize) -> Result<(), SyntaxError> {
+    pub(super) fn value(&mut self, depth: usize) -> Result<(), Stopped> {
         match self.peek() {
             Some(b'"') => self.string().map(drop),
             Some(b'{') => self.object(depth + 1, |scan, _, depth| scan.value(depth)),
@@ -215,7 +234,7 @@ impl<'a> Scan<'a> {
             Some(b'f') => self.word(b"false"),
             Some(b'n') => self.word(b"null"),
             Some(b'-' | b'0'..=b'9') => self.number(),
-            _ => Err(self.error("expected a value")),
+            _ => Err(self.stop("expected a value")),
         }
     }
 
@@ -223,8 +242,8 @@ impl<'a> Scan<'a> {
     pub(super) fn object(
         &mut self,
         depth: usize,
-        mut each: impl FnMut(&mut Self, Key<'a>, usize) -> Result<(), SyntaxError>,
-    ) -> Result<(), SyntaxError> {
+        mut each: impl FnMut(&mut Self, Key<'a>, usize) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
         self.open(depth)?;
         if self.skip(b'}') {
             return Ok(());
@@ -240,29 +259,29 @@ impl<'a> Scan<'a> {
 
     /// A key with its colon, and the blanks up to its value.
     #[inline]
-    pub(super) fn key(&mut self) -> Result<Key<'a>, SyntaxError> {
+    pub(super) fn key(&mut self) -> Result<Key<'a>, Stopped> {
         let start = self.at;
         if self.peek() != Some(b'"') {
-            return Err(self.error("expected a key"));
+            return Err(self.stop("expected a key"));
         }
         let has_escapes = self.string()?;
         let key = Key { text: self.text, place: start + 1..self.at - 1, has_escapes };
         self.blanks();
         if !self.skip(b':') {
-            return Err(self.error("expected ':'"));
+            return Err(self.stop("expected ':'"));
         }
         self.blanks();
         Ok(key)
     }
 
     /// The value that comes next, as written.
-    pub(super) fn literal(&mut self, depth: usize) -> Result<&'a str, SyntaxError> {
+    pub(super) fn literal(&mut self, depth: usize) -> Result<&'a str, Stopped> {
         let start = self.at;
         self.value(depth)?;
         Ok(self.since(start))
     }
 
-    fn array(&mut self, depth: usize) -> Result<(), SyntaxError> {
+    fn array(&mut self, depth: usize) -> Result<(), Stopped> {
         self.open(depth)?;
         if self.skip(b']') {
             return Ok(());
@@ -275,9 +294,9 @@ impl<'a> Scan<'a> {
         }
     }
 
-    pub(super) fn open(&mut self, depth: usize) -> Result<(), SyntaxError> {
+    pub(super) fn open(&mut self, depth: usize) -> Result<(), Stopped> {
         if depth > MAX_DEPTH {
-            return Err(self.error("nested deeper than 128 levels"));
+            return Err(self.stop("nested deeper than 128 levels"));
         }
         self.at += 1;
         self.blanks();
@@ -285,7 +304,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Behind a value: true when `close` follows, false when a comma and another value do.
-    pub(super) fn close_or_next(&mut self, close: u8) -> Result<bool, SyntaxError> {
+    pub(super) fn close_or_next(&mut self, close: u8) -> Result<bool, Stopped> {
         self.blanks();
         match self.peek() {
             Some(byte) if byte == close => {
@@ -297,12 +316,12 @@ impl<'a> Scan<'a> {
                 self.blanks();
                 Ok(false)
             }
-            _ => Err(self.error(if close == b'}' { "expected ',' or '}'" } else { "expected ',' or ']'" })),
+            _ => Err(self.stop(if close == b'}' { "expected ',' or '}'" } else { "expected ',' or ']'" })),
         }
     }
 
     /// A string; true when it has escapes.
-    fn string(&mut self) -> Result<bool, SyntaxError> {
+    fn string(&mut self) -> Result<bool, Stopped> {
         let start = self.at + 1;
         self.at = plain_end(self.bytes, start);
         // Few strings begin like a mark: one look tells most of them.
@@ -322,7 +341,8 @@ impl<'a> Scan<'a> {
     }
 
     /// A string from its first byte on that is not plain.
-    fn rest_of_string(&mut self, has_escapes: bool) -> Result<bool, SyntaxError> {
+    #[inline(never)]
+    fn rest_of_string(&mut self, has_escapes: bool) -> Result<bool, Stopped> {
         loop {
             match self.peek() {
                 Some(b'"') => {
@@ -330,8 +350,8 @@ impl<'a> Scan<'a> {
                     return Ok(has_escapes);
                 }
                 Some(b'\\') => self.escape()?,
-                Some(_) => return Err(self.error("control character in a string")),
-                None => return Err(self.error("string without an end")),
+                Some(_) => return Err(self.stop("control character in a string")),
+                None => return Err(self.stop("string without an end")),
             }
             self.at = plain_end(self.bytes, self.at);
         }
@@ -348,23 +368,23 @@ impl<'a> Scan<'a> {
         self.marks.file_urls |= rest.starts_with(FILE_URL);
     }
 
-    fn escape(&mut self) -> Result<(), SyntaxError> {
+    fn escape(&mut self) -> Result<(), Stopped> {
         let length = match self.bytes.get(self.at + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
             Some(b'u') => {
                 let digits = self.bytes.get(self.at + 2..self.at + 6);
                 if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
-                    return Err(self.error("bad \\u escape"));
+                    return Err(self.stop("bad \\u escape"));
                 }
                 6
             }
-            _ => return Err(self.error("bad escape")),
+            _ => return Err(self.stop("bad escape")),
         };
         self.at += length;
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), SyntaxError> {
+    fn number(&mut self) -> Result<(), Stopped> {
         if self.peek() == Some(b'-') {
             self.at += 1;
         }
@@ -387,17 +407,17 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn digits(&mut self) -> Result<(), SyntaxError> {
+    fn digits(&mut self) -> Result<(), Stopped> {
         let start = self.at;
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
-        if self.at == start { Err(self.error("expected a digit")) } else { Ok(()) }
+        if self.at == start { Err(self.stop("expected a digit")) } else { Ok(()) }
     }
 
-    fn word(&mut self, word: &[u8]) -> Result<(), SyntaxError> {
+    fn word(&mut self, word: &[u8]) -> Result<(), Stopped> {
         if !self.bytes[self.at..].starts_with(word) {
-            return Err(self.error("expected a value"));
+            return Err(self.stop("expected a value"));
         }
         self.at += word.len();
         Ok(())

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use super::json::{Scan, SyntaxError};
+use super::json::{Scan, Stopped, SyntaxError};
 use super::literal::{Json, Text};
 
 /// A value and the text it was read from.
@@ -34,12 +34,8 @@ impl<'a> Node<'a> {
     pub fn parse(text: &'a str) -> Result<Self, SyntaxError> {
         let mut scan = Scan::new(text);
         scan.blanks();
-        let node = read(&mut scan, 0)?;
-        scan.blanks();
-        match scan.peek() {
-            None => Ok(node),
-            Some(_) => Err(scan.error("more text after the end of the value")),
-        }
+        let node = read(&mut scan, 0).and_then(|node| scan.end().map(|()| node));
+        node.map_err(|Stopped| scan.error())
     }
 
     /// As written.
@@ -183,7 +179,7 @@ impl<'a> Node<'a> {
     }
 }
 
-fn read<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Node<'a>, SyntaxError> {
+fn read<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Node<'a>, Stopped> {
     let start = scan.at();
     let value = match scan.peek() {
         Some(b'{') => read_object(scan, depth + 1)?,
@@ -202,7 +198,7 @@ fn read<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Node<'a>, SyntaxError> 
     Ok(Node { raw: scan.since(start), value })
 }
 
-fn read_object<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Value<'a>, SyntaxError> {
+fn read_object<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Value<'a>, Stopped> {
     let mut members = Vec::new();
     scan.open(depth)?;
     if scan.skip(b'}') {
@@ -217,7 +213,7 @@ fn read_object<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Value<'a>, Synta
     }
 }
 
-fn read_array<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Value<'a>, SyntaxError> {
+fn read_array<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Value<'a>, Stopped> {
     let mut items = Vec::new();
     scan.open(depth)?;
     if scan.skip(b']') {

@@ -13,7 +13,7 @@
 
 use super::{
     Dialect,
-    json::{self, Key, Scan, SyntaxError},
+    json::{self, Key, Scan, Stopped},
 };
 use serde_json::Value;
 
@@ -74,11 +74,7 @@ pub(super) fn of_text(dialect: Dialect, record: &str) -> Option<Usage> {
 }
 
 /// The same of the value that comes next, at the depth of what holds it.
-pub(super) fn read(
-    dialect: Dialect,
-    scan: &mut Scan<'_>,
-    depth: usize,
-) -> Result<Option<Usage>, SyntaxError> {
+pub(super) fn read(dialect: Dialect, scan: &mut Scan<'_>, depth: usize) -> Result<Option<Usage>, Stopped> {
     let mut tally = Tally::default();
     each_of(scan, depth, |scan, key, depth| tally.take(&key.name(), scan, depth))?;
     Ok(tally.settle(dialect))
@@ -132,7 +128,7 @@ struct Tally {
 
 impl Tally {
     /// Takes a member, whose value comes next.
-    fn take(&mut self, key: &str, scan: &mut Scan<'_>, depth: usize) -> Result<(), SyntaxError> {
+    fn take(&mut self, key: &str, scan: &mut Scan<'_>, depth: usize) -> Result<(), Stopped> {
         match key {
             "prompt_tokens_details"
             | "input_tokens_details"
@@ -280,8 +276,8 @@ const NULL: &str = "null";
 fn each_of<'a>(
     scan: &mut Scan<'a>,
     depth: usize,
-    each: impl FnMut(&mut Scan<'a>, Key<'a>, usize) -> Result<(), SyntaxError>,
-) -> Result<(), SyntaxError> {
+    each: impl FnMut(&mut Scan<'a>, Key<'a>, usize) -> Result<(), Stopped>,
+) -> Result<(), Stopped> {
     if scan.peek() == Some(b'{') { scan.object(depth + 1, each) } else { scan.value(depth) }
 }
 

@@ -40,7 +40,7 @@ pub(super) const MAX_WAITING_TRACE_BYTES: usize = 16 << 20;
 /// Rows that close a group.
 const FULL_GROUP: usize = 500;
 /// Room for rows that is kept for the next group; what an overload needed more is given back.
-const KEPT_CAPACITY: usize = 2 * FULL_GROUP;
+const KEPT_CAPACITY: usize = 4 * FULL_GROUP;
 const MAX_WAITING_COMMANDS: usize = 1024;
 const SILENCE: Duration = Duration::from_millis(20);
 const MAX_AGE: Duration = Duration::from_millis(250);

@@ -399,7 +399,6 @@ impl Sending<'_> {
         if let Some(content_type) = content_type {
             request.headers_mut().insert(header::CONTENT_TYPE, content_type);
         }
-        request.headers_mut().insert(header::HOST, endpoint.base.authority.clone());
         // The query belongs to the dialect the client speaks.
         let query = if format == client { self.call.query.as_str() } else { "" };
         let target = match query {

@@ -307,7 +307,7 @@ impl TraceRules {
 
 fn origin_of(base: &BaseUrl) -> String {
     let scheme = if base.origin.tls { "https" } else { "http" };
-    format!("{scheme}://{}", String::from_utf8_lossy(base.authority.as_bytes()))
+    format!("{scheme}://{}", base.origin.authority)
 }
 
 /// A streamed answer on its way to the client, captured.

@@ -10,7 +10,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv6Addr;
 use std::sync::{Arc, OnceLock};
 
-use hyper::http::HeaderValue;
 use hyper::http::uri::PathAndQuery;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
@@ -36,7 +35,9 @@ pub struct Origin {
     pub host: String,
     pub port: u16,
     pub proxy: Option<Arc<OutboundProxy>>,
-    /// Of all the above: the pool looks origins up on every request.
+    /// The `Host` header: with the port only where it is not the scheme's own.
+    pub authority: String,
+    /// Of the way, the host and the port: the pool looks origins up on every request.
     hash: u64,
 }
 
@@ -69,8 +70,6 @@ pub struct OutboundProxy {
 #[derive(Clone)]
 pub struct BaseUrl {
     pub origin: Arc<Origin>,
-    /// The `Host` header: with the port only where it is not the scheme's own.
-    pub authority: HeaderValue,
     /// Empty, or with a leading and without a trailing slash.
     pub path: String,
     /// Goes to the end of every joined target; may hold a key, so it is kept out of `Debug`.
@@ -91,7 +90,9 @@ impl Origin {
         let host = host.to_ascii_lowercase();
         let mut hasher = DefaultHasher::new();
         (tls, &host, port, &proxy).hash(&mut hasher);
-        Self { tls, port, proxy, hash: hasher.finish(), host }
+        let shown = Bracketed(&host);
+        let authority = if port == default_port(tls) { shown.to_string() } else { format!("{shown}:{port}") };
+        Self { tls, port, proxy, authority, hash: hasher.finish(), host }
     }
 }
 
@@ -116,8 +117,7 @@ impl Hash for Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.tls { "https" } else { "http" };
-        write!(f, "{scheme}://{}", Bracketed(&self.host))?;
-        if self.port == default_port(self.tls) { Ok(()) } else { write!(f, ":{}", self.port) }
+        write!(f, "{scheme}://{}", self.authority)
     }
 }
 
@@ -195,12 +195,12 @@ impl BaseUrl {
                 return Err(format!("{odd:?} in the address has to be percent-encoded"));
             }
         }
-        let shown = Bracketed(&host);
-        let authority = if port == default_port(tls) { shown.to_string() } else { format!("{shown}:{port}") };
+        let origin = Origin::new(tls, &host, port, proxy);
+        if !origin.authority.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err("the host name is not usable".to_owned());
+        }
         Ok(Self {
-            authority: HeaderValue::try_from(authority)
-                .map_err(|_| "the host name is not usable".to_owned())?,
-            origin: Arc::new(Origin::new(tls, &host, port, proxy)),
+            origin: Arc::new(origin),
             path: path.to_owned(),
             query: query.map(str::to_owned),
             names_version: names_version(path),

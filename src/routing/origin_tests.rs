@@ -63,7 +63,7 @@ fn an_address_gives_its_origin_and_host_header() {
             (tls, host, port),
             "{url}"
         );
-        assert_eq!(base.authority, authority, "{url}");
+        assert_eq!(base.origin.authority, authority, "{url}");
     }
 }
 

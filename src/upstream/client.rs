@@ -64,7 +64,7 @@ impl Client {
 
     /// Sends a request and gives the response head as soon as it is there, even while the request is still being sent.
     ///
-    /// The request's address is its path and query; `Host` is added when missing. Framing, `Connection` and
+    /// The request's address is its path and query; `Host`, framing, `Connection` and
     /// `Accept-Encoding` are set here. The body of the answer is decoded if the upstream compressed it all the same.
     ///
     /// There is no time-out but the one for connecting. Dropping the future closes the connection.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, LOCATION, USER_AGENT};
+use hyper::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION, USER_AGENT};
 use hyper::http::uri::PathAndQuery;
 use hyper::http::{Method, Request, Response, StatusCode, Uri};
 
@@ -54,7 +54,6 @@ impl Client {
         limits: FetchLimits,
     ) -> Result<Response<Bytes>, FetchError> {
         introduce(&mut request);
-        request.headers_mut().insert(HOST, base.authority.clone());
         let whole = async { collect(self.send(&base.origin, request).await?, limits.max_bytes).await };
         let answer = tokio::time::timeout(limits.timeout, whole).await;
         answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
@@ -69,7 +68,6 @@ impl Client {
         let mut base = Cow::Borrowed(base);
         introduce(&mut request);
         for _ in 0..=MAX_REDIRECTS {
-            request.headers_mut().insert(HOST, base.authority.clone());
             let response = self.send(&base.origin, request.clone()).await?;
             let Some(location) = redirect_target(&response) else {
                 return collect(response, max_bytes).await;

@@ -93,8 +93,7 @@ impl Wire {
         };
         self.has_no_body = *request.method() == Method::HEAD;
         self.interim = 0;
-        let host = |out: &mut Vec<u8>| write_authority(out, origin);
-        self.outgoing.start(|head| write_request(head, request, host, length));
+        self.outgoing.start(|head| write_request(head, request, &origin.authority, length));
         let body = std::mem::replace(request.body_mut(), RequestBody::empty());
         self.outgoing.set_body(body, length);
     }
@@ -255,11 +254,12 @@ impl Wire {
         self.framing.is_ended()
     }
 
-    /// Whether the last exchange is over on both sides, and the upstream takes another.
+    /// Whether the last exchange is over on both sides, and the upstream takes another. What it may have done since is
+    /// looked at when the connection is to be used again.
     pub(crate) fn is_reusable(&mut self) -> bool {
         // A request may be sent whole without anybody having looked since.
         let _ = self.send(&mut Context::from_waker(Waker::noop()));
-        self.keep_alive && self.outgoing.is_sent() && self.framing.is_ended() && self.is_silent()
+        self.keep_alive && self.outgoing.is_sent() && self.framing.is_ended() && self.input.is_empty()
     }
 
     /// Whether an idle connection is open and has said nothing unasked, as far as this side has heard.
@@ -288,19 +288,6 @@ impl Wire {
 
     pub(crate) fn idle_until(&self, moment: Instant) -> Duration {
         moment.saturating_duration_since(self.idle_since)
-    }
-}
-
-/// The host as the `Host` header names it, with the port only where it is not the scheme's own.
-fn write_authority(out: &mut Vec<u8>, origin: &Origin) {
-    let is_ip_v6 = origin.host.contains(':');
-    let (open, close) = if is_ip_v6 { ("[", "]") } else { ("", "") };
-    let port = match (origin.tls, origin.port) {
-        (true, 443) | (false, 80) => String::new(),
-        (_, port) => format!(":{port}"),
-    };
-    for part in [open, &origin.host, close, &port] {
-        out.extend(part.bytes().filter(u8::is_ascii_graphic));
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{HOST, HeaderName, HeaderValue, IF_RANGE, RANGE};
+use hyper::header::{HeaderName, HeaderValue, IF_RANGE, RANGE};
 use hyper::http::response::Parts;
 use hyper::{Method, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -211,7 +211,6 @@ impl VideoUpstream {
                 }
             }
         }
-        outgoing.headers_mut().insert(HOST, endpoint.base.authority.clone());
         let timeouts = Timeouts::of(app, &app.settings.load(), request.timer.clone());
         let sending = app.client.send(&endpoint.base.origin, outgoing);
         let answer = answered(pin!(sending), resource.path_label(), &timeouts, &Trace::default()).await;

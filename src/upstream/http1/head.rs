@@ -168,27 +168,17 @@ pub enum RequestLength {
     Chunked,
 }
 
-/// Writes the head of a request. `host` stands in for a `Host` that the request does not have; framing, `Connection`
-/// and `Accept-Encoding` are written here, whatever the request says of them.
-pub fn write_request<B>(
-    out: &mut Vec<u8>,
-    request: &Request<B>,
-    host: impl FnOnce(&mut Vec<u8>),
-    length: RequestLength,
-) {
+/// Writes the head of a request to `host`. This, framing, `Connection` and `Accept-Encoding` are written here, whatever the
+/// request says of them.
+pub fn write_request<B>(out: &mut Vec<u8>, request: &Request<B>, host: &str, length: RequestLength) {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     // An address may have a query and no path.
     let slash = if path.starts_with('/') { "" } else { "/" };
-    for part in [request.method().as_str(), " ", slash, path, " HTTP/1.1\r\nhost: "] {
+    let method = request.method().as_str();
+    for part in [method, " ", slash, path, " HTTP/1.1\r\nhost: ", host, "\r\naccept-encoding: identity\r\n"] {
         out.extend_from_slice(part.as_bytes());
     }
-    let headers = request.headers();
-    match headers.get(HOST) {
-        Some(host) => out.extend_from_slice(host.as_bytes()),
-        None => host(out),
-    }
-    out.extend_from_slice(b"\r\naccept-encoding: identity\r\n");
-    for (name, value) in headers {
+    for (name, value) in request.headers() {
         if [HOST, ACCEPT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(name) {
             continue;
         }
@@ -313,11 +303,12 @@ mod tests {
     fn a_request_is_written_with_our_framing() {
         let written = |request: &Request<()>, length| {
             let mut out = Vec::new();
-            write_request(&mut out, request, |out| out.extend_from_slice(b"upstream:81"), length);
+            write_request(&mut out, request, "upstream:81", length);
             String::from_utf8(out).expect("text")
         };
         let request = Request::post("http://elsewhere/v1/x?y=1")
             .header("X-One", "1")
+            .header("host", "elsewhere")
             .header("connection", "close")
             .header("accept-encoding", "br")
             .header("content-length", "9")
@@ -336,8 +327,9 @@ mod tests {
         for (uri, target) in
             [("/", "/"), ("http://site", "/"), ("http://site?x=1", "/?x=1"), ("/a?x", "/a?x")]
         {
-            let request = Request::get(uri).header("host", "site").body(()).expect("a request");
-            let wanted = format!("GET {target} HTTP/1.1\r\nhost: site\r\naccept-encoding: identity\r\n\r\n");
+            let request = Request::get(uri).body(()).expect("a request");
+            let wanted =
+                format!("GET {target} HTTP/1.1\r\nhost: upstream:81\r\naccept-encoding: identity\r\n\r\n");
             assert_eq!(written(&request, RequestLength::Exact(0)), wanted);
         }
     }

@@ -1,16 +1,20 @@
 //! What Gemini's command line puts around requests and answers: `/v1internal:{action}` (proxy.md 14.8).
 //!
 //! ```text
-//! {"model":"m","project":"p","request":{…}}   ─▶   the request alone, with the model beside it
+//! {"model":"m","project":"p","request":{…}}   ─▶   the request alone, with the model beside it and without
+//!                                                  the `session_id` that only its own service reads
 //! {"response":{…}}                            ◀─   the answer, or each event of a stream
 //! ```
 //!
 //! Its streams are events, whether it says so or not. What counts tokens, and what failed, is answered as
 //! it is.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use hyper::header::CONTENT_TYPE;
 
+use crate::dialect::edit::edit;
 use crate::dialect::json;
 use crate::dialect::sse::{Event, Scanner};
 use crate::http::body::Truncated;
@@ -19,6 +23,8 @@ use crate::http::{Response, ResponseBody};
 use super::array_stream::TOO_LONG;
 use super::rewritten::{Rewrite, rewritten};
 
+/// Names the command line's session, inside the request. Google's API refuses names that it does not know.
+const SESSION: &str = "session_id";
 /// The longest event, as anywhere else in a conversion.
 const MAX_EVENT: usize = 16 << 20;
 const OPEN: &[u8] = b"{\"response\":";
@@ -48,7 +54,11 @@ pub(super) fn open(body: &Bytes) -> Result<Opened, (Option<&'static str>, &'stat
     if name.is_empty() {
         return Err((Some("model"), "model is required"));
     }
-    Ok(Opened { model: name.to_owned(), body: body.slice(at..at + request.len()) })
+    let body = match edit(request, &[], &[SESSION]) {
+        Cow::Borrowed(_) => body.slice(at..at + request.len()),
+        Cow::Owned(edited) => Bytes::from(edited),
+    };
+    Ok(Opened { model: name.to_owned(), body })
 }
 
 /// The answer in its envelope; a refusal as it is.
@@ -150,6 +160,7 @@ mod tests {
             (r#"{"model":"m","project":"p","request":{"contents":[1]}}"#, Ok(("m", r#"{"contents":[1]}"#))),
             (r#"{"request":{"model":"models/m","a":1}}"#, Ok(("m", r#"{"model":"models/m","a":1}"#))),
             (r#"{"model":" models/m ","request":{}}"#, Ok(("m", "{}"))),
+            (r#"{"model":"m","request":{"a":1,"session_id":"s","b":2}}"#, Ok(("m", r#"{"a":1,"b":2}"#))),
             (r#"{"model":"m"}"#, Err(Some("request"))),
             (r#"{"model":"m","request":[]}"#, Err(Some("request"))),
             (r#"{"model":" ","request":{}}"#, Err(Some("model"))),

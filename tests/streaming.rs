@@ -64,6 +64,25 @@ fn a_long_preamble_is_not_held_back_for_ever() {
 }
 
 #[test]
+fn a_finished_answer_does_not_wait_for_ever_for_its_usage() {
+    let upstream = Upstream::with_one_path(MODEL, CHAT);
+    let gateway = Gateway::with(&[]);
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    // Two words, the finish, and heartbeats where `[DONE]` should be.
+    let events = wire::chat_events(MODEL).into_iter().filter(|event| !event.contains("[DONE]"));
+    let heartbeats = std::iter::repeat_n(": still here\n\n".to_owned(), 60);
+    let upstream_says = Reply::events(events.chain(heartbeats)).paced(Duration::from_millis(250));
+    upstream.answer(CHAT, upstream_says);
+    let body = json!({"model": MODEL, "stream": true, "max_tokens": 9,
+        "messages": [{"role": "user", "content": "x"}]});
+    let began = Instant::now();
+    let (told, _) = gateway.client().stream(Request::post("/v1/messages").json(&body)).rest();
+    let told = String::from_utf8_lossy(&told);
+    assert!(told.trim_end().ends_with(r#"{"type":"message_stop"}"#), "{told}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_client_that_hangs_up_frees_the_upstream() {
     let (gateway, upstream) = streaming();
     upstream.answer(CHAT, Reply::events(wire::chat_events(MODEL)).stalls_after(3));

@@ -54,7 +54,10 @@ pub(super) struct Relay {
     attempt: Box<Attempt>,
     idle: Duration,
     timer: Option<Pin<Box<Sleep>>>,
+    /// When something was read last, as long as it matters: heartbeats behind the finish do not.
     last_data: Instant,
+    /// The answer has finished, and its usage may follow.
+    finished: bool,
     lingering: bool,
     _stream: GaugeGuard,
 }
@@ -82,6 +85,7 @@ impl Relay {
             idle,
             timer: None,
             last_data: Instant::now(),
+            finished: false,
             lingering: false,
             _stream: stream,
         };
@@ -94,7 +98,9 @@ impl Relay {
 
     /// Takes the next chunk.
     pub(super) fn take(&mut self, bytes: Bytes) {
-        self.last_data = Instant::now();
+        if !self.finished {
+            self.last_data = Instant::now();
+        }
         if self.converter.is_some() {
             self.observer.feed(&bytes);
             return self.convert(&bytes);
@@ -235,8 +241,12 @@ impl Relay {
         }
         // Of several answers the others may still be on their way.
         let of_one = self.converter.as_ref().is_some_and(|converter| !converter.is_of_several());
-        let over = of_one && matches!(self.observer.phase(), Phase::Ended);
-        let idle = if over { LAST_WORDS.min(self.idle) } else { self.idle };
+        if !self.finished && of_one && matches!(self.observer.phase(), Phase::Ended) {
+            // What is still to come has its own time, however long the wait before.
+            self.finished = true;
+            self.timer = None;
+        }
+        let idle = if self.finished { LAST_WORDS.min(self.idle) } else { self.idle };
         loop {
             let pause = KEEPALIVE.min(idle);
             let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));

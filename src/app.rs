@@ -205,11 +205,13 @@ impl App {
         let settings = self.settings.load_full();
         let system_proxy = settings.system_proxy_url.as_deref();
         let snapshot = store::snapshot::load(&self.store, &self.live, system_proxy, settings.weights).await?;
-        self.leases.set_limits(snapshot.site_limits());
         if !self.affinity.is_empty() {
             self.affinity.retain(&snapshot.channels().map(|channel| channel.id).collect());
         }
-        self.snapshot.store(Arc::new(snapshot));
+        let snapshot = Arc::new(snapshot);
+        self.snapshot.store(snapshot.clone());
+        // After it: those whom this admits look at the snapshot once more.
+        self.leases.set_limits(snapshot.site_limits());
         Ok(())
     }
 

@@ -24,7 +24,7 @@ pub mod websocket;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderValue};
 use serde::Serialize;
 
 pub use body::{BodyError, ResponseBody};
@@ -50,6 +50,11 @@ pub fn json(status: StatusCode, value: &impl Serialize) -> Response {
 /// An answer whose body is JSON already.
 pub fn json_bytes(status: StatusCode, body: Bytes) -> Response {
     with_type(status, body, "application/json; charset=utf-8")
+}
+
+/// Whether a body is a stream of server-sent events, by the `Content-Type` that this service writes.
+pub fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
 /// A plain-text answer.

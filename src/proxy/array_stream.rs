@@ -7,24 +7,19 @@
 
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
+use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::sse::{Event, Scanner};
 use crate::http::body::Truncated;
-use crate::http::{Response, ResponseBody};
+use crate::http::{Response, ResponseBody, is_event_stream};
 
 use super::rewritten::{Rewrite, rewritten};
 
-/// The longest event, as anywhere else in a conversion.
-const MAX_EVENT: usize = 16 << 20;
 /// What was left out of an event may have been the middle of a picture: its client would not notice.
 pub(super) const TOO_LONG: Truncated = Truncated("an event of the answer is too long");
 
 /// The answer with its events in an array; one that is no stream as it is.
 pub(super) fn of(mut answer: Response) -> Response {
-    let is_stream = answer
-        .headers()
-        .get(CONTENT_TYPE)
-        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    if is_stream {
+    if is_event_stream(answer.headers()) {
         let json = HeaderValue::from_static("application/json; charset=utf-8");
         answer.headers_mut().insert(CONTENT_TYPE, json);
         let events = std::mem::replace(answer.body_mut(), ResponseBody::empty());

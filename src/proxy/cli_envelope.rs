@@ -12,21 +12,19 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use hyper::header::CONTENT_TYPE;
 
+use crate::dialect::convert::MAX_EVENT;
 use crate::dialect::edit::edit;
 use crate::dialect::json;
 use crate::dialect::sse::{Event, Scanner};
 use crate::http::body::Truncated;
-use crate::http::{Response, ResponseBody};
+use crate::http::{Response, ResponseBody, is_event_stream};
 
 use super::array_stream::TOO_LONG;
 use super::rewritten::{Rewrite, rewritten};
 
 /// Names the command line's session, inside the request. Google's API refuses names that it does not know.
 const SESSION: &str = "session_id";
-/// The longest event, as anywhere else in a conversion.
-const MAX_EVENT: usize = 16 << 20;
 const OPEN: &[u8] = b"{\"response\":";
 const CLOSE: &[u8] = b"}";
 
@@ -66,8 +64,7 @@ pub(super) fn seal(mut answer: Response) -> Response {
     if !answer.status().is_success() {
         return answer;
     }
-    let kind = answer.headers().get(CONTENT_TYPE);
-    let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let is_stream = is_event_stream(answer.headers());
     let inner = std::mem::replace(answer.body_mut(), ResponseBody::empty());
     *answer.body_mut() = match inner {
         ResponseBody::Full(bytes) if !is_stream => {

@@ -1,12 +1,11 @@
 //! Answers that name the model as the client did, where the operator wants it (`echoRequestedModel`).
 
 use bytes::Bytes;
-use hyper::header::CONTENT_TYPE;
 
 use crate::dialect::Dialect;
 use crate::dialect::rename::Renamer;
 use crate::http::body::Truncated;
-use crate::http::{Response, ResponseBody};
+use crate::http::{Response, ResponseBody, is_event_stream};
 
 use super::call::Call;
 use super::rewritten::{Rewrite, rewritten};
@@ -21,9 +20,7 @@ pub(super) fn named(dialect: Dialect, model: &str, mut answer: Response) -> Resp
     if !answer.status().is_success() {
         return answer;
     }
-    let kind = answer.headers().get(CONTENT_TYPE);
-    let is_stream = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
-    let Some(mut renamer) = Renamer::new(dialect, model, is_stream) else {
+    let Some(mut renamer) = Renamer::new(dialect, model, is_event_stream(answer.headers())) else {
         return answer;
     };
     let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());

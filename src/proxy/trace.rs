@@ -16,12 +16,11 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::HeaderMap;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::json;
 
 use crate::app::App;
 use crate::http::body::Truncated;
-use crate::http::{Response, ResponseBody};
+use crate::http::{Response, ResponseBody, is_event_stream};
 use crate::routing::{BaseUrl, Channel, SelectionReason};
 use crate::settings::TraceRules;
 use crate::store::Telemetry;
@@ -300,8 +299,7 @@ impl CapturedBody {
 impl TraceRules {
     /// Whether a body with these headers is kept.
     fn wants_answer(&self, headers: &HeaderMap) -> bool {
-        let is_stream = |value: &HeaderValue| value.as_bytes().starts_with(b"text/event-stream");
-        if headers.get(CONTENT_TYPE).is_some_and(is_stream) { self.stream_chunks } else { self.bodies }
+        if is_event_stream(headers) { self.stream_chunks } else { self.bodies }
     }
 }
 

@@ -30,7 +30,7 @@ use super::usage::Usage;
 use super::{Dialect, chat, completions, gemini, messages, responses};
 
 pub use signatures::CallSignature;
-pub use stream::StreamConverter;
+pub use stream::{MAX_EVENT, StreamConverter};
 
 /// A request in the upstream's dialect.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::{Dialect, gemini};
 
 /// The longest event that is converted: a whole image may come as one. A longer one ends the stream.
-const MAX_EVENT: usize = 16 << 20;
+pub const MAX_EVENT: usize = 16 << 20;
 
 /// Takes the chunks of one dialect and gives those of another, as far as they go.
 ///

@@ -1,6 +1,9 @@
 //! Switchyard: many upstream AI sites, each with accounts, behind one address.
 //!
 //! The map of the house. Arrows run downwards only: a room uses the rooms below it, never one above.
+//! There are two exceptions. `app` builds the parts of the rooms below it, and handlers and jobs are given
+//! the [`App`](app::App): what they keep from one request to the next is a field of it. `admin` and `proxy`
+//! state their routes as [`Route`](service::Route)s, of which `service` makes its router.
 //!
 //! ```text
 //! main.rs      the life of the process
@@ -17,14 +20,14 @@
 //! notify       notices to the operator: cool-down, one file per channel
 //! upstream     the HTTP client, its pool and dialers, one adapter per platform
 //! store        typed rows and queries, migrations, the writer, sealing of secrets
+//! settings     what an operator saved, over what the environment says
+//! config       the environment, read once, into the values that the rooms below define
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
 //! dialect      the client dialects: passed through, converted; SSE, usage, the errors upstreams send
 //! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown, prices
 //! limits       rate limits, slots of sites, route guards
 //! keys         managed downstream keys in memory, and what they have used
 //! ── ground ─────────────────────────────────────────────────────────────────────
-//! config       the environment, read once
-//! settings     what an operator saved, over what the environment says
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! time, cron, logging, metrics, request_id, uuid, hex, sync, wake_flag
 //! ```

@@ -8,6 +8,7 @@
 //! | `site_probes`, `site_subscriptions` | models of a site probed now, with the results streamed; a summary of its accounts' subscriptions |
 //! | `site_url`, `site_view`, `presets`, `detect` | addresses, how a site is shown, vendors' addresses, the platform behind an address |
 //! | `accounts`, `account_create`, `account_create_session`, `account_update`, `account_login`, `account_rebind`, `account_models` | accounts by what is done with them |
+//! | `account_balance`, `account_checks` | the balance of an account; checks of health, of one account or all |
 //! | `account_input`, `account_view`, `verify`, `verdict` | reading, showing and verifying a credential |
 //! | `account_tokens`, `account_token_create`, `account_token_sync` | the keys of session accounts |
 //! | `account_token_input`, `account_token_view` | reading and showing one |
@@ -18,13 +19,14 @@
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
 //! | `model_checks` | discovery and probes of models, started by hand |
 //! | `notifications`, `system_proxy` | tests of the notification channels and of the system proxy |
+//! | `maintenance` | clearing caches and usage; the factory reset |
 //! | `search` | one text over everything |
 //! | `playground` | an operator tries the proxy |
 //! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
 //! | `events`, `tasks`, `proxy_logs`, `debug_traces`, `metrics` | what happened, what runs |
 //! | `dashboard`, `site_stats`, `stats_cache` | usage and availability statistics, and their cache |
 //! | `openapi` | every route in a line |
-//! | `errors`, `input`, `batch`, `secrets`, `rebuild` | what all of them share |
+//! | `errors`, `input`, `paging`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
 //! A handler takes the app and the request and gives an answer or an [`AdminError`]; [`routes`] is the
 //! one place where an error becomes a response. A change commits, publishes, then answers.

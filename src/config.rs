@@ -311,6 +311,12 @@ pub fn parse_network(text: &str) -> Option<IpNet> {
     text.parse::<IpNet>().ok()
 }
 
+/// Whether one of the networks holds the address.
+pub fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
+    let address = address.to_canonical();
+    networks.iter().any(|network| network.contains(&address))
+}
+
 /// `NAME=value` lines; `#` comments, an optional `export `, and one pair of quotes are understood. A
 /// comment may also follow a value, behind a blank.
 fn parse_env_file(text: &str) -> HashMap<String, String> {

@@ -108,7 +108,7 @@ impl AllowList {
 
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
-        let holds = |address| crate::http::address::is_in(address, &self.networks);
+        let holds = |address| config::is_in(address, &self.networks);
         // `::1` and 127.0.0.1 are one (admin-core.md 2.2).
         let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
         !self.active || holds(address) || (address == v6 && holds(v4)) || (address == v4 && holds(v6))

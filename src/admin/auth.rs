@@ -1,12 +1,12 @@
 //! Who may use the admin API (admin-core.md 2.2), and the change of the admin token (2.5).
 //!
-//! The router attaches [`check`] to the whole `/api` group. The order is fixed:
+//! The service calls [`authorize`] before the handler of every admin route. The order is fixed:
 //!
 //! ```text
 //! address not in the allow-list       403 IP not allowed
 //! no Authorization header             401 Missing Authorization header
-//! placeholder token from elsewhere    403 names the variable to set
 //! another token                       403 Invalid token
+//! placeholder token from elsewhere    403 names the variable to set
 //! ```
 //!
 //! The comparison takes the same time wherever the first difference is; only the length shows.
@@ -24,7 +24,7 @@ use super::input::{Fields, Invalid};
 use super::{guard, secrets};
 use crate::app::App;
 use crate::config::PLACEHOLDER_AUTH_TOKEN;
-use crate::http::{self, Request, Response};
+use crate::http::{self, Request, Response, address, bearer};
 use crate::limits::bucket;
 use crate::settings::AllowList;
 use crate::store::events::{EventLevel, NewEvent};
@@ -58,35 +58,15 @@ pub fn check(gate: &Gate<'_>, caller: &Caller<'_>) -> Result<()> {
     let Some(header) = caller.headers.get(AUTHORIZATION) else {
         return Err(AdminError::new(StatusCode::UNAUTHORIZED, "Missing Authorization header"));
     };
-    let presented = presented_token(header.as_bytes());
-    if !is_same(presented, gate.token) {
+    if !is_same(bearer::token(header.as_bytes()), gate.token) {
         return Err(AdminError::new(StatusCode::FORBIDDEN, "Invalid token"));
     }
-    // A forwarded request from elsewhere is not local, although its peer is.
-    let is_local = is_loopback(caller.peer) && is_loopback(caller.client);
-    if gate.token == PLACEHOLDER_AUTH_TOKEN && !is_local {
+    if gate.token == PLACEHOLDER_AUTH_TOKEN && !address::is_local(caller.peer, caller.client) {
         let message =
             "The built-in admin token works from this machine only. Set AUTH_TOKEN and start again.";
         return Err(AdminError::new(StatusCode::FORBIDDEN, message));
     }
     Ok(())
-}
-
-/// The token of `Bearer <token>`, the scheme in any case, or the bare token.
-fn presented_token(header: &[u8]) -> &[u8] {
-    let header = header.trim_ascii();
-    match header.split_at_checked(6) {
-        Some((scheme, rest))
-            if scheme.eq_ignore_ascii_case(b"bearer") && rest.first().is_none_or(u8::is_ascii_whitespace) =>
-        {
-            rest.trim_ascii()
-        }
-        _ => header,
-    }
-}
-
-fn is_loopback(address: IpAddr) -> bool {
-    address.to_canonical().is_loopback()
 }
 
 fn is_same(presented: &[u8], token: &str) -> bool {

@@ -7,6 +7,8 @@ use hyper::HeaderMap;
 use hyper::header::HeaderName;
 use ipnet::IpNet;
 
+use crate::config::is_in;
+
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The client's address; IPv4-mapped IPv6 counts as IPv4.
@@ -34,10 +36,10 @@ pub fn client_ip(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> IpAddr
     client
 }
 
-/// True when one of the networks holds the address.
-pub fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
-    let address = address.to_canonical();
-    networks.iter().any(|network| network.contains(&address))
+/// Whether a request comes from this machine: by its socket's peer, and by what a proxy in front says. A
+/// forwarded request from elsewhere is not local, although its peer is.
+pub fn is_local(peer: IpAddr, client: IpAddr) -> bool {
+    [peer, client].iter().all(|address| address.to_canonical().is_loopback())
 }
 
 /// `1.2.3.4`, `1.2.3.4:5678`, `::1`, `[::1]`, `[::1]:5678`.

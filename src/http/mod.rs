@@ -6,9 +6,10 @@
 //! | `stream`, `strict`, `timer` | guards of the socket; heads that hyper lets through and we refuse; time limits of heads |
 //! | `router`, `request`, `address` | paths to handlers; what a handler is given; the address of the client |
 //! | `body`, `form`, `multipart` | request and response bodies; forms held whole; forms read as they come |
-//! | `cors`, `websocket` | cross-origin rules; the protocol a connection may go on with |
+//! | `bearer`, `cors`, `websocket` | tokens in headers; cross-origin rules; the protocol a connection may go on with |
 
 pub mod address;
+pub mod bearer;
 pub mod body;
 pub mod cors;
 pub mod form;

@@ -8,7 +8,6 @@
 //! Managed keys are looked up before the global token, by the HMAC of what was presented; without a
 //! managed key none is computed.
 
-use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use hyper::HeaderMap;
@@ -16,7 +15,7 @@ use hyper::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
 use crate::app::App;
-use crate::http::Query;
+use crate::http::{Query, bearer};
 use crate::keys::{Key, KeyRejection};
 use crate::limits::{IdentityWindows, RateLimiter};
 use crate::routing::Policy;
@@ -122,31 +121,13 @@ pub fn authenticate(app: &App, headers: &HeaderMap, query: &Query, local: bool) 
     Ok(Caller { key: None, forced_channel: None })
 }
 
-/// True when a request comes from this machine: by its peer, and by what a proxy in front says.
-pub fn is_local(peer: IpAddr, client: IpAddr) -> bool {
-    peer.to_canonical().is_loopback() && client.is_loopback()
-}
-
 fn token_in_headers(headers: &HeaderMap) -> Option<&[u8]> {
-    let bearer = headers.get(AUTHORIZATION).map(|value| strip_bearer(value.as_bytes()));
+    let bearer = headers.get(AUTHORIZATION).map(|value| bearer::token(value.as_bytes()));
     let keys = ["x-api-key", "x-goog-api-key"];
     bearer
         .into_iter()
         .chain(keys.iter().filter_map(|name| headers.get(*name)).map(|value| value.as_bytes().trim_ascii()))
         .find(|token| !token.is_empty())
-}
-
-/// `Bearer x`, in any case, or a bare `x`.
-fn strip_bearer(value: &[u8]) -> &[u8] {
-    let value = value.trim_ascii();
-    match value.split_at_checked(6) {
-        Some((scheme, rest))
-            if scheme.eq_ignore_ascii_case(b"bearer") && rest.first().is_none_or(u8::is_ascii_whitespace) =>
-        {
-            rest.trim_ascii()
-        }
-        _ => value,
-    }
 }
 
 #[cfg(test)]

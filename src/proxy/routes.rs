@@ -8,7 +8,7 @@ use hyper::header::{HeaderValue, UPGRADE};
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
-use crate::http::{Request, Response};
+use crate::http::{Request, Response, address};
 use crate::metrics::Surface;
 use crate::service::{Access, Route, too_many_of_identity};
 use crate::time::monotonic_ms;
@@ -208,7 +208,7 @@ where
         let caller = Caller { key: None, forced_channel: internal.forced_channel };
         return handler(app, request, caller).await;
     }
-    let local = auth::is_local(request.peer.ip(), request.client_ip);
+    let local = address::is_local(request.peer.ip(), request.client_ip);
     let caller = auth::authenticate(&app, &request.headers, &request.query, local);
     match caller {
         Ok(caller) => match app.rates.admit_request(caller.rates(&app.rates), monotonic_ms()) {

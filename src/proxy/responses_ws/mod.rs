@@ -28,7 +28,7 @@ use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
-use crate::http::{Query, Request, Response};
+use crate::http::{Query, Request, Response, address};
 use crate::limits::IdentityWindows;
 use crate::service::too_many_of_peer;
 use crate::time::monotonic_ms;
@@ -64,7 +64,7 @@ impl Opener {
 /// `GET /v1/responses` with `Upgrade: websocket`.
 pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
     let face = Face { dialect: Dialect::Responses, id: request.id };
-    let local = auth::is_local(request.peer.ip(), request.client_ip);
+    let local = address::is_local(request.peer.ip(), request.client_ip);
     let rates = match auth::authenticate(&app, &request.headers, &request.query, local) {
         Ok(caller) => caller.rates(&app.rates).clone(),
         Err(refused) => return closing(face.reject_caller(&refused)),

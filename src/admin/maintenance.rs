@@ -10,11 +10,11 @@ use tokio::time::{sleep, timeout};
 
 use super::errors::{AdminError, Result};
 use super::routes::{REFRESH_KEY, start_refresh};
+use super::tasks::queued_body;
 use crate::app::App;
 use crate::config::PLACEHOLDER_AUTH_TOKEN;
 use crate::http::{self, Request, Response};
 use crate::jobs::rebuild::{self, Forgotten};
-use crate::jobs::tasks::Started;
 use crate::routing::ChannelTotals;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{proxy_logs, reset, stats};
@@ -22,6 +22,7 @@ use crate::time::now_ms;
 
 /// How long requests at an upstream may hold a reset up.
 const DRAIN: Duration = Duration::from_secs(2);
+/// How often it looks whether they have ended.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// `POST /api/settings/maintenance/clear-cache`: discovered models, automatic channels and routes.
@@ -36,21 +37,11 @@ pub async fn clear_cache(app: Arc<App>, _request: Request) -> Result<Response> {
             (start_refresh(&app, "maintenance"), forgotten)
         }
     };
-    Ok(http::json(StatusCode::ACCEPTED, &cleared(&started, &forgotten)))
-}
-
-fn cleared(started: &Started, forgotten: &Forgotten) -> serde_json::Value {
-    json!({
-        "success": true,
-        "queued": true,
-        "reused": started.reused,
-        "jobId": started.id,
-        "status": started.status,
-        "message": started.message,
-        "deletedModelAvailability": forgotten.models,
-        "deletedRouteChannels": forgotten.channels,
-        "deletedTokenRoutes": forgotten.routes,
-    })
+    let mut body = queued_body(&started);
+    body["deletedModelAvailability"] = forgotten.models.into();
+    body["deletedRouteChannels"] = forgotten.channels.into();
+    body["deletedTokenRoutes"] = forgotten.routes.into();
+    Ok(http::json(StatusCode::ACCEPTED, &body))
 }
 
 /// `POST /api/settings/maintenance/clear-usage`: the log, the sums, counters and cooldowns.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::errors::{AdminError, Result};
 use super::paging;
@@ -26,13 +26,17 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
 
 /// The answer of an operation that goes on as a task (admin-core.md 1.4).
 pub fn queued(started: &Started) -> Response {
-    let body = json!({
+    http::json(StatusCode::ACCEPTED, &queued_body(started))
+}
+
+/// The body of that answer, for operations that say more.
+pub fn queued_body(started: &Started) -> Value {
+    json!({
         "success": true,
         "queued": true,
         "reused": started.reused,
         "jobId": started.id,
         "status": started.status,
         "message": started.message,
-    });
-    http::json(StatusCode::ACCEPTED, &body)
+    })
 }

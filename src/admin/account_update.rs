@@ -138,17 +138,13 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
         return Err(AdminError::bad_request("A session needs an access token; bind one instead"));
     }
     if platform == Some(Platform::Sub2Api) {
-        match input.refresh_token {
-            Some(None) => {
-                patch.sub2api_refresh_token = Some(None);
-                patch.sub2api_token_expires_at = Some(None);
-            }
+        (patch.sub2api_refresh_token, patch.sub2api_token_expires_at) = match input.refresh_token {
+            Some(None) => (Some(None), Some(None)),
             sent => {
                 let stored = before.sub2api_refresh_token.as_ref();
-                patch.sub2api_refresh_token = kept_or_new("refreshToken", sent, stored)?;
-                patch.sub2api_token_expires_at = input.token_expires_at;
+                (kept_or_new("refreshToken", sent, stored)?, input.token_expires_at)
             }
-        }
+        };
     }
     let next = input.status.unwrap_or(before.status);
     let stays_expired = before.status == AccountStatus::Expired && is_key && next != AccountStatus::Disabled;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Transaction};
 use super::error::Result;
 use super::seal::Sealer;
 use super::settings;
-use crate::time::now_ms;
+use crate::time::{Millis, now_ms};
 
 /// A column that holds sealed text, and the column of its look-up hash.
 struct Column {
@@ -82,30 +82,7 @@ pub(super) fn forget_unreadable(transaction: &Transaction<'_>, sealer: &Sealer) 
             }
             count += 1;
             transaction.execute(&format!("UPDATE {table} SET {name} = NULL WHERE id = ?"), [&id])?;
-            let account = match *table {
-                "accounts" => "?",
-                "account_tokens" => {
-                    transaction.execute(
-                        "UPDATE account_tokens SET token_hash = NULL, value_status = 'masked_pending' \
-                         WHERE id = ?",
-                        [&id],
-                    )?;
-                    "(SELECT account_id FROM account_tokens WHERE id = ?)"
-                }
-                "downstream_api_keys" => {
-                    transaction.execute("UPDATE downstream_api_keys SET enabled = 0 WHERE id = ?", [&id])?;
-                    continue;
-                }
-                _ => continue,
-            };
-            transaction.execute(
-                &format!(
-                    "UPDATE accounts SET health_state = 'unhealthy', health_source = 'system', \
-                     health_reason = 'the stored credential was lost with its secret', \
-                     health_checked_at = ? WHERE id = {account}"
-                ),
-                (now, &id),
-            )?;
+            mark_owner(transaction, table, &id, now)?;
         }
     }
     for (name, stored) in texts(transaction, "settings", "name", "value", "LIKE 'enc:2:%'")? {
@@ -125,6 +102,34 @@ pub(super) fn forget_unreadable(transaction: &Transaction<'_>, sealer: &Sealer) 
             0,
             now,
         ),
+    )?;
+    Ok(())
+}
+
+/// Marks what a lost credential leaves unusable: the key, the token, and the account it belongs to.
+fn mark_owner(transaction: &Transaction<'_>, table: &str, id: &str, now: Millis) -> Result<()> {
+    let account = match table {
+        "accounts" => "?",
+        "account_tokens" => {
+            transaction.execute(
+                "UPDATE account_tokens SET token_hash = NULL, value_status = 'masked_pending' WHERE id = ?",
+                [id],
+            )?;
+            "(SELECT account_id FROM account_tokens WHERE id = ?)"
+        }
+        "downstream_api_keys" => {
+            transaction.execute("UPDATE downstream_api_keys SET enabled = 0 WHERE id = ?", [id])?;
+            return Ok(());
+        }
+        _ => return Ok(()),
+    };
+    transaction.execute(
+        &format!(
+            "UPDATE accounts SET health_state = 'unhealthy', health_source = 'system', \
+             health_reason = 'the stored credential was lost with its secret', \
+             health_checked_at = ? WHERE id = {account}"
+        ),
+        (now, id),
     )?;
     Ok(())
 }

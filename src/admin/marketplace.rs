@@ -22,7 +22,10 @@ use crate::http::{self, Request, Response};
 use crate::jobs::tasks::Status;
 use crate::routing::pricing::bill::per_million;
 use crate::routing::pricing::{Billing, CallPrice, Catalog, ModelPrice};
+use crate::store::accounts::AccountRow;
 use crate::store::model_rates::{self, Rate};
+use crate::store::sites::SiteRow;
+use crate::store::tokens::TokenRow;
 use crate::sync::lock;
 use crate::time::now_ms;
 
@@ -213,21 +216,7 @@ fn model(
     for (id, offer) in at {
         let Some(account) = offers.accounts.get(id) else { continue };
         let Some(site) = offers.site(account) else { continue };
-        let tokens = offer.tokens.iter().filter_map(|token| offers.tokens.get(token));
-        let tokens = tokens.map(|token| OfferingToken {
-            id: token.id,
-            name: token.name.clone(),
-            is_default: token.is_default,
-        });
-        model.accounts.push(OfferingAccount {
-            id: *id,
-            site: site.name.clone(),
-            username: username(account),
-            latency: offer.latency_ms,
-            unit_cost: account.unit_cost,
-            balance: number(money(account.balance)),
-            tokens: tokens.collect(),
-        });
+        model.accounts.push(offering_account(offers, account, site, offer));
         let Some((catalog, price)) = catalogs.get(id).and_then(|list| Some((list, list.price(name)?))) else {
             continue;
         };
@@ -246,6 +235,24 @@ fn model(
         });
     }
     model
+}
+
+fn offering_account(offers: &Offers, account: &AccountRow, site: &SiteRow, offer: &Offer) -> OfferingAccount {
+    let tokens = offer.tokens.iter().filter_map(|token| offers.tokens.get(token));
+    let token = |token: &TokenRow| OfferingToken {
+        id: token.id,
+        name: token.name.clone(),
+        is_default: token.is_default,
+    };
+    OfferingAccount {
+        id: account.id,
+        site: site.name.clone(),
+        username: username(account),
+        latency: offer.latency_ms,
+        unit_cost: account.unit_cost,
+        balance: number(money(account.balance)),
+        tokens: tokens.map(token).collect(),
+    }
 }
 
 fn mean(latencies: &[i64]) -> i64 {

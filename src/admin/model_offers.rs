@@ -31,6 +31,7 @@ pub struct Offer {
 }
 
 impl Offers {
+    /// Reads who offers what now.
     pub async fn read(app: &App) -> store::Result<Self> {
         let store = &app.store;
         let sites = sites::list(store).await?.into_iter();

@@ -20,7 +20,7 @@ const MAX_MODEL: usize = 120;
 const MAX_CAUSE: usize = 400;
 
 /// Every channel that was tried has failed, the last one like this; or, without a failure, there was none to try.
-/// What is the request's own fault is no reason to wake anybody, nor is what an operator tries on one channel.
+/// There is no alert when the request itself is at fault, nor when an operator tries a channel.
 pub(super) fn unserved(app: &App, call: &Call, last: Option<&Failure>) {
     let is_nobodys_fault = last.is_some_and(|failure| !failure.blames_channels());
     // A count of tokens that nobody gave is estimated: its client misses nothing.

@@ -105,6 +105,7 @@ pub(super) struct PathModel {
     pub(super) stream: bool,
 }
 
+/// One client request as all its attempts see it.
 pub(super) struct Call {
     pub(super) face: Face,
     pub(super) operation: Operation,
@@ -123,11 +124,11 @@ pub(super) struct Call {
     pub(super) client: Client,
     /// The conversation it belongs to, where it says so and it matters.
     pub(super) session: Option<Session>,
-    /// Of calls that came with earlier answers.
+    /// Signatures of tool calls from earlier answers, which some upstreams want back.
     pub(super) call_signatures: Arc<CallSignatures>,
-    /// Empty unless an operator asked for such calls.
+    /// Records nothing unless the operator asked for calls like this one.
     pub(super) trace: Trace,
-    /// For the wait for an answer: one attempt follows the other.
+    /// Bounds the wait for an answer. The attempts share it, since one follows the other.
     pub(super) timer: ReusableTimer,
 }
 
@@ -140,7 +141,7 @@ impl Call {
             Operation::EditImage | Operation::CreateVideo => forms::read(dialect, &head.headers, body)?,
             _ => (envelope::skim(dialect, &body)?, body),
         };
-        // Of a video it is told how far it is, whatever else is asked for.
+        // The creation of a video is never streamed, whatever the request says.
         envelope.stream &= operation != Operation::CreateVideo;
         if let Some(PathModel { model, stream }) = of_path {
             envelope.model = model;

@@ -14,12 +14,13 @@ use crate::time::Millis;
 
 const KEPT_MS: Millis = 24 * 60 * 60 * 1000;
 const MAX_KEPT: usize = 4096;
-/// A longer signature, or id, is none.
+/// Bytes of a signature and its id together; longer ones are not kept.
 const MAX_LENGTH: usize = 16 * 1024;
 
 /// Whose call, and its id.
 type Key = (Option<i64>, String);
 
+/// The signatures that are kept.
 #[derive(Default)]
 pub struct CallSignatures {
     kept: Mutex<HashMap<Key, (String, Millis)>>,

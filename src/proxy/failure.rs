@@ -81,7 +81,7 @@ impl Failure {
         Self::of(Kind::FirstByte, 408, format!("first byte timeout ({seconds}s)"))
     }
 
-    /// A 2xx answer that is none.
+    /// An answer with a good status that cannot be used: empty, broken off, no JSON.
     pub(super) fn judged(cause: String) -> Self {
         Self::of(Kind::Judged, 502, cause)
     }

@@ -28,7 +28,7 @@ const PREFERRED_MS: Millis = 24 * 60 * 60 * 1000;
 /// How long a refused dialect is not tried.
 const BLOCKED_MS: Millis = 6 * 60 * 60 * 1000;
 const MAX_ENTRIES: usize = 512;
-/// Longer names of models are no names.
+/// So many characters of a model's name tell it from others.
 const MAX_MODEL: usize = 256;
 
 /// The dialects to try, in order: those that are converted, at most, so that no request allocates for them.
@@ -100,9 +100,9 @@ pub(super) fn order(platform: Platform, client: Dialect, model: &str) -> Formats
         Platform::Gemini if client == Gemini => &[Gemini, Chat],
         // Its own dialect where the compatible address is not served.
         Platform::Gemini => &[Chat, Gemini],
-        // Their own envelopes come with their sign-in.
+        // They take envelopes of their own only, after an OAuth sign-in that this build does not have.
         Platform::GeminiCli | Platform::Antigravity => &[],
-        // Hardly anything of a completion is lost there.
+        // A completion loses least when it becomes a chat.
         Platform::OpenAi if client == Dialect::Completions => &[Chat, Responses, Messages],
         Platform::OpenAi => &[Responses, Chat, Messages],
         Platform::AnyRouter if client == Responses => &[Responses, Messages, Chat],
@@ -271,7 +271,7 @@ pub(super) fn downgrade(failure: &Failure, asked: Dialect) -> Option<Downgrade> 
         return Some(Downgrade { to: None, blocks: false });
     }
     let status = failure.upstream_status()?;
-    // No other dialect knows it any better.
+    // An earlier answer that the upstream has forgotten is unknown in every dialect.
     if failure.has_forgotten() {
         return None;
     }
@@ -337,8 +337,8 @@ struct Entry {
 }
 
 impl Memory {
-    /// Puts `formats` in the order that experience suggests. What cannot be told by experience, a
-    /// request with an attachment, keeps its own.
+    /// Puts `formats` in the order that experience suggests. A request with an attachment keeps its order:
+    /// what was learnt from requests without one does not hold for it.
     pub(super) fn apply(
         &self,
         formats: &mut Formats,

@@ -18,7 +18,7 @@ use crate::http::{Query, Request, Response};
 use crate::request_id::RequestId;
 use crate::service::Route;
 
-/// The proxy's routes once more: the service's own table is not known here.
+/// A router of the proxy's routes alone: the service's, which has all routes, is not at hand here.
 static ROUTER: LazyLock<Router<Route>> = LazyLock::new(|| {
     let mut router = Router::default();
     for route in routes() {

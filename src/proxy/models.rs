@@ -18,6 +18,7 @@ use super::reply::Face;
 /// The most entries of one page of the messages shape, which is the only one with pages.
 const MAX_PAGE: usize = 1000;
 
+/// `GET /v1/models`
 pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Response {
     let face = Face::of(&request.headers, None, request.id);
     let models = available(&app, &caller).await;
@@ -49,6 +50,7 @@ pub(super) async fn gemini_list(app: Arc<App>, _: Request, caller: Caller) -> Re
     http::json(StatusCode::OK, &json!({ "models": models }))
 }
 
+/// `GET /v1/models/{id}`
 pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
     let face = Face::of(&request.headers, None, request.id);
     let model = request.params.get("model").to_owned();
@@ -69,6 +71,7 @@ pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Resp
     response
 }
 
+/// The names this caller may use. Where there is none, the sites are asked first: bounded and shared.
 async fn available(app: &Arc<App>, caller: &Caller) -> Vec<String> {
     let exposed = || app.snapshot.load().exposed_models(caller.policy(), now_ms());
     let models = exposed();

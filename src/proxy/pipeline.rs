@@ -43,7 +43,7 @@ use super::trace::Trace;
 /// How often a request that sees a free slot and finds it taken looks again, before it queues.
 const FREE_SLOT_TRIES: usize = 16;
 
-/// Serves one call of a surface.
+/// Reads the body of a call and serves it.
 pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, caller: Caller) -> Response {
     match request.bytes().await {
         Ok(body) => serve_body(app, kind, request, body, caller).await,
@@ -51,7 +51,7 @@ pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, c
     }
 }
 
-/// The same, where the body is not the one that came.
+/// Serves a call with this body, which may be another than the request's own.
 pub(super) async fn serve_body(
     app: Arc<App>,
     kind: CallKind,
@@ -264,7 +264,7 @@ async fn pick_free(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64
             let Some(offered) = still_offered(app, call, tried, choice) else { continue };
             choice = offered;
         }
-        // None: somebody else took the slot in between.
+        // Without one, somebody else took the slot in between: choose again.
         if let Some(site) = try_lease(app, &choice.channel) {
             return Some(Picked::Channel(choice, Slots { site, _session: session }));
         }
@@ -311,7 +311,7 @@ fn still_offered(app: &App, call: &Call, tried: &[i64], choice: Choice) -> Optio
     }
 }
 
-/// What most sites are: they cost a request neither a look-up nor a lock.
+/// Whether the site has no `maxConcurrency`. Most have none, and cost a request neither a look-up nor a lock.
 fn is_unlimited(channel: &Channel) -> bool {
     channel.account.site.max_concurrency.is_none()
 }

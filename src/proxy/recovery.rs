@@ -9,8 +9,8 @@
 //! | responses | something that it does not know, 400 | no metadata; known fields only; the bare minimum |
 //! | any | a content type, 400 or 415 | no headers but those the protocol needs |
 //!
-//! A client's mistake that no other words would mend (a context too long, say) is not sent again. What
-//! is about a token that ran out belongs to its sign-in.
+//! A client's mistake that no other words would mend (a context too long, say) is not sent again, nor is a
+//! request whose token has expired: that is for the renewal of sessions.
 
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -56,7 +56,7 @@ const KNOWN: [&str; 26] = [
     "truncation",
     "user",
 ];
-/// What none of them can do without.
+/// The fields that every upstream of the responses dialect takes.
 const STRICT: [&str; 6] = ["model", "input", "stream", "tools", "tool_choice", "instructions"];
 /// Fields that only this dialect has: a body with one of them was meant as it is.
 const OF_RESPONSES: [&str; 6] =
@@ -76,7 +76,7 @@ const OF_CONTENT_TYPE: [&str; 4] = ["content-type", "content type", "media type"
 /// Words about reasoning that an upstream cannot decrypt (proxy-conversion.md 2.2).
 const OF_ENCRYPTION: [&str; 2] = ["encrypted content", "encrypted_content"];
 const PREVIOUS: &str = "previous_response_id";
-/// What a client's part of the headers comes down to; `anthropic-*` joins it on messages.
+/// The client's headers that go to sub2api even when all others are left out, beside `x-codex-*`.
 const OF_SESSION: [&str; 6] =
     ["session_id", "session-id", "conversation_id", "conversation-id", "originator", "openai-beta"];
 

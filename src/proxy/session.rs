@@ -21,6 +21,7 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// The conversation that a request names; `otherwise` is its name where it gives none.
     pub(super) fn of(
         app: &App,
         client: &Client,

@@ -7,7 +7,7 @@
 //! DELETE ─ hidden at once                                             here
 //! ```
 //!
-//! What a model call names of them is put into its body before anybody is asked: [`resolve`].
+//! What a model call names of them is put into its body before anybody is asked: [`resolve()`].
 //!
 //! Every look-up is by owner: a file of one key does not exist for another. Which media types are taken
 //! is in [`mime`].
@@ -36,7 +36,7 @@ pub(super) use content::content;
 pub(super) use resolve::resolve;
 pub(super) use upload::upload;
 
-/// The most files of one page, and as many as come unasked.
+/// The most files of one page, and how many a page has when no limit is asked for.
 const MAX_PAGE: i64 = 10_000;
 const DAY_SECS: i64 = 86_400;
 

@@ -40,7 +40,7 @@ pub(in crate::proxy) async fn resolve(app: &App, call: &mut Call) -> Result<(), 
 
 fn replace(call: &mut Call, body: Option<Bytes>) -> Result<(), EnvelopeError> {
     let Some(body) = body else { return Ok(()) };
-    // The model stands elsewhere now.
+    // The envelope holds positions in the body, which have moved.
     call.envelope = envelope::skim(call.face.dialect, &body)?;
     call.body = body;
     Ok(())
@@ -85,7 +85,7 @@ async fn rows(app: &App, owner: &Owner, wanted: Vec<String>) -> Result<HashMap<S
         }
         total += rows.get(&id).map_or(0, |row| row.byte_size);
         if total > MAX_INLINED {
-            let message = "The files of this request are larger than 33554432 bytes together";
+            let message = format!("The files of this request are larger than {MAX_INLINED} bytes together");
             return Err(Refusal { param: Some("file_id"), ..Refusal::new(413, message) });
         }
     }

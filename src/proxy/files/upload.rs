@@ -30,6 +30,7 @@ const FORM: u64 = 64 * 1024;
 /// An upload that takes longer is given up, long before its chunks would be taken for left behind.
 const MAX_DURATION: Duration = Duration::from_secs(6 * 3600);
 
+/// `POST /v1/files`
 pub(in crate::proxy) async fn upload(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
     match receive(&app, &mut request, &owner(&caller)).await {
         Ok(file) => http::json(StatusCode::OK, &view(&app, &file)),
@@ -112,7 +113,10 @@ impl UploadForm<'_> {
             (Event::Data(data), Field::Purpose) => {
                 self.purpose.extend_from_slice(&data);
                 if self.purpose.len() > MAX_PURPOSE {
-                    return Err(Refusal::bad("purpose", "purpose is longer than 64 bytes"));
+                    return Err(Refusal::bad(
+                        "purpose",
+                        format!("purpose is longer than {MAX_PURPOSE} bytes"),
+                    ));
                 }
             }
             (Event::Data(_), Field::Other) => {}

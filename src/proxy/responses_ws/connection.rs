@@ -49,7 +49,7 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 /// A client that has answered no ping for so long is gone. Some only answer while they read, and do not
 /// while a tool of theirs is at work.
 const SILENCE: Duration = Duration::from_secs(600);
-/// Serves a socket to its end; a turn under way is sent completely.
+/// How long a socket may stay open. A turn under way at that time is still sent completely.
 const LIFETIME: Duration = Duration::from_secs(3600);
 /// Frames that may wait for the turn under way.
 const MAX_WAITING: usize = 16;

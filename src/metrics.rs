@@ -1,6 +1,6 @@
 //! What the service counts about itself: atomics only, cheap enough for every request.
 //!
-//! [`Counter`]s grow, [`Gauge`]s go up while a [`Held`] lives and down when it drops. Who serves
+//! [`Counter`]s grow, [`Gauge`]s go up while a [`GaugeGuard`] lives and down when it drops. Who serves
 //! `/metrics` reads them; nothing here knows the text form.
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Which platform is behind an address (admin-core.md 3.2): presets first, then what host and path
 //! alone tell, then what the site itself answers
-//! ([`platforms::detect`](crate::upstream::platforms::detect)). Only the parsed host and path count, so a
+//! ([`detect`](crate::upstream::platforms::detect)). Only the parsed host and path count, so a
 //! vendor's name inside a query proves nothing.
 
 use std::sync::Arc;

@@ -28,7 +28,7 @@
 //! | `openapi` | every route in a line |
 //! | `errors`, `input`, `paging`, `batch`, `secrets`, `rebuild` | what all of them share |
 //!
-//! A handler takes the app and the request and gives an answer or an [`AdminError`]; [`routes`] is the
+//! A handler takes the app and the request and gives an answer or an [`AdminError`]; [`routes()`] is the
 //! one place where an error becomes a response. A change commits, publishes, then answers.
 
 mod account_balance;

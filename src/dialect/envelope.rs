@@ -1,6 +1,6 @@
 //! The envelope of a request: what routing must know, read without building a tree.
 //!
-//! [`skim`] walks the body once ([`json`](super::json)), refuses what is no valid JSON object, and
+//! [`skim`] walks the body once ([`json`]), refuses what is no valid JSON object, and
 //! keeps the few fields below. [`splice_model`] then puts the upstream's model name into the body by
 //! cutting it in three: every other byte reaches the upstream as the client wrote it, key order,
 //! number spelling and blanks included.

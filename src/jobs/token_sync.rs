@@ -1,7 +1,7 @@
 //! The keys that a session account has at its site, brought into its tokens here (admin-core.md 6).
 //!
 //! The site is asked outside of any turn; what it lists is merged into the rows as they are then
-//! ([`TokenBook::merge`]). A site that fails changes nothing here.
+//! ([`TokenSet::merge`]). A site that fails changes nothing here.
 
 use std::sync::Arc;
 

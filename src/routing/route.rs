@@ -21,7 +21,7 @@ pub struct Channel {
     pub token_id: Option<i64>,
     pub token_name: Option<String>,
     /// The model's name at this upstream. Without one of its own, a channel of an exact route has the
-    /// route's pattern here ([`Snapshot::new`] sees to it).
+    /// route's pattern here ([`Snapshot::new`](super::Snapshot::new) sees to it).
     pub source_model: Option<ModelPattern>,
     /// Lower is preferred.
     pub priority: i64,
@@ -64,7 +64,7 @@ pub struct Route {
     pub mapping: Vec<(ModelPattern, String)>,
     pub strategy: Strategy,
     pub enabled: bool,
-    /// By ascending id. A group is given without any and filled by [`Snapshot::new`].
+    /// By ascending id. A group is given without any and filled by [`Snapshot::new`](super::Snapshot::new).
     pub channels: Vec<Arc<Channel>>,
 }
 

@@ -167,7 +167,8 @@ impl ProxyLogRow {
         self.total_tokens.unwrap_or(0).max(parts)
     }
 
-    /// The arguments of [`insert`] but for the last, which has to be put into words: the decision.
+    /// The arguments of the statement that stores a row, but for the last, the decision, which has yet to be
+    /// put into words.
     pub(super) fn args(&self) -> [Arg<'_>; ARGS] {
         [
             self.request_id.as_ref().map(RequestId::as_str).into(),

@@ -5,8 +5,9 @@
 //! | read | [`request_read`], [`blocks`], [`client_tools`] | [`reply`] | [`stream_read`] |
 //! | write | [`request_write`], [`turns`], [`blocks_write`] | [`reply`] | [`stream_write`] |
 //!
-//! [`citations`] tells where a text comes from, [`searches`] what the upstream looked for. [`replay`] and [`accumulator`] change the form of an answer, and not its dialect. [`stop`] has the words
-//! for the end of an answer and for its usage. [`native`] mends bodies that go through unconverted,
+//! [`citations`] tells where a text comes from, [`searches`] what the upstream looked for. [`mod@replay`] and
+//! [`accumulator`] change the form of an answer, and not its dialect. [`stop`] has the words for the end of
+//! an answer and for its usage. [`native`] mends bodies that go through unconverted,
 //! [`other_form`] those that were converted for another kind of model, [`estimate`] counts tokens, and
 //! [`continued`] tells which bodies begin in the middle.
 

@@ -7,13 +7,13 @@
 //! stream    stream_read ─ stream_items        stream_write ─ answer
 //! ```
 //!
-//! What belongs to this dialect without being a conversion stands beside it: [`validate`] refuses
+//! What belongs to this dialect without being a conversion stands beside it: [`validate()`] refuses
 //! outputs without a call, [`without_own_ids`] takes our traces out of a body that passes through,
 //! [`without_reasoning`] takes out what an upstream cannot decrypt, [`with_gathered_instructions`] moves
-//! instructions to where Codex wants them, [`echo`] collects what an answer repeats. [`Gathered`] is the
-//! answer that a stream ends with, [`tell`] a stream of an answer. [`merge_turn`] and [`TurnOutput`] make
-//! whole requests of a socket's frames, [`warm_up`] and [`cancelled_turn`] are its answers when no
-//! upstream speaks. [`answer_id`] is what a client may go on from.
+//! instructions to where Codex wants them, [`echo()`] collects what an answer repeats. [`Accumulator`] makes
+//! one answer of a stream, [`replay()`] a stream of an answer, [`as_compaction`] a compaction of one.
+//! [`merge_turn`] and [`TurnOutput`] make whole requests of a socket's frames, [`warm_up`] and
+//! [`cancelled_turn`] are its answers when no upstream speaks. [`answer_id()`] is what a client may go on from.
 
 mod accumulator;
 mod answer;

@@ -6,12 +6,14 @@
 //! polled once in vain.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use hyper::rt::{Sleep, Timer};
 use tokio::time::{Instant, sleep_until};
+
+use crate::sync::lock;
 
 /// For one task, which waits for one thing at a time: the wait polled last is the one that counts.
 #[derive(Clone, Default)]
@@ -20,7 +22,7 @@ pub struct ReusableTimer(Arc<Mutex<Option<Pin<Box<tokio::time::Sleep>>>>>);
 impl ReusableTimer {
     /// Ready once `deadline` has come; until then the task is woken for it, unless another wait follows.
     pub fn poll_until(&self, deadline: Instant, context: &mut Context<'_>) -> Poll<()> {
-        let mut timer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut timer = lock(&self.0);
         let timer = timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if timer.deadline() != deadline {
             timer.as_mut().reset(deadline);

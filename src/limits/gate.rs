@@ -15,7 +15,7 @@
 //! The clock is tokio's, which tests can pause.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -23,6 +23,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::load::Load;
+use crate::sync::lock;
 
 /// How long requests wait and leases live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +151,7 @@ impl Gate {
     }
 
     fn state_at(self: &Arc<Self>, now: Instant) -> MutexGuard<'_, State> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if state.earliest_expiry.is_some_and(|expiry| expiry <= now) {
             let before = state.held.len();
             state.held.retain(|_, expires| *expires > now);

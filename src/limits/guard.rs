@@ -4,9 +4,10 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::window::{RetryAfterSeconds, Windows};
+use crate::sync::lock;
 use crate::time::Millis;
 
 const WINDOW_MS: Millis = 60_000;
@@ -47,12 +48,12 @@ pub struct Guards {
 impl Guards {
     /// Counts from zero again.
     pub fn clear(&self) {
-        self.buckets.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        lock(&self.buckets).clear();
     }
 
     /// Counts a request, or says when to come again.
     pub fn check(&self, bucket: &Bucket, address: IpAddr, now: Millis) -> Result<(), RetryAfterSeconds> {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = lock(&self.buckets);
         let windows = buckets.entry(bucket.name).or_insert_with(|| Windows::new(WINDOW_MS, MAX_ADDRESSES));
         windows.of(address.to_canonical(), now).count(bucket.max, WINDOW_MS, now)
     }

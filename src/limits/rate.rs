@@ -14,10 +14,11 @@
 use std::array;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::window::{RateWindow, RetryAfterSeconds, Windows};
+use crate::sync::lock;
 use crate::time::Millis;
 
 const SHARDS: usize = 64;
@@ -72,7 +73,7 @@ impl RateLimiter {
     /// Counts from zero again, all but downstream keys.
     pub fn clear(&self) {
         for shard in &self.peers {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            lock(shard).clear();
         }
         for identity in [&self.admin, &self.global] {
             identity.clear();
@@ -83,7 +84,7 @@ impl RateLimiter {
     pub fn of_peer(&self, peer: IpAddr, now: Millis) -> Arc<RateWindow> {
         let peer = peer.to_canonical();
         let shard = &self.peers[self.keys.hash_one(peer) as usize % SHARDS];
-        shard.lock().unwrap_or_else(PoisonError::into_inner).of(peer, now)
+        lock(shard).of(peer, now)
     }
 
     /// Counts a request of a socket's peer, or says when to come again.

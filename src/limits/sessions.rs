@@ -6,10 +6,11 @@
 //! there are many. The rules are an operator's settings, so every request brings those of its moment.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::gate::{Gate, Lease, LeaseRules, Refused};
 use super::load::Load;
+use crate::sync::lock;
 
 /// Idle gates that are kept.
 const KEPT_GATES: usize = 256;
@@ -66,7 +67,7 @@ impl SessionLeases {
     }
 
     fn gates(&self) -> MutexGuard<'_, HashMap<i64, Arc<Gate>>> {
-        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.gates)
     }
 }
 

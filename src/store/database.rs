@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use super::telemetry::{Recorder, Telemetry};
 use super::writer::{Command, Queue, Writer};
 use super::{StoreOptions, migrate};
 use crate::config::DatabaseKind;
+use crate::sync::lock;
 
 /// A question that waits longer than this for its answer calls another reader: each has a connection with
 /// caches of its own, which the many short questions of a start do not pay for.
@@ -112,7 +113,7 @@ impl Database {
         if let Some(readers) = &self.readers {
             readers.close();
         }
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.writer).take()
     }
 
     pub(super) async fn close(&self) {

@@ -97,15 +97,12 @@ pub async fn check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> CheckinOutco
 }
 
 async fn try_check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> store::Result<CheckinOutcome> {
-    let Some((site, account)) = rows(app, id).await? else {
-        return Ok(CheckinOutcome { message: "account not found".to_owned(), ..CheckinOutcome::default() });
-    };
+    let unknown = || CheckinOutcome { message: "account not found".to_owned(), ..CheckinOutcome::default() };
+    let Some((site, _)) = rows(app, id).await? else { return Ok(unknown()) };
     let turn = app.checkins.turn(site.id);
     let _turn = turn.lock().await;
     // It may have been changed while others had their turns.
-    let Some((site, account)) = rows(app, account.id).await? else {
-        return Ok(CheckinOutcome { message: "account not found".to_owned(), ..CheckinOutcome::default() });
-    };
+    let Some((site, account)) = rows(app, id).await? else { return Ok(unknown()) };
     if site.status != SiteStatus::Active {
         let outcome =
             CheckinOutcome { reason: Some("site_disabled"), ..CheckinOutcome::skipped("site is disabled") };
@@ -132,12 +129,13 @@ async fn try_check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> store::Resul
         return Ok(outcome);
     }
     lock(&app.checkins.tried).insert(id, now_ms());
+    let asked = Asked { app, site: &site, account: &account, trigger };
     match ask(app, &site, &account).await {
-        Ok(answer) => succeed(app, &site, &account, answer, trigger).await,
+        Ok(answer) => asked.succeeded(answer).await,
         Err(error) => match classify(&error) {
-            Class::Already => succeed(app, &site, &account, Answer::already(error.message), trigger).await,
-            Class::Unsupported | Class::Manual => skip(app, &site, &account, &error, trigger).await,
-            Class::Plain => fail(app, &site, &account, &error, trigger).await,
+            Class::Already => asked.succeeded(Answer::already(error.message)).await,
+            Class::Unsupported | Class::Manual => asked.skipped(&error).await,
+            Class::Plain => asked.failed(&error).await,
         },
     }
 }
@@ -183,95 +181,94 @@ fn classify(error: &SiteError) -> Class {
     }
 }
 
-async fn succeed(
-    app: &Arc<App>,
-    site: &SiteRow,
-    account: &AccountRow,
-    answer: Answer,
+/// A check-in that its site has answered. Stores what came of it, and tells who wants to know.
+struct Asked<'a> {
+    app: &'a Arc<App>,
+    site: &'a SiteRow,
+    account: &'a AccountRow,
     trigger: Trigger,
-) -> store::Result<CheckinOutcome> {
-    // Active before its balance is read: an expired account has proved that it is not.
-    app.store.batch(success_statements(app, account, "checkin", &answer.message)?).await?;
-    let read = balance::refresh(app, account.id).await;
-    let gained = match read {
-        // What it rose by since it was last read; a first reading says nothing.
-        Ok(BalanceReading::Read(now)) if !answer.already && account.last_balance_refresh.is_some() => {
-            Some(now.balance - account.balance)
+}
+
+impl Asked<'_> {
+    async fn succeeded(&self, answer: Answer) -> store::Result<CheckinOutcome> {
+        let (app, account) = (self.app, self.account);
+        // Active before its balance is read: an expired account has proved that it is not.
+        app.store.batch(success_statements(app, account, "checkin", &answer.message)?).await?;
+        let read = balance::refresh(app, account.id).await;
+        let gained = match read {
+            // What it rose by since it was last read; a first reading says nothing.
+            Ok(BalanceReading::Read(now)) if !answer.already && account.last_balance_refresh.is_some() => {
+                Some(now.balance - account.balance)
+            }
+            _ => None,
+        };
+        let told =
+            answer.reward.filter(|reward| *reward > 0.0).or_else(|| income::in_message(&answer.message));
+        let reward = told.or(gained.filter(|gained| *gained >= 1e-6)).map(income::shown);
+        let outcome = CheckinOutcome {
+            success: true,
+            status: Some("success"),
+            message: answer.message,
+            reward,
+            ..CheckinOutcome::default()
+        };
+        let now = now_ms();
+        let mut batch = vec![outcome.row(account.id).insert(now)];
+        if !answer.already || !is_interval(app) {
+            let moved = AccountPatch { last_checkin_at: Some(Some(now)), ..AccountPatch::default() };
+            batch.push(accounts::update_statement(&app.store, account.id, moved)?);
         }
-        _ => None,
-    };
-    let told = answer.reward.filter(|reward| *reward > 0.0).or_else(|| income::in_message(&answer.message));
-    let reward = told.or(gained.filter(|gained| *gained >= 1e-6)).map(income::shown);
-    let outcome = CheckinOutcome {
-        success: true,
-        status: Some("success"),
-        message: answer.message,
-        reward,
-        ..CheckinOutcome::default()
-    };
-    let now = now_ms();
-    let mut batch = vec![outcome.row(account.id).insert(now)];
-    if !answer.already || !is_interval(app) {
-        let moved = AccountPatch { last_checkin_at: Some(Some(now)), ..AccountPatch::default() };
-        batch.push(accounts::update_statement(&app.store, account.id, moved)?);
+        batch.extend(self.event(&outcome));
+        self.commit(batch).await?;
+        Ok(outcome)
     }
-    batch.extend(outcome.event(site, account, trigger));
-    commit(app, batch, trigger).await?;
-    Ok(outcome)
-}
 
-async fn skip(
-    app: &Arc<App>,
-    site: &SiteRow,
-    account: &AccountRow,
-    error: &SiteError,
-    trigger: Trigger,
-) -> store::Result<CheckinOutcome> {
-    let message = match classify(error) {
-        Class::Manual => MANUAL,
-        // A log row is understood by its words.
-        _ if Class::of(&error.message) != Class::Unsupported => "check-in is not supported by this site",
-        _ => &error.message,
-    };
-    let outcome = CheckinOutcome::skipped(message);
-    let mut batch = vec![outcome.row(account.id).insert(now_ms())];
-    batch.push(accounts::health_statement(
-        account.id,
-        &Health::now(HealthState::Degraded, message, "checkin"),
-    ));
-    batch.extend(outcome.event(site, account, trigger));
-    commit(app, batch, trigger).await?;
-    Ok(outcome)
-}
+    async fn skipped(&self, error: &SiteError) -> store::Result<CheckinOutcome> {
+        let message = match classify(error) {
+            Class::Manual => MANUAL,
+            // A log row is understood by its words.
+            _ if Class::of(&error.message) != Class::Unsupported => "check-in is not supported by this site",
+            _ => &error.message,
+        };
+        let outcome = CheckinOutcome::skipped(message);
+        let health = Health::now(HealthState::Degraded, message, "checkin");
+        let mut batch = vec![
+            outcome.row(self.account.id).insert(now_ms()),
+            accounts::health_statement(self.account.id, &health),
+        ];
+        batch.extend(self.event(&outcome));
+        self.commit(batch).await?;
+        Ok(outcome)
+    }
 
-async fn fail(
-    app: &Arc<App>,
-    site: &SiteRow,
-    account: &AccountRow,
-    error: &SiteError,
-    trigger: Trigger,
-) -> store::Result<CheckinOutcome> {
-    log::warn!("checkin failed for account {} on site \"{}\": {}", account.id, site.name, error.message);
-    let outcome = CheckinOutcome::failed(&error.message);
-    let mut batch = vec![outcome.row(account.id).insert(now_ms())];
-    batch.extend(outcome.event(site, account, trigger));
-    app.store.batch(batch).await?;
-    note_failure(app, site, account, "checkin", error).await?;
-    let (level, title) = match is_challenge(&error.message) || error.kind == SiteErrorKind::Shield {
-        true => (EventLevel::Warning, "Check-in met a challenge against robots"),
-        false => (EventLevel::Error, "Check-in failed"),
-    };
-    app.notifier.send(Notice::new(level, title, described(site, account, &outcome.message)));
-    commit(app, Vec::new(), trigger).await?;
-    Ok(outcome)
-}
-
-/// Stores, and shows an operator who asked for one account what became of it.
-async fn commit(app: &App, batch: Vec<store::Statement>, trigger: Trigger) -> store::Result<()> {
-    if !batch.is_empty() {
+    async fn failed(&self, error: &SiteError) -> store::Result<CheckinOutcome> {
+        let Self { app, site, account, .. } = self;
+        log::warn!("checkin failed for account {} on site \"{}\": {}", account.id, site.name, error.message);
+        let outcome = CheckinOutcome::failed(&error.message);
+        let mut batch = vec![outcome.row(account.id).insert(now_ms())];
+        batch.extend(self.event(&outcome));
         app.store.batch(batch).await?;
+        note_failure(app, site, account, "checkin", error).await?;
+        let (level, title) = match is_challenge(&error.message) || error.kind == SiteErrorKind::Shield {
+            true => (EventLevel::Warning, "Check-in met a challenge against robots"),
+            false => (EventLevel::Error, "Check-in failed"),
+        };
+        app.notifier.send(Notice::new(level, title, described(site, account, &outcome.message)));
+        self.commit(Vec::new()).await?;
+        Ok(outcome)
     }
-    if trigger == Trigger::Operator { app.publish().await } else { Ok(()) }
+
+    fn event(&self, outcome: &CheckinOutcome) -> Option<store::Statement> {
+        outcome.event(self.site, self.account, self.trigger)
+    }
+
+    /// Stores, and shows an operator who asked for one account what became of it.
+    async fn commit(&self, batch: Vec<store::Statement>) -> store::Result<()> {
+        if !batch.is_empty() {
+            self.app.store.batch(batch).await?;
+        }
+        if self.trigger == Trigger::Operator { self.app.publish().await } else { Ok(()) }
+    }
 }
 
 async fn rows(app: &App, id: i64) -> store::Result<Option<(SiteRow, AccountRow)>> {

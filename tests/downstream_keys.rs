@@ -303,6 +303,16 @@ fn a_success_is_charged_until_the_cost_limit() {
 }
 
 #[test]
+fn a_limit_may_be_as_large_as_a_json_number() {
+    let World { gateway, upstream: _upstream, .. } = world();
+    let largest = 9_007_199_254_740_991_i64;
+    let item = create(&gateway, &json!({"maxRequests": largest, "maxCost": 1e10}));
+    assert_eq!((&item["maxRequests"], item["maxCost"].as_f64()), (&json!(largest), Some(1e10)));
+    with_key(&gateway, KEY).chat(MODEL).expect(200);
+    assert_eq!(listed(&gateway, &item)["usedRequests"], 1);
+}
+
+#[test]
 fn a_key_is_whole_in_its_creation_and_its_reveal_and_masked_elsewhere() {
     let gateway = Gateway::start();
     let admin = gateway.admin();

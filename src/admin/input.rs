@@ -20,7 +20,7 @@ pub const MAX_KEY_CHARS: usize = 191;
 pub const MAX_NAME_CHARS: usize = 500;
 
 /// The largest integer that every JSON client reads exactly.
-const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+pub const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
 
 /// A refused field; the text is for the person who sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use serde_json::{Map, Value};
 
-use super::input::{Fields, Invalid, exact_integer, whole};
+use super::input::{Fields, Invalid, MAX_EXACT, exact_integer, whole};
 use crate::routing::ModelPattern;
 use crate::store::Secret;
 use crate::store::keys::{ExcludedCredential, KeySettings, Referable};
@@ -245,9 +245,8 @@ fn limit(fields: &Fields, name: &str) -> Result<Option<Option<f64>>, Invalid> {
         Some(Value::String(text)) => text.trim().parse().ok(),
         Some(value) => value.as_f64(),
     };
-    // Beyond this, neither a count nor nano-dollars in 64 bits are exact.
-    let sane = number.filter(|number: &f64| (0.0..=1e9).contains(number));
-    let limit = sane.ok_or_else(|| Invalid::field(name, "number from 0 to 1000000000, or null"))?;
+    let sane = number.filter(|number: &f64| (0.0..=MAX_EXACT).contains(number));
+    let limit = sane.ok_or_else(|| Invalid::field(name, "number from 0 to 9007199254740991, or null"))?;
     Ok(Some(Some(limit)))
 }
 

@@ -57,6 +57,7 @@ fn a_bad_field_is_refused_by_name() {
         ("maxCost", json!(-1)),
         ("maxCost", json!("many")),
         ("maxRequests", json!(true)),
+        ("maxRequests", json!(9_007_199_254_740_992_i64)),
         ("expiresAt", json!("soon")),
         ("expiresAt", json!(17)),
         ("supportedModels", json!({"a": 1})),
@@ -81,6 +82,7 @@ fn zero_is_a_limit_and_blank_is_none() {
         (json!(0), Some(0)),
         (json!("7"), Some(7)),
         (json!(7.9), Some(7)),
+        (json!(9_007_199_254_740_991_i64), Some(9_007_199_254_740_991)),
         (json!(""), None),
         (json!(null), None),
     ] {

@@ -138,17 +138,7 @@ pub fn scores<'m>(
         score.site_weight = positive_or_one(site.global_weight) * policy.site_multiplier(site.id);
         score.history = record.history();
         score.conditions = conditions(channel);
-        score.contribution = score.base / f64::from(record.channels)
-            * score.site_weight
-            * score.history
-            * score.conditions.product();
-        if score.tier == CostTier::Fallback {
-            score.contribution /= score.cost.max(1.0);
-        }
-        // Whatever an operator or an upstream wrote as a weight or a balance, a share is a number.
-        if !(score.contribution.is_finite() && score.contribution > 0.0) {
-            score.contribution = 0.0;
-        }
+        score.contribution = score.contribution();
     }
     scores
 }
@@ -172,6 +162,23 @@ fn cost<'m>(
     (cost.max(LEAST_COST), tier)
 }
 
+// === impl Score ===
+
+impl Score {
+    /// What the other parts make together.
+    fn contribution(&self) -> f64 {
+        let mut contribution = self.base / f64::from(self.site_channels)
+            * self.site_weight
+            * self.history
+            * self.conditions.product();
+        if self.tier == CostTier::Fallback {
+            contribution /= self.cost.max(1.0);
+        }
+        // Whatever an operator or an upstream wrote as a weight or a balance, a share is a number.
+        if contribution.is_finite() && contribution > 0.0 { contribution } else { 0.0 }
+    }
+}
+
 // === impl Conditions ===
 
 impl Default for Conditions {
@@ -181,6 +188,7 @@ impl Default for Conditions {
 }
 
 impl Conditions {
+    /// Both together.
     pub fn product(self) -> f64 {
         self.health * self.load
     }

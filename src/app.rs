@@ -104,7 +104,7 @@ pub struct App {
     pub stats: StatsCache,
     /// The explanations last asked to be kept with their routes.
     pub decisions: DecisionCache,
-    /// What an operator tries of the proxy, and nobody waits for.
+    /// Requests to the proxy that operators sent as jobs, to look at later.
     pub playground: Playground,
     /// When the process began to serve.
     pub started: Millis,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::config::Config;
 
+/// What `--help` prints.
 pub const HELP: &str = "\
 Switchyard: many upstream AI sites, each with accounts, behind one address.
 

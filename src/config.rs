@@ -113,6 +113,7 @@ pub enum Synchronous {
     Normal,
 }
 
+/// The databases that `DB_TYPE` may name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatabaseKind {
     Sqlite,

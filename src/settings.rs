@@ -106,6 +106,7 @@ impl AllowList {
         Self { active: !entries.is_empty(), networks }
     }
 
+    /// Whether an address is in the list, or there is none.
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let holds = |address| config::is_in(address, &self.networks);
@@ -224,10 +225,12 @@ impl Settings {
         }
     }
 
+    /// Whether nobody has chosen an admin token yet.
     pub fn uses_placeholder_auth_token(&self) -> bool {
         self.auth_token == PLACEHOLDER_AUTH_TOKEN
     }
 
+    /// Whether nobody has chosen a proxy token yet.
     pub fn uses_placeholder_proxy_token(&self) -> bool {
         self.proxy_token == PLACEHOLDER_PROXY_TOKEN
     }

@@ -225,7 +225,7 @@ fn credential_mode(fields: &Fields) -> Result<CredentialMode, Invalid> {
     }
 }
 
-/// A credential in one line: it is sent in a header. The word `Bearer` before it is none of it.
+/// A credential in one line, since it is sent in a header; without the word `Bearer` before it.
 fn credential(name: &str, text: &str) -> Result<String, Invalid> {
     let text = text.trim();
     // Some paste the whole header.

@@ -139,7 +139,7 @@ fn name(fields: &Fields) -> Result<Option<String>, Invalid> {
     Ok(Some(text.to_owned()).filter(|text| !text.is_empty()))
 }
 
-/// A key in one line: it is sent in a header. Blank is none.
+/// A key in one line, since it is sent in a header; `None` when it is blank.
 fn value(text: &str) -> Result<Option<String>, Invalid> {
     let text = text.trim();
     if text.len() > MAX_VALUE_BYTES || text.chars().any(|c| c.is_control() || c.is_whitespace()) {

@@ -44,6 +44,7 @@ pub fn shown_mode(account: &AccountRow) -> CredentialMode {
     }
 }
 
+/// What an account can do by the kind of its credential.
 pub fn capabilities(account: &AccountRow) -> Capabilities {
     let is_session = account.is_session();
     Capabilities { can_checkin: is_session, can_refresh_balance: is_session, proxy_only: !is_session }

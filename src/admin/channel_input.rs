@@ -86,7 +86,7 @@ impl ChannelInput {
     }
 }
 
-/// A blank one is none.
+/// The name or pattern of a model; `None` when it is blank.
 fn source_model(text: &str) -> Result<Option<String>, Invalid> {
     let text = text.trim();
     if text.chars().count() > MAX_KEY_CHARS {

@@ -206,7 +206,7 @@ impl Fields {
     }
 }
 
-/// The integer a JSON number stands for; `2.0` is 2, `2.5` is none.
+/// The integer a JSON number stands for: `2.0` is 2, `2.5` gives `None`.
 pub fn exact_integer(value: &Value) -> Option<i64> {
     let number = value.as_number()?;
     if let Some(integer) = number.as_i64() {

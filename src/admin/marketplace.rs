@@ -60,6 +60,7 @@ struct Meta {
     cache_hit: bool,
 }
 
+/// A model on offer, with who offers it and for how much.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {

@@ -16,6 +16,7 @@ use crate::store::routes::{ChannelRow, NewChannel, RouteRow};
 /// What two channels of a route must not share: who answers, and under which name, case ignored.
 pub type ChannelKey = (Credential, String);
 
+/// The key of a channel that answers with this credential, under this name.
 pub fn channel_key(credential: Credential, source_model: Option<&str>) -> ChannelKey {
     (credential, source_model.unwrap_or_default().trim().to_lowercase())
 }

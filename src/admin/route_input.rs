@@ -118,7 +118,7 @@ fn blank_clears(sent: Patch<&str>) -> Patch<String> {
     sent.map(|text| text.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned))
 }
 
-/// The text of a mapping as sent, once it is known to be one; a blank or empty one is none.
+/// The text of a mapping as sent, once it is known to be one; `None` when it is blank or has no rules.
 fn mapping(text: &str) -> Result<Option<String>, Invalid> {
     if text.trim().is_empty() {
         return Ok(None);

@@ -71,6 +71,7 @@ impl RouteIndex {
         self.routes.values()
     }
 
+    /// The route of this id.
     pub fn route(&self, id: i64) -> Option<&RouteRow> {
         self.routes.get(&id)
     }
@@ -103,15 +104,18 @@ impl RouteIndex {
         names
     }
 
+    /// The channel of this id.
     pub fn channel(&self, id: i64) -> Option<&ChannelRow> {
         let siblings = self.channels.get(self.owners.get(&id)?)?;
         siblings.binary_search_by_key(&id, |channel| channel.id).ok().map(|at| &siblings[at])
     }
 
+    /// The account of this id.
     pub fn account(&self, id: i64) -> Option<&AccountRow> {
         self.accounts.get(&id)
     }
 
+    /// The token of this id.
     pub fn token(&self, id: i64) -> Option<&TokenRow> {
         self.tokens.get(&id)
     }
@@ -129,6 +133,7 @@ impl RouteIndex {
         own.or_else(|| route().map(|route| route.model_pattern.as_str()))
     }
 
+    /// The channel as lists show it, with its counters of this moment.
     pub fn listed<'a>(&'a self, app: &App, channel: &'a ChannelRow) -> ListedChannel<'a> {
         let live = live(app, channel).totals();
         let token = channel.token_id.and_then(|id| self.tokens.get(&id));
@@ -165,6 +170,7 @@ impl RouteIndex {
     }
 }
 
+/// Whether the route owns channels of exactly one model name.
 pub fn is_exact(route: &RouteRow) -> bool {
     !route.is_group() && ModelPattern::stored(&route.model_pattern).is_exact()
 }

@@ -104,7 +104,7 @@ impl Candidates {
                 is_default: token.is_default,
             });
         }
-        // Others need no token of ours, so nothing is missing.
+        // Only session accounts that offer the model themselves lack a token for it.
         if !offer.of_account || capabilities(account).proxy_only {
             return;
         }

@@ -153,6 +153,7 @@ pub enum Source<'a> {
     Plain(Text<'a>),
 }
 
+/// An image in a message or a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image<'a> {
     pub source: Source<'a>,
@@ -160,6 +161,7 @@ pub struct Image<'a> {
     pub detail: Option<Text<'a>>,
 }
 
+/// A file in a message or a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File<'a> {
     pub source: Source<'a>,
@@ -200,6 +202,7 @@ pub struct Call<'a> {
     pub signature: Option<Signature<'a>>,
 }
 
+/// What a call's input is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CallKind {
     #[default]
@@ -247,6 +250,7 @@ pub struct CustomFormat<'a> {
     pub definition: Option<Text<'a>>,
 }
 
+/// What a search of the web by the model's upstream may do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WebSearch<'a> {
     /// `low`, `medium`, `high`.
@@ -258,6 +262,7 @@ pub struct WebSearch<'a> {
     pub allowed_domains: Option<Json<'a>>,
 }
 
+/// Which tools the model may or must call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolChoice<'a> {
     Auto,
@@ -290,6 +295,7 @@ pub struct Reasoning<'a> {
     pub encrypted: bool,
 }
 
+/// How much a model is asked to think, from the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effort {
     None,
@@ -350,6 +356,7 @@ impl ConversionError {
         Self::Invalid { message: format!("{field} {problem}"), field }
     }
 
+    /// The other dialect has no words for this member.
     pub fn unsupported(field: impl Into<String>) -> Self {
         Self::unsupported_form(field, "")
     }
@@ -375,6 +382,7 @@ pub struct Reply<'a> {
     pub usage: Option<Usage>,
 }
 
+/// One of the answers that a reply holds.
 #[derive(Clone, Debug, Default)]
 pub struct Candidate<'a> {
     pub parts: Vec<Part<'a>>,
@@ -484,6 +492,7 @@ pub enum Event<'a> {
     End,
 }
 
+/// What a part of a streamed answer is, as known at its start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartKind<'a> {
     Text,

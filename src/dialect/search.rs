@@ -29,6 +29,7 @@ pub enum Found<'a> {
     Failure(Text<'a>),
 }
 
+/// A page that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page<'a> {
     pub url: Text<'a>,

@@ -15,7 +15,7 @@ const MAX_BODY: usize = 64 * 1024;
 const MAX_TEXT: usize = 400;
 /// A message that an API wrote on purpose may be longer: validation errors name what they want.
 const MAX_MESSAGE: usize = 2000;
-/// Names (`type`, `code`, `param`) longer than this are no names.
+/// How much of a name (`type`, `code`, `param`) is kept, in characters.
 const MAX_NAME: usize = 128;
 
 /// What an upstream's error says, fit to be shown to a client.

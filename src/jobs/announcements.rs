@@ -52,6 +52,7 @@ pub struct Synced {
     pub failed_sites: Vec<FailedSite>,
 }
 
+/// A site that was not read, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailedSite {

@@ -110,7 +110,7 @@ impl<T: Clone + Send + Sync + 'static> KeyedFlight<T> {
         let flight = lock(&self.flights).entry(key).or_default().clone();
         let result = flight.run(background, name, work).await;
         let mut flights = lock(&self.flights);
-        // The table and we: nobody else waits for this key.
+        // One reference is the table's, one is ours: no other caller waits for this key.
         if Arc::strong_count(&flight) <= 2 {
             flights.remove(&key);
         }

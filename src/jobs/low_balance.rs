@@ -35,7 +35,8 @@ pub(super) async fn note(app: &App, site: &SiteRow, account: &AccountRow, balanc
     app.notifier.send(notice);
 }
 
-/// A threshold of 0 is none, and a first reading falls from nowhere.
+/// Whether a balance that was not below the threshold is so now. A threshold of 0 means no alerts, and a first
+/// reading has none before it to fall from.
 fn falls_below(threshold: f64, before: Option<f64>, now: f64) -> bool {
     threshold > 0.0 && now < threshold && before.is_some_and(|before| before >= threshold)
 }

@@ -127,12 +127,14 @@ where
     Job { name, when, droppable: true, run: Box::new(run) }
 }
 
-/// Whether this time of a schedule is still to be served: a clock that was set back brings none twice.
+/// Whether this time of a schedule is still to be served: after a clock was set back, a time that comes again
+/// is not served again.
 async fn claim(app: &App, name: &str, time: Millis) -> Result<bool, String> {
     job_runs::claim(&app.store, name, time, now_ms()).await.map_err(|error| error.to_string())
 }
 
-/// The schedule that a setting holds: a stored text that is none has left the default in its place.
+/// The schedule that a setting holds. A stored text that is no schedule was replaced by the default when the
+/// settings were read.
 fn schedule(app: &App, setting: &str) -> Option<Cron> {
     Cron::parse(app.settings.load().values.text(setting)).ok()
 }

@@ -8,6 +8,7 @@ use crate::keys::Key;
 use crate::store::{self, quota};
 use crate::time::Millis;
 
+/// How often unused reservations are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(20);
 const SILENCE_MS: Millis = 60_000;
 

@@ -16,7 +16,7 @@ pub struct Concurrency {
     pub per_site: usize,
 }
 
-/// From one beginning to the next, at least: 100 accounts in a second.
+/// The least time from one start to the next: at most 100 accounts are begun in a second.
 const APART: Duration = Duration::from_millis(10);
 
 /// Does `work` for every item, of each site in the order given. Gives the results in the order of their

@@ -53,6 +53,7 @@ pub struct Synced {
     pub default_token_id: Option<i64>,
 }
 
+/// The three ways a sync ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SyncStatus {

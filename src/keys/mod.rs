@@ -93,6 +93,7 @@ impl KeyTable {
         self.by_digest.is_empty()
     }
 
+    /// The key whose token has this digest.
     pub fn find(&self, digest: &Digest) -> Option<&Arc<Key>> {
         self.by_digest.get(digest)
     }

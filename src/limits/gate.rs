@@ -278,7 +278,7 @@ impl Gate {
         self.state().has_room()
     }
 
-    /// Nobody is there or waits, and nobody would have to.
+    /// There is no limit, no lease in force and nobody in the queue.
     pub(super) fn is_idle(self: &Arc<Self>) -> bool {
         let state = self.state();
         state.limit == 0 && state.held.is_empty() && state.waiters.is_empty()

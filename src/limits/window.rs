@@ -89,7 +89,7 @@ impl<K: Copy + Eq + Hash> Windows<K> {
         Self { length, capacity, by_identity: HashMap::new(), seen: VecDeque::new() }
     }
 
-    /// Forgets what was counted. Windows that are in somebody's hands stay the ones of their identities.
+    /// Forgets what was counted. The windows themselves stay, since callers may hold them.
     pub(super) fn clear(&mut self) {
         self.by_identity.values().for_each(|window| window.clear());
     }

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proof_is_its_callers_for_a_day() {
+    fn a_signature_is_its_callers_for_a_day() {
         let signatures = CallSignatures::default();
         assert_eq!(signatures.find(None, "c", 0), None);
         signatures.keep(Some(1), "c".to_owned(), "P".to_owned(), 0);

@@ -90,26 +90,32 @@ impl ErrorText {
         self.is_about_model() || self.says(MODEL_ELSEWHERE)
     }
 
+    /// It refuses the dialect or the path, not the request.
     pub fn is_about_protocol(&self) -> bool {
         self.says(PROTOCOL) || self.says_around(PROTOCOL_AROUND_PATH)
     }
 
+    /// It refuses a value of the request.
     pub fn is_about_validation(&self) -> bool {
         self.says(VALIDATION)
     }
 
+    /// Something took too long.
     pub fn is_timeout(&self) -> bool {
         self.says(TIMEOUT)
     }
 
+    /// The same request may be answered a little later.
     pub fn is_transient(&self) -> bool {
         self.says(TRANSIENT) || self.is_timeout()
     }
 
+    /// It refuses our credential at the upstream.
     pub fn is_about_credential(&self) -> bool {
         self.says(CREDENTIAL)
     }
 
+    /// Too many requests or tokens, now or for a longer time.
     pub fn is_about_limit(&self) -> bool {
         self.says(LIMIT)
     }

@@ -26,7 +26,7 @@ pub struct Cooldown {
 /// Might another channel answer what this one refused with `status` and `text`? 402 joins the rule's
 /// list: it speaks of our account's balance there, never of the client.
 pub fn should_retry(status: u16, text: &str) -> bool {
-    // A redirect is no answer: the address of this one is wrong.
+    // A redirect is no answer: it means that the address of this channel is wrong.
     if !(400..500).contains(&status) || matches!(status, 401..=403 | 408 | 409 | 425 | 429) {
         return true;
     }

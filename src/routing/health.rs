@@ -97,6 +97,7 @@ impl FailureWeight {
 // === impl Health ===
 
 impl Health {
+    /// Notes a success and how long it took to begin.
     pub fn succeed(&mut self, latency_ms: u64, now: Millis) {
         self.age(now);
         self.penalty = (self.penalty * 0.2 - 0.3).max(0.0);
@@ -107,6 +108,7 @@ impl Health {
         self.last_success = Some(now);
     }
 
+    /// Notes a failure; several transient ones in a row open the breaker.
     pub fn fail(&mut self, weight: FailureWeight, now: Millis) {
         self.age(now);
         self.penalty += weight.penalty;
@@ -140,6 +142,7 @@ impl Health {
         self.breaker_until.is_some_and(|until| now < until)
     }
 
+    /// The recent outcomes, faded to `now`.
     pub fn recent(&self, now: Millis) -> Recent {
         let left = halved(now - self.at, RECENT_HALF_LIFE);
         Recent { successes: self.successes * left, failures: self.failures * left }
@@ -197,6 +200,7 @@ impl Recent {
         }
     }
 
+    /// How many outcomes it stands for.
     pub fn samples(self) -> f64 {
         self.successes + self.failures
     }

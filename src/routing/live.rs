@@ -347,6 +347,7 @@ impl EndpointLive {
         self.mark_dirty()
     }
 
+    /// The address has answered: its cooldown ends.
     pub fn record_success(&self) -> bool {
         if !self.is_troubled.load(Relaxed) {
             return false;

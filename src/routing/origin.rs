@@ -41,6 +41,7 @@ pub struct Origin {
     hash: u64,
 }
 
+/// The protocol spoken with an outbound proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProxyScheme {
     Http,

@@ -71,6 +71,7 @@ impl ModelPattern {
         matches!(self.kind, Kind::Exact)
     }
 
+    /// Whether it names the model.
     pub fn matches(&self, model: &str) -> bool {
         if *self.text == *model {
             return true;

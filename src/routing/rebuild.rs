@@ -34,6 +34,7 @@ pub struct Inventory<'a> {
     pub channels: &'a [ChannelRow],
 }
 
+/// An account, as far as a rebuild looks at it.
 #[derive(Clone, Copy, Debug)]
 pub struct AccountRow {
     pub id: i64,
@@ -53,6 +54,7 @@ pub enum ServesBy {
     Nothing,
 }
 
+/// A managed token of an account.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenRow {
     pub id: i64,
@@ -62,6 +64,7 @@ pub struct TokenRow {
     pub is_default: bool,
 }
 
+/// A route there is.
 #[derive(Clone, Debug)]
 pub struct RouteRow {
     pub id: i64,
@@ -73,6 +76,7 @@ pub struct RouteRow {
     pub is_shaped: bool,
 }
 
+/// A channel there is.
 #[derive(Clone, Debug)]
 pub struct ChannelRow {
     pub id: i64,
@@ -113,6 +117,7 @@ pub struct NewChannel {
     pub source_model: String,
 }
 
+/// A channel that gets a token instead of the account's own credential.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rebinding {
     pub channel_id: i64,
@@ -181,6 +186,7 @@ fn is_firm(offers: &Offers) -> bool {
 // === impl Plan ===
 
 impl Plan {
+    /// Whether there is nothing to carry out.
     pub fn changes_nothing(&self) -> bool {
         *self == Self { models: self.models, ..Self::default() }
     }

@@ -32,6 +32,7 @@ pub struct Channel {
     pub live: Arc<ChannelLive>,
 }
 
+/// Whose channels a route uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteMode {
     /// Owns its channels.

@@ -33,6 +33,7 @@ impl<'r> Shortlist<'r> {
         Self { candidates, behind_breaker, failed_recently }
     }
 
+    /// How many were passed over, for whichever reason.
     pub fn avoided(&self) -> usize {
         self.behind_breaker.len() + self.failed_recently.len()
     }

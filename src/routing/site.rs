@@ -42,6 +42,7 @@ pub struct Site {
     pub health: Arc<SiteHealth>,
 }
 
+/// Whether an account may be used, and what stands in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountStatus {
     Active,
@@ -92,6 +93,7 @@ impl Secret {
         Self(value.into())
     }
 
+    /// The secret itself. Every use of it is found by this name.
     pub fn expose(&self) -> &str {
         &self.0
     }

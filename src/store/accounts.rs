@@ -6,6 +6,7 @@ use super::sql::{Changes, Row, Statement};
 use super::{Error, Result, Secret, Store};
 use crate::time::{Millis, now_ms};
 
+/// Whether an account is in use, as its row says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccountStatus {
     Active,
@@ -430,6 +431,7 @@ pub async fn renew(store: &Store, id: i64, version: i64, session: &RenewedSessio
     store.batch(vec![Statement::new(sql, args).must_change()]).await.map(drop)
 }
 
+/// Sets the status alone.
 pub async fn set_status(store: &Store, id: i64, status: AccountStatus) -> Result<()> {
     update(store, id, AccountPatch { status: Some(status), ..AccountPatch::default() }).await
 }

@@ -47,6 +47,7 @@ pub struct Filter {
     pub offset: i64,
 }
 
+/// Which announcements to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Neither dismissed nor over.
@@ -181,11 +182,13 @@ pub async fn update(store: &Store, site_id: i64, seen: &Seen, now: Millis) -> Re
     store.batch(vec![text, there]).await.map(drop)
 }
 
+/// Marks one as read.
 pub async fn mark_read(store: &Store, id: i64, now: Millis) -> Result<()> {
     let sql = "UPDATE site_announcements SET read_at = ? WHERE id = ? AND read_at IS NULL";
     store.batch(vec![Statement::new(sql, vec![now.into(), id.into()])]).await.map(drop)
 }
 
+/// Marks all as read.
 pub async fn mark_all_read(store: &Store, now: Millis) -> Result<()> {
     let sql = "UPDATE site_announcements SET read_at = ? WHERE read_at IS NULL";
     store.batch(vec![Statement::new(sql, vec![now.into()])]).await.map(drop)

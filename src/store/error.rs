@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+/// What the store gives.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A failed query or change.

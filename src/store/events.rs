@@ -4,6 +4,7 @@ use super::sql::{Row, Statement, Value};
 use super::{Result, Store, prune};
 use crate::time::{Millis, now_ms};
 
+/// How serious an event is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventLevel {
     Info,
@@ -153,17 +154,20 @@ pub async fn count_unread(store: &Store) -> Result<i64> {
     rows.first().map_or(Ok(0), |row| row.fields().int())
 }
 
+/// Marks one as read.
 pub async fn mark_read(store: &Store, id: i64) -> Result<()> {
     let mark = Statement::new("UPDATE events SET is_read = ? WHERE id = ?", vec![true.into(), id.into()]);
     store.batch(vec![mark]).await.map(drop)
 }
 
+/// Marks all as read.
 pub async fn mark_all_read(store: &Store) -> Result<()> {
     let mark =
         Statement::new("UPDATE events SET is_read = ? WHERE is_read = ?", vec![true.into(), false.into()]);
     store.batch(vec![mark]).await.map(drop)
 }
 
+/// Deletes all events.
 pub async fn delete_all(store: &Store) -> Result<()> {
     store.batch(vec![Statement::new("DELETE FROM events", Vec::new())]).await.map(drop)
 }

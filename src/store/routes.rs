@@ -65,7 +65,9 @@ pub struct ChannelStats {
     pub provider_cooldown_until: Option<Millis>,
 }
 
+/// The priority of a channel that nobody gave one.
 pub const DEFAULT_PRIORITY: i64 = 0;
+/// The weight of a channel that nobody gave one.
 pub const DEFAULT_WEIGHT: i64 = 10;
 
 /// A channel that is to be added.

@@ -4,6 +4,7 @@ use super::sql::{Changes, Fields, OnConflict, Row, Statement, Value, marks, upse
 use super::{Error, Result, Secret, Store};
 use crate::time::{Millis, now_ms};
 
+/// Whether a site is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SiteStatus {
     Active,

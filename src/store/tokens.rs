@@ -28,7 +28,9 @@ pub struct TokenRow {
     pub updated_at: Millis,
 }
 
+/// The `value_status` of a token whose whole value is stored.
 pub const READY: &str = "ready";
+/// The `value_status` of a token of which its site shows only a mask.
 pub const MASKED_PENDING: &str = "masked_pending";
 
 /// Whether a text is only the picture of a key: its site has hidden the middle of it.

@@ -155,7 +155,7 @@ impl Parts {
         if !is_long || !call.name.is_empty() {
             call.held.push(&piece.input);
         }
-        // The id may come last; who has none gets one when the call is over.
+        // The id may come last; a call that never gets one is given one at its end.
         if !call.name.is_empty() && (!call.id.is_empty() || is_long) {
             self.start_call(at, each);
         }

@@ -175,7 +175,7 @@ pub(super) fn put_thought(o: &mut Writer, text: &Text<'_>, proof: Option<&Text<'
     o.field_if("thoughtSignature", proof);
 }
 
-/// The arguments are an object here. What is none travels as text in one.
+/// The arguments are an object in this dialect; any other value is put into one, as text.
 pub(super) fn put_call(o: &mut Writer, id: &Text<'_>, name: &Text<'_>, input: &Text<'_>) {
     o.object_at("functionCall", |o| {
         o.field_if("id", Some(id).filter(|id| !id.is_empty()));

@@ -21,7 +21,7 @@ pub(super) fn read<'a>(part: &Node<'a>) -> Option<Read<'a>> {
         if part.bool_at("thought") == Some(true) {
             return Some(Read::Part(Part::Thinking(Thinking { text, signature: proof })));
         }
-        // The signature of a plain text is a courtesy: nobody wants it back.
+        // Google does not want the signature of a plain text back.
         return (!text.is_empty()).then_some(Read::Part(Part::Text(text)));
     }
     if let Some(call) = member::get(part, "functionCall") {

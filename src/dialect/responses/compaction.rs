@@ -3,8 +3,8 @@
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// What a client that asked for a compaction gets of an answer that is none: the same output under the
-/// right name. `None` where it is one already, or no answer at all.
+/// An ordinary answer in the form of a compaction, with the same output. `None` when it is a compaction
+/// already, or has no output.
 pub fn as_compaction(body: &str, fallback_id: &str, now: u64) -> Option<String> {
     let answer = Node::parse(body).ok().filter(Node::is_object)?;
     if answer.str_at("object") == "response.compaction" || answer.get("output").is_none() {

@@ -6,10 +6,10 @@ use crate::dialect::search::{Found, Page, Search};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// What is said of a search that failed: here nobody says why.
+/// Why a search failed, in the words of other dialects: this one does not tell.
 const UNAVAILABLE: &str = "unavailable";
 
-/// Reads an item. Pages that were opened, or looked through, are none that were searched for.
+/// Reads an item. Only searches of the web count: opening a page, or looking for something in it, does not.
 pub(super) fn read<'a>(item: &Node<'a>) -> Option<Search<'a>> {
     let action = item.get("action");
     let kind = action.map(|action| action.str_at("type")).unwrap_or_default();

@@ -40,6 +40,7 @@ pub struct PostProbe {
     pub details: Vec<Detail>,
 }
 
+/// How the probe of one model went.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Detail {
@@ -99,7 +100,7 @@ pub async fn run(
     run_seen(app, site, account, models, scope, |_| {}).await
 }
 
-/// The same, with somebody watching.
+/// The same, telling `seen` each step.
 pub async fn run_seen(
     app: &Arc<App>,
     site: &SiteRow,

@@ -35,13 +35,14 @@ pub struct Bill {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BillingDetails {
-    /// 0: by tokens. There are none for calls.
+    /// Always 0, by tokens: what is charged by the call has no details.
     pub quota_type: u8,
     pub usage: BilledUsage,
     pub pricing: BilledRatios,
     pub breakdown: Breakdown,
 }
 
+/// The tokens a sum was made of.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BilledUsage {
@@ -55,6 +56,7 @@ pub struct BilledUsage {
     pub prompt_tokens_include_cache: Option<bool>,
 }
 
+/// The ratios a sum was made with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BilledRatios {

@@ -57,6 +57,7 @@ pub struct Ratios {
     pub cache_creation: f64,
 }
 
+/// The price of one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CallPrice {
     /// USD.
@@ -101,6 +102,7 @@ impl Catalog {
         self.models.get(*index)
     }
 
+    /// Every model of the list.
     pub fn models(&self) -> &[ModelPrice] {
         &self.models
     }
@@ -163,6 +165,7 @@ impl ModelPrice {
 // === impl CallPrice ===
 
 impl CallPrice {
+    /// In USD, under a group's multiplier.
     pub fn usd(self, group_ratio: f64) -> f64 {
         match self {
             Self::Flat(usd) => round6(usd * group_ratio),

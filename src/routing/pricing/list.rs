@@ -12,10 +12,12 @@ use super::catalog::Catalog;
 pub struct PriceList(ArcSwapOption<Catalog>);
 
 impl PriceList {
+    /// The list as last read.
     pub fn load(&self) -> Option<Arc<Catalog>> {
         self.0.load_full()
     }
 
+    /// Puts a newer list in its place.
     pub fn replace(&self, catalog: Arc<Catalog>) {
         self.0.store(Some(catalog));
     }

@@ -239,3 +239,14 @@ impl Settings {
 fn millis(duration: Duration) -> Millis {
     Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fresh_instance_weighs_by_the_defaults_of_routing() {
+        let (config, _) = config::read(&HashMap::new()).expect("defaults");
+        assert_eq!(Settings::new(&config, &HashMap::new()).weights, Weights::default());
+    }
+}

@@ -67,11 +67,16 @@ fn a_shield_is_reported_and_never_solved() {
     let (gateway, site) = (gateway(), Site::start(Program::NewApi, &["m"]));
     let made = make_site(&gateway, &site);
     let page = "<html><script>var arg1='B8B78DDA1D5CD2598AAEE9DD6975913AA490BAE3';</script></html>";
+    // First it stands before the users' pages only: there the token is no key of the site's.
     for path in ["/api/user/self", "/v1/models"] {
         site.answer(path, Reply::html(200, page));
+        let verdict = verify(&gateway, &made, &site.token(), json!({"platformUserId": 7659}));
+        assert_eq!(
+            (&verdict["success"], &verdict["shieldBlocked"]),
+            (&json!(false), &json!(true)),
+            "{path}: {verdict}"
+        );
     }
-    let verdict = verify(&gateway, &made, &site.token(), json!({"platformUserId": 7659}));
-    assert_eq!((&verdict["success"], &verdict["shieldBlocked"]), (&json!(false), &json!(true)), "{verdict}");
     assert!(
         site.asked().iter().all(|asked| !asked.header("cookie").unwrap_or_default().contains("acw_sc__v2"))
     );

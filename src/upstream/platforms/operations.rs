@@ -119,7 +119,12 @@ impl SiteClient {
             Some(other) => other,
             None => second.await,
         };
-        other.map_err(|second| SiteError::more_telling(Some(error), second))
+        match other {
+            // Behind a shield nobody hears what the site says of a session; that the text is no key
+            // was to be expected.
+            Err(_no_key) if error.kind == SiteErrorKind::Shield && !is_key => Err(error),
+            other => other.map_err(|second| SiteError::more_telling(Some(error), second)),
+        }
     }
 
     /// The session's text as a key: the models it lists, at least one.

@@ -71,9 +71,11 @@ fn has_own_id(item: &Node<'_>) -> bool {
 
 fn is_foreign(item: &Node<'_>) -> bool {
     match item.str_at("type").as_ref() {
-        "reasoning" => {
-            item.text_at("encrypted_content").is_some_and(|proof| signature::untag(&proof).is_some())
-        }
+        // Without a proof of its own, thinking is nothing that its upstream knows (proxy-conversion.md 3.1).
+        "reasoning" => match item.text_at("encrypted_content").filter(|proof| !proof.is_empty()) {
+            Some(proof) => signature::untag(&proof).is_some(),
+            None => has_own_id(item),
+        },
         // A search is nothing without its id: what it found lies at its provider.
         "web_search_call" => has_own_id(item),
         _ => false,

@@ -43,6 +43,8 @@ fn an_output_needs_its_call() {
 fn our_own_ids_are_taken_out_and_nothing_else() {
     let body = r#"{"model": "m",  "input": [ {"id":"msg_sy1", "type":"message" , "x": 1.0},{"type":"function_call","id":"fc_sy2"},{"type":"web_search_call","id":"ws_sy3"},{"type":"web_search_call","id":"ws_1"},
  {"type":"reasoning","id":"rs_sy0","summary":[],"encrypted_content":"sy1:anthropic:W10"},
+ {"type":"reasoning","id":"rs_sy1","summary":[{"type":"summary_text","text":"T"}],"encrypted_content":null},
+ {"type":"reasoning","id":"rs_sy2","summary":[]},
  {"type":"reasoning","id":"rs_68af","encrypted_content":"gAAA"}, {"id":"msg_symbol"},{"type":"item_reference","id":"msg_sy1"} ] , "z":null}"#;
     let out = without_own_ids(&Node::parse(body).unwrap()).unwrap();
     let wanted = r#"{"model": "m",  "input": [{"type":"message","x":1.0},{"type":"function_call"},{"type":"web_search_call","id":"ws_1"},{"type":"reasoning","id":"rs_68af","encrypted_content":"gAAA"},{"id":"msg_symbol"},{"type":"item_reference","id":"msg_sy1"}] , "z":null}"#;

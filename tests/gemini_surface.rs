@@ -129,6 +129,30 @@ fn the_path_is_checked_and_the_small_calls_answer() {
 }
 
 #[test]
+fn googles_sdks_find_their_way_on_version_one() {
+    const SLASHED: &str = "vendor/model:small";
+    let upstream = Upstream::start(&[MODEL, SLASHED]);
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
+    for model in [MODEL, SLASHED] {
+        for root in ["/v1", "/v1beta", "/gemini/v1beta"] {
+            let path = format!("{root}/models/{model}");
+            let answer = gateway.client().post(&format!("{path}:generateContent"), &body()).expect(200);
+            assert_eq!(answer["candidates"][0]["finishReason"], "STOP", "{path}");
+            let asked = Request::new("GET", &path).header("x-goog-api-client", "google-genai-sdk/3");
+            let one = gateway.client().send(asked).expect(200);
+            assert_eq!(one["name"], format!("models/{model}"), "{path}");
+        }
+    }
+    let unknown = gateway.client().get("/v1beta/models/nobody").expect(404);
+    assert_eq!(unknown["error"]["status"], "NOT_FOUND");
+    let asked = || Request::new("GET", "/v1/models").header("x-goog-api-client", "google-genai-sdk/3");
+    let listed = gateway.client().send(asked()).expect(200);
+    assert_eq!(listed["models"][0]["name"], format!("models/{MODEL}"));
+    assert_eq!(gateway.client().get("/v1/models").expect(200)["data"][0]["id"], MODEL);
+}
+
+#[test]
 fn a_stream_without_events_is_one_array() {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::start();

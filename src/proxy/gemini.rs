@@ -13,12 +13,12 @@ use super::cli_envelope;
 use super::pipeline;
 use super::reply::Face;
 
-/// `POST …/models/{model}:{action}`
+/// `POST …/models/{model}:{action}`; a model's name may have slashes and colons of its own.
 ///
 /// Who streams without `alt=sse` gets one JSON array, piece by piece.
 pub(super) async fn call(app: Arc<App>, request: Request, caller: Caller) -> Response {
     let face = Face { dialect: Dialect::Gemini, id: request.id };
-    let named = request.params.get("call").to_owned();
+    let named = request.params.get("model").to_owned();
     let Some((model, action)) = named.rsplit_once(':').filter(|(model, _)| !model.trim().is_empty()) else {
         return face.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));
     };

@@ -1,4 +1,5 @@
-//! `GET /v1/models` and `GET /v1/models/{id}`, in the shape of the client's family (proxy.md 14.1).
+//! `GET /v1/models` and `GET /v1/models/{id}`, in the shape of the client's family (proxy.md 14.1), and
+//! gemini's own paths to the same (proxy.md 14.8).
 
 use std::sync::Arc;
 
@@ -17,9 +18,14 @@ use super::reply::Face;
 
 /// The most entries of one page of the messages shape, which is the only one with pages.
 const MAX_PAGE: usize = 1000;
+/// Only Google's SDKs send it. They ask on the same paths as everybody else.
+const GOOGLE_SDK: &str = "x-goog-api-client";
 
 /// `GET /v1/models`
 pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Response {
+    if request.headers.contains_key(GOOGLE_SDK) {
+        return gemini_list(app, request, caller).await;
+    }
     let face = Face::of(&request.headers, None, request.id);
     let models = available(&app, &caller).await;
     let created = app.started / 1000;
@@ -42,19 +48,26 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
 
 /// Gemini's list: always our own models, whichever upstream serves them (proxy.md 14.8).
 pub(super) async fn gemini_list(app: Arc<App>, _: Request, caller: Caller) -> Response {
-    let entry = |model: &String| {
-        json!({ "name": format!("models/{model}"), "displayName": model,
-            "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"] })
-    };
-    let models: Vec<Value> = available(&app, &caller).await.iter().map(entry).collect();
+    let models: Vec<Value> = available(&app, &caller).await.iter().map(|model| gemini_entry(model)).collect();
     http::json(StatusCode::OK, &json!({ "models": models }))
 }
 
 /// `GET /v1/models/{id}`
 pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    let face = Face::of(&request.headers, None, request.id);
+    let is_google = request.headers.contains_key(GOOGLE_SDK);
+    let face = Face::of(&request.headers, is_google.then_some(Dialect::Gemini), request.id);
+    one(&app, &request, &caller, face).await
+}
+
+/// One model in gemini's shape.
+pub(super) async fn gemini_get(app: Arc<App>, request: Request, caller: Caller) -> Response {
+    let face = Face { dialect: Dialect::Gemini, id: request.id };
+    one(&app, &request, &caller, face).await
+}
+
+async fn one(app: &Arc<App>, request: &Request, caller: &Caller, face: Face) -> Response {
     let model = request.params.get("model").to_owned();
-    if !available(&app, &caller).await.contains(&model) {
+    if !available(app, caller).await.contains(&model) {
         return face.refuse(
             404,
             &format!("The model `{model}` does not exist or this key may not use it"),
@@ -64,6 +77,7 @@ pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Resp
     }
     let entry = match face.dialect {
         Dialect::Messages => messages_entry(&model, app.started),
+        Dialect::Gemini => gemini_entry(&model),
         _ => openai_entry(&model, app.started / 1000),
     };
     let mut response = http::json(StatusCode::OK, &entry);
@@ -84,6 +98,11 @@ async fn available(app: &Arc<App>, caller: &Caller) -> Vec<String> {
 
 fn openai_entry(model: &str, created: i64) -> Value {
     json!({ "id": model, "object": "model", "created": created, "owned_by": "switchyard" })
+}
+
+fn gemini_entry(model: &str) -> Value {
+    json!({ "name": format!("models/{model}"), "displayName": model,
+        "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"] })
 }
 
 fn messages_entry(model: &str, created: i64) -> Value {

@@ -119,8 +119,10 @@ fn gemini_calls() -> Vec<Route> {
         })
     };
     vec![
-        call("/v1beta/models/{call}"),
-        call("/gemini/{version}/models/{call}"),
+        call("/v1beta/models/{*model}"),
+        // Google's SDKs ask for version 1 unless they are told otherwise.
+        call("/v1/models/{*model}"),
+        call("/gemini/{version}/models/{*model}"),
         of_cli("/v1internal:generateContent", Operation::Answer, false),
         of_cli("/v1internal:streamGenerateContent", Operation::Answer, true),
         of_cli("/v1internal:countTokens", Operation::CountTokens, false),
@@ -130,10 +132,14 @@ fn gemini_calls() -> Vec<Route> {
 /// Web searches and the model lists.
 fn search_and_models() -> Vec<Route> {
     let gemini = |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_list);
+    let gemini_one =
+        |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_get);
     vec![
         route(Method::POST, "/v1/search", Surface::Other, Some(Dialect::Chat), search::search),
         gemini("/v1beta/models"),
         gemini("/gemini/{version}/models"),
+        gemini_one("/v1beta/models/{*model}"),
+        gemini_one("/gemini/{version}/models/{*model}"),
         route(Method::GET, "/v1/models", Surface::Models, None, models::list),
         route(Method::GET, "/v1/models/{*model}", Surface::Models, None, models::get),
     ]

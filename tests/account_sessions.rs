@@ -87,6 +87,22 @@ fn a_key_is_verified_as_a_key_and_no_session() {
 }
 
 #[test]
+fn trouble_at_the_site_is_no_word_about_the_session() {
+    let site = Site::start(Program::NewApi, &[MODEL]);
+    let (gateway, id) = with_site(&site);
+    // The token is no key of the site's either, and the site says so.
+    site.answer("/api/user/self", Reply::error(500, "the database is down"));
+    let body = json!({"siteId": id, "accessToken": site.token(), "platformUserId": 7659,
+        "credentialMode": "session"});
+    for path in ["/api/accounts/verify-token", "/api/accounts"] {
+        let answer = gateway.admin().post(path, &body).json();
+        let message = answer["message"].as_str().unwrap_or_default();
+        assert!(message.contains("HTTP 500: the database is down"), "{path}: {answer}");
+        assert_ne!(answer["requiresVerification"], true, "{path}: {answer}");
+    }
+}
+
+#[test]
 fn each_refusal_of_a_session_says_what_to_do() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, id) = with_site(&site);

@@ -119,6 +119,12 @@ impl SiteError {
         ) || (self.kind == SiteErrorKind::Refused && WORDS.iter().any(|word| text.contains(word)))
     }
 
+    /// Whether it says why: the site's refusal, or trouble on the way to it. A page that the site does not
+    /// have, or that is something else, says nothing of a credential.
+    pub(super) fn stands_for_itself(&self) -> bool {
+        !matches!(self.kind, SiteErrorKind::Missing | SiteErrorKind::Malformed | SiteErrorKind::Unsupported)
+    }
+
     /// The site has no such page at all.
     pub(super) fn is_missing(&self) -> bool {
         self.kind == SiteErrorKind::Missing

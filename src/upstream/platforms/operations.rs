@@ -120,10 +120,9 @@ impl SiteClient {
             None => second.await,
         };
         match other {
-            // Behind a shield nobody hears what the site says of a session; that the text is no key
-            // was to be expected.
-            Err(_no_key) if error.kind == SiteErrorKind::Shield && !is_key => Err(error),
-            other => other.map_err(|second| SiteError::more_telling(Some(error), second)),
+            // What the text looks like is what it is meant to be: the other way was a guess.
+            Err(_guess) if error.stands_for_itself() => Err(error),
+            other => other.map_err(|guess| SiteError::more_telling(Some(error), guess)),
         }
     }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::Refused;
 use crate::http::body::Truncated;
-use crate::http::{self, Response, ResponseBody};
+use crate::http::{self, Response, ResponseBody, is_event_stream};
 
 /// An answer with its body read.
 pub(super) struct Answer {
@@ -25,7 +25,7 @@ impl Answer {
     /// Reads an answer of at most `limit` bytes to its end.
     pub(super) async fn read(response: Response, limit: usize) -> Result<Self, Refused> {
         let refused = |message: String| Refused::failed(StatusCode::BAD_GATEWAY, message);
-        let (status, is_events) = (response.status(), is_events(&response));
+        let (status, is_events) = (response.status(), is_event_stream(response.headers()));
         let mut body = response.into_body();
         let mut read = BytesMut::new();
         while let Some(frame) = body.frame().await {
@@ -75,7 +75,7 @@ pub(super) async fn as_events(response: Response, limit: usize) -> Response {
     if !response.status().is_success() {
         return whole(response, limit).await;
     }
-    let body = if is_events(&response) {
+    let body = if is_event_stream(response.headers()) {
         ResponseBody::stream(ForwardedEvents { body: response.into_body(), is_over: false })
     } else {
         match Answer::read(response, limit).await {
@@ -89,11 +89,6 @@ pub(super) async fn as_events(response: Response, limit: usize) -> Response {
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     events
-}
-
-fn is_events(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream")
 }
 
 /// A text as one event, a line of it per `data`, and the end.

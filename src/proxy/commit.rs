@@ -355,7 +355,7 @@ impl StartedResponse<'_> {
     /// What the answer's writer must know of the request.
     fn reply_context(&self) -> ReplyContext {
         let call = self.call;
-        let mut reply_context = self.accepted.reply_context.clone().unwrap_or_else(|| {
+        let mut reply_context = self.accepted.reply_context.as_deref().cloned().unwrap_or_else(|| {
             convert::context_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
         });
         reply_context.now = u64::try_from(now_ms() / 1000).unwrap_or_default();

@@ -55,7 +55,7 @@ pub(super) struct Accepted {
     /// It stores nothing that a client could refer to.
     pub(super) keeps_nothing: bool,
     /// Set when the request was converted.
-    pub(super) reply_context: Option<ReplyContext>,
+    pub(super) reply_context: Option<Box<ReplyContext>>,
     /// Which address of the site's pool gave it; `None` is the site's own.
     pub(super) endpoint: Option<i64>,
 }
@@ -273,28 +273,31 @@ impl Sending<'_> {
         let mut recovery = Recovery::default();
         let mut operation = self.call.operation;
         while let Some(format) = queue.pop_first() {
-            let prepared = match again.take() {
-                Some(outgoing) => Ok(*outgoing),
-                None => {
-                    recovery = Recovery::default();
-                    self.prepare(operation, format)
-                }
-            };
-            let outgoing = match prepared {
-                Ok(outgoing) => outgoing,
-                Err(unfit @ ConversionError::Unsupported { .. }) => {
-                    formats.remove(format);
-                    refusals.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
-                    continue;
-                }
-                Err(unfit) => return Err(Failure::unfit(unfit)),
-            };
             let path = operation.upstream_path(site.platform, format);
+            // In a block of its own, so that the future has no room for the request.
+            let (sending, reply_context) = {
+                let prepared = match again.take() {
+                    Some(outgoing) => Ok(*outgoing),
+                    None => {
+                        recovery = Recovery::default();
+                        self.prepare(operation, format)
+                    }
+                };
+                let outgoing = match prepared {
+                    Ok(outgoing) => outgoing,
+                    Err(unfit @ ConversionError::Unsupported { .. }) => {
+                        formats.remove(format);
+                        refusals.unsaid.get_or_insert_with(|| Box::new(Failure::unfit(unfit)));
+                        continue;
+                    }
+                    Err(unfit) => return Err(Failure::unfit(unfit)),
+                };
+                let (request, reply_context) = self.request(endpoint, (path, format), values, outgoing);
+                self.call.trace.request_sent(&endpoint.base, path, &request);
+                (self.app.client.send_boxed(&endpoint.base.origin, request), reply_context)
+            };
             attempt.via(path);
-            let (request, reply_context) = self.request(endpoint, (path, format), values, outgoing);
             let timeouts = Timeouts::of(self.app, &self.call.settings, self.call.timer.clone());
-            self.call.trace.request_sent(&endpoint.base, path, &request);
-            let sending = self.app.client.send(&endpoint.base.origin, request);
             let failure = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
                 Ok((head, body)) => {
                     if refusals.of_dialect.is_some() {
@@ -384,12 +387,12 @@ impl Sending<'_> {
         (path, format): (&'static str, Dialect),
         credential: &CredentialHeaders,
         outgoing: Outgoing,
-    ) -> (hyper::Request<RequestBody>, Option<ReplyContext>) {
+    ) -> (Box<hyper::Request<RequestBody>>, Option<Box<ReplyContext>>) {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
         let own = &self.call.headers;
         let less = bare.then(|| recovery::bare(own, site.platform, format));
-        let mut request = hyper::Request::new(RequestBody::from(pieces));
+        let mut request = Box::new(hyper::Request::new(RequestBody::from(pieces)));
         *request.method_mut() = Method::POST;
         *request.headers_mut() =
             headers::upstream(client, format, stream, site, credential, less.as_ref().unwrap_or(own));

@@ -53,7 +53,7 @@ pub(super) struct Outgoing {
     /// The client's headers stay here, but for what the protocol needs.
     pub(super) bare: bool,
     /// Set when the body was converted: what the answer's writer must know.
-    pub(super) reply_context: Option<ReplyContext>,
+    pub(super) reply_context: Option<Box<ReplyContext>>,
 }
 
 impl Outgoing {
@@ -187,7 +187,7 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
         None => [written, Bytes::new(), Bytes::new()],
         Some(body) => whole(body),
     };
-    Ok(Outgoing { reply_context: Some(converted.context), ..Outgoing::of(pieces, stream) })
+    Ok(Outgoing { reply_context: Some(Box::new(converted.context)), ..Outgoing::of(pieces, stream) })
 }
 
 fn continues(body: &str) -> bool {

@@ -51,14 +51,31 @@ pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, c
     }
 }
 
-/// Serves a call with this body, which may be another than the request's own.
-pub(super) async fn serve_body(
+/// Serves a call with this body, which may be another than the request's own. It is read at once: the future
+/// has no room for the request.
+pub(super) fn serve_body(
     app: Arc<App>,
+    kind: CallKind,
+    request: Request,
+    body: Bytes,
+    caller: Caller,
+) -> impl Future<Output = Response> + Send {
+    let call = read_call(&app, kind, request, body, caller).map_err(Box::new);
+    async move {
+        match call {
+            Ok(call) => answer(&app, call).await,
+            Err(refusal) => *refusal,
+        }
+    }
+}
+
+fn read_call(
+    app: &App,
     kind: CallKind,
     mut request: Request,
     body: Bytes,
     caller: Caller,
-) -> Response {
+) -> Result<Box<Call>, Response> {
     let face = Face { dialect: kind.dialect, id: request.id };
     app.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
@@ -72,19 +89,16 @@ pub(super) async fn serve_body(
         timer: request.timer.clone(),
         session: None,
     };
-    let mut call = match Call::read(&app, head, body) {
-        Ok(call) => call,
-        Err(error) => return face.refuse(400, &error.message, None, error.field),
-    };
+    let mut call =
+        Call::read(app, head, body).map_err(|error| face.refuse(400, &error.message, None, error.field))?;
     if call.operation == Operation::Compact && call.envelope.stream {
-        return face.refuse(400, "A compaction cannot be streamed", None, Some("stream"));
+        return Err(face.refuse(400, "A compaction cannot be streamed", None, Some("stream")));
     }
     response_store::resume(&app.stored_responses, &mut call);
-    if let Some(refusal) = orphaned_output(&call) {
-        return refusal;
+    match orphaned_output(&call) {
+        Some(refusal) => Err(refusal),
+        None => Ok(call),
     }
-    drop(request);
-    answer(&app, call).await
 }
 
 /// Answers a call that has been read.

@@ -84,7 +84,8 @@ impl Client {
         self.send_boxed(origin, Box::new(request.map(Into::into)))
     }
 
-    async fn send_boxed(
+    /// The same for a request in a box.
+    pub async fn send_boxed(
         &self,
         origin: &Arc<Origin>,
         mut request: Box<Request<RequestBody>>,

@@ -30,7 +30,7 @@ use super::exchange::Accepted;
 use super::failure::Failure;
 use super::headers;
 use super::long_reply::LongReply;
-use super::relay::{LAST_WORDS, Relay};
+use super::relay::{HeldStream, LAST_WORDS, Relay};
 use super::response_store::NotStoredUpstream;
 use super::search;
 use super::videos::{self, CreatedVideo};
@@ -151,7 +151,8 @@ impl StartedResponse<'_> {
         }
         self.note_stored(&held, &attempt);
         let Accepted { body, timeouts, .. } = *self.accepted;
-        let mut relay = Relay::new(dialect, converter, body, held, observer, attempt, timeouts.idle);
+        let stream = HeldStream { upstream: body, held, observer, idle: timeouts.idle };
+        let mut relay = Relay::new(dialect, converter, stream, attempt);
         if let Some(late) = late {
             relay.take(late);
         }

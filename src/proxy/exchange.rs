@@ -32,7 +32,7 @@ use super::attempt::{Attempt, Choice, Slots};
 use super::call::{Call, Operation};
 use super::commit;
 use super::failure::Failure;
-use super::formats::{self, Formats};
+use super::formats::{self, Formats, MemoryKey};
 use super::headers;
 use super::outgoing::{self, Destination, Outgoing};
 use super::recovery::{self, Recovery};
@@ -241,7 +241,7 @@ impl Sending<'_> {
             formats::prefer(&mut formats, Dialect::Responses);
         }
         formats::keep_address(&mut formats, site.platform, client, self.call.envelope.marks);
-        self.app.formats.apply(&mut formats, site.id, client, &self.call.model, &self.call.body, now);
+        self.app.formats.apply(&mut formats, self.memory_key(), &self.call.body, now);
         if self.call.settings.single_format {
             formats.truncate(1);
         }
@@ -301,7 +301,7 @@ impl Sending<'_> {
             let failure = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
                 Ok((head, body)) => {
                     if refusals.of_dialect.is_some() {
-                        self.app.formats.succeeded(site.id, client, &self.call.model, format, now_ms());
+                        self.app.formats.succeeded(self.memory_key(), format, now_ms());
                     }
                     let keeps_nothing = outgoing::always_streams(site.platform, format);
                     return Ok(Box::new(Accepted {
@@ -357,8 +357,13 @@ impl Sending<'_> {
 
     /// The site does not take the model in this dialect, and names another that it does take.
     fn remember_refusal(&self, format: Dialect, instead: Option<Dialect>) {
-        let (site, client) = (&self.channel.account.site, self.call.face.dialect);
-        self.app.formats.refused(site.id, client, &self.call.model, (format, instead), now_ms());
+        self.app.formats.refused(self.memory_key(), (format, instead), now_ms());
+    }
+
+    /// What experience with the site's dialects is kept under.
+    fn memory_key(&self) -> MemoryKey<'_> {
+        let site = self.channel.account.site.id;
+        MemoryKey { site, client: self.call.face.dialect, model: &self.call.model }
     }
 
     /// The body in a dialect.

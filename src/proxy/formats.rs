@@ -198,13 +198,8 @@ pub(super) fn is_served(platform: Platform, client: Dialect, operation: Operatio
 }
 
 /// Whether a site may have the client's own dialect, for all that is known of it.
-pub(super) fn is_native(
-    memory: &Memory,
-    platform: Platform,
-    (site, client, model): (i64, Dialect, &str),
-    now: Millis,
-) -> bool {
-    order(platform, client, model).contains(&client) && !memory.refuses(site, client, model, now)
+pub(super) fn is_native(memory: &Memory, platform: Platform, key: MemoryKey<'_>, now: Millis) -> bool {
+    order(platform, key.client, key.model).contains(&key.client) && !memory.refuses(key, now)
 }
 
 fn is_claude(model: &str) -> bool {
@@ -326,7 +321,15 @@ pub struct Memory {
     count: AtomicUsize,
 }
 
-/// Site, the client's dialect, the model in lower case.
+/// What experience is about: a site that is asked for a model on behalf of a client of a dialect.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MemoryKey<'a> {
+    pub(super) site: i64,
+    pub(super) client: Dialect,
+    pub(super) model: &'a str,
+}
+
+/// The same as it is kept, the model in lower case.
 type Key = (i64, Dialect, String);
 
 #[derive(Default)]
@@ -339,20 +342,12 @@ struct Entry {
 impl Memory {
     /// Puts `formats` in the order that experience suggests. A request with an attachment keeps its order:
     /// what was learnt from requests without one does not hold for it.
-    pub(super) fn apply(
-        &self,
-        formats: &mut Formats,
-        site: i64,
-        client: Dialect,
-        model: &str,
-        body: &[u8],
-        now: Millis,
-    ) {
+    pub(super) fn apply(&self, formats: &mut Formats, key: MemoryKey<'_>, body: &[u8], now: Millis) {
         if formats.len() < 2 || self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
         let entries = lock(&self.entries);
-        let Some(entry) = entries.get(&key(site, client, model)) else { return };
+        let Some(entry) = entries.get(&key.kept()) else { return };
         let is_blocked =
             |dialect: &Dialect| entry.blocked.iter().any(|(own, until)| own == dialect && *until > now);
         let preferred = entry.preferred.filter(|(_, until)| *until > now).map(|(dialect, _)| dialect);
@@ -368,22 +363,22 @@ impl Memory {
     }
 
     /// Whether the site has refused the client's own dialect.
-    fn refuses(&self, site: i64, client: Dialect, model: &str, now: Millis) -> bool {
+    fn refuses(&self, key: MemoryKey<'_>, now: Millis) -> bool {
         if self.count.load(Ordering::Relaxed) == 0 {
             return false;
         }
         let entries = lock(&self.entries);
-        let blocked = entries.get(&key(site, client, model)).map_or(&[][..], |entry| &entry.blocked);
-        blocked.iter().any(|(own, until)| *own == client && *until > now)
+        let blocked = entries.get(&key.kept()).map_or(&[][..], |entry| &entry.blocked);
+        blocked.iter().any(|(own, until)| *own == key.client && *until > now)
     }
 
     /// The dialect answered after others had been refused.
-    pub(super) fn succeeded(&self, site: i64, client: Dialect, model: &str, dialect: Dialect, now: Millis) {
+    pub(super) fn succeeded(&self, key: MemoryKey<'_>, dialect: Dialect, now: Millis) {
         // A client of responses is only held to what keeps all it says.
-        if client == Dialect::Responses && dialect != Dialect::Responses {
+        if key.client == Dialect::Responses && dialect != Dialect::Responses {
             return;
         }
-        self.change(site, client, model, now, |entry| {
+        self.change(key, now, |entry| {
             entry.preferred = Some((dialect, now + PREFERRED_MS));
             entry.blocked.retain(|(own, _)| *own != dialect);
         });
@@ -392,13 +387,11 @@ impl Memory {
     /// The dialect was refused, perhaps in favour of another.
     pub(super) fn refused(
         &self,
-        site: i64,
-        client: Dialect,
-        model: &str,
+        key: MemoryKey<'_>,
         (dialect, instead): (Dialect, Option<Dialect>),
         now: Millis,
     ) {
-        self.change(site, client, model, now, |entry| {
+        self.change(key, now, |entry| {
             entry.blocked.retain(|(own, _)| *own != dialect && Some(*own) != instead);
             entry.blocked.push((dialect, now + BLOCKED_MS));
             if let Some(instead) = instead {
@@ -413,9 +406,9 @@ impl Memory {
         self.count.store(0, Ordering::Relaxed);
     }
 
-    fn change(&self, site: i64, client: Dialect, model: &str, now: Millis, change: impl FnOnce(&mut Entry)) {
+    fn change(&self, key: MemoryKey<'_>, now: Millis, change: impl FnOnce(&mut Entry)) {
         let mut entries = lock(&self.entries);
-        let key = key(site, client, model);
+        let key = key.kept();
         if entries.len() >= MAX_ENTRIES && !entries.contains_key(&key) {
             let oldest = entries.iter().min_by_key(|(_, entry)| entry.touched).map(|(key, _)| key.clone());
             oldest.and_then(|oldest| entries.remove(&oldest));
@@ -427,8 +420,10 @@ impl Memory {
     }
 }
 
-fn key(site: i64, client: Dialect, model: &str) -> Key {
-    (site, client, model.chars().take(MAX_MODEL).collect::<String>().to_lowercase())
+impl MemoryKey<'_> {
+    fn kept(self) -> Key {
+        (self.site, self.client, self.model.chars().take(MAX_MODEL).collect::<String>().to_lowercase())
+    }
 }
 
 /// Whether a body carries an image, a sound or a file. Inside a JSON string quotes are escaped, so a

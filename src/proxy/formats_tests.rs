@@ -43,6 +43,10 @@ fn the_own_dialect_comes_first_where_it_can() {
     }
 }
 
+fn of(client: Dialect, model: &str) -> MemoryKey<'_> {
+    MemoryKey { site: 1, client, model }
+}
+
 fn status(status: u16, body: &str) -> Failure {
     Failure::status(status, "/v1/x", None, Bytes::copy_from_slice(body.as_bytes()), true, 0)
 }
@@ -129,9 +133,9 @@ fn a_model_of_another_surface_is_asked_there() {
 #[test]
 fn who_has_refused_completions_is_no_native_any_more() {
     let memory = Memory::default();
-    let native = |platform, now| is_native(&memory, platform, (1, Completions, "M"), now);
+    let native = |platform, now| is_native(&memory, platform, of(Completions, "M"), now);
     assert!(native(Platform::NewApi, 0) && !native(Platform::Claude, 0) && !native(Platform::Gemini, 0));
-    memory.refused(1, Completions, "m", (Completions, Some(Chat)), 0);
+    memory.refused(of(Completions, "m"), (Completions, Some(Chat)), 0);
     assert!(!native(Platform::NewApi, 1) && native(Platform::NewApi, BLOCKED_MS));
 }
 
@@ -141,18 +145,18 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     let memory = Memory::default();
     let at = |now: Millis, body: &[u8]| {
         let mut formats: Formats = [Messages, Chat, Responses].into_iter().collect();
-        memory.apply(&mut formats, 1, Messages, "M", body, now);
+        memory.apply(&mut formats, of(Messages, "M"), body, now);
         formats.to_vec()
     };
     assert_eq!(at(0, b""), [Messages, Chat, Responses]);
-    memory.refused(1, Messages, "m", (Messages, None), 0);
-    memory.succeeded(1, Messages, "m", Chat, 0);
+    memory.refused(of(Messages, "m"), (Messages, None), 0);
+    memory.succeeded(of(Messages, "m"), Chat, 0);
     assert_eq!(at(HOUR, b""), [Chat, Responses]);
     assert_eq!(at(HOUR, br#"{"type":"image"}"#), [Messages, Chat, Responses]);
     assert_eq!(at(7 * HOUR, b""), [Chat, Messages, Responses]);
     assert_eq!(at(25 * HOUR, b""), [Messages, Chat, Responses]);
     for dialect in [Messages, Chat, Responses] {
-        memory.refused(1, Messages, "m", (dialect, None), 30 * HOUR);
+        memory.refused(of(Messages, "m"), (dialect, None), 30 * HOUR);
     }
     assert_eq!(at(31 * HOUR, b"").len(), 3, "all refused is none refused");
     memory.clear();
@@ -181,11 +185,11 @@ fn a_document_by_its_address_stays_with_responses() {
 fn the_memory_is_bounded() {
     let memory = Memory::default();
     for number in 0..2 * MAX_ENTRIES {
-        memory.refused(1, Chat, &format!("m{number}"), (Chat, None), number as Millis);
+        memory.refused(of(Chat, &format!("m{number}")), (Chat, None), number as Millis);
     }
     assert_eq!(memory.count.load(Ordering::Relaxed), MAX_ENTRIES);
     let mut formats: Formats = [Chat, Messages].into_iter().collect();
-    memory.apply(&mut formats, 1, Chat, "m0", b"", 2);
+    memory.apply(&mut formats, of(Chat, "m0"), b"", 2);
     assert_eq!(*formats, [Chat, Messages], "the oldest went first");
 }
 

@@ -32,7 +32,7 @@ use super::client::Family;
 use super::exchange;
 use super::failure::Failure;
 use super::files;
-use super::formats::{is_native, is_served};
+use super::formats::{MemoryKey, is_native, is_served};
 use super::headers;
 use super::quota::{self, QuotaError};
 use super::renamed;
@@ -396,7 +396,8 @@ fn choose(
     // Completions are bridged where nobody has them, not beside somebody who does.
     let has_completions = |channel: &Channel| {
         let (site, now) = (&channel.account.site, query.now);
-        offers(channel) && is_native(&app.formats, site.platform, (site.id, dialect, &call.model), now)
+        let key = MemoryKey { site: site.id, client: dialect, model: &call.model };
+        offers(channel) && is_native(&app.formats, site.platform, key, now)
     };
     let first = SelectionQuery { surface: &has_completions, ..query };
     let native = (dialect == Dialect::Completions).then(|| select(&matched, &first, &mut random));

@@ -38,6 +38,17 @@ const LINGER: Duration = Duration::from_millis(100);
 /// A converted answer waits this long for the usage that may follow its finish (proxy-conversion.md 9).
 pub(super) const LAST_WORDS: Duration = Duration::from_secs(5);
 
+/// A stream that has been held until its first output was seen.
+pub(super) struct HeldStream {
+    /// What is still to come.
+    pub(super) upstream: UpstreamBody,
+    /// What was read, all of it seen by the observer.
+    pub(super) held: Bytes,
+    pub(super) observer: StreamObserver,
+    /// The longest silence.
+    pub(super) idle: Duration,
+}
+
 /// A streamed answer of which the first output has been seen.
 pub(super) struct Relay {
     dialect: Dialect,
@@ -63,17 +74,15 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// `held` is what was read before the commit, all of it seen by the observer.
+    /// `dialect` is the client's; the converter is for an upstream that speaks another.
     pub(super) fn new(
         dialect: Dialect,
         converter: Option<Box<StreamConverter>>,
-        upstream: UpstreamBody,
-        held: Bytes,
-        observer: StreamObserver,
+        stream: HeldStream,
         attempt: Box<Attempt>,
-        idle: Duration,
     ) -> Self {
-        let stream = attempt.app().metrics.streams.enter();
+        let HeldStream { upstream, held, observer, idle } = stream;
+        let open = attempt.app().metrics.streams.enter();
         let mut relay = Self {
             dialect,
             upstream: Some(upstream),
@@ -87,7 +96,7 @@ impl Relay {
             last_data: Instant::now(),
             finished: false,
             lingering: false,
-            _stream: stream,
+            _stream: open,
         };
         match relay.converter {
             Some(_) => relay.convert(&held),

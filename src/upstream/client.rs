@@ -93,7 +93,7 @@ impl Client {
         let has_no_body = *request.method() == Method::HEAD;
         let mut sent_at = Instant::now();
         while let Some(wire) = self.pool.checkout(origin, sent_at) {
-            let spare = if wire.idle_until(sent_at) >= DOUBTFUL_AFTER { copy(&request) } else { None };
+            let spare = (wire.idle_until(sent_at) >= DOUBTFUL_AFTER).then(|| copy(&request));
             match exchange(wire, &mut request, origin).await {
                 Ok((head, wire)) => return self.receive(origin, head, wire, has_no_body),
                 Err(Failure::Unsent) => sent_at = Instant::now(),
@@ -198,10 +198,10 @@ async fn exchange(
     }
 }
 
-fn copy(request: &Request<RequestBody>) -> Option<Box<Request<RequestBody>>> {
-    let mut copy = Request::new(request.body().try_clone()?);
+fn copy(request: &Request<RequestBody>) -> Box<Request<RequestBody>> {
+    let mut copy = Box::new(Request::new(request.body().clone()));
     *copy.method_mut() = request.method().clone();
     *copy.uri_mut() = request.uri().clone();
     *copy.headers_mut() = request.headers().clone();
-    Some(Box::new(copy))
+    copy
 }

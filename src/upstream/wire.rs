@@ -12,8 +12,8 @@ use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ErrorKind, SendError};
-use super::http1::{AnswerHead, Framing, RequestLength, parse_answer, write_request};
-use super::outgoing::{self, Outgoing};
+use super::http1::{AnswerHead, Framing, parse_answer, write_request};
+use super::outgoing::Outgoing;
 use super::request::RequestBody;
 use super::stream::Stream;
 use crate::routing::Origin;
@@ -87,15 +87,11 @@ impl Wire {
 
     /// Begins an exchange. The body leaves the request, until [`Wire::take_unsent`] gives it back.
     pub(crate) fn start(&mut self, request: &mut Request<RequestBody>, origin: &Origin) {
-        let length = match http_body::Body::size_hint(request.body()).exact() {
-            Some(length) => RequestLength::Exact(length),
-            None => RequestLength::Chunked,
-        };
         self.has_no_body = *request.method() == Method::HEAD;
         self.interim = 0;
-        self.outgoing.start(|head| write_request(head, request, &origin.authority, length));
-        let body = std::mem::replace(request.body_mut(), RequestBody::empty());
-        self.outgoing.set_body(body, length);
+        let body = std::mem::take(request.body_mut());
+        let length = body.length();
+        self.outgoing.start(|head| write_request(head, request, &origin.authority, length), body);
     }
 
     /// The body of a request that has not left.
@@ -150,16 +146,10 @@ impl Wire {
         }
         match self.outgoing.poll_send(&mut self.stream, cx) {
             Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
-            Poll::Ready(Err(outgoing::Failure::Socket(_))) if self.outgoing.is_untouched() => {
-                Err(Failure::Unsent)
-            }
-            Poll::Ready(Err(outgoing::Failure::Socket(error))) => {
+            Poll::Ready(Err(_)) if self.outgoing.is_untouched() => Err(Failure::Unsent),
+            Poll::Ready(Err(error)) => {
                 self.outgoing.give_up(error);
                 Ok(())
-            }
-            Poll::Ready(Err(outgoing::Failure::Body(why))) => {
-                self.outgoing.give_up(io::Error::other(why.clone()));
-                Err(Failure::Broken(SendError::new(ErrorKind::Closed, why)))
             }
         }
     }

@@ -160,17 +160,9 @@ fn digits(text: &[u8]) -> Option<u64> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// How the body of a request is framed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestLength {
-    Exact(u64),
-    /// Nobody knows yet: it goes in chunks.
-    Chunked,
-}
-
 /// Writes the head of a request to `host`. This, framing, `Connection` and `Accept-Encoding` are written here, whatever the
 /// request says of them.
-pub fn write_request<B>(out: &mut Vec<u8>, request: &Request<B>, host: &str, length: RequestLength) {
+pub fn write_request<B>(out: &mut Vec<u8>, request: &Request<B>, host: &str, length: u64) {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     // An address may have a query and no path.
     let slash = if path.starts_with('/') { "" } else { "/" };
@@ -186,19 +178,12 @@ pub fn write_request<B>(out: &mut Vec<u8>, request: &Request<B>, host: &str, len
             out.extend_from_slice(part);
         }
     }
-    match length {
-        RequestLength::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n\r\n"),
-        RequestLength::Exact(0)
-            if !matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) =>
-        {
-            out.extend_from_slice(b"\r\n");
-        }
-        RequestLength::Exact(length) => {
-            out.extend_from_slice(b"content-length: ");
-            out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
-            out.extend_from_slice(b"\r\n\r\n");
-        }
+    if length > 0 || matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH) {
+        out.extend_from_slice(b"content-length: ");
+        out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+        out.extend_from_slice(b"\r\n");
     }
+    out.extend_from_slice(b"\r\n");
 }
 
 #[cfg(test)]
@@ -317,11 +302,7 @@ mod tests {
             .expect("a request");
         let start =
             "POST /v1/x?y=1 HTTP/1.1\r\nhost: upstream:81\r\naccept-encoding: identity\r\nx-one: 1\r\n";
-        for (length, end) in [
-            (RequestLength::Exact(23), "content-length: 23\r\n\r\n"),
-            (RequestLength::Exact(0), "content-length: 0\r\n\r\n"),
-            (RequestLength::Chunked, "transfer-encoding: chunked\r\n\r\n"),
-        ] {
+        for (length, end) in [(23, "content-length: 23\r\n\r\n"), (0, "content-length: 0\r\n\r\n")] {
             assert_eq!(written(&request, length), format!("{start}{end}"));
         }
         for (uri, target) in
@@ -330,7 +311,7 @@ mod tests {
             let request = Request::get(uri).body(()).expect("a request");
             let wanted =
                 format!("GET {target} HTTP/1.1\r\nhost: upstream:81\r\naccept-encoding: identity\r\n\r\n");
-            assert_eq!(written(&request, RequestLength::Exact(0)), wanted);
+            assert_eq!(written(&request, 0), wanted);
         }
     }
 

@@ -8,4 +8,4 @@ mod framing;
 mod head;
 
 pub use framing::{Framing, FramingError, Step};
-pub use head::{AnswerHead, HeadError, RequestLength, parse_answer, write_request};
+pub use head::{AnswerHead, HeadError, parse_answer, write_request};

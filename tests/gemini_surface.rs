@@ -217,6 +217,15 @@ fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect(
         body["stream"] = json!(true);
         let told = gateway.client().send(Request::post(path).json(&body)).text();
         assert!(told.contains("North."), "{path}: {told}");
+        // Some relays stream without events, whatever they are asked for.
+        upstream.answer_once(STREAM, Reply::json(200, &json!([answer("North."), answer(" Or east.")])));
+        let told = gateway.client().send(Request::post(path).json(&body)).text();
+        let mut lines = told.lines().filter(|line| !line.is_empty());
+        assert!(
+            lines.all(|line| line.starts_with("event: ") || line.starts_with("data: ")),
+            "{path}: {told}"
+        );
+        assert!(told.contains("North.") && told.contains(" Or east."), "{path}: {told}");
     }
     let compatible = upstream.asked_for("/v1beta/openai/chat/completions").len();
     assert_eq!(compatible, 3, "a refused address is not asked again soon: once for every surface");

@@ -297,12 +297,17 @@ impl StartedResponse<'_> {
             judge::reply(to, &answer.body, rules)?;
             return Ok(answer);
         }
-        if let Some(events) = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten() {
-            // A stream without events, from an upstream that does not heed how it was asked.
-            let answer = convert::accumulated(from, to, events.as_bytes(), &self.reply_context())
-                .map_err(Fault::Error)?;
-            let is_stream = self.call.envelope.stream && self.own;
-            return Ok(if is_stream { Answer { body: Bytes::from(events), ..answer } } else { answer });
+        // A stream without events, from an upstream that does not heed how it was asked.
+        let events = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten();
+        let gathered = events.as_ref().map(|events| {
+            convert::accumulated(from, from, events.as_bytes(), &self.reply_context()).map_err(Fault::Error)
+        });
+        let gathered = gathered.transpose()?;
+        let held = gathered.as_ref().map_or(held, |answer| &answer.body);
+        if let Some(events) = events.filter(|_| self.own) {
+            let usage = judge::reply(from, held, rules)?;
+            let body = if self.call.envelope.stream { Bytes::from(events) } else { held.clone() };
+            return Ok(Answer { body, usage, signatures: Vec::new() });
         }
         if let Some(text) = self.plain_text(held) {
             judge::text(text, rules)?;

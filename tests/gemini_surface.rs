@@ -115,7 +115,8 @@ fn the_path_is_checked_and_the_small_calls_answer() {
     gateway.add_as(&json!({"name": "site", "platform": "new-api"}), &upstream);
     for (path, status, word) in [
         ("/v1beta/models/gemini-test", 400, "INVALID_ARGUMENT"),
-        ("/v1beta/models/gemini-test:embedContent", 404, "NOT_FOUND"),
+        ("/v1beta/models/gemini-test:dance", 404, "NOT_FOUND"),
+        ("/v1beta/models/gemini-test:embedContent", 503, "UNAVAILABLE"),
         ("/v1beta/models/nobody:generateContent", 503, "UNAVAILABLE"),
     ] {
         assert_eq!(gateway.client().post(path, &body()).expect(status)["error"]["status"], word, "{path}");
@@ -229,6 +230,32 @@ fn a_gemini_upstream_without_the_compatible_address_is_asked_in_its_own_dialect(
     }
     let compatible = upstream.asked_for("/v1beta/openai/chat/completions").len();
     assert_eq!(compatible, 3, "a refused address is not asked again soon: once for every surface");
+}
+
+#[test]
+fn what_else_google_does_is_asked_of_google_alone() {
+    let upstream = Upstream::start(&[MODEL]);
+    let models = json!({"models": [{"name": format!("models/{MODEL}"),
+        "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let embed = "/v1beta/models/gemini-test:embedContent";
+    let embedded = json!({"embedding": {"values": [0.5, -1.0]}});
+    upstream.answer(embed, Reply::json(200, &embedded));
+    upstream.answer(CALL, Reply::json(200, &answer("North.")));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "google", "platform": "gemini"}), &upstream);
+    let asked = Request::post(&format!("{CALL}?key={PROXY_TOKEN}&alt=json&prettyPrint=false"));
+    gateway.anyone().send(asked.json(&body())).expect(200);
+    assert_eq!(upstream.last(CALL).target, format!("{CALL}?prettyPrint=false"));
+
+    let other = Upstream::start(&[MODEL]);
+    gateway.add_as(&json!({"name": "other", "platform": "new-api"}), &other);
+    let body = json!({"content": {"parts": [{"text": "x"}]}, "outputDimensionality": 2});
+    for _ in 0..5 {
+        assert_eq!(gateway.client().post(embed, &body).expect(200), embedded);
+    }
+    assert_eq!(upstream.last(embed).json(), body);
+    assert!(other.asked_for(embed).is_empty());
 }
 
 /// An upstream of chat alone, and a gateway before it.

@@ -166,7 +166,7 @@ static OPERATIONS: &[Operation] = &[
     op("POST /anthropic/v1/messages/count_tokens", "Count the tokens of a message"),
     op("GET /v1beta/models", "Models in gemini's shape"),
     op("GET /gemini/{version}/models", "Models in gemini's shape"),
-    op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent and countTokens, behind the model and a colon"),
+    op("POST /v1beta/models/{model}", "Gemini's generateContent, streamGenerateContent and countTokens, and embedContent and predict of Google's own, behind the model and a colon"),
     op("POST /v1/models/{model}", "The same in gemini's version 1"),
     op("POST /gemini/{version}/models/{model}", "The same under gemini's prefix"),
     op("GET /v1beta/models/{model}", "One model in gemini's shape"),

@@ -36,6 +36,8 @@ pub(super) enum Operation {
     CreateVideo,
     /// To search the web (proxy.md 14.7).
     Search,
+    /// What only gemini's own upstreams do, by the name of the action (proxy.md 3).
+    OfGemini(&'static str),
 }
 
 impl Operation {
@@ -44,7 +46,7 @@ impl Operation {
         match self {
             Self::Answer => dialect.path(),
             Self::CountTokens if dialect == Dialect::Messages => "/v1/messages/count_tokens",
-            Self::CountTokens => dialect.path(),
+            Self::CountTokens | Self::OfGemini(_) => dialect.path(),
             Self::Compact => "/v1/responses/compact",
             Self::EditImage => "/v1/images/edits",
             Self::CreateVideo => "/v1/videos",
@@ -57,7 +59,12 @@ impl Operation {
         match (self, platform, dialect) {
             (Self::Compact, Platform::Codex, _) => "/responses/compact",
             (
-                Self::CountTokens | Self::Compact | Self::EditImage | Self::CreateVideo | Self::Search,
+                Self::CountTokens
+                | Self::Compact
+                | Self::EditImage
+                | Self::CreateVideo
+                | Self::Search
+                | Self::OfGemini(_),
                 _,
                 dialect,
             ) => self.path(dialect),
@@ -115,7 +122,7 @@ pub(super) struct Call {
     /// As received; only the model is ever replaced, and only on the way out.
     pub(super) body: Bytes,
     pub(super) headers: HeaderMap,
-    /// The client's query without its credential, empty or beginning with `?`.
+    /// The client's query without its credential and the form of a stream, empty or beginning with `?`.
     pub(super) query: String,
     pub(super) caller: Caller,
     /// As they were when it came: they stay the same until it is answered.
@@ -172,12 +179,14 @@ impl Call {
     }
 }
 
-/// The query that goes upstream: everything but `key`, which is a credential (proxy.md 2).
+/// The query that goes upstream: everything but `key`, which is a credential (proxy.md 2), and `alt`, which
+/// says in which form gemini's clients want a stream.
 pub(super) fn forwarded_query(raw: &str) -> String {
     let mut out = String::new();
     for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
         let name = pair.split('=').next().unwrap_or_default();
-        if percent_encoding::percent_decode_str(name).decode_utf8_lossy() != "key" {
+        let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
+        if !matches!(name.as_ref(), "key" | "alt") {
             out.push(if out.is_empty() { '?' } else { '&' });
             out.push_str(pair);
         }
@@ -195,6 +204,7 @@ mod tests {
             ("", ""),
             ("key=sk-1", ""),
             ("beta=true&key=sk-1", "?beta=true"),
+            ("alt=sse&a=1", "?a=1"),
             ("%6bey=sk-1&a=1&b", "?a=1&b"),
             ("monkey=1", "?monkey=1"),
         ] {

@@ -410,7 +410,7 @@ impl Sending<'_> {
         // The query belongs to the dialect the client speaks.
         let query = if format == client { self.call.query.as_str() } else { "" };
         let target = match query {
-            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(stream)),
+            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(stream, query)),
             "" => endpoint.base.join_known(path),
             query => endpoint.base.join(&format!("{path}{query}")),
         };
@@ -419,13 +419,14 @@ impl Sending<'_> {
     }
 
     /// Gemini's paths name the model and what is to be done. Streams are always asked for as events.
-    fn named_path(&self, stream: bool) -> String {
-        let action = match self.call.operation {
-            Operation::CountTokens => "countTokens",
-            _ if stream => "streamGenerateContent?alt=sse",
-            _ => "generateContent",
+    fn named_path(&self, stream: bool, query: &str) -> String {
+        let (action, query) = match self.call.operation {
+            Operation::CountTokens => ("countTokens", query.to_owned()),
+            Operation::OfGemini(action) => (action, query.to_owned()),
+            _ if stream => ("streamGenerateContent", format!("?alt=sse{}", query.replacen('?', "&", 1))),
+            _ => ("generateContent", query.to_owned()),
         };
-        format!("{}/{}:{action}", Dialect::Gemini.path(), self.model)
+        format!("{}/{}:{action}{query}", Dialect::Gemini.path(), self.model)
     }
 }
 

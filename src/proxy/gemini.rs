@@ -13,6 +13,16 @@ use super::cli_envelope;
 use super::pipeline;
 use super::reply::Face;
 
+/// What else Google's models are asked to do. It is handed on as it comes, both ways.
+const OTHER_ACTIONS: [&str; 6] = [
+    "embedContent",
+    "batchEmbedContents",
+    "asyncBatchEmbedContent",
+    "batchGenerateContent",
+    "predict",
+    "predictLongRunning",
+];
+
 /// `POST …/models/{model}:{action}`; a model's name may have slashes and colons of its own.
 ///
 /// Who streams without `alt=sse` gets one JSON array, piece by piece.
@@ -26,7 +36,10 @@ pub(super) async fn call(app: Arc<App>, request: Request, caller: Caller) -> Res
         "generateContent" => (Operation::Answer, false),
         "streamGenerateContent" => (Operation::Answer, true),
         "countTokens" => (Operation::CountTokens, false),
-        _ => return face.refuse(404, &format!("There is no action {action} here"), None, None),
+        _ => match OTHER_ACTIONS.into_iter().find(|known| *known == action) {
+            Some(known) => (Operation::OfGemini(known), false),
+            None => return face.refuse(404, &format!("There is no action {action} here"), None, None),
+        },
     };
     let of_path = Some(PathModel { model: model.trim().to_owned(), stream });
     let wants_array = stream && request.query.get("alt").as_deref() != Some("sse");

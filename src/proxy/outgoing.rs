@@ -103,6 +103,8 @@ pub(super) fn prepare(
         Operation::CountTokens => count(call, to),
         Operation::Compact => compaction(call, to),
         Operation::EditImage | Operation::CreateVideo => form(call, to),
+        // The path names the model.
+        Operation::OfGemini(_) => Outgoing::of([call.body.clone(), Bytes::new(), Bytes::new()], false),
         Operation::Search => Outgoing::of(splice_model(&call.body, &call.envelope, to.model), false),
     };
     let target = payload_rules::Target {
@@ -111,7 +113,8 @@ pub(super) fn prepare(
         requested: &call.envelope.model,
     };
     let Some(rules) = to.rules.filter(|rules| {
-        to.format.is_convertible() && operation != Operation::CountTokens && rules.concern(target)
+        let is_exempt = matches!(operation, Operation::CountTokens | Operation::OfGemini(_));
+        to.format.is_convertible() && !is_exempt && rules.concern(target)
     }) else {
         return Ok(outgoing);
     };

@@ -237,7 +237,6 @@ impl Attempt {
 
     fn end_failed(&mut self, status: u16, text: String, usage: Option<Usage>, book: impl FnOnce(&Self)) {
         let Some(mut row) = self.row.take() else { return };
-        self.slots = Slots::default();
         row.http_status = Some(status);
         row.latency_ms = Some(self.elapsed_ms());
         row.error_message = Some(text);
@@ -250,6 +249,8 @@ impl Attempt {
             self.charge(partial.usd);
         }
         book(self);
+        // Not before the channel cools: who waits for a slot would go on to it.
+        self.slots = Slots::default();
         self.app.metrics.attempt_failures.add(1);
         self.app.store.telemetry().log(row);
     }

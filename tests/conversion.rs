@@ -125,8 +125,17 @@ fn a_refused_dialect_is_not_asked_again_soon() {
 #[test]
 fn a_site_that_refuses_every_dialect_is_asked_in_all_of_them_again() {
     let (gateway, upstream) = narrow("/v1/nowhere", &[]);
+    for path in [CHAT, MESSAGES, RESPONSES] {
+        let refusal = json!({"error": {"message": format!("Invalid URL (POST {path})")}});
+        upstream.answer(path, Reply::json(404, &refusal));
+    }
     for times in 1..=2 {
-        gateway.client().post(CHAT, &body(CHAT, false)).expect(404);
+        let error = gateway.client().post(CHAT, &body(CHAT, false)).expect(404);
+        assert_eq!(
+            error["error"]["message"],
+            format!("Invalid URL (POST {CHAT})"),
+            "that of its own dialect"
+        );
         for path in [CHAT, MESSAGES, RESPONSES] {
             assert_eq!(upstream.asked_for(path).len(), times, "{path}");
         }

@@ -155,11 +155,14 @@ impl Refusals {
         self.cause.or(self.unsaid).or(self.of_dialect).map(|failure| *failure)
     }
 
-    /// What to tell when `last` ends the search. That another dialect could not say the request matters where the last
-    /// one is not taken either.
+    /// What to tell when `last` ends the search. Where the last dialect is not taken either, the first one refused is
+    /// the client's own, in which it understands why.
     fn or_last(self, last: Failure, is_dialect_refused: bool) -> Failure {
-        let unsaid = self.unsaid.filter(|_| is_dialect_refused);
-        self.cause.or(unsaid).map_or(last, |failure| *failure)
+        if is_dialect_refused {
+            self.first().unwrap_or(last)
+        } else {
+            self.cause.map_or(last, |failure| *failure)
+        }
     }
 }
 

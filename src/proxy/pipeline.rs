@@ -60,7 +60,7 @@ pub(super) fn serve_body(
     body: Bytes,
     caller: Caller,
 ) -> impl Future<Output = Response> + Send {
-    let call = read_call(&app, kind, request, body, caller).map_err(Box::new);
+    let call = read_call(&app, kind, request, body, caller);
     async move {
         match call {
             Ok(call) => answer(&app, call).await,
@@ -75,7 +75,7 @@ fn read_call(
     mut request: Request,
     body: Bytes,
     caller: Caller,
-) -> Result<Box<Call>, Response> {
+) -> Result<Box<Call>, Box<Response>> {
     let face = Face { dialect: kind.dialect, id: request.id };
     app.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
@@ -89,14 +89,14 @@ fn read_call(
         timer: request.timer.clone(),
         session: None,
     };
-    let mut call =
-        Call::read(app, head, body).map_err(|error| face.refuse(400, &error.message, None, error.field))?;
+    let refuse = |message: &str, field| Box::new(face.refuse(400, message, None, field));
+    let mut call = Call::read(app, head, body).map_err(|error| refuse(&error.message, error.field))?;
     if call.operation == Operation::Compact && call.envelope.stream {
-        return Err(face.refuse(400, "A compaction cannot be streamed", None, Some("stream")));
+        return Err(refuse("A compaction cannot be streamed", Some("stream")));
     }
     response_store::resume(&app.stored_responses, &mut call);
     match orphaned_output(&call) {
-        Some(refusal) => Err(refusal),
+        Some(refusal) => Err(Box::new(refusal)),
         None => Ok(call),
     }
 }

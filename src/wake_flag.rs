@@ -49,13 +49,6 @@ impl WakeFlag {
         }
     }
 
-    /// No task waits any more, and earlier wake-ups are of no interest.
-    pub fn deregister(&self) {
-        self.waiting.store(false, SeqCst);
-        self.clear();
-        *self.task() = None;
-    }
-
     fn wake_task(&self) {
         if self.waiting.swap(false, SeqCst)
             && let Some(task) = &*self.task()

@@ -291,7 +291,7 @@ fn add(slot: &mut Option<u64>, value: &str) {
     }
 }
 
-/// A count as sites write it: some send whole numbers as floats; below zero is none.
+/// A count as sites write it: some send whole numbers as floats, some less than nothing.
 fn count(value: &str) -> Option<u64> {
     let as_float = || value.parse::<f64>().ok().map(|number| number.round().max(0.0) as u64);
     let number = value.parse::<u64>().ok().or_else(as_float)?;

@@ -1,7 +1,7 @@
 //! The operations of a site client, each dispatched to the module of its platform (upstreams.md 4).
 //!
 //! Every operation ends within [`SiteClient::limits`], all its calls together. What a platform does not
-//! have is [`SiteErrorKind::Unsupported`](super::SiteErrorKind::Unsupported), and no request is sent.
+//! have is [`SiteErrorKind::Unsupported`], and no request is sent.
 
 use std::pin::Pin;
 

@@ -8,8 +8,12 @@
 //! skipped is still checked, byte for byte; and a `\u` escape that is half of a surrogate pair
 //! passes, because it is valid grammar, clients that cut strings send it, and no one here decodes it.
 
+mod plain;
+
 use std::borrow::Cow;
 use std::ops::Range;
+
+use plain::plain_end;
 
 /// How deep arrays and objects may nest, the outermost counted.
 pub const MAX_DEPTH: usize = 128;
@@ -422,82 +426,6 @@ impl<'a> Scan<'a> {
         self.at += word.len();
         Ok(())
     }
-}
-
-/// Where from `at` on the first byte stands that needs a look: quote, backslash, control character, or the end.
-///
-/// Most strings are short, so their first bytes are tested in two words on the spot, and the next ones a word at a time.
-/// Only a run that goes on is tested in blocks without an early exit, which the compiler turns into vector compares.
-#[inline]
-fn plain_end(bytes: &[u8], at: usize) -> usize {
-    if let Some(start) = bytes.get(at..).and_then(<[u8]>::first_chunk::<16>) {
-        let start = u128::from_le_bytes(*start);
-        let first = specials(start as u64);
-        if first != 0 {
-            return at + first.trailing_zeros() as usize / 8;
-        }
-        let second = specials((start >> 64) as u64);
-        if second != 0 {
-            return at + 8 + second.trailing_zeros() as usize / 8;
-        }
-        return later_plain_end(bytes, at + 16);
-    }
-    later_plain_end(bytes, at)
-}
-
-#[inline(never)]
-fn later_plain_end(bytes: &[u8], mut at: usize) -> usize {
-    const WORDS: usize = 4;
-    for _ in 0..WORDS {
-        let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk::<8>) else {
-            return last_plain_end(bytes, at);
-        };
-        let specials = specials(u64::from_le_bytes(*word));
-        if specials != 0 {
-            return at + specials.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    long_plain_end(bytes, at)
-}
-
-#[inline(never)]
-fn long_plain_end(bytes: &[u8], at: usize) -> usize {
-    let (blocks, _) = bytes[at..].as_chunks::<32>();
-    let is_plain = |block: &&[u8; 32]| !block.iter().fold(false, |hit, &byte| hit | is_special(byte));
-    let at = at + 32 * blocks.iter().take_while(is_plain).count();
-    let (words, _) = bytes[at..].as_chunks::<8>();
-    for (index, word) in words.iter().enumerate() {
-        let specials = specials(u64::from_le_bytes(*word));
-        if specials != 0 {
-            return at + index * 8 + specials.trailing_zeros() as usize / 8;
-        }
-    }
-    last_plain_end(bytes, at + words.len() * 8)
-}
-
-#[inline(never)]
-fn last_plain_end(bytes: &[u8], at: usize) -> usize {
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(|&byte| is_special(byte)).unwrap_or(rest.len())
-}
-
-fn is_special(byte: u8) -> bool {
-    (byte == b'"') | (byte == b'\\') | (byte < 0x20)
-}
-
-/// The high bit of each byte that is special. What a borrow sets wrongly stands behind a true match, so only
-/// the first one counts.
-#[inline]
-fn specials(word: u64) -> u64 {
-    const ONES: u64 = u64::MAX / 255;
-    const HIGH: u64 = ONES << 7;
-    let quote = word ^ (ONES * u64::from(b'"'));
-    let backslash = word ^ (ONES * u64::from(b'\\'));
-    let hits = (quote.wrapping_sub(ONES) & !quote)
-        | (backslash.wrapping_sub(ONES) & !backslash)
-        | (word.wrapping_sub(ONES * 0x20) & !word);
-    hits & HIGH
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ pub fn scores<'m>(
         score.site_weight = positive_or_one(site.global_weight) * policy.site_multiplier(site.id);
         score.history = record.history();
         score.conditions = conditions(channel);
-        score.contribution = score.contribution();
+        score.contribution = score.combined();
     }
     scores
 }
@@ -166,7 +166,7 @@ fn cost<'m>(
 
 impl Score {
     /// What the other parts make together.
-    fn contribution(&self) -> f64 {
+    fn combined(&self) -> f64 {
         let mut contribution = self.base / f64::from(self.site_channels)
             * self.site_weight
             * self.history

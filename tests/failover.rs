@@ -350,6 +350,39 @@ fn the_last_failure_is_told_in_the_clients_own_dialect() {
 }
 
 #[test]
+fn what_the_upstream_says_of_its_limits_comes_with_its_failures() {
+    let limits = [
+        ("retry-after", "17"),
+        ("x-ratelimit-remaining-requests", "0"),
+        ("anthropic-ratelimit-requests-reset", "2026-01-01T00:00:00Z"),
+        ("x-codex-primary-used-percent", "100"),
+    ];
+    let limited = |reply: Reply| limits.iter().fold(reply, |reply, (name, value)| reply.header(name, value));
+    let own = Reply::error(400, "too much").header("x-request-id", "theirs").header("set-cookie", "a=b");
+    for (platform, reply, status) in [
+        ("openai", own, 400),
+        ("openai", Reply::error(429, "slow down").header("x-request-id", "theirs"), 429),
+        ("claude", Reply::error(429, "slow down").header("request-id", "theirs"), 429),
+        ("openai", Reply::events([r#"data: {"error":{"message":"slow down"}}"#, "\n\n"]), 502),
+    ] {
+        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
+        gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+        for path in [CHAT, "/v1/messages", "/v1/responses"] {
+            upstream.answer(path, limited(reply.clone()));
+        }
+        let answer = gateway.client().chat(Pair::MODEL);
+        for (name, value) in limits {
+            assert_eq!(answer.header(name), Some(value), "{platform} {status} {name}");
+        }
+        let theirs = (status != 502).then_some("theirs");
+        assert_eq!(answer.header("x-upstream-request-id"), theirs, "{platform} {status}");
+        assert_ne!(answer.header("x-request-id"), Some("theirs"));
+        assert_eq!(answer.header("set-cookie"), None);
+        answer.expect(status);
+    }
+}
+
+#[test]
 fn a_failure_of_the_network_is_a_bad_gateway() {
     let (gateway, upstream) = alone(&[]);
     upstream.refuse();

@@ -108,13 +108,13 @@ impl StartedResponse<'_> {
             let Ok(more) = more else { break };
             let more = match more {
                 Ok(more) => more,
-                Err(failure) => return Err(give_up(attempt, failure)),
+                Err(failure) => return Err(self.give_up(attempt, failure)),
             };
             let Some(more) = more else {
                 if matches!(observer.close(), Phase::Preamble | Phase::Output) {
                     let failure =
                         Failure::judged("the upstream closed the stream before any output".to_owned());
-                    return Err(give_up(attempt, failure));
+                    return Err(self.give_up(attempt, failure));
                 }
                 break;
             };
@@ -129,13 +129,13 @@ impl StartedResponse<'_> {
         if let Phase::Failed(error) = observer.phase() {
             if !observer.output_seen() {
                 let failure = Failure::said(error.clone(), "stream error");
-                return Err(give_up(attempt, failure));
+                return Err(self.give_up(attempt, failure));
             }
             late = Some(std::mem::take(&mut held));
             observer = StreamObserver::new(self.accepted.format);
         }
         if ended_empty(&observer, &attempt) {
-            return Err(give_up(attempt, Failure::judged(Fault::Empty.message())));
+            return Err(self.give_up(attempt, Failure::judged(Fault::Empty.message())));
         }
         let dialect = self.call.face.dialect;
         let mut response = Response::new(ResponseBody::empty());
@@ -175,11 +175,11 @@ impl StartedResponse<'_> {
 
         let (mut held, complete) = match self.hold(length, MAX_JUDGED).await {
             Ok(held) => held,
-            Err(failure) => return Err(give_up(attempt, failure)),
+            Err(failure) => return Err(self.give_up(attempt, failure)),
         };
         if !complete {
             if let Err(fault) = judge::beginning(&held) {
-                return Err(give_up(attempt, Failure::judged(fault.message())));
+                return Err(self.give_up(attempt, Failure::judged(fault.message())));
             }
             let Accepted { body, timeouts, format, .. } = *self.accepted;
             let long = LongReply::new(format, body, held, length, attempt, timeouts.idle);
@@ -207,7 +207,7 @@ impl StartedResponse<'_> {
                 *reply.body_mut() = ResponseBody::full(held);
                 Ok(reply)
             }
-            Err(fault) => Err(give_up(attempt, judged(fault))),
+            Err(fault) => Err(self.give_up(attempt, judged(fault))),
         }
     }
 
@@ -222,12 +222,12 @@ impl StartedResponse<'_> {
                     Failure::judged("the answer is too long for a video".to_owned()),
                 ));
             }
-            Err(failure) => return Err(give_up(attempt, failure)),
+            Err(failure) => return Err(self.give_up(attempt, failure)),
         };
         let verdict = judge::object(self.accepted.format, &held);
         let Some(upstream_id) = video::id(&held) else {
             let without_id = || Failure::judged("Upstream returned a video without an id".to_owned());
-            return Err(give_up(attempt, verdict.map_or_else(judged, |_| without_id())));
+            return Err(self.give_up(attempt, verdict.map_or_else(judged, |_| without_id())));
         };
         let status = self.accepted.head.status;
         let created = CreatedVideo { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
@@ -257,15 +257,15 @@ impl StartedResponse<'_> {
         };
         let (held, complete) = match held {
             Ok(held) => held,
-            Err(failure) => return Err(give_up(attempt, failure)),
+            Err(failure) => return Err(self.give_up(attempt, failure)),
         };
         if !complete {
             let failure = Failure::judged("the answer is too long to be converted".to_owned());
-            return Err(give_up(attempt, failure));
+            return Err(self.give_up(attempt, failure));
         }
         let Answer { body: answer, usage, signatures } = match self.convert(streams, &held) {
             Ok(converted) => converted,
-            Err(fault) => return Err(give_up(attempt, judged(fault))),
+            Err(fault) => return Err(self.give_up(attempt, judged(fault))),
         };
         self.note_stored(&answer, &attempt);
         let answer = self.finished(answer);
@@ -368,6 +368,11 @@ impl StartedResponse<'_> {
         reply_context.fallback_id = call.face.id.as_str().to_owned();
         reply_context.model = call.envelope.model.clone();
         reply_context
+    }
+
+    /// Settles an attempt whose answer is of no use. What the upstream said of its limits is the client's.
+    fn give_up(&self, attempt: Box<Attempt>, failure: Failure) -> Failure {
+        give_up(attempt, failure.answered_with(&self.accepted.head.headers))
     }
 
     /// A response with the headers that any answer has.

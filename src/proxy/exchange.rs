@@ -460,8 +460,7 @@ pub(super) async fn answered(
     }
     let status = head.status.as_u16();
     let (body, complete) = Box::pin(read_some(body, MAX_ERROR_BODY, ERROR_BODY_TIMEOUT)).await;
-    let retry_after = head.headers.get(header::RETRY_AFTER).cloned();
-    Err(Failure::status(status, path, retry_after, body, complete, now_ms()))
+    Err(Failure::status(status, path, &head.headers, body, complete, now_ms()))
 }
 
 /// At most `limit` bytes of a body, and whether that was all of it.

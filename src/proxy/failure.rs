@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{HeaderValue, RETRY_AFTER};
+use hyper::header::{HeaderMap, RETRY_AFTER};
 use memchr::memmem;
 
 use crate::dialect::canonical::ConversionError;
@@ -25,6 +25,7 @@ use crate::routing::{Secret, failure};
 use crate::time::Millis;
 use crate::upstream::ErrorKind;
 
+use super::headers;
 use super::reply::Face;
 
 /// How an attempt failed.
@@ -51,8 +52,8 @@ pub(super) struct Failure {
     error: UpstreamError,
     /// For the log.
     pub(super) text: String,
-    /// The upstream's `Retry-After`, for the client.
-    retry_after: Option<HeaderValue>,
+    /// For the client: what crosses of the upstream's headers, its limits above all.
+    headers: Option<Box<HeaderMap>>,
     /// When the upstream itself says that the channel will work again.
     pub(super) recovers_at: Option<Millis>,
     /// The upstream's own error body, fit to be handed on.
@@ -117,40 +118,40 @@ impl Failure {
         let mut failure =
             Self::of(Kind::Busy, 503, "Channel busy: all its session slots are taken".to_owned());
         failure.error.kind = Some("server_error".to_owned());
-        failure.retry_after = Some(retry_after_secs.into());
+        let headers = HeaderMap::from_iter([(RETRY_AFTER, retry_after_secs.into())]);
+        failure.headers = Some(Box::new(headers));
         failure
     }
 
-    /// A status outside 2xx, its body read.
+    /// A status outside 2xx, its body read. `upstream` are the headers it came with.
     pub(super) fn status(
         status: u16,
         path: &str,
-        retry_after: Option<HeaderValue>,
+        upstream: &HeaderMap,
         body: Bytes,
         complete: bool,
         now: Millis,
     ) -> Self {
         let error = errors::read(status, &body);
         let text = errors::upstream_text(path, status, &error.message);
-        let hint = retry_after.as_ref().and_then(|value| value.to_str().ok());
+        let hint = upstream.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let recovers_at = failure::provider_hint(status, hint, &body, now);
         let body = complete.then_some(body);
-        Self { kind: Kind::Status, status, error, text, retry_after, recovers_at, body }
+        Self { kind: Kind::Status, status, error, text, headers: None, recovers_at, body }
+            .answered_with(upstream)
+    }
+
+    /// The upstream's answer had these headers; those that cross are for the client (proxy.md 11.4).
+    pub(super) fn answered_with(mut self, upstream: &HeaderMap) -> Self {
+        headers::downstream(upstream, self.headers.get_or_insert_default());
+        self
     }
 
     /// An error that came with a good status: as an event of a stream that had not begun for the
     /// client, or as the whole answer.
     pub(super) fn said(error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
-        Self {
-            kind: Kind::Judged,
-            status: 502,
-            error,
-            text,
-            retry_after: None,
-            recovers_at: None,
-            body: None,
-        }
+        Self { kind: Kind::Judged, status: 502, error, text, headers: None, recovers_at: None, body: None }
     }
 
     /// Takes the credential out of everything the upstream said: some repeat what they were sent.
@@ -166,7 +167,7 @@ impl Failure {
 
     fn of(kind: Kind, status: u16, text: String) -> Self {
         let error = UpstreamError { message: text.clone(), ..UpstreamError::default() };
-        Self { kind, status, error, text, retry_after: None, recovers_at: None, body: None }
+        Self { kind, status, error, text, headers: None, recovers_at: None, body: None }
     }
 
     /// Whether the upstream refused the way in which the request asks for thinking.
@@ -284,9 +285,7 @@ impl Failure {
             }
             _ => face.upstream_failure(self.status, &self.error),
         };
-        if let Some(retry_after) = self.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, retry_after);
-        }
+        response.headers_mut().extend(self.headers.map(|headers| *headers).unwrap_or_default());
         response
     }
 }

@@ -29,6 +29,7 @@
 //! keys         managed downstream keys in memory, and what they have used
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
+//! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
 //! time, cron, logging, metrics, request_id, uuid, hex, sync, wake_flag
 //! ```
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ pub mod admin;
 pub mod app;
 pub mod background;
 pub mod cli;
+pub mod codings;
 pub mod config;
 pub mod cron;
 pub mod demo;

@@ -221,6 +221,7 @@ impl Service {
         };
         let client_ip =
             address::client_ip(connection.peer.ip(), &head.headers, &self.app.config.trusted_proxies);
+        let body = RequestBody::of(&mut head.headers, body);
         let request = Request::from(Parts {
             params,
             query: Query::new(head.uri.query().unwrap_or_default()),
@@ -232,7 +233,7 @@ impl Service {
             upgrade: connection.upgrade(&mut head.extensions),
             client_ip,
             id,
-            body: RequestBody::Wire(body),
+            body,
             limits: self.limits,
             internal: None,
         });

@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, PROXY_TOKEN, Request, SOON, Upstream};
+use support::{Gateway, PROXY_TOKEN, Request, SOON, Upstream, wire};
 
 const MODEL: &str = "model-edge";
 
@@ -420,6 +420,42 @@ fn a_body_just_under_the_limit_passes() {
     let body = json!({"model": MODEL,
         "messages": [{"role": "user", "content": "a".repeat((1 << 20) - 200)}]});
     gateway.client().post("/v1/chat/completions", &body).expect(200);
+}
+
+#[test]
+fn a_compressed_body_is_read_and_counted_as_what_it_unfolds_to() {
+    let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
+    let upstream = Upstream::start(&[MODEL]);
+    gateway.add("site", &upstream);
+    let sent = |coding: &str, body: Vec<u8>| {
+        let ask = Request::new("POST", "/v1/chat/completions").header("content-encoding", coding);
+        gateway.client().send(ask.header("content-type", "application/json").body(body))
+    };
+    let plain = chat_body().into_bytes();
+    type Encode = fn(&[u8]) -> Vec<u8>;
+    let codings = [("gzip", wire::gzip as Encode), ("br", wire::brotli), ("zstd", wire::zstd)];
+    for (coding, encode) in codings {
+        sent(coding, encode(&plain)).expect(200);
+        let asked = upstream.last("/v1/chat/completions");
+        assert_eq!((asked.json()["model"].as_str(), asked.header("content-encoding")), (Some(MODEL), None));
+        let cut = encode(&plain);
+        let message =
+            sent(coding, cut[..cut.len() - 20].to_vec()).expect(400)["error"]["message"].to_string();
+        assert!(message.contains("cannot be decoded") && message.contains(coding), "{message}");
+    }
+    sent("gzip, zstd", wire::zstd(&wire::gzip(&plain))).expect(200);
+    sent("identity", plain.clone()).expect(200);
+    sent("gzip", plain.clone()).expect(200);
+    sent("zstd", wire::zstd_of_blanks(1 << 30)).expect(413);
+    let refused = sent("rot13", plain);
+    assert_eq!(refused.header("accept-encoding"), Some("gzip, deflate, br, zstd"));
+    let error = refused.expect(415);
+    assert_eq!(error["error"]["type"], "invalid_request_error");
+    assert!(error["error"]["message"].as_str().is_some_and(|m| m.contains("Content-Encoding \"rot13\"")));
+
+    let site = wire::gzip(json!({"name": "b", "url": "http://127.0.0.1:9"}).to_string().as_bytes());
+    let ask = Request::new("POST", "/api/sites").header("content-encoding", "gzip");
+    gateway.admin().send(ask.header("content-type", "application/json").body(site)).expect(200);
 }
 
 /// Bodies that are not one JSON object, as text or bytes.

@@ -9,7 +9,10 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_LENGTH, EXPECT};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT};
+
+use super::coded::CodedBody;
+use crate::codings::{self, CodingError};
 
 /// The most that is set aside on the word of a Content-Length; beyond it the buffer grows as bytes come.
 const FIRST_ALLOCATION: usize = 256 * 1024;
@@ -20,7 +23,7 @@ const DISCARD_TIME: Duration = Duration::from_secs(5);
 const DISCARD_SILENCE: Duration = Duration::from_secs(1);
 
 /// Why a request body could not be read.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// Over the limit, in bytes.
     TooLarge { limit: usize },
@@ -28,6 +31,8 @@ pub enum BodyError {
     Stalled(Duration),
     /// The framing was broken or the client went away.
     Broken(String),
+    /// It cannot be decoded.
+    Coding(CodingError),
     /// Not JSON; says where.
     NotJson(String),
     /// JSON, but not an object.
@@ -44,6 +49,11 @@ impl std::fmt::Display for BodyError {
                 write!(out, "The request body stalled: nothing came for {} s", limit.as_secs())
             }
             Self::Broken(cause) => write!(out, "The request body could not be read: {cause}"),
+            Self::Coding(CodingError::Unknown(codings)) => {
+                let known = codings::KNOWN;
+                write!(out, "Unsupported Content-Encoding {codings:.40?}: send one of {known}, or none")
+            }
+            Self::Coding(cause) => write!(out, "The request body cannot be decoded: {cause}"),
             Self::NotJson(cause) => write!(out, "The request body is not valid JSON: {cause}"),
             Self::NotAnObject => out.write_str("The request body must be a JSON object"),
             Self::MediaType(found) => {
@@ -54,14 +64,28 @@ impl std::fmt::Display for BodyError {
 }
 
 impl BodyError {
+    pub(super) fn broken(error: hyper::Error) -> Self {
+        Self::Broken(error.to_string())
+    }
+
     /// The status that says it (RFC 9110 §15.5).
     pub fn status(&self) -> hyper::StatusCode {
         match self {
             Self::TooLarge { .. } => hyper::StatusCode::PAYLOAD_TOO_LARGE,
             Self::Stalled(_) => hyper::StatusCode::REQUEST_TIMEOUT,
-            Self::MediaType(_) => hyper::StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::Broken(_) | Self::NotJson(_) | Self::NotAnObject => hyper::StatusCode::BAD_REQUEST,
+            Self::MediaType(_) | Self::Coding(CodingError::Unknown(_)) => {
+                hyper::StatusCode::UNSUPPORTED_MEDIA_TYPE
+            }
+            Self::Broken(_) | Self::Coding(_) | Self::NotJson(_) | Self::NotAnObject => {
+                hyper::StatusCode::BAD_REQUEST
+            }
         }
+    }
+}
+
+impl From<CodingError> for BodyError {
+    fn from(error: CodingError) -> Self {
+        Self::Coding(error)
     }
 }
 
@@ -69,20 +93,33 @@ impl BodyError {
 pub enum RequestBody {
     /// Read off a client's connection.
     Wire(Incoming),
+    /// The same, and it is compressed.
+    Coded(Box<CodedBody>),
     /// Made by the service itself; taken when read.
     Own(Option<Bytes>),
 }
 
+impl RequestBody {
+    /// The body of a request with these headers.
+    pub fn of(headers: &mut HeaderMap, wire: Incoming) -> Self {
+        if !headers.contains_key(CONTENT_ENCODING) || wire.is_end_stream() {
+            return Self::Wire(wire);
+        }
+        CodedBody::new(headers, wire).map_or_else(Self::Wire, |coded| Self::Coded(Box::new(coded)))
+    }
+}
+
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = BodyError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         match self.get_mut() {
-            Self::Wire(body) => Pin::new(body).poll_frame(context),
+            Self::Wire(body) => Pin::new(body).poll_frame(context).map_err(BodyError::broken),
+            Self::Coded(body) => body.poll_frame(context),
             Self::Own(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
         }
     }
@@ -90,6 +127,7 @@ impl Body for RequestBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Wire(body) => body.is_end_stream(),
+            Self::Coded(_) => false,
             Self::Own(bytes) => bytes.is_none(),
         }
     }
@@ -148,6 +186,9 @@ pub(super) async fn discard(body: &mut RequestBody, headers: &HeaderMap) {
     if is_endless || headers.contains_key(EXPECT) {
         return;
     }
+    if let RequestBody::Coded(coded) = body {
+        coded.stop_decoding();
+    }
     let all = async {
         let mut left = DISCARDED;
         while let Ok(Some(data)) = next_data(body, DISCARD_SILENCE).await {
@@ -184,7 +225,7 @@ pub(super) async fn next_data(body: &mut RequestBody, idle: Duration) -> Result<
         };
         match frame {
             None => return Ok(None),
-            Some(Err(error)) => return Err(BodyError::Broken(error.to_string())),
+            Some(Err(error)) => return Err(error),
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));

@@ -5,12 +5,13 @@
 //! | `server`, `tls` | the accept loop with its limits and its drain; certificates and their reload |
 //! | `stream`, `strict`, `timer` | guards of the socket; heads that hyper lets through and we refuse; time limits of heads |
 //! | `router`, `request`, `address` | paths to handlers; what a handler is given; the address of the client |
-//! | `body`, `form`, `multipart` | request and response bodies; forms held whole; forms read as they come |
+//! | `body`, `coded`, `form`, `multipart` | request and response bodies; compressed requests; forms held whole; forms read as they come |
 //! | `bearer`, `cors`, `websocket` | tokens in headers; cross-origin rules; the protocol a connection may go on with |
 
 pub mod address;
 pub mod bearer;
 pub mod body;
+mod coded;
 pub mod cors;
 pub mod form;
 pub mod multipart;

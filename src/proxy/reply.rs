@@ -4,9 +4,10 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderValue, RETRY_AFTER};
 use percent_encoding::percent_decode_str;
 
+use crate::codings::{self, CodingError};
 use crate::dialect::Dialect;
 use crate::dialect::errors::{self, ErrorReply, UpstreamError};
 use crate::http::{self, BodyError, Response};
@@ -87,7 +88,13 @@ impl Face {
 
     /// What a body that could not be read answers.
     pub fn body_error(self, error: &BodyError) -> Response {
-        self.refuse(error.status().as_u16(), &error.to_string(), None, None)
+        let mut response = self.refuse(error.status().as_u16(), &error.to_string(), None, None);
+        if matches!(error, BodyError::Coding(CodingError::Unknown(_))) {
+            // RFC 9110, 12.5.3: what would have been read.
+            let known = HeaderValue::from_static(codings::KNOWN);
+            response.headers_mut().insert(ACCEPT_ENCODING, known);
+        }
+        response
     }
 
     /// The last failure of an upstream, when no further attempt is made. The client's own key is

@@ -12,10 +12,10 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 
-use super::decode::Decoder;
 use super::error::BodyError;
 use super::pool::Pool;
 use super::wire::{Piece, Wire};
+use crate::codings::Decoder;
 use crate::routing::Origin;
 
 /// Chunks are joined until a frame has this many bytes.
@@ -66,7 +66,7 @@ impl UpstreamBody {
                 Ok(_) => {}
                 Err(error) => {
                     self.decoder = None;
-                    return Poll::Ready(Some(Err(self.raw.fail(error))));
+                    return Poll::Ready(Some(Err(self.raw.fail(error.into()))));
                 }
             }
             match ready!(self.raw.poll_data(cx)) {

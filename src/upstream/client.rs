@@ -12,14 +12,14 @@ use rustls::pki_types::pem::PemObject;
 use tokio::time::Instant;
 
 use super::body::{RawBody, UpstreamBody};
-use super::decode::Decoder;
 use super::dial::Dialer;
-use super::error::{ErrorKind, SendError};
+use super::error::{ErrorKind, SendError, undecodable};
 use super::http1::AnswerHead;
 use super::pool::Pool;
 use super::request::RequestBody;
 use super::stream::Stream;
 use super::wire::{Failure, Wire};
+use crate::codings::Decoder;
 use crate::routing::Origin;
 
 /// From this idle time on a kept connection may be about to be closed by the other side just as it is used again.
@@ -141,7 +141,7 @@ impl Client {
         let mut decoder = None;
         if !has_no_body && !raw.is_empty() && headers.contains_key(CONTENT_ENCODING) {
             decoder = Decoder::new(headers.get_all(CONTENT_ENCODING))
-                .map_err(|error| SendError::new(ErrorKind::Protocol, error))?;
+                .map_err(|error| SendError::new(ErrorKind::Protocol, undecodable(&error)))?;
             if decoder.is_some() {
                 headers.remove(CONTENT_LENGTH);
             }

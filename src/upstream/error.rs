@@ -6,6 +6,8 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use crate::codings::CodingError;
+
 /// Where an exchange failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -79,6 +81,20 @@ impl BodyError {
     pub fn message(&self) -> &str {
         &self.message
     }
+}
+
+impl From<CodingError> for BodyError {
+    fn from(error: CodingError) -> Self {
+        let message = undecodable(&error);
+        match error {
+            CodingError::CutShort(_) => Self::closed(message),
+            _ => Self::protocol(message),
+        }
+    }
+}
+
+pub(super) fn undecodable(error: &CodingError) -> String {
+    format!("the upstream's answer cannot be decoded: {error}")
 }
 
 impl fmt::Display for BodyError {

@@ -6,7 +6,6 @@
 //! wire       one connection, driven by its exchange  pool: the idle ones, by origin
 //! outgoing   what is still to be sent of a request   http1: heads and framing, pure
 //! dial       TCP, outbound proxies, TLS
-//! decode     gzip, deflate, br, zstd, for upstreams that compress unasked
 //! platforms  the requests of the management calls, by platform
 //! ```
 //!
@@ -18,7 +17,6 @@
 
 mod body;
 mod client;
-mod decode;
 mod dial;
 mod error;
 mod fetch;

@@ -231,6 +231,18 @@ pub fn zstd(plain: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// RFC 8878 with nothing but blanks, each 128 KiB of them in four bytes.
+pub fn zstd_of_blanks(length: usize) -> Vec<u8> {
+    // No size, a window of 1 MiB.
+    let mut bytes = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0x50];
+    let repeated = (128 << 10 << 3 | 1 << 1) as u32;
+    for left in (0..length >> 17).rev() {
+        bytes.extend(&(repeated | u32::from(left == 0)).to_le_bytes()[..3]);
+        bytes.push(b' ');
+    }
+    bytes
+}
+
 /// RFC 7932 with one uncompressed meta-block; at most 65536 bytes.
 pub fn brotli(plain: &[u8]) -> Vec<u8> {
     let length = u32::try_from(plain.len()).expect("a short body");

@@ -2,23 +2,11 @@
 
 use std::io::Write;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use bytes::BytesMut;
 use flate2::Compression;
-use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
-use hyper::http::HeaderValue;
+use flate2::write::GzEncoder;
 use hyper::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::{Upstream, client, get, send, text};
-use crate::upstream::decode::Decoder;
-use crate::upstream::{BodyError, ErrorKind};
-
-/// [`plain`] in brotli, made with node's zlib: there is no brotli encoder among the dependencies.
-const BROTLI: &str = "G9kMoBwFbvuwpCFfF5E6Rqh0HRvG6i7Qg6ngtpciIDpo4bkHi/iMwwOlVeXTgsWn5Py95fcBACEYQTFY3ETVgqIkK6pGiys+\
-QZRkRdVocaUniJKsqBotrvwEUZIVVaPFVZ4gSrKiarS46hNESVZUjRZX8wRRkhVVo8XVPkGUZEXVaHF1TxAlWVE12vee55MgKZphOVxd4hEkRTMsh6tL\
-PoKkaIblcHWpR5AUzbAcri79CJKiGZbD1WUeQVI0w3K4uuwjSIpmWA5Xl/MIkqIZlsPV5T6CpGiG5XB1eY8gKZphOdyLAg==";
 
 fn plain() -> String {
     (0..200).map(|n| format!("data: {{\"n\":{n}}}\n\n")).collect()
@@ -28,143 +16,6 @@ fn gzip(data: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(data).expect("memory");
     encoder.finish().expect("memory")
-}
-
-fn zlib(data: &[u8]) -> Vec<u8> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(data).expect("memory");
-    encoder.finish().expect("memory")
-}
-
-fn deflate(data: &[u8]) -> Vec<u8> {
-    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(data).expect("memory");
-    encoder.finish().expect("memory")
-}
-
-fn zstd(data: &[u8]) -> Vec<u8> {
-    compress_to_vec(data, CompressionLevel::Fastest)
-}
-
-fn brotli() -> Vec<u8> {
-    BASE64_STANDARD.decode(BROTLI).expect("base64")
-}
-
-fn decoder(encoding: &str) -> Option<Decoder> {
-    Decoder::new([&HeaderValue::from_str(encoding).expect("a value")]).expect("known codings")
-}
-
-/// Decodes `data`, given in pieces of `size`; no single pull may give much.
-fn decoded(encoding: &str, data: &[u8], size: usize) -> Result<Vec<u8>, BodyError> {
-    let mut decoder = decoder(encoding).expect("a coding");
-    let mut whole = BytesMut::new();
-    let mut pull = |decoder: &mut Decoder| -> Result<(), BodyError> {
-        loop {
-            let piece = decoder.pull()?;
-            assert!(piece.len() <= 64 * 1024);
-            if piece.is_empty() {
-                return Ok(());
-            }
-            whole.extend_from_slice(&piece);
-        }
-    };
-    for piece in data.chunks(size) {
-        decoder.push(piece);
-        pull(&mut decoder)?;
-    }
-    decoder.push_end();
-    pull(&mut decoder)?;
-    assert!(decoder.is_finished());
-    Ok(whole.to_vec())
-}
-
-#[test]
-fn every_coding_is_read_however_it_is_cut() {
-    let plain = plain().into_bytes();
-    let twice_gzip = [gzip(&plain[..100]), gzip(&plain[100..])].concat();
-    let skippable = [&[0x51, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3], zstd(&plain).as_slice()].concat();
-    for (encoding, data) in [
-        ("gzip", gzip(&plain)),
-        ("X-GZIP", gzip(&plain)),
-        ("gzip", twice_gzip),
-        ("deflate", zlib(&plain)),
-        ("deflate", deflate(&plain)),
-        ("br", brotli()),
-        ("zstd", zstd(&plain)),
-        ("zstd", [zstd(&plain[..1000]), zstd(&plain[1000..])].concat()),
-        ("zstd", skippable),
-        ("gzip, zstd", zstd(&gzip(&plain))),
-        ("br, identity , deflate,gzip", gzip(&zlib(&brotli()))),
-        ("zstd", plain.clone()),
-        ("gzip", plain.clone()),
-    ] {
-        for size in [1, 7, 1000, usize::MAX] {
-            let decoded = decoded(encoding, &data, size).expect(encoding);
-            assert!(decoded == plain, "{encoding} in pieces of {size}");
-        }
-    }
-}
-
-#[test]
-fn an_empty_body_is_empty_in_any_coding() {
-    for encoding in ["gzip", "deflate", "br", "zstd", "gzip, br"] {
-        assert_eq!(decoded(encoding, b"", 1).expect(encoding), b"");
-    }
-    assert_eq!(decoded("zstd", &zstd(b""), 1).expect("zstd"), b"");
-    assert_eq!(decoded("gzip", &gzip(b""), 1).expect("gzip"), b"");
-}
-
-#[test]
-fn a_coding_that_changes_nothing_needs_no_decoder() {
-    assert!(decoder("identity").is_none());
-    assert!(decoder("").is_none());
-    let mad = HeaderValue::from_static("gzip, gzip, gzip, gzip, gzip");
-    assert!(Decoder::new([&mad]).is_err());
-}
-
-#[test]
-fn cut_and_broken_data_are_told_apart() {
-    let plain = plain().into_bytes();
-    for (encoding, data) in
-        [("gzip", gzip(&plain)), ("deflate", zlib(&plain)), ("br", brotli()), ("zstd", zstd(&plain))]
-    {
-        let cut = decoded(encoding, &data[..data.len() / 2], 50).expect_err(encoding);
-        assert_eq!(cut.kind(), ErrorKind::Closed, "{encoding}");
-        let mut broken = data.clone();
-        let middle = broken.len() / 2;
-        broken[middle - 8..middle + 8].fill(0xff);
-        if let Ok(decoded) = decoded(encoding, &broken, 50) {
-            assert!(decoded != plain, "{encoding}");
-        }
-    }
-    assert_eq!(
-        decoded("deflate", &[0x78, 0x9c, 0xff, 0xff], 50).expect_err("garbage").kind(),
-        ErrorKind::Protocol
-    );
-}
-
-#[test]
-fn a_small_body_that_unfolds_into_a_large_one_comes_in_pieces() {
-    let zeros = vec![0; 8 << 20];
-    for (encoding, data) in
-        [("gzip", gzip(&zeros)), ("gzip, gzip", gzip(&gzip(&zeros))), ("zstd", zstd(&zeros))]
-    {
-        assert!(data.len() < 20_000, "{encoding}");
-        assert!(decoded(encoding, &data, usize::MAX).expect(encoding) == zeros, "{encoding}");
-    }
-}
-
-#[test]
-fn a_flushed_event_is_given_before_the_body_goes_on() {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    let mut decoder = decoder("gzip").expect("a coding");
-    for event in ["data: 1\n\n", "data: 2\n\n"] {
-        encoder.write_all(event.as_bytes()).expect("memory");
-        encoder.flush().expect("memory");
-        decoder.push(&std::mem::take(encoder.get_mut()));
-        assert_eq!(decoder.pull().expect("data"), event);
-        assert!(decoder.pull().expect("nothing").is_empty());
-    }
 }
 
 #[tokio::test]

@@ -5,13 +5,13 @@ use std::io::Read;
 use bytes::{Buf, BytesMut};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use super::{PIECE, cut_short, into_room, malformed};
-use crate::upstream::error::BodyError;
+use super::{CodingError, PIECE, into_room};
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// What a receiver of the content coding must accept, and a sender must keep to (RFC 9659, 3).
 const MAX_WINDOW: u64 = 8 * 1024 * 1024;
 const MAX_BLOCK: usize = 128 * 1024;
+const MALFORMED: CodingError = CodingError::Malformed("zstd");
 
 pub(super) struct Zstd {
     engine: FrameDecoder,
@@ -36,11 +36,11 @@ impl Zstd {
         input: &mut BytesMut,
         sink: &mut BytesMut,
         ended: bool,
-    ) -> Result<(), BodyError> {
+    ) -> Result<(), CodingError> {
         while sink.len() < PIECE {
             let given = into_room(sink, |room| match self.engine.read(room) {
                 Ok(given) => (given, Ok(given)),
-                Err(_) => (0, Err(malformed("zstd"))),
+                Err(_) => (0, Err(MALFORMED)),
             })?;
             if given > 0 {
                 continue;
@@ -54,14 +54,14 @@ impl Zstd {
             }
             let moved = if self.in_frame { self.block(input)? } else { self.frame(input)? };
             if !moved {
-                return if ended { Err(cut_short("zstd")) } else { Ok(()) };
+                return if ended { Err(CodingError::CutShort("zstd")) } else { Ok(()) };
             }
         }
         Ok(())
     }
 
     /// Reads the head of a frame, once it is whole.
-    fn frame(&mut self, input: &mut BytesMut) -> Result<bool, BodyError> {
+    fn frame(&mut self, input: &mut BytesMut) -> Result<bool, CodingError> {
         if is_skippable(input) {
             let Some(&[a, b, c, d]) = input.get(4..8) else { return Ok(false) };
             self.skip = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -70,12 +70,9 @@ impl Zstd {
         }
         let Some(head) = Head::read(input)? else { return Ok(false) };
         if head.window > MAX_WINDOW {
-            return Err(BodyError::protocol(format!(
-                "the upstream's zstd body wants a window of {} bytes",
-                head.window
-            )));
+            return Err(CodingError::Window(head.window));
         }
-        self.engine.reset(&input[..head.length]).map_err(|_| malformed("zstd"))?;
+        self.engine.reset(&input[..head.length]).map_err(|_| MALFORMED)?;
         input.advance(head.length);
         self.in_frame = true;
         self.has_checksum = head.has_checksum;
@@ -83,20 +80,18 @@ impl Zstd {
     }
 
     /// Decodes a block, once it is whole.
-    fn block(&mut self, input: &mut BytesMut) -> Result<bool, BodyError> {
+    fn block(&mut self, input: &mut BytesMut) -> Result<bool, CodingError> {
         let Some(&[a, b, c]) = input.get(..3) else { return Ok(false) };
         let header = u32::from_le_bytes([a, b, c, 0]);
         let is_last = header & 1 == 1;
         let is_repetition = (header >> 1) & 3 == 1;
         let size = if is_repetition { 1 } else { (header >> 3) as usize };
         if size > MAX_BLOCK {
-            return Err(malformed("zstd"));
+            return Err(MALFORMED);
         }
         let length = 3 + size + if is_last && self.has_checksum { 4 } else { 0 };
         let Some(block) = input.get(..length) else { return Ok(false) };
-        self.engine
-            .decode_blocks(block, BlockDecodingStrategy::UptoBlocks(1))
-            .map_err(|_| malformed("zstd"))?;
+        self.engine.decode_blocks(block, BlockDecodingStrategy::UptoBlocks(1)).map_err(|_| MALFORMED)?;
         input.advance(length);
         self.in_frame = !is_last;
         Ok(true)
@@ -115,12 +110,12 @@ struct Head {
 
 impl Head {
     /// `None` while it is not whole.
-    fn read(data: &[u8]) -> Result<Option<Self>, BodyError> {
+    fn read(data: &[u8]) -> Result<Option<Self>, CodingError> {
         let Some(&descriptor) = data.get(4) else {
-            return if data.len() < 4 || data == MAGIC { Ok(None) } else { Err(malformed("zstd")) };
+            return if data.len() < 4 || data == MAGIC { Ok(None) } else { Err(MALFORMED) };
         };
         if !data.starts_with(&MAGIC) {
-            return Err(malformed("zstd"));
+            return Err(MALFORMED);
         }
         let is_single_segment = descriptor & 0x20 != 0;
         let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];

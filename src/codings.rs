@@ -1,4 +1,5 @@
-//! Content codings, for upstreams that compress although they are asked for `identity`.
+//! Content codings: of clients that compress what they send, and of upstreams that compress although they are asked for
+//! `identity`.
 //!
 //! A decoder is a chain of layers, in the order in which they come off: what one gives is the next one's input. Each
 //! pull gives a bounded piece ([`PIECE`]), and a layer works only while the one after it has room, so that a small input
@@ -11,7 +12,11 @@
 //! zstd is the exception to streaming: its decoder gives nothing from the last window before the frame's end.
 
 mod inflate;
+#[cfg(test)]
+mod tests;
 mod zstd;
+
+use std::fmt;
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use bytes::{Buf, Bytes, BytesMut};
@@ -19,13 +24,40 @@ use hyper::http::HeaderValue;
 
 use self::inflate::Inflate;
 use self::zstd::Zstd;
-use super::error::BodyError;
 
 /// The most that one pull gives, and that waits between two layers.
 const PIECE: usize = 32 * 1024;
 
 /// More codings than this on one body are no accident.
 const MAX_LAYERS: usize = 4;
+
+/// Why a body cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CodingError {
+    /// Not one of [`KNOWN`], or too many of them.
+    Unknown(String),
+    /// The body ended before its coding did.
+    CutShort(&'static str),
+    Malformed(&'static str),
+    /// In bytes; more than anybody who reads zstd from a network need take.
+    Window(u64),
+}
+
+impl fmt::Display for CodingError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(codings) => write!(out, "Content-Encoding {codings:.40?} is not known"),
+            Self::CutShort(coding) => write!(out, "its {coding} ends too early"),
+            Self::Malformed(coding) => write!(out, "it is not valid {coding}"),
+            Self::Window(bytes) => write!(out, "its zstd wants a window of {bytes} bytes"),
+        }
+    }
+}
+
+impl std::error::Error for CodingError {}
+
+/// The codings that are read, as `Accept-Encoding` lists them.
+pub const KNOWN: &str = "gzip, deflate, br, zstd";
 
 pub(crate) struct Decoder {
     layers: Vec<Layer>,
@@ -37,11 +69,11 @@ impl Decoder {
     /// A decoder for the codings that these header values list; `None` if they change nothing.
     pub(crate) fn new<'a>(
         headers: impl IntoIterator<Item = &'a HeaderValue>,
-    ) -> Result<Option<Self>, String> {
+    ) -> Result<Option<Self>, CodingError> {
         let mut layers = Vec::new();
         for header in headers {
-            let codings =
-                header.to_str().map_err(|_| "the upstream's Content-Encoding is not text".to_owned())?;
+            let unknown = |coding: &[u8]| CodingError::Unknown(String::from_utf8_lossy(coding).into_owned());
+            let codings = header.to_str().map_err(|_| unknown(header.as_bytes()))?;
             for coding in codings.split(',').map(str::trim) {
                 let coding = match coding.to_ascii_lowercase().as_str() {
                     "" | "identity" => continue,
@@ -49,17 +81,13 @@ impl Decoder {
                     "deflate" => Coding::Deflate,
                     "br" => Coding::Brotli,
                     "zstd" => Coding::Zstd,
-                    _ => {
-                        return Err(format!(
-                            "the upstream answered in an unknown Content-Encoding, {coding:.40?}"
-                        ));
-                    }
+                    _ => return Err(unknown(coding.as_bytes())),
                 };
                 layers.push(Layer { state: State::Unknown(coding), input: BytesMut::new() });
             }
-        }
-        if layers.len() > MAX_LAYERS {
-            return Err(format!("the upstream's answer is encoded {} times over", layers.len()));
+            if layers.len() > MAX_LAYERS {
+                return Err(unknown(header.as_bytes()));
+            }
         }
         layers.reverse(); // listed in the order in which they were applied
         Ok(if layers.is_empty() { None } else { Some(Self { layers, ended: false }) })
@@ -81,7 +109,7 @@ impl Decoder {
     }
 
     /// The next decoded bytes; empty when more input is needed, or at the end.
-    pub(crate) fn pull(&mut self) -> Result<Bytes, BodyError> {
+    pub(crate) fn pull(&mut self) -> Result<Bytes, CodingError> {
         let mut output = BytesMut::new();
         loop {
             let mut moved = false;
@@ -155,7 +183,7 @@ enum State {
 
 impl Layer {
     /// Decodes until `sink` holds a piece, or until the input is used up as far as it can be.
-    fn step(&mut self, sink: &mut BytesMut, ended: bool) -> Result<(), BodyError> {
+    fn step(&mut self, sink: &mut BytesMut, ended: bool) -> Result<(), CodingError> {
         if let State::Unknown(coding) = self.state {
             match coding.recognise(&self.input, ended) {
                 Some(state) => self.state = state,
@@ -187,7 +215,7 @@ impl Brotli {
         Self { state: BrotliState::new_strict(alloc(), alloc(), alloc()), done: false }
     }
 
-    fn step(&mut self, input: &mut BytesMut, sink: &mut BytesMut, ended: bool) -> Result<(), BodyError> {
+    fn step(&mut self, input: &mut BytesMut, sink: &mut BytesMut, ended: bool) -> Result<(), CodingError> {
         while !self.done && sink.len() < PIECE {
             let (mut available, mut used, mut total) = (input.len(), 0, 0);
             let result = into_room(sink, |room| {
@@ -208,10 +236,10 @@ impl Brotli {
             input.advance(used);
             match result {
                 BrotliResult::NeedsMoreOutput => {}
-                BrotliResult::NeedsMoreInput if ended => return Err(cut_short("br")),
+                BrotliResult::NeedsMoreInput if ended => return Err(CodingError::CutShort("br")),
                 BrotliResult::NeedsMoreInput => return Ok(()),
                 BrotliResult::ResultSuccess => self.done = true,
-                BrotliResult::ResultFailure => return Err(malformed("br")),
+                BrotliResult::ResultFailure => return Err(CodingError::Malformed("br")),
             }
         }
         if self.done {
@@ -230,16 +258,8 @@ fn into_room<T>(sink: &mut BytesMut, write: impl FnOnce(&mut [u8]) -> (usize, T)
     result
 }
 
-fn cut_short(coding: &str) -> BodyError {
-    BodyError::closed(format!("the upstream's {coding} body ends too early"))
-}
-
-fn malformed(coding: &str) -> BodyError {
-    BodyError::protocol(format!("the upstream's body is not valid {coding}"))
-}
-
-impl std::fmt::Debug for Decoder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Decoder({} layers)", self.layers.len())
     }
 }

@@ -5,8 +5,7 @@
 use bytes::{Buf, BytesMut};
 use flate2::{Decompress, FlushDecompress, Status};
 
-use super::{PIECE, cut_short, into_room, malformed};
-use crate::upstream::error::BodyError;
+use super::{CodingError, PIECE, into_room};
 
 /// A gzip header may carry a file name and a comment of any length; an honest one is short.
 const MAX_HEADER: usize = 8 * 1024;
@@ -54,7 +53,7 @@ impl Inflate {
         input: &mut BytesMut,
         sink: &mut BytesMut,
         ended: bool,
-    ) -> Result<(), BodyError> {
+    ) -> Result<(), CodingError> {
         while sink.len() < PIECE {
             match self.part {
                 Part::Header => {
@@ -66,7 +65,7 @@ impl Inflate {
                     match length {
                         Some(length) => input.advance(length),
                         None if ended => return Err(self.cut_short()),
-                        None if input.len() > MAX_HEADER => return Err(malformed("gzip")),
+                        None if input.len() > MAX_HEADER => return Err(CodingError::Malformed("gzip")),
                         None => return Ok(()),
                     }
                     self.part = Part::Data;
@@ -86,7 +85,7 @@ impl Inflate {
                         Ok(_) if moved => {}
                         Ok(_) if ended => return Err(self.cut_short()),
                         Ok(_) => return Ok(()),
-                        Err(_) => return Err(malformed(self.name())),
+                        Err(_) => return Err(CodingError::Malformed(self.name())),
                     }
                 }
                 Part::Trailer => {
@@ -117,8 +116,8 @@ impl Inflate {
         Ok(())
     }
 
-    fn cut_short(&self) -> BodyError {
-        cut_short(self.name())
+    fn cut_short(&self) -> CodingError {
+        CodingError::CutShort(self.name())
     }
 
     fn name(&self) -> &'static str {

@@ -59,6 +59,14 @@ fn a_site_that_wants_the_users_number_says_so() {
             (&json!(false), &json!(true)),
             "{verdict}"
         );
+        // Some forks do not see the number where it stands.
+        for missing in ["missing Veloera-User", "Rix-Api-User required"] {
+            let refusal = json!({"success": false, "message": missing});
+            site.answer("/api/user/self", Reply::json(401, &refusal));
+            let verdict = verify(&gateway, &made, &site.token(), json!({"platformUserId": 7659}));
+            assert_eq!(verdict["needsUserId"], true, "{missing}: {verdict}");
+            assert!(verdict.get("invalidUserId").is_none(), "{missing}: {verdict}");
+        }
     }
 }
 

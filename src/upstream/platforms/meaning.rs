@@ -20,8 +20,8 @@ const MISMATCH_WORDS: [&str; 6] =
     ["mismatch", "not match", "invalid user id", "wrong user id", "不匹配", "格式错误"];
 /// What the oldest forks say of another user's number, without naming the header.
 const OTHER_USER: &str = "与登录用户不匹配";
-const MISSING_WORDS: [&str; 4] =
-    ["missing new-api-user", "new-api-user required", "requires user id", "missing user id"];
+/// Where the user's number is called by name; the headers that carry it are the first five of [`USER_ID_WORDS`].
+const MISSING_WORDS: [&str; 2] = ["requires user id", "missing user id"];
 const ABSENT_WORDS: [&str; 2] = ["not provided", "未提供"];
 
 /// What the pages of bot shields carry.
@@ -49,7 +49,15 @@ fn user_id(text: &str, has_user_id: bool) -> Option<SiteErrorKind> {
     if (names_it && has(&MISMATCH_WORDS)) || text.contains(OTHER_USER) {
         return Some(SiteErrorKind::InvalidUserId);
     }
-    if has(&MISSING_WORDS) || (names_it && has(&ABSENT_WORDS)) {
+    let (headers, _) = USER_ID_WORDS.split_at(5);
+    let misses = |header: &&str| {
+        text.match_indices(header).any(|(at, _)| {
+            text[..at].trim_end().ends_with("missing")
+                || text[at + header.len()..].trim_start().starts_with("required")
+        })
+    };
+    let is_missing = has(&MISSING_WORDS) || headers.iter().any(misses);
+    if is_missing || (names_it && has(&ABSENT_WORDS)) {
         return Some(SiteErrorKind::NeedsUserId);
     }
     match (names_it, has_user_id) {
@@ -121,6 +129,8 @@ mod tests {
             ("无权进行此操作，未提供 New-Api-User", Some(401), false, Some(NeedsUserId)),
             ("Unauthorized, New-Api-User header not provided", Some(401), false, Some(NeedsUserId)),
             ("无权进行此操作，未提供 Veloera-User", Some(401), false, Some(NeedsUserId)),
+            ("missing Veloera-User", Some(401), true, Some(NeedsUserId)),
+            ("Rix-Api-User required", None, true, Some(NeedsUserId)),
             ("check the user id", None, false, Some(NeedsUserId)),
             ("check the user id", None, true, Some(InvalidUserId)),
             // 9: shields

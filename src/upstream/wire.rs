@@ -200,6 +200,14 @@ impl Wire {
                 Ok(1..) => {}
                 Ok(0) if matches!(self.framing, Framing::UntilClose) => return Poll::Ready(Ok(Piece::End)),
                 Ok(0) => return Poll::Ready(Err(broken("it is not whole"))),
+                // Servers that end a body so seldom say goodbye to TLS. What is cut is told by what it says: JSON that
+                // does not parse, a stream without its last event.
+                Err(error)
+                    if error.kind() == io::ErrorKind::UnexpectedEof
+                        && matches!(self.framing, Framing::UntilClose) =>
+                {
+                    return Poll::Ready(Ok(Piece::End));
+                }
                 Err(error) if is_nonsense(&error) => {
                     let message = format!("the upstream's body is malformed ({error})");
                     return Poll::Ready(Err(BodyError::protocol(message)));

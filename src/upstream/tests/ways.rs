@@ -92,6 +92,38 @@ async fn a_private_authority_is_trusted_when_told_so() {
 }
 
 #[tokio::test]
+async fn a_body_until_the_end_of_the_connection_may_end_without_a_goodbye_of_tls() {
+    for (head, is_whole) in [
+        ("HTTP/1.1 200 OK\r\n\r\nok", true),
+        ("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nok", false),
+        ("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n", false),
+    ] {
+        let acceptor = acceptor();
+        let upstream = Upstream::start(move |stream, _| {
+            let acceptor = acceptor.clone();
+            async move {
+                let mut stream = acceptor.accept(stream).await.expect("a client that trusts us");
+                read_request(&mut stream).await;
+                stream.write_all(head.as_bytes()).await.expect("a reader");
+                stream.flush().await.expect("a reader");
+                // Dropped, it says nothing more.
+                drop(stream);
+            }
+        })
+        .await;
+        let base = BaseUrl::parse(&format!("https://localhost:{}", upstream.port), None).expect("an address");
+        let response = within(trusting().send(&base.origin, get("/"))).await.expect("a response");
+        match text(response.into_body()).await {
+            Ok(body) => assert!(is_whole && body == "ok", "{head}: {body}"),
+            Err(error) => {
+                assert!(!is_whole, "{head}: {error:?}");
+                assert_eq!(error.1.kind(), ErrorKind::Closed, "{head}: {error:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_certificate_that_is_not_good_ends_the_connection() {
     let upstream = secure_upstream().await;
     let unknown = ask(&client(), &format!("https://localhost:{}", upstream.port), None).await;

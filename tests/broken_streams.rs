@@ -120,6 +120,35 @@ fn a_break_behind_the_end_event_takes_nothing_from_a_gathered_answer() {
 }
 
 #[test]
+fn a_gathered_stream_that_ends_without_its_last_event_is_asked_for_elsewhere() {
+    const MESSAGES: &str = "/v1/messages";
+    const RESPONSES: &str = "/v1/responses";
+    let (chat, messages) = (wire::chat_events(Pair::MODEL), wire::message_events(Pair::MODEL));
+    let responses = wire::response_events(Pair::MODEL);
+    let said = json!([{"role": "user", "content": "x"}]);
+    for (platform, asked, path, events, missing) in [
+        // Neither a reason to stop nor [DONE].
+        ("new-api", CHAT, CHAT, &chat, 3),
+        ("new-api", MESSAGES, MESSAGES, &messages, 1),
+        ("new-api", RESPONSES, RESPONSES, &responses, 1),
+        ("claude", MESSAGES, CHAT, &messages, 1),
+    ] {
+        let pair = Pair::on(platform, &[]);
+        pair.first.answer(asked, Reply::events(&events[..events.len() - missing]));
+        pair.second.answer(asked, Reply::events(events));
+        let body = match path {
+            RESPONSES => json!({"model": Pair::MODEL, "input": "x"}),
+            _ => json!({"model": Pair::MODEL, "max_tokens": 9, "messages": said}),
+        };
+        let answer = pair.gateway.client().post(path, &body).expect(200);
+        assert!(answer.to_string().contains("Signals are set."), "{platform} {path}: {answer}");
+        let log = pair.gateway.wait_for_logs(2);
+        let failed = log.iter().find(|row| row["status"] != "success").expect("a failed row").to_string();
+        assert!(failed.contains("before its end"), "{platform} {path}: {failed}");
+    }
+}
+
+#[test]
 fn an_event_of_broken_json_is_no_content() {
     let broken = "data: {\"choices\":[{\"del\n\n".to_owned();
     let pair = Pair::start();

@@ -17,6 +17,7 @@ pub(super) struct Accumulator {
     citations: Vec<(usize, Citation<'static>)>,
     logprobs: Vec<(usize, Token<'static>)>,
     stop: Option<Stop<'static>>,
+    ended: bool,
     failure: Option<UpstreamError>,
 }
 
@@ -58,7 +59,8 @@ impl Accumulator {
                     search.found = Some(found.into_owned());
                 }
             }
-            Event::PartStop { .. } | Event::End => {}
+            Event::PartStop { .. } => {}
+            Event::End => self.ended = true,
             Event::Usage(usage) => match &mut self.reply.usage {
                 Some(so_far) => so_far.merge(usage),
                 None => self.reply.usage = Some(usage),
@@ -82,12 +84,12 @@ impl Accumulator {
         self.parts.get_mut(place).map(|(_, part)| part)
     }
 
-    /// The answer; an error when the stream failed or never finished.
+    /// The answer; an error when the stream failed or never ended.
     pub(super) fn finish(mut self) -> Result<Reply<'static>, UpstreamError> {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
-        let Some(stop) = self.stop else {
+        let Some(stop) = self.stop.filter(|_| self.ended) else {
             return Err(UpstreamError::new("Upstream closed the stream before its end"));
         };
         // Parts may have been open side by side.
@@ -209,6 +211,9 @@ mod tests {
     #[test]
     fn a_stream_without_an_end_is_no_answer() {
         assert!(Accumulator::default().finish().is_err());
+        let mut stopped = Accumulator::default();
+        stopped.take(Event::Finish(Stop::End));
+        assert!(stopped.finish().is_err());
         let mut failed = Accumulator::default();
         failed.take(Event::Finish(Stop::End));
         failed.take(Event::Fail(UpstreamError::new("no")));

@@ -19,6 +19,8 @@ pub struct Accumulator {
     /// Members of the message that later events set.
     late: Members,
     usage: Members,
+    /// It has said why it ends: nothing more is to be said.
+    stopped: bool,
     ended: bool,
     failure: Option<UpstreamError>,
 }
@@ -41,10 +43,15 @@ impl Accumulator {
         if self.failure.is_some() {
             return;
         }
+        if data.trim() == "[DONE]" {
+            // Some sites end every stream so. It says no more than the stop reason before it.
+            self.ended |= self.stopped;
+            return;
+        }
         let Ok(event) = Node::parse(data) else {
             if name == b"error" {
                 self.failure = Some(UpstreamError::new(data));
-            } else if !self.ended {
+            } else if !self.stopped {
                 self.failure = UpstreamError::of_broken_json(data);
             }
             return;
@@ -72,11 +79,11 @@ impl Accumulator {
             "message_delta" => {
                 self.count(&event);
                 for (key, value) in event.get("delta").map_or(&[][..], Node::members) {
-                    self.ended |= key == "stop_reason" && !value.is_null();
+                    self.stopped |= key == "stop_reason" && !value.is_null();
                     self.late.set(key, value.raw());
                 }
             }
-            "message_stop" => self.ended = true,
+            "message_stop" => (self.stopped, self.ended) = (true, true),
             _ => {}
         }
     }
@@ -218,16 +225,17 @@ mod tests {
     }
 
     const STOP: &str = r#"{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":9,"input_tokens":null}}"#;
+    const END: &str = r#"{"type":"message_stop"}"#;
 
     #[test]
     fn counts_are_merged_and_lost_beginnings_made_up() {
         let start = r#"{"type":"message_start","message":{"id":"msg_1","content":[],"stop_reason":null,"usage":{"input_tokens":3,"output_tokens":1}}}"#;
         let text = r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"x"}}"#;
-        let answer = gather(&[start, text, STOP]).unwrap();
+        let answer = gather(&[start, text, STOP, END]).unwrap();
         let wanted = r#"{"id":"msg_1","content":[{"type":"text","text":"x"}],"stop_reason":"end_turn","usage":{"input_tokens":3,"output_tokens":9}}"#;
         assert_eq!(answer, wanted);
         for start in [None, Some(r#"{"type":"message_start","message":""}"#)] {
-            let events: Vec<_> = start.into_iter().chain([text, r#"{"type":"message_stop"}"#]).collect();
+            let events: Vec<_> = start.into_iter().chain([text, END]).collect();
             let answer = gather(&events).unwrap();
             assert!(answer.starts_with(r#"{"id":"msg_r","type":"message""#), "{answer}");
         }
@@ -237,7 +245,7 @@ mod tests {
     fn a_broken_input_stays_what_it_was() {
         let start = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}"#;
         let delta = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a"}}"#;
-        let answer = gather(&[start, delta, STOP]).unwrap();
+        let answer = gather(&[start, delta, STOP, END]).unwrap();
         assert!(answer.contains(r#""input":{"_raw":"{\"a"}"#), "{answer}");
     }
 
@@ -246,6 +254,9 @@ mod tests {
         let start = r#"{"type":"message_start","message":{"id":"msg_1","content":[]}}"#;
         let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"Over"}}"#;
         assert_eq!(gather(&[start, error]).unwrap_err().message, "Over");
-        assert!(gather(&[start]).is_err());
+        for unended in [&[start][..], &[start, STOP], &[start, "[DONE]"]] {
+            assert!(gather(unended).is_err(), "{unended:?}");
+        }
+        assert!(gather(&[start, STOP, "[DONE]"]).is_ok());
     }
 }

@@ -37,6 +37,8 @@ impl Background {
         let mut running = lock(&self.running);
         let Some(running) = running.as_mut() else { return false };
         while running.try_join_next().is_some() {}
+        // Boxed, so that the steps below have no room for it twice each.
+        let work = Box::pin(work);
         running.spawn(async move {
             if let Err(panic) = contain(work).await {
                 log::error!("{name} panicked: {panic}");

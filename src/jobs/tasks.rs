@@ -181,7 +181,8 @@ impl Tasks {
         drop(tasks);
 
         let progress = Progress { inner: self.inner.clone(), id };
-        let work = work(progress.clone());
+        // Boxed: each step that it is handed through would have room for it twice.
+        let work = Box::pin(work(progress.clone()));
         let run = progress.clone();
         let supervised = async move {
             let outcome = run.run_in_slot(kind, &title, work).await;

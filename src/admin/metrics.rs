@@ -32,7 +32,11 @@ fn traffic(page: &mut Page, app: &App) {
     for (surface, class, count) in metrics.requests() {
         page.sample(&[("surface", surface.name()), ("status", class)], count);
     }
-    page.gauge("switchyard_requests_in_flight", "Requests being served.", metrics.in_flight.get());
+    page.gauge(
+        "switchyard_requests_in_flight",
+        "Requests that are with an upstream.",
+        metrics.in_flight.get(),
+    );
     page.gauge("switchyard_streams_in_flight", "Answers being streamed.", metrics.streams.get());
     page.gauge("switchyard_websockets_open", "WebSockets that clients hold open.", metrics.sockets.get());
     page.family("switchyard_tokens_total", "counter", "Tokens, as upstreams report them.");

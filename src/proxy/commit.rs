@@ -397,6 +397,7 @@ impl StartedResponse<'_> {
         }
         let Some(second) = self.accepted.next().await? else { return Ok((first, true)) };
         let begun = first.len() + second.len();
+        self.accepted.timeouts.begin_whole();
         let mut buffer = BytesMut::with_capacity(length.map_or(2 * begun, |length| length as usize));
         buffer.extend_from_slice(&first);
         buffer.extend_from_slice(&second);
@@ -415,6 +416,7 @@ impl StartedResponse<'_> {
         let mut observer = StreamObserver::new(self.accepted.format);
         let first = std::mem::take(&mut self.first);
         observer.feed(&first);
+        self.accepted.timeouts.begin_whole();
         let mut buffer = BytesMut::from(first);
         while buffer.len() <= limit {
             let ended = matches!(observer.phase(), Phase::Ended);

@@ -75,6 +75,8 @@ impl Accepted {
 pub(super) struct Timeouts {
     pub(super) first_byte: Option<(Instant, Duration)>,
     pub(super) idle: Duration,
+    /// When an answer that is held has to be whole.
+    pub(super) whole: Option<Instant>,
     timer: ReusableTimer,
 }
 
@@ -85,6 +87,7 @@ impl Timeouts {
         Self {
             first_byte: (!first_byte.is_zero()).then(|| (Instant::now() + first_byte, first_byte)),
             idle: app.config.proxy.stream_idle_timeout,
+            whole: None,
             timer,
         }
     }
@@ -100,21 +103,35 @@ impl Timeouts {
             if let Poll::Ready(value) = what.as_mut().poll(context) {
                 return Poll::Ready(Some(value));
             }
-            let deadline = self.first_byte.map(|(deadline, _)| deadline);
-            let until = *until.get_or_insert_with(|| deadline.unwrap_or_else(|| Instant::now() + limit));
+            let until = *until.get_or_insert_with(|| self.deadline(limit));
             self.timer.poll_until(until, context).map(|()| None)
         });
         came.await.ok_or_else(|| self.timed_out(limit))
     }
 
-    fn timed_out(&self, limit: Duration) -> Failure {
-        match self.first_byte {
-            Some((_, total)) => Failure::first_byte_timeout(total),
-            None => {
-                let silence = format!("the upstream sent nothing for {} s", limit.as_secs());
-                Failure::network(ErrorKind::Timeout, &silence)
-            }
+    /// When a wait of at most `limit` ends that begins now.
+    fn deadline(&self, limit: Duration) -> Instant {
+        match (self.first_byte, self.whole) {
+            (Some((deadline, _)), _) => deadline,
+            (None, None) => Instant::now() + limit,
+            (None, Some(whole)) => whole.min(Instant::now() + limit),
         }
+    }
+
+    /// The answer is held until it is whole; from now on it has as long for that as any has to begin.
+    pub(super) fn begin_whole(&mut self) {
+        self.whole = Some(Instant::now() + HEAD_TIMEOUT);
+    }
+
+    fn timed_out(&self, limit: Duration) -> Failure {
+        let cause = match (self.first_byte, self.whole) {
+            (Some((_, total)), _) => return Failure::first_byte_timeout(total),
+            (None, Some(whole)) if whole <= Instant::now() => {
+                format!("the upstream's answer was not whole within {} s", HEAD_TIMEOUT.as_secs())
+            }
+            _ => format!("the upstream sent nothing for {} s", limit.as_secs()),
+        };
+        Failure::network(ErrorKind::Timeout, &cause)
     }
 }
 
@@ -479,4 +496,28 @@ pub(super) async fn read_some(mut body: UpstreamBody, limit: usize, within: Dura
     };
     let complete = timeout(within, all).await.unwrap_or(false);
     (read.freeze(), complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_only_trickles_is_not_waited_for_without_end() {
+        let idle = Duration::from_secs(300);
+        let timer = ReusableTimer::default();
+        let mut timeouts = Timeouts { first_byte: None, idle, whole: None, timer };
+        let begun = Instant::now();
+        timeouts.begin_whole();
+        let failure = loop {
+            let ping = tokio::time::sleep(Duration::from_secs(200));
+            if let Err(failure) = timeouts.wait(idle, pin!(ping)).await {
+                break failure;
+            }
+        };
+        assert_eq!(begun.elapsed(), HEAD_TIMEOUT);
+        assert!(failure.text.contains("not whole within 900 s"), "{}", failure.text);
+        let silent = timeouts.wait(Duration::ZERO, pin!(std::future::pending::<()>())).await;
+        assert!(silent.is_err());
+    }
 }

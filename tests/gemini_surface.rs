@@ -154,6 +154,44 @@ fn googles_sdks_find_their_way_on_version_one() {
 }
 
 #[test]
+fn the_version_of_the_path_goes_upstream_unless_the_address_has_its_own() {
+    let asked = |base: &str, version: &str| {
+        let (upstream, gateway) = (Upstream::start(&[MODEL]), Gateway::start());
+        let list = json!({"models": [{"name": format!("models/{MODEL}"),
+            "supportedGenerationMethods": ["generateContent"]}]});
+        let paths = ["/v1beta", "/v1", "/v1alpha", "/v2"];
+        for root in paths {
+            upstream.answer(&format!("{root}/models"), Reply::json(200, &list));
+            let call = format!("{root}/models/{MODEL}:generateContent");
+            upstream.answer(&call, Reply::json(200, &answer("North.")));
+        }
+        // The address of a site loses its version, that of a pool keeps it.
+        let pool = json!([{"url": format!("{}{base}", upstream.url())}]);
+        let site = json!({"name": "site", "platform": "gemini", "url": upstream.url(), "apiEndpoints": pool});
+        gateway.wait_for_task(&gateway.create_account(&gateway.create_site(&site), "sk-upstream-key"));
+        gateway
+            .client()
+            .post(&format!("/gemini/{version}/models/{MODEL}:generateContent"), &body())
+            .expect(200);
+        let all = upstream.asked();
+        let called = all.iter().rev().find(|asked| asked.path().contains(":generate")).expect("a call");
+        called.path().split("/models").next().unwrap_or_default().to_owned()
+    };
+    for (base, version, wanted) in [
+        ("", "v1beta", "/v1beta"),
+        ("", "v1", "/v1"),
+        ("", "v1alpha", "/v1alpha"),
+        ("", "v2", "/v2"),
+        ("", "..", "/v1beta"),
+        ("/v1beta", "v1", "/v1beta"),
+        ("/v1", "v1beta", "/v1"),
+        ("/v1alpha", "v1beta", "/v1alpha"),
+    ] {
+        assert_eq!(asked(base, version), wanted, "{base} {version}");
+    }
+}
+
+#[test]
 fn a_stream_without_events_is_one_array() {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::start();

@@ -110,6 +110,8 @@ pub(super) struct Head<'a> {
 pub(super) struct PathModel {
     pub(super) model: String,
     pub(super) stream: bool,
+    /// The version of the interface, where it is another than the usual one.
+    pub(super) version: Option<Box<str>>,
 }
 
 /// One client request as all its attempts see it.
@@ -122,6 +124,8 @@ pub(super) struct Call {
     /// As received; only the model is ever replaced, and only on the way out.
     pub(super) body: Bytes,
     pub(super) headers: HeaderMap,
+    /// The version that a gemini client's path names, where it is another than the usual one.
+    pub(super) version: Option<Box<str>>,
     /// The client's query without its credential and the form of a stream, empty or beginning with `?`.
     pub(super) query: String,
     pub(super) caller: Caller,
@@ -150,9 +154,11 @@ impl Call {
         };
         // The creation of a video is never streamed, whatever the request says.
         envelope.stream &= operation != Operation::CreateVideo;
-        if let Some(PathModel { model, stream }) = of_path {
-            envelope.model = model;
-            envelope.stream = stream;
+        let mut version = None;
+        if let Some(path) = of_path {
+            envelope.model = path.model;
+            envelope.stream = path.stream;
+            version = path.version;
         }
         let client = Client::detect(head.path, dialect, &head.headers, envelope.user.as_deref());
         let path = operation.path(dialect);
@@ -168,6 +174,7 @@ impl Call {
             envelope,
             body,
             headers: head.headers,
+            version,
             query: forwarded_query(head.query),
             key_id,
             caller: head.caller,

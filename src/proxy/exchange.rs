@@ -430,7 +430,7 @@ impl Sending<'_> {
         // The query belongs to the dialect the client speaks.
         let query = if format == client { self.call.query.as_str() } else { "" };
         let target = match query {
-            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(stream, query)),
+            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(endpoint, stream, query)),
             "" => endpoint.base.join_known(path),
             query => endpoint.base.join(&format!("{path}{query}")),
         };
@@ -439,14 +439,17 @@ impl Sending<'_> {
     }
 
     /// Gemini's paths name the model and what is to be done. Streams are always asked for as events.
-    fn named_path(&self, stream: bool, query: &str) -> String {
+    fn named_path(&self, endpoint: &Endpoint, stream: bool, query: &str) -> String {
         let (action, query) = match self.call.operation {
             Operation::CountTokens => ("countTokens", query.to_owned()),
             Operation::OfGemini(action) => (action, query.to_owned()),
             _ if stream => ("streamGenerateContent", format!("?alt=sse{}", query.replacen('?', "&", 1))),
             _ => ("generateContent", query.to_owned()),
         };
-        format!("{}/{}:{action}{query}", Dialect::Gemini.path(), self.model)
+        match self.call.version.as_ref().filter(|_| !endpoint.base.names_version()) {
+            Some(version) => format!("/{version}/models/{}:{action}{query}", self.model),
+            None => format!("{}/{}:{action}{query}", Dialect::Gemini.path(), self.model),
+        }
     }
 }
 

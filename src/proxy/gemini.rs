@@ -41,7 +41,8 @@ pub(super) async fn call(app: Arc<App>, request: Request, caller: Caller) -> Res
             None => return face.refuse(404, &format!("There is no action {action} here"), None, None),
         },
     };
-    let of_path = Some(PathModel { model: model.trim().to_owned(), stream });
+    let version = named_version(request.params.get("version"));
+    let of_path = Some(PathModel { model: model.trim().to_owned(), stream, version });
     let wants_array = stream && request.query.get("alt").as_deref() != Some("sse");
     let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };
     let answer = pipeline::serve(app, kind, request, caller).await;
@@ -65,8 +66,18 @@ pub(super) async fn call_of_cli(
         Ok(opened) => opened,
         Err((field, message)) => return face.refuse(400, message, None, field),
     };
-    let of_path = Some(PathModel { model: opened.model, stream });
+    let of_path = Some(PathModel { model: opened.model, stream, version: None });
     let kind = CallKind { dialect: Dialect::Gemini, operation, of_path };
     let answer = pipeline::serve_body(app, kind, request, opened.body, caller).await;
     if operation == Operation::Answer { cli_envelope::seal(answer) } else { answer }
+}
+
+/// The version in `/gemini/{version}/…`, where it is one (`v1`, `v1alpha`) and not the usual one.
+fn named_version(named: &str) -> Option<Box<str>> {
+    let is_version = named.strip_prefix('v').is_some_and(|rest| {
+        rest.starts_with(|first: char| first.is_ascii_digit())
+            && rest.len() < 16
+            && rest.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+    });
+    (is_version && named != "v1beta").then(|| named.into())
 }

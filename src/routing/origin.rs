@@ -244,13 +244,20 @@ impl BaseUrl {
         self.names_version
     }
 
+    /// Whether what lies below gemini's `/v1beta` lies below this address as it is.
+    fn keeps_version(&self, rest: &str) -> bool {
+        let names_one = self.names_version || self.path.ends_with("/v1alpha");
+        self.path.ends_with("/v1beta") || (names_one && rest.starts_with("/models"))
+    }
+
     /// The target for a path such as `/v1/chat/completions` (proxy.md 12.1): behind the base's own path,
     /// without doubling a version the base ends in, with the base's query at the end.
     pub fn join(&self, path: &str) -> PathAndQuery {
         // Google's OpenAI surface lies below a version of its own.
         let path =
             path.strip_prefix("/v1beta/openai").filter(|_| self.path.contains("/openai")).unwrap_or(path);
-        let path = path.strip_prefix("/v1beta").filter(|_| self.path.ends_with("/v1beta")).unwrap_or(path);
+        // Its own does, too: an address that ends in a version keeps that one (proxy.md 14.8).
+        let path = path.strip_prefix("/v1beta").filter(|rest| self.keeps_version(rest)).unwrap_or(path);
         let path = match path.strip_prefix("/v1") {
             Some(rest) if self.names_version && (rest.is_empty() || rest.starts_with(['/', '?'])) => rest,
             _ => path,

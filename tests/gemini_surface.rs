@@ -154,6 +154,33 @@ fn googles_sdks_find_their_way_on_version_one() {
 }
 
 #[test]
+fn the_operators_rules_of_what_is_no_answer_hold_for_geminis_own() {
+    let gateway =
+        Gateway::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true"), ("PROXY_ERROR_KEYWORDS", "quota exceeded")]);
+    let upstream = Upstream::start(&[MODEL]);
+    let list = json!({"models": [{"name": format!("models/{MODEL}"),
+        "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &list));
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let parts = |parts: Value| {
+        json!({"candidates": [{"content": {"parts": parts}, "finishReason": "STOP"}],
+            "usageMetadata": {"promptTokenCount": 3, "totalTokenCount": 3}})
+    };
+    for (reply, status) in [
+        (parts(json!([{"functionCall": {"name": "f", "args": {}}}])), 200),
+        (json!({"promptFeedback": {"blockReason": "SAFETY"}}), 200),
+        (parts(json!([{"text": "Quota exceeded."}])), 502),
+    ] {
+        upstream.answer(CALL, Reply::json(200, &reply));
+        gateway.client().post(CALL, &body()).expect(status);
+    }
+    let gateway = Gateway::with(&[("PROXY_EMPTY_CONTENT_FAIL", "true")]);
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    upstream.answer(CALL, Reply::json(200, &parts(json!([{"text": " "}]))));
+    gateway.client().post(CALL, &body()).expect(502);
+}
+
+#[test]
 fn the_version_of_the_path_goes_upstream_unless_the_address_has_its_own() {
     let asked = |base: &str, version: &str| {
         let (upstream, gateway) = (Upstream::start(&[MODEL]), Gateway::start());

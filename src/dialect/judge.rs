@@ -121,8 +121,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
         // Some sites put type or message beside the error, so the whole body is read.
         return Err(Fault::Error(upstream_error::read(200, body)));
     }
-    let judged =
-        matches!(dialect, Dialect::Chat | Dialect::Messages | Dialect::Responses | Dialect::Completions);
+    let judged = !matches!(dialect, Dialect::Embeddings | Dialect::Images);
     let by_words = !rules.keywords.is_empty() && body.len() <= MAX_KEYWORD_BODY;
     if judged && (by_words || rules.fails_empty(false, usage)) {
         // A valid text that makes no tree (a lone surrogate, a number out of range) is content.
@@ -204,6 +203,10 @@ fn texts(dialect: Dialect, answer: &Value) -> Vec<&Value> {
                 content_texts(&item["content"], &mut texts);
             }
         }
+        Dialect::Gemini => {
+            let is_said = |part: &&Value| part["thought"] != true;
+            texts.extend(gemini_parts(answer).filter(is_said).map(|part| &part["text"]));
+        }
         _ => {
             for choice in list(&answer["choices"]) {
                 texts.push(&choice["text"]);
@@ -235,6 +238,13 @@ fn has_output(dialect: Dialect, answer: &Value) -> bool {
         Dialect::Responses => {
             !is_blank(&answer["output_text"]) || list(&answer["output"]).iter().any(is_output_item)
         }
+        // One that was blocked says why it has none.
+        Dialect::Gemini => {
+            let has_content = |part: &Value| {
+                part.as_object().is_some_and(|part| part.values().any(|value| !is_blank(value)))
+            };
+            gemini_parts(answer).any(has_content) || is_content(&answer["promptFeedback"]["blockReason"])
+        }
         _ => list(&answer["choices"]).iter().any(|choice| {
             let message = &choice["message"];
             let more = message
@@ -243,6 +253,12 @@ fn has_output(dialect: Dialect, answer: &Value) -> bool {
             more || !is_blank(&choice["text"])
         }),
     }
+}
+
+/// The parts of all candidates, also of an answer in the envelope of the command line's service.
+fn gemini_parts(answer: &Value) -> impl Iterator<Item = &Value> {
+    let answer = answer.get("response").unwrap_or(answer);
+    list(&answer["candidates"]).iter().flat_map(|candidate| list(&candidate["content"]["parts"]))
 }
 
 fn is_blank(value: &Value) -> bool {
@@ -255,7 +271,7 @@ fn is_blank(value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Dialect::{Chat, Completions, Embeddings, Images, Messages, Responses};
+    use Dialect::{Chat, Completions, Embeddings, Gemini, Images, Messages, Responses};
     use proptest::prelude::*;
 
     #[test]
@@ -278,6 +294,9 @@ mod tests {
             (Responses, r#"{"status":"completed","error":null,"output":[{"type":"function_call"}]}"#),
             (Responses, r#"{"output":[{"type":"reasoning","summary":[{"text":"s"}]}]}"#),
             (Completions, r#"{"choices":[{"text":"x"}]}"#),
+            (Gemini, r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}]}}]}"#),
+            (Gemini, r#"{"candidates":[{"content":{"parts":[{"text":"quota exceeded","thought":true}]}}]}"#),
+            (Gemini, r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#),
             (Embeddings, r#"{"data":[]}"#),
             (Images, r#"{"data":[]}"#),
         ] {
@@ -338,6 +357,7 @@ mod tests {
             (Messages, r#"{"content":[{"type":"text","text":"quota exceeded"}]}"#),
             (Responses, r#"{"output":[{"type":"message","content":[{"text":"quota exceeded"}]}]}"#),
             (Chat, r#"{"choices":[],"error":{"message":"quota exceeded"}}"#),
+            (Gemini, r#"{"candidates":[{"content":{"parts":[{"text":"Quota exceeded."}]}}]}"#),
         ] {
             let fault = reply(dialect, body.as_bytes(), &rules).unwrap_err();
             assert_eq!(fault, Fault::Keyword("quota exceeded".to_owned()), "{body}");

@@ -43,6 +43,27 @@ fn codex_gets_the_words_of_the_system_as_instructions() {
 }
 
 #[test]
+fn who_streams_to_whom_would_take_a_stream_is_told_that_none_is_wanted() {
+    let (gateway, upstream) = on("sub2api");
+    let said = json!([{"role": "user", "content": "x"}]);
+    for (path, body, wanted) in [
+        (CHAT, json!({"model": MODEL, "messages": said}), "application/json"),
+        (CHAT, json!({"model": MODEL, "messages": said, "stream": true}), "text/event-stream"),
+        (RESPONSES, json!({"model": MODEL, "input": "x"}), "text/event-stream"),
+    ] {
+        let reply = match wanted {
+            "application/json" => Reply::json(200, &wire::chat(MODEL)),
+            _ if path == CHAT => Reply::events(wire::chat_events(MODEL)),
+            _ => Reply::events(wire::response_events(MODEL)),
+        };
+        upstream.answer(path, reply);
+        let ask = Request::post(path).json(&body).header("accept", "text/event-stream, */*");
+        assert_eq!(gateway.client().send(ask).status, 200, "{path}");
+        assert_eq!(upstream.last(path).header("accept"), Some(wanted), "{path} {body}");
+    }
+}
+
+#[test]
 fn results_of_calls_that_only_a_responses_upstream_may_know_go_there_first() {
     let result = json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": "5"});
     let call = json!({"type": "tool_use", "id": "toolu_1", "name": "add", "input": {}});

@@ -33,6 +33,9 @@ pub fn upstream(
     out.insert(header::CONTENT_TYPE, JSON);
     if stream {
         out.insert(header::ACCEPT, EVENT_STREAM);
+    } else if matches!(site.platform, Platform::Codex | Platform::Sub2Api) {
+        // These stream to who says that it would take a stream.
+        out.insert(header::ACCEPT, JSON);
     } else {
         out.entry(header::ACCEPT).or_insert(JSON);
     }

@@ -278,7 +278,7 @@ pub(super) fn downgrade(failure: &Failure, asked: Dialect) -> Option<Downgrade> 
     // OpenAI names its surfaces without the slash before.
     let named = [
         (Dialect::Responses, says(&["v1/responses", "input is required"])),
-        (Dialect::Messages, says(&["v1/messages"])),
+        (Dialect::Messages, says(&["v1/messages", "messages is required"])),
         (Dialect::Chat, says(&["v1/chat/completions"])),
     ];
     let names_some = named.iter().any(|(_, is_named)| *is_named);

@@ -80,6 +80,7 @@ fn only_what_is_about_the_dialect_moves_to_another() {
         (429, error("slow down"), None),
         (400, error("context too long"), None),
         (400, error("input is required"), Some((Some(Responses), true))),
+        (400, error("messages is required"), Some((Some(Messages), true))),
         (400, error("Unsupported legacy protocol: please use /v1/responses"), Some((Some(Responses), true))),
         (400, error("Unsupported value: temperature"), Some((None, false))),
         (400, error("Item not found"), Some((None, false))),

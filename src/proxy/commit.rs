@@ -490,7 +490,7 @@ fn is_json(content_type: &HeaderValue) -> bool {
 /// Some upstreams stream under another content type (proxy.md 10.4).
 fn looks_like_events(first: &[u8]) -> bool {
     let text = first.trim_ascii_start();
-    [b"data:".as_slice(), b"event:", b":"].iter().any(|prefix| text.starts_with(prefix))
+    [b"data:".as_slice(), b"event:", b":", b"id:", b"retry:"].iter().any(|prefix| text.starts_with(prefix))
 }
 
 /// And some answer at once under that of a stream: no event begins like this.

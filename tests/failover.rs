@@ -383,6 +383,17 @@ fn what_the_upstream_says_of_its_limits_comes_with_its_failures() {
 }
 
 #[test]
+fn a_wait_that_only_the_body_names_is_told_in_the_header() {
+    let delay = json!([{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "11.2s"}]);
+    let google =
+        json!({"code": 429, "message": "slow down", "status": "RESOURCE_EXHAUSTED", "details": delay});
+    let (gateway, upstream) = alone(&[]);
+    upstream.answer(CHAT, Reply::json(429, &json!({ "error": google })));
+    let answer = gateway.client().chat(Pair::MODEL);
+    assert_eq!((answer.status, answer.header("retry-after")), (429, Some("12")));
+}
+
+#[test]
 fn a_failure_of_the_network_is_a_bad_gateway() {
     let (gateway, upstream) = alone(&[]);
     upstream.refuse();

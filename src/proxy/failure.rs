@@ -274,6 +274,7 @@ impl Failure {
 
     /// The answer when no further attempt is made.
     pub(super) fn into_response(self, face: Face) -> Response {
+        let wait = self.error.retry_after.map(|wait| wait.as_secs_f64().ceil() as u64);
         let mut response = match (self.kind, self.body) {
             // The client's own mistake reaches it as the upstream put it.
             (Kind::Status, Some(body))
@@ -286,6 +287,10 @@ impl Failure {
             _ => face.upstream_failure(self.status, &self.error),
         };
         response.headers_mut().extend(self.headers.map(|headers| *headers).unwrap_or_default());
+        if let Some(seconds) = wait {
+            // Some say it in the body alone, and SDKs read the header.
+            response.headers_mut().entry(RETRY_AFTER).or_insert(seconds.into());
+        }
         response
     }
 }

@@ -223,6 +223,12 @@ fn an_answer_in_the_wrong_form_is_brought_into_the_right_one() {
     upstream.answer(CHAT, Reply::events(wire::chat_events(MODEL)));
     let answer = gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
     assert_eq!(said(CHAT, &answer).0, wire::TEXT);
+    for first in ["id: 1\n", "retry: 3000\n\n"] {
+        let stream = format!("{first}{}", wire::chat_events(MODEL).concat());
+        upstream.answer(CHAT, Reply::bytes(200, "text/plain", stream));
+        let answer = gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
+        assert_eq!(said(CHAT, &answer).0, wire::TEXT, "{first:?}");
+    }
     upstream.answer(CHAT, Reply::json(200, &wire::chat(MODEL)));
     let stream = gateway.client().send(Request::post(CHAT).json(&body(CHAT, true)));
     assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));

@@ -30,7 +30,7 @@
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
-//! time, cron, logging, metrics, request_id, uuid, hex, sync, wake_flag
+//! time, cron, logging, metrics, open_files, request_id, uuid, hex, sync, wake_flag
 //! ```
 #![forbid(unsafe_code)]
 
@@ -52,6 +52,7 @@ pub mod limits;
 pub mod logging;
 pub mod metrics;
 pub mod notify;
+pub mod open_files;
 pub mod proxy;
 pub mod request_id;
 pub mod routing;

@@ -129,6 +129,7 @@ impl Target {
 fn is_unconnected(kind: ErrorKind) -> bool {
     match kind {
         ErrorKind::Dns | ErrorKind::Connect | ErrorKind::Proxy | ErrorKind::Tls => true,
+        ErrorKind::Exhausted => true,
         ErrorKind::Timeout | ErrorKind::Closed | ErrorKind::Protocol => false,
     }
 }

@@ -6,6 +6,7 @@
 //! | no first byte in time | yes | yes | 408 |
 //! | a status | as routing.md 9.1 | as routing.md 10.2 | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
+//! | no file or memory left for a connection of ours | no | yes | 502 |
 //! | not configured well enough to try | no | yes | 502 |
 //! | the dialects it speaks cannot say it | no | yes | 400, naming the field |
 //! | the request makes no sense in any dialect | no | no | 400, naming the field |
@@ -69,6 +70,7 @@ impl Failure {
             ErrorKind::Proxy => "no connection through the outbound proxy",
             ErrorKind::Tls => "the TLS handshake failed",
             ErrorKind::Timeout => "it took too long",
+            ErrorKind::Exhausted => "the gateway has no more files to open",
             ErrorKind::Closed => "it closed the connection before the answer was whole",
             ErrorKind::Protocol => "its answer is not valid HTTP",
         };
@@ -203,7 +205,8 @@ impl Failure {
     /// Whether the channel is to blame, so that it cools down (routing.md 9.1).
     pub(super) fn is_channel_fault(&self) -> bool {
         match self.kind {
-            Kind::Network(_) | Kind::FirstByte | Kind::Judged => true,
+            Kind::Network(kind) => kind != ErrorKind::Exhausted,
+            Kind::FirstByte | Kind::Judged => true,
             Kind::Status => failure::is_channel_fault(self.status, &self.words()),
             Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
         }
@@ -232,7 +235,8 @@ impl Failure {
     /// Whether another address of the same site may do better (routing.md 10.4).
     pub(super) fn rotates_address(&self) -> bool {
         match self.kind {
-            Kind::Network(_) | Kind::FirstByte => true,
+            Kind::Network(kind) => kind != ErrorKind::Exhausted,
+            Kind::FirstByte => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
             Kind::Judged | Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
         }
@@ -300,4 +304,25 @@ fn is_error_of(dialect: Dialect, body: &[u8]) -> bool {
     serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|value| {
         value["error"].is_object() && (dialect != Dialect::Messages || value["type"] == "error")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_happened_up_there_is_the_fault_of_the_channel() {
+        for (kind, is_fault) in [
+            (ErrorKind::Connect, true),
+            (ErrorKind::Dns, true),
+            (ErrorKind::Timeout, true),
+            (ErrorKind::Closed, true),
+            (ErrorKind::Exhausted, false),
+        ] {
+            let failure = Failure::network(kind, "the cause");
+            assert_eq!(failure.is_channel_fault(), is_fault, "{kind:?}");
+            assert_eq!(failure.rotates_address(), is_fault, "{kind:?}");
+            assert!(failure.may_retry(), "{kind:?}: a connection may be open elsewhere");
+        }
+    }
 }

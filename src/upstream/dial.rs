@@ -25,6 +25,7 @@ use tower_service::Service;
 
 use super::error::{ErrorKind, SendError};
 use super::stream::Stream;
+use crate::open_files;
 use crate::routing::{Origin, OutboundProxy, ProxyScheme};
 
 /// How long one address of a name is tried alone before the next one is tried beside it (RFC 8305, 5).
@@ -91,7 +92,11 @@ impl Dialer {
 
     async fn through(&self, proxy: &OutboundProxy, origin: &Origin) -> Result<Stream, SendError> {
         let unreachable = |error: SendError| {
-            SendError::new(ErrorKind::Proxy, format!("outbound proxy {}: {}", name(proxy), error.message()))
+            let kind = match error.kind() {
+                ErrorKind::Exhausted => ErrorKind::Exhausted,
+                _ => ErrorKind::Proxy,
+            };
+            SendError::new(kind, format!("outbound proxy {}: {}", name(proxy), error.message()))
         };
         // Names are resolved before the proxy is bothered: a name without address is not the proxy's fault.
         let target = match proxy.scheme {
@@ -178,7 +183,8 @@ impl Service<Uri> for Connected {
 async fn tcp(host: &str, port: u16) -> Result<TcpStream, SendError> {
     let addresses = resolve(host, port).await?;
     let stream = first_to_connect(addresses).await.map_err(|error| {
-        SendError::new(ErrorKind::Connect, format!("no connection to {}: {error}", authority_of(host, port)))
+        let message = format!("no connection to {}: {error}", authority_of(host, port));
+        SendError::new(own_or(ErrorKind::Connect, &error), message)
     })?;
     // Small events must not wait for the acknowledgement of the one before.
     if let Err(error) = stream.set_nodelay(true) {
@@ -218,10 +224,21 @@ async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, SendError> {
     if let Ok(address) = bare(host).parse::<IpAddr>() {
         return Ok(vec![SocketAddr::new(address, port)]);
     }
-    let failed = |reason: &str| SendError::new(ErrorKind::Dns, format!("{host} has no address: {reason}"));
-    let found = tokio::net::lookup_host((host, port)).await.map_err(|error| failed(&error.to_string()))?;
+    let failed = |kind, reason: &str| SendError::new(kind, format!("{host} has no address: {reason}"));
+    let found = tokio::net::lookup_host((host, port))
+        .await
+        .map_err(|error| failed(own_or(ErrorKind::Dns, &error), &error.to_string()))?;
     let addresses = alternate(found.collect());
-    if addresses.is_empty() { Err(failed("the name server knows none")) } else { Ok(addresses) }
+    if addresses.is_empty() {
+        Err(failed(ErrorKind::Dns, "the name server knows none"))
+    } else {
+        Ok(addresses)
+    }
+}
+
+/// What an error of the system speaks of: `kind`, unless it is this process that lacks something.
+fn own_or(kind: ErrorKind, error: &io::Error) -> ErrorKind {
+    if open_files::are_used_up(error) { ErrorKind::Exhausted } else { kind }
 }
 
 /// The resolver's order within each family, starting with the family it put first.
@@ -288,5 +305,15 @@ mod tests {
             .map(|a| a.parse().expect("an address"));
         let ordered: Vec<String> = alternate(all.to_vec()).iter().map(SocketAddr::to_string).collect();
         assert_eq!(ordered, ["[::1]:1", "1.1.1.1:1", "[::2]:1", "2.2.2.2:1", "[::3]:1"]);
+    }
+
+    #[test]
+    fn a_lack_of_our_own_is_told_apart_from_an_upstream_that_refuses() {
+        let error = |code| io::Error::from_raw_os_error(code);
+        for (code, kind) in
+            [(24, ErrorKind::Exhausted), (23, ErrorKind::Exhausted), (111, ErrorKind::Connect)]
+        {
+            assert_eq!(own_or(ErrorKind::Connect, &error(code)), kind, "{code}");
+        }
     }
 }

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Tls,
     /// Connecting took too long.
     Timeout,
+    /// This process has no file or no memory left for a connection: nobody's fault up there.
+    Exhausted,
     /// The connection ended, or was reset, before the answer was whole.
     Closed,
     /// The answer was not HTTP as it should be.

@@ -1,0 +1,55 @@
+//! How many files the system lets this process have open, and what it says when there are no more.
+//!
+//! Every connection is one of them, towards a client and towards an upstream alike. A process that spends all of them on
+//! clients can ask no upstream any more, and its database cannot open a file either: what is kept back from clients is
+//! what they are served with. `ulimit -n` and `LimitNOFILE=` of systemd set the limit; 1024 is usual, too few for a
+//! busy gateway.
+
+use std::io;
+
+/// `ENOMEM`, `ENFILE`, `EMFILE` and `ENOBUFS` of Linux.
+const USED_UP: [i32; 4] = [12, 23, 24, 105];
+/// For the database, the log and the runtime, and a few upstreams.
+const KEPT_BACK: usize = 32;
+
+/// How many files may be open at once. `None` where the system does not tell, or sets no limit.
+pub fn limit() -> Option<usize> {
+    soft_limit(&std::fs::read_to_string("/proc/self/limits").ok()?)
+}
+
+fn soft_limit(limits: &str) -> Option<usize> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// How many of `limit` open files clients may have.
+pub fn for_clients(limit: usize) -> usize {
+    limit.saturating_sub(KEPT_BACK + limit / 8).max(1)
+}
+
+/// Whether it is this process, or its machine, that has no file or no memory left for what was tried.
+pub fn are_used_up(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| USED_UP.contains(&code))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_is_read_from_the_table_of_the_kernel() {
+        let table = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                     Max processes             95992                95992                processes \n\
+                     Max open files            1024                 1048576              files     \n";
+        assert_eq!(soft_limit(table), Some(1024));
+        assert_eq!(soft_limit(&table.replace("1024 ", "unlimited ")), None);
+        assert_eq!(soft_limit(""), None);
+    }
+
+    #[test]
+    fn clients_leave_some_files_to_their_upstreams() {
+        for (limit, clients) in [(16, 1), (64, 24), (1024, 864), (20_000, 17_468)] {
+            assert_eq!(for_clients(limit), clients, "{limit}");
+        }
+    }
+}

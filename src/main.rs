@@ -12,7 +12,7 @@ use switchyard::http::server::{self, ServerOptions};
 use switchyard::http::tls::Tls;
 use switchyard::jobs;
 use switchyard::service::Service;
-use switchyard::{demo, greeting, logging};
+use switchyard::{demo, greeting, logging, open_files};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -68,7 +68,7 @@ async fn serve(config: Config) -> ExitCode {
         }
     };
     let options = ServerOptions {
-        max_connections: app.config.max_connections,
+        max_connections: client_connections(app.config.max_connections),
         header_timeout: app.config.request_header_timeout,
         idle_timeout: app.config.client_idle_timeout,
         shutdown_grace: app.config.shutdown_grace,
@@ -113,6 +113,19 @@ async fn serve(config: Config) -> ExitCode {
     app.stop().await;
     log::info!("stopped");
     ExitCode::SUCCESS
+}
+
+/// How many clients may be connected: as many as are wished for, but no more than the open files suffice for.
+fn client_connections(wished: usize) -> usize {
+    let Some(limit) = open_files::limit() else { return wished };
+    let most = open_files::for_clients(limit);
+    if most < wished {
+        log::info!(
+            "{limit} files may be open: {most} clients may be connected at once, not {wished} (MAX_CONNECTIONS); \
+             raise the limit with `ulimit -n` or LimitNOFILE"
+        );
+    }
+    wished.min(most)
 }
 
 /// The signals that the process minds. From [`Signals::listen`] on none of them ends it by itself.

@@ -25,12 +25,14 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
+use tokio::time::Instant;
 
 use super::Response;
 use super::stream::{AmbiguousFraming, ClientStream};
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
 use super::websocket::Upgrade;
+use crate::open_files;
 use crate::wake_flag::{InnerFlag, WakeFlag};
 
 /// Longest TLS handshake.
@@ -39,6 +41,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER: usize = 256 * 1024;
 /// Pause after an accept that failed for want of descriptors or memory.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+/// How often the log says that clients have to wait.
+const COMPLAINT_EVERY: Duration = Duration::from_secs(60);
 
 /// What the edge needs to know; see `config` for the meaning of each.
 #[derive(Clone)]
@@ -115,8 +119,15 @@ where
     let slots = Arc::new(Semaphore::new(options.max_connections));
     let all = u32::try_from(options.max_connections).unwrap_or(u32::MAX);
     let mut connections = tokio::task::JoinSet::new();
+    let mut complaint = Complaint::default();
     loop {
         while connections.try_join_next().is_some() {}
+        if slots.available_permits() == 0 {
+            complaint.say(|| {
+                let most = options.max_connections;
+                format!("{most} client connections are open, which is all there may be: new ones wait (MAX_CONNECTIONS)")
+            });
+        }
         let permit = tokio::select! {
             permit = slots.clone().acquire_owned() => permit,
             () = stopped(&mut stop) => break,
@@ -126,7 +137,12 @@ where
             accepted = listener.accept() => match accepted {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    log::warn!("a connection could not be accepted: {error}");
+                    let advice = if open_files::are_used_up(&error) {
+                        "; raise the limit of open files (ulimit -n, LimitNOFILE) or lower MAX_CONNECTIONS"
+                    } else {
+                        ""
+                    };
+                    complaint.say(|| format!("a connection could not be accepted: {error}{advice}"));
                     tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }
@@ -150,6 +166,28 @@ where
     let left = connections.len();
     connections.shutdown().await;
     left
+}
+
+/// What the log hears at most once in [`COMPLAINT_EVERY`], however often there is cause.
+#[derive(Default)]
+struct Complaint {
+    said: Option<Instant>,
+    kept_back: u64,
+}
+
+impl Complaint {
+    fn say(&mut self, message: impl FnOnce() -> String) {
+        if self.said.is_some_and(|at| at.elapsed() < COMPLAINT_EVERY) {
+            self.kept_back += 1;
+            return;
+        }
+        let before = match std::mem::take(&mut self.kept_back) {
+            0 => String::new(),
+            times => format!(" ({times} times more since it was last said)"),
+        };
+        log::warn!("{}{before}", message());
+        self.said = Some(Instant::now());
+    }
 }
 
 /// Waits until the server is stopping.

@@ -25,6 +25,8 @@ pub struct Home {
 #[derive(Clone)]
 pub struct Setup {
     variables: BTreeMap<String, String>,
+    /// What the shell is told before it runs the gateway: `ulimit -n 64`.
+    limits: Option<&'static str>,
 }
 
 /// A running gateway; killed when dropped.
@@ -100,14 +102,14 @@ impl Default for Setup {
             ("AUTHENTICATED_RATE_LIMIT_MAX", "1000000"),
         ];
         let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        Self { variables: variables.into_iter().map(owned).collect() }
+        Self { variables: variables.into_iter().map(owned).collect(), limits: None }
     }
 }
 
 impl Setup {
     /// Nothing set at all: every default, as on a fresh machine.
     pub fn blank() -> Self {
-        Self { variables: BTreeMap::new() }
+        Self { variables: BTreeMap::new(), limits: None }
     }
 
     pub fn with(mut self, name: &str, value: &str) -> Self {
@@ -117,6 +119,12 @@ impl Setup {
 
     pub fn without(mut self, name: &str) -> Self {
         self.variables.remove(name);
+        self
+    }
+
+    /// Under limits of the system, as a shell sets them: `ulimit -n 64`.
+    pub fn limited(mut self, limits: &'static str) -> Self {
+        self.limits = Some(limits);
         self
     }
 
@@ -162,7 +170,15 @@ impl Setup {
     }
 
     fn command(&self, home: &Home, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_switchyard"));
+        let binary = env!("CARGO_BIN_EXE_switchyard");
+        let mut command = match self.limits {
+            None => Command::new(binary),
+            Some(limits) => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &format!("{limits} && exec \"$0\" \"$@\""), binary]);
+                shell
+            }
+        };
         command
             .args(arguments)
             .env_clear()

@@ -24,6 +24,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// `EX_USAGE` and `EX_CONFIG` of sysexits(3).
 const USAGE: u8 = 64;
 const CONFIG: u8 = 78;
+/// What a process gets that writes past `ulimit -f`, on Linux.
+const SIGXFSZ: i32 = 25;
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args().skip(1)) {
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
 
 /// Serves until a signal, then lets requests in flight end and everything reach the disk.
 async fn serve(config: Config) -> ExitCode {
+    // With a handler in place the write that crosses the limit fails like one on a full disk; without, the process ends.
+    let _file_size_limit = signal(SignalKind::from_raw(SIGXFSZ));
     let tls = match config.tls.clone().map(Tls::load).transpose() {
         Ok(tls) => tls.map(Arc::new),
         Err(message) => return fail(CONFIG, &message),

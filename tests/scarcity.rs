@@ -1,9 +1,10 @@
-//! A system that gives little: few open files. What is served already goes on, and
+//! A system that gives little: few open files, no room for a file to grow. What is served already goes on, and
 //! the log says what to raise.
 
 mod support;
 
-use support::{Caller, Request, Setup, Upstream};
+use serde_json::json;
+use support::{Caller, Gateway, Request, Setup, Upstream, eventually};
 
 const MODEL: &str = "model-scarce";
 
@@ -26,4 +27,34 @@ fn clients_that_take_every_place_leave_the_upstreams_theirs() {
     let said = gateway.output();
     assert_eq!(said.matches("which is all there may be").count(), 1, "once a minute:\n{said}");
     assert!(!said.contains("could not be accepted"), "{said}");
+}
+
+#[test]
+fn a_file_that_may_not_grow_stops_no_request() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    gateway.add("site", &upstream);
+    let home = gateway.home().clone();
+    drop(gateway);
+
+    // A megabyte, in blocks of 512 bytes.
+    let mut gateway = Setup::default().limited("ulimit -f 2048").start_in(home.clone());
+    let key = |number: usize| json!({"name": format!("key {number}"), "key": format!("sk-scarce-{number}"), "description": "z".repeat(4000)});
+    let mut kept = Vec::new();
+    eventually("the file is full", || {
+        let answer = gateway.admin().post("/api/downstream-keys", &key(kept.len()));
+        if answer.status != 200 {
+            return Some(());
+        }
+        kept.push(answer.json()["item"]["id"].clone());
+        None
+    });
+    assert_eq!(gateway.client().send(Caller::chat_ask(MODEL, false)).status, 200);
+    assert!(gateway.is_running(), "{}", gateway.output());
+    drop(gateway);
+
+    let gateway = Setup::default().start_in(home);
+    let listed = gateway.admin().get("/api/downstream-keys").expect(200);
+    let ids: Vec<_> = listed["items"].as_array().expect("keys").iter().map(|key| key["id"].clone()).collect();
+    assert!(kept.iter().all(|id| ids.contains(id)), "every answered key is there");
 }

@@ -23,7 +23,7 @@ use crate::codings::Decoder;
 use crate::routing::Origin;
 
 /// From this idle time on a kept connection may be about to be closed by the other side just as it is used again.
-/// Servers that close idle connections wait for seconds, so that one used at a high rate need not pay for the doubt.
+/// Servers that close idle connections mostly wait for seconds.
 const DOUBTFUL_AFTER: Duration = Duration::from_secs(1);
 
 /// A connection that was closed under a request dies within a round trip; later than this the upstream was working.
@@ -70,8 +70,9 @@ impl Client {
     /// There is no time-out but the one for connecting. Dropping the future closes the connection.
     ///
     /// A kept connection that turns out to be dead costs one more try on a new one. That needs no judgement when nothing
-    /// was sent; it is also done when a connection that was idle for a while dies under the request without a byte of an
-    /// answer, since then the upstream closed it before it saw the request.
+    /// was sent; it is also done when the connection dies at once under the request without a byte of an answer, and
+    /// the upstream most likely closed it before it saw the request: after a rest, or by a reset, with which a system
+    /// answers to bytes that nobody has read.
     pub fn send<B>(
         &self,
         origin: &Arc<Origin>,
@@ -93,25 +94,23 @@ impl Client {
         let has_no_body = *request.method() == Method::HEAD;
         let mut sent_at = Instant::now();
         while let Some(wire) = self.pool.checkout(origin, sent_at) {
-            let spare = (wire.idle_until(sent_at) >= DOUBTFUL_AFTER).then(|| copy(&request));
+            let is_doubtful = wire.idle_until(sent_at) >= DOUBTFUL_AFTER;
             match exchange(wire, &mut request, origin).await {
                 Ok((head, wire)) => return self.receive(origin, head, wire, has_no_body),
                 Err(Failure::Unsent) => sent_at = Instant::now(),
-                Err(Failure::Unanswered(error)) => match spare {
-                    Some(spare) if sent_at.elapsed() < DIES_WITHIN => {
-                        request = spare;
-                        break;
-                    }
-                    _ => return Err(error),
-                },
-                Err(Failure::Broken(error)) => return Err(error),
+                Err(Failure::Unanswered { is_reset, .. })
+                    if (is_reset || is_doubtful) && sent_at.elapsed() < DIES_WITHIN =>
+                {
+                    break;
+                }
+                Err(Failure::Unanswered { error, .. } | Failure::Broken(error)) => return Err(error),
             }
         }
         // Boxed: connecting is rare, and its state would make every exchange's future several times as large.
         let wire = Box::pin(self.connect(origin)).await?;
         match exchange(wire, &mut request, origin).await {
             Ok((head, wire)) => self.receive(origin, head, wire, has_no_body),
-            Err(Failure::Unanswered(error) | Failure::Broken(error)) => Err(error),
+            Err(Failure::Unanswered { error, .. } | Failure::Broken(error)) => Err(error),
             Err(Failure::Unsent) => Err(SendError::new(
                 ErrorKind::Closed,
                 "the upstream closed the connection before the request was sent",
@@ -190,18 +189,8 @@ async fn exchange(
     match poll_fn(|cx| wire.poll_head(cx)).await {
         Ok(head) => Ok((head, wire)),
         Err(failure) => {
-            if let Failure::Unsent = failure {
-                *request.body_mut() = wire.take_unsent();
-            }
+            *request.body_mut() = wire.take_body();
             Err(failure)
         }
     }
-}
-
-fn copy(request: &Request<RequestBody>) -> Box<Request<RequestBody>> {
-    let mut copy = Box::new(Request::new(request.body().clone()));
-    *copy.method_mut() = request.method().clone();
-    *copy.uri_mut() = request.uri().clone();
-    *copy.headers_mut() = request.headers().clone();
-    copy
 }

@@ -17,6 +17,8 @@ pub(super) struct Outgoing {
     body: RequestBody,
     /// So many bytes of both have left.
     sent: usize,
+    /// An answer has begun: nobody will want to send the body again.
+    is_answered: bool,
     state: State,
 }
 
@@ -34,10 +36,18 @@ impl Outgoing {
     pub(super) fn start(&mut self, write: impl FnOnce(&mut Vec<u8>), body: RequestBody) {
         self.head.clear();
         write(&mut self.head);
-        (self.body, self.sent, self.state) = (body, 0, State::Sending);
+        (self.body, self.sent, self.is_answered, self.state) = (body, 0, false, State::Sending);
     }
 
-    /// Takes back the body of a request that [is untouched](Self::is_untouched).
+    /// To be called when an answer has begun.
+    pub(super) fn answered(&mut self) {
+        self.is_answered = true;
+        if self.is_sent() {
+            self.body = RequestBody::empty();
+        }
+    }
+
+    /// Takes back the body of a request that has no answer.
     pub(super) fn take_body(&mut self) -> RequestBody {
         std::mem::take(&mut self.body)
     }
@@ -77,7 +87,9 @@ impl Outgoing {
             self.sent += sent;
         }
         ready!(Pin::new(&mut *stream).poll_flush(cx))?;
-        self.body = RequestBody::empty();
+        if self.is_answered {
+            self.body = RequestBody::empty();
+        }
         self.state = State::Sent;
         Poll::Ready(Ok(()))
     }

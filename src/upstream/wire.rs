@@ -29,6 +29,9 @@ const COPIED: usize = 4 * 1024;
 /// a high rate are used again sooner.
 const RESTED_AFTER: Duration = Duration::from_millis(1);
 
+/// How a connection ends whose other side closed it before it read everything.
+const RESETS: [io::ErrorKind; 2] = [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
+
 /// Interim responses before the real one; more are an attack on our patience.
 const MAX_INTERIM: u32 = 64;
 
@@ -58,7 +61,11 @@ pub(crate) enum Failure {
     /// Not a byte of the request has left.
     Unsent,
     /// The connection is gone, and not a byte of an answer has come.
-    Unanswered(SendError),
+    Unanswered {
+        error: SendError,
+        /// The other side took no notice of what it was sent.
+        is_reset: bool,
+    },
     Broken(SendError),
 }
 
@@ -85,7 +92,7 @@ impl Wire {
         })
     }
 
-    /// Begins an exchange. The body leaves the request, until [`Wire::take_unsent`] gives it back.
+    /// Begins an exchange. The body leaves the request, until [`Wire::take_body`] gives it back.
     pub(crate) fn start(&mut self, request: &mut Request<RequestBody>, origin: &Origin) {
         self.has_no_body = *request.method() == Method::HEAD;
         self.interim = 0;
@@ -94,8 +101,8 @@ impl Wire {
         self.outgoing.start(|head| write_request(head, request, &origin.authority, length), body);
     }
 
-    /// The body of a request that has not left.
-    pub(crate) fn take_unsent(&mut self) -> RequestBody {
+    /// The body of a request that has no answer.
+    pub(crate) fn take_body(&mut self) -> RequestBody {
         self.outgoing.take_body()
     }
 
@@ -133,6 +140,7 @@ impl Wire {
     }
 
     fn begin(&mut self, mut head: AnswerHead) -> AnswerHead {
+        self.outgoing.answered();
         self.keep_alive = head.keep_alive;
         self.framing = std::mem::replace(&mut head.framing, Framing::Length(0));
         head
@@ -159,11 +167,12 @@ impl Wire {
         if let Some(error) = why.filter(|error| is_nonsense(error)) {
             return invalid(error);
         }
+        let is_reset = why.is_some_and(|error| RESETS.contains(&error.kind()));
         let message = "the upstream closed the connection without an answer";
         let message = why.map_or_else(|| message.to_owned(), |error| format!("{message} ({error})"));
         let error = SendError::new(ErrorKind::Closed, message);
         if self.input.is_empty() && self.interim == 0 {
-            Failure::Unanswered(error)
+            Failure::Unanswered { error, is_reset }
         } else {
             Failure::Broken(error)
         }

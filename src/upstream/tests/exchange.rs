@@ -161,6 +161,34 @@ async fn a_request_that_a_busy_upstream_drops_is_not_repeated() {
 }
 
 #[tokio::test]
+async fn a_connection_that_is_closed_just_as_it_is_used_again_is_replaced() {
+    // In a thread that answers once on each connection and, while it is not looking, is sent the next request.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let base = BaseUrl::parse(&format!("http://{}", listener.local_addr().expect("an address")), None);
+    let origin = base.expect("a base address").origin;
+    let (answered, connections) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut start = [0; 1024];
+            let _ = stream.read(&mut start);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+            if answered.send(()).is_err() {
+                break;
+            }
+            // The first byte of the next request is there, and stays unread.
+            let _ = stream.peek(&mut start);
+        }
+    });
+    let client = client();
+    for number in 0..5 {
+        let response = within(client.send(&origin, post(Bytes::from_static(b"again")))).await;
+        let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
+        assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+    }
+    assert_eq!(connections.try_iter().count(), 5);
+}
+
+#[tokio::test]
 async fn a_request_whose_answer_has_begun_is_not_repeated() {
     for begun in ["HTTP/1.1 200 OK\r\nconte", "HTTP/1.1 102 Processing\r\n\r\n"] {
         let upstream = Upstream::start(move |mut stream, _| async move {

@@ -42,7 +42,8 @@ impl Client {
         request: Request<Bytes>,
         limits: FetchLimits,
     ) -> Result<Response<Bytes>, FetchError> {
-        let answer = tokio::time::timeout(limits.timeout, self.follow(base, request, limits.max_bytes)).await;
+        let following = Box::pin(self.follow(base, request, limits.max_bytes));
+        let answer = tokio::time::timeout(limits.timeout, following).await;
         answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
     }
 
@@ -55,7 +56,7 @@ impl Client {
     ) -> Result<Response<Bytes>, FetchError> {
         introduce(&mut request);
         let whole = async { collect(self.send(&base.origin, request).await?, limits.max_bytes).await };
-        let answer = tokio::time::timeout(limits.timeout, whole).await;
+        let answer = tokio::time::timeout(limits.timeout, Box::pin(whole)).await;
         answer.unwrap_or(Err(FetchError::Timeout(limits.timeout)))
     }
 

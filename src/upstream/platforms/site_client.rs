@@ -258,17 +258,20 @@ impl SiteClient {
         secrets.fold(message, |message, secret| message.replace(secret, "…"))
     }
 
-    /// Keeps an operation within the client's time limit, all its calls together.
-    pub(super) async fn bounded<T>(
+    /// Keeps an operation within the client's time limit, all its calls together. It is boxed before there is a
+    /// future that would have room for it at every step, as would all that wait for that one.
+    pub(super) fn bounded<T>(
         &self,
         work: impl Future<Output = Result<T, SiteError>>,
-    ) -> Result<T, SiteError> {
-        let limit = self.limits.timeout;
-        let timed_out = |_| {
-            let message = format!("no complete answer within {} s", limit.as_secs_f64());
-            Err(SiteError::new(SiteErrorKind::Timeout, message))
-        };
-        tokio::time::timeout(limit, work).await.unwrap_or_else(timed_out)
+    ) -> impl Future<Output = Result<T, SiteError>> {
+        let (limit, work) = (self.limits.timeout, Box::pin(work));
+        async move {
+            let timed_out = |_| {
+                let message = format!("no complete answer within {} s", limit.as_secs_f64());
+                Err(SiteError::new(SiteErrorKind::Timeout, message))
+            };
+            tokio::time::timeout(limit, work).await.unwrap_or_else(timed_out)
+        }
     }
 
     fn headers(

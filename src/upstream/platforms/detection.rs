@@ -127,7 +127,7 @@ async fn page(client: &Client, root: &BaseUrl) -> Option<Bytes> {
 /// The `data` of a status that says `success`, and means it.
 async fn status(client: &Client, base: &BaseUrl) -> Option<Value> {
     let answer = get(client, base, "/api/status").await.filter(|answer| answer.status().is_success())?;
-    let mut status: Value = serde_json::from_slice(answer.body()).ok()?;
+    let mut status = reply::json(answer.body()).ok()?;
     (status.get("success") == Some(&Value::Bool(true)))
         .then(|| status.get_mut("data").map(Value::take).unwrap_or_default())
 }
@@ -140,7 +140,7 @@ async fn is_cliproxyapi(client: &Client, base: &BaseUrl) -> bool {
     let is_signed = CPA_HEADERS.iter().any(|name| answer.headers().contains_key(*name));
     match answer.status().as_u16() {
         200 if !is_signed => {
-            let body: Option<Value> = serde_json::from_slice(answer.body()).ok();
+            let body = reply::json(answer.body()).ok();
             body.is_some_and(|body| body.get("openai-compatibility").is_some())
         }
         200 | 401 | 403 => is_signed,
@@ -151,7 +151,7 @@ async fn is_cliproxyapi(client: &Client, base: &BaseUrl) -> bool {
 /// Its public settings, or the way it refuses those who show nothing.
 async fn is_sub2api(client: &Client, base: &BaseUrl) -> bool {
     if let Some(answer) = get(client, base, "/api/v1/settings/public").await {
-        let settings: Option<Value> = serde_json::from_slice(answer.body()).ok();
+        let settings = reply::json(answer.body()).ok();
         let has = |name| settings.as_ref().is_some_and(|s| s.pointer(name).is_some_and(Value::is_string));
         if settings.as_ref().is_some_and(|s| s.get("code") == Some(&Value::from(0))) && has("/data/site_name")
         {
@@ -160,7 +160,7 @@ async fn is_sub2api(client: &Client, base: &BaseUrl) -> bool {
     }
     for path in ["/api/v1/auth/me", "/v1/models"] {
         let Some(answer) = get(client, base, path).await else { continue };
-        let said: Option<Value> = serde_json::from_slice(answer.body()).ok();
+        let said = reply::json(answer.body()).ok();
         if said.as_ref().is_some_and(speaks_sub2api) {
             return true;
         }

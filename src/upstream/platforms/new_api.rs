@@ -76,10 +76,10 @@ pub(super) async fn account(site_client: &SiteClient, client: &Client) -> Result
     let Some(data) = own.get("data").filter(|data| data.is_object()) else {
         return Err(SiteError::lacks(&own, "user"));
     };
-    let Some(left) = data.get("quota").and_then(Value::as_f64) else {
+    let Some(left) = data.get("quota").and_then(reply::number) else {
         return Err(SiteError::lacks(&own, "quota"));
     };
-    let dollars = |name: &str| Some(data.get(name)?.as_f64()? / unit);
+    let dollars = |name: &str| Some(reply::number(data.get(name)?)? / unit);
     let (balance, used) = (left / unit, dollars("used_quota").unwrap_or(0.0));
     let balance = Balance {
         balance,
@@ -99,7 +99,7 @@ pub(super) fn user(data: &Value) -> User {
         (!text.is_empty()).then(|| text.to_owned())
     };
     User {
-        id: data.get("id").and_then(Value::as_i64).filter(|id| *id > 0),
+        id: data.get("id").and_then(reply::whole).filter(|id| *id > 0),
         username: text("username").unwrap_or_default(),
         display_name: text("display_name"),
         email: text("email"),
@@ -137,7 +137,7 @@ pub(super) async fn status(site_client: &SiteClient, client: &Client) -> Result<
 
 /// Remembers the unit that a status tells.
 pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
-    let unit = status.get("quota_per_unit").and_then(Value::as_f64).filter(|unit| *unit > 0.0);
+    let unit = status.get("quota_per_unit").and_then(reply::number).filter(|unit| *unit > 0.0);
     let unit = unit.unwrap_or(DEFAULT_UNIT);
     site_client.memory.learn_unit(&site_client.base, unit);
     unit

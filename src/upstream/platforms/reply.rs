@@ -12,13 +12,33 @@ const MAX_MESSAGE: usize = 300;
 /// No model has a longer name; what is longer is garbage, and would be stored and shown everywhere.
 const MAX_NAME: usize = 256;
 
+/// JSON, also behind the mark with which some programs begin a text in UTF-8.
+pub(super) fn json(body: &[u8]) -> serde_json::Result<Value> {
+    serde_json::from_slice(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))
+}
+
+/// A number, also one that a site writes as text.
+pub(super) fn number(value: &Value) -> Option<f64> {
+    match value {
+        Value::String(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+        value => value.as_f64(),
+    }
+}
+
+/// A whole number, also one that a site writes as text.
+pub(super) fn whole(value: &Value) -> Option<i64> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        value => value.as_i64(),
+    }
+}
+
 /// The model names in an answer, trimmed; of names that differ in case only, the first. The error is for people.
 pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
     if let Some(page) = page_summary(StatusCode::OK, body) {
         return Err(format!("a web page instead of a model list: {page}"));
     }
-    let answer: Value =
-        serde_json::from_slice(body).map_err(|_| "the model list is not valid JSON".to_owned())?;
+    let answer = json(body).map_err(|_| "the model list is not valid JSON".to_owned())?;
     if answer.get("success") == Some(&Value::Bool(false)) {
         return Err(message(&answer).unwrap_or_else(|| "the site says that the call failed".into()));
     }
@@ -54,7 +74,7 @@ fn name_of(item: &Value) -> Option<&str> {
 /// `HTTP <status>: <what the upstream says>`, in one short line.
 pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
     let error_message = page_summary(status, body)
-        .or_else(|| serde_json::from_slice(body).ok().as_ref().and_then(message))
+        .or_else(|| json(body).ok().as_ref().and_then(message))
         .unwrap_or_else(|| one_line(&String::from_utf8_lossy(body)));
     match error_message.as_str() {
         "" => format!("HTTP {}", status.as_u16()),
@@ -64,8 +84,7 @@ pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
 
 /// What a body says for itself, in one short line.
 pub(super) fn error_message(body: &[u8]) -> String {
-    let answer: Option<Value> = serde_json::from_slice(body).ok();
-    match answer {
+    match json(body).ok() {
         Some(answer) => message(&answer).unwrap_or_else(|| "the site says that the call failed".to_owned()),
         None => one_line(&String::from_utf8_lossy(body)),
     }
@@ -73,7 +92,7 @@ pub(super) fn error_message(body: &[u8]) -> String {
 
 /// What there is to judge a failure by: its message and its code.
 pub(super) fn words(body: &[u8]) -> String {
-    let Ok(answer) = serde_json::from_slice::<Value>(body) else {
+    let Ok(answer) = json(body) else {
         return one_line(&String::from_utf8_lossy(body));
     };
     let code = answer.get("code").and_then(Value::as_str).map(one_line);

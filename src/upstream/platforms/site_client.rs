@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use super::error::{SiteError, SiteErrorKind};
 use super::memory::{Known, SiteMemory};
-use super::user_ids;
+use super::{reply, user_ids};
 use crate::routing::{BaseUrl, Platform, Secret};
 use crate::upstream::{Client, FetchLimits};
 
@@ -186,7 +186,7 @@ impl SiteClient {
         for id in user_ids::candidates(self.username.as_deref(), session) {
             let own = Call::get("/api/user/self");
             let Ok(answer) = self.ask(client, own, scheme, Some(id)).await else { continue };
-            if answer.pointer("/data/id").and_then(Value::as_i64) == Some(id) {
+            if answer.pointer("/data/id").and_then(reply::whole) == Some(id) {
                 let known = Known { by_cookie, user_id: Some(id) };
                 self.memory.learn_session(&self.base, session, known);
                 return self.ask(client, call, scheme, Some(id)).await;
@@ -212,7 +212,7 @@ impl SiteClient {
         if !status.is_success() {
             return Err(refused());
         }
-        match serde_json::from_slice::<Value>(body) {
+        match reply::json(body) {
             Ok(json) if json.get("success") == Some(&Value::Bool(false)) => Err(refused()),
             Ok(json) if json.is_object() || json.is_array() => Ok(json),
             Ok(_) | Err(_) => Err(SiteError::malformed(status, body, "the JSON that was asked for")),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::contract::{Announcement, Balance, LoggedIn, NoticeLevel, Refreshed, User};
 use super::error::{SiteError, SiteErrorKind};
+use super::reply;
 use super::site_client::{AuthScheme, Call, SiteClient};
 use crate::routing::Secret;
 use crate::time::{self, Millis, now_ms};
@@ -37,7 +38,7 @@ fn unwrap(site_client: &SiteClient, mut answer: Value) -> Result<Value, SiteErro
 /// Who the session's user is, and what is left: one call tells both.
 pub(super) async fn account(site_client: &SiteClient, client: &Client) -> Result<(User, Balance), SiteError> {
     let me = data(site_client, client, Call::get("/api/v1/auth/me")).await?;
-    let Some(balance) = me.get("balance").and_then(Value::as_f64) else {
+    let Some(balance) = me.get("balance").and_then(reply::number) else {
         return Err(SiteError::lacks(&me, "balance"));
     };
     let text = |name: &str| {
@@ -47,7 +48,7 @@ pub(super) async fn account(site_client: &SiteClient, client: &Client) -> Result
     let email = text("email");
     let local_part = || email.as_deref()?.split('@').next().map(str::to_owned);
     let user = User {
-        id: me.get("id").and_then(Value::as_i64).filter(|id| *id > 0),
+        id: me.get("id").and_then(reply::whole).filter(|id| *id > 0),
         username: text("username").or_else(local_part).unwrap_or_default(),
         display_name: None,
         role: text("role"),
@@ -151,9 +152,9 @@ pub(super) async fn login(
     Ok(LoggedIn {
         credential: Secret::from(token),
         username: text(user, "username").or_else(|| text(user, "email")),
-        user_id: user.get("id").and_then(Value::as_i64).filter(|id| *id > 0),
+        user_id: user.get("id").and_then(reply::whole).filter(|id| *id > 0),
         refresh_token: text(&given, "refresh_token").map(Secret::from),
-        expires_at: given.get("expires_in").and_then(Value::as_f64).map(expiry),
+        expires_at: given.get("expires_in").and_then(reply::number).map(expiry),
     })
 }
 
@@ -169,7 +170,7 @@ pub(super) async fn refresh(
         let parts = (
             text(&given, "access_token"),
             text(&given, "refresh_token"),
-            given.get("expires_in").and_then(Value::as_f64),
+            given.get("expires_in").and_then(reply::number),
         );
         match parts {
             (Some(access), Some(refresh), Some(seconds)) => Ok(Refreshed {

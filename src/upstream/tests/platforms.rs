@@ -118,6 +118,27 @@ async fn the_minimal_bodies_give_the_printed_amounts() {
 }
 
 #[tokio::test]
+async fn numbers_written_as_text_count_and_a_byte_order_mark_does_not() {
+    let own = "\u{feff}{\"success\":true,\"data\":{\"id\":\"7659\",\"quota\":\"1500000\",\"used_quota\":\" 250000 \"}}";
+    let status = r#"{"success":true,"data":{"quota_per_unit":"500000"}}"#;
+    let stub = Stub::start(&[("GET /api/user/self", 200, own), ("GET /api/status", 200, status)]).await;
+    let site_client = stub.site_client(Platform::NewApi, "pat");
+    let balance = within(site_client.balance(&client())).await.expect("a balance");
+    assert_eq!((balance.balance, balance.used, balance.quota), (3.0, 0.5, 3.5));
+    assert_eq!(within(site_client.user(&client())).await.expect("a user").id, Some(7659));
+    let me = r#"{"code":0,"data":{"id":"5","email":"ada@example.com","balance":"12.5"}}"#;
+    let stub = Stub::start(&[("GET /api/v1/auth/me", 200, me)]).await;
+    let site_client = stub.site_client(Platform::Sub2Api, "a.b.c");
+    assert_eq!(within(site_client.balance(&client())).await.expect("a balance").balance, 12.5);
+    for nonsense in ["\"\"", "\"NaN\"", "\"many\"", "null", "true"] {
+        let own = format!(r#"{{"success":true,"data":{{"id":7659,"quota":{nonsense}}}}}"#);
+        let stub = Stub::start(&[("GET /api/user/self", 200, &own), ("GET /api/status", 200, STATUS)]).await;
+        let error = within(stub.site_client(Platform::NewApi, "pat").balance(&client())).await;
+        assert_eq!(error.expect_err(nonsense).kind, SiteErrorKind::Malformed, "{nonsense}");
+    }
+}
+
+#[tokio::test]
 async fn a_sites_own_unit_is_asked_for_once() {
     let status = r#"{"success":true,"data":{"quota_per_unit":1000000}}"#;
     let stub = Stub::start(&[("GET /api/user/self", 200, SELF), ("GET /api/status", 200, status)]).await;

@@ -6,6 +6,7 @@ use super::{fork, unit};
 use crate::time::Millis;
 use crate::upstream::Client;
 use crate::upstream::platforms::error::SiteError;
+use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
 
 /// Kinds of lines that are income: top-ups, and what the system says (check-ins, gifts).
@@ -36,7 +37,9 @@ pub(in crate::upstream::platforms) async fn between(
             let Some(items) = items.filter(|items| !items.is_empty()) else { break };
             sum += items.iter().filter_map(|item| amount(item, unit)).sum::<f64>();
             read += items.len() as u64;
-            let total = ["/data/total", "/total"].into_iter().find_map(|at| answer.pointer(at)?.as_u64());
+            let total = ["/data/total", "/total"]
+                .into_iter()
+                .find_map(|at| u64::try_from(reply::whole(answer.pointer(at)?)?).ok());
             if total.is_some_and(|total| read >= total) {
                 break;
             }
@@ -47,7 +50,7 @@ pub(in crate::upstream::platforms) async fn between(
 
 /// The line's units in dollars, else the first number of its text.
 fn amount(line: &Value, unit: f64) -> Option<f64> {
-    match line.get("quota").and_then(Value::as_f64) {
+    match line.get("quota").and_then(reply::number) {
         Some(units) if units > 0.0 => Some(units / unit),
         _ => first_number(line.get("content")?.as_str()?),
     }

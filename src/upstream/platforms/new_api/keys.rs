@@ -10,6 +10,7 @@ use crate::routing::{Platform, Secret};
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
 use crate::upstream::platforms::error::SiteError;
+use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient, bare};
 
 const PAGE_SIZE: usize = 100;
@@ -119,7 +120,12 @@ async fn listed(site_client: &SiteClient, client: &Client) -> Result<Vec<SiteKey
                 keys.push(key);
             }
         }
-        let number = |name: &str| answer.pointer(&format!("/data/{name}")).and_then(Value::as_u64);
+        let number = |name: &str| {
+            answer
+                .pointer(&format!("/data/{name}"))
+                .and_then(reply::whole)
+                .and_then(|number| u64::try_from(number).ok())
+        };
         let total = number("total").or_else(|| number("total_count"));
         let has_all = total.is_some_and(|total| keys.len() as u64 >= total);
         if has_all || keys.len() == before || items.len() < SMALLEST_PAGE {
@@ -148,10 +154,10 @@ fn read(item: &Value, number: usize) -> SiteKey {
     };
     let unnamed = || if number == 1 { "default".to_owned() } else { format!("token-{number}") };
     SiteKey {
-        id: item.get("id").and_then(Value::as_i64),
+        id: item.get("id").and_then(reply::whole),
         name: text("name").unwrap_or_else(unnamed),
         key: shown_form(&text("key").unwrap_or_default()),
-        enabled: item.get("status").and_then(Value::as_i64).is_none_or(|status| status == 1),
+        enabled: item.get("status").and_then(reply::whole).is_none_or(|status| status == 1),
         group: text("group").or_else(|| text("group_name")).or_else(|| text("token_group")),
     }
 }

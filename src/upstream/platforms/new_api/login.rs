@@ -31,7 +31,7 @@ pub(in crate::upstream::platforms) async fn login(
         let message = if password.len() < 4 { error.message } else { error.message.replace(password, "…") };
         SiteError { message, ..error }
     };
-    let json = match serde_json::from_slice::<Value>(body) {
+    let json = match reply::json(body) {
         Ok(json) if json.is_object() => json,
         _ if status.is_success() || reply::is_page(body) => return Err(blocked(refused())),
         _ => return Err(refused()),
@@ -55,7 +55,7 @@ pub(in crate::upstream::platforms) async fn login(
     Ok(LoggedIn {
         credential: Secret::from(session),
         username: text(user.get("username")).filter(|name| !name.is_empty()),
-        user_id: user.get("id").and_then(Value::as_i64).filter(|id| *id > 0),
+        user_id: user.get("id").and_then(reply::whole).filter(|id| *id > 0),
         refresh_token: text(data.get("refresh_token")).map(Secret::from),
         expires_at: data.get("access_expires_at").and_then(time::from_json),
     })

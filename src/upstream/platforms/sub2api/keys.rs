@@ -10,6 +10,7 @@ use crate::time::now_ms;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
 use crate::upstream::platforms::error::SiteError;
+use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient, bare};
 
 const MAX_PAGES: u64 = 50;
@@ -36,7 +37,8 @@ async fn pages(site_client: &SiteClient, client: &Client, path: &str) -> Result<
         let before = keys.len();
         let read = items.as_array().into_iter().flatten().filter_map(read);
         keys.extend(read.filter(|key| seen.insert((key.id, key.key.expose().to_owned()))));
-        let number = |name: &str| found.get(name).and_then(Value::as_u64);
+        let number =
+            |name: &str| found.get(name).and_then(reply::whole).and_then(|number| u64::try_from(number).ok());
         let is_last = match (number("pages"), number("total")) {
             (Some(pages), _) => page >= pages,
             (None, Some(total)) => keys.len() as u64 >= total,
@@ -51,7 +53,7 @@ async fn pages(site_client: &SiteClient, client: &Client, path: &str) -> Result<
 
 fn read(item: &Value) -> Option<SiteKey> {
     let key = item.get("key")?.as_str()?.trim();
-    let id = item.get("id").and_then(Value::as_i64);
+    let id = item.get("id").and_then(reply::whole);
     let name = item.get("name").and_then(Value::as_str).map_or("", str::trim);
     let unnamed = || id.map_or_else(|| "default".to_owned(), |id| format!("token-{id}"));
     Some(SiteKey {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{data, moment};
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{Allowance, Subscription, SubscriptionSummary};
+use crate::upstream::platforms::reply;
 use crate::upstream::platforms::site_client::{Call, SiteClient};
 
 /// `None` when the site tells nothing: a balance is worth knowing without.
@@ -25,7 +26,7 @@ pub(super) async fn summary(site_client: &SiteClient, client: &Client) -> Option
 
 fn read(found: &Value) -> Option<SubscriptionSummary> {
     let items = found.as_array().or_else(|| found.get("subscriptions")?.as_array());
-    let counted = found.get("active_count").and_then(Value::as_i64);
+    let counted = found.get("active_count").and_then(reply::whole);
     if items.is_none() && counted.is_none() {
         return None;
     }
@@ -54,8 +55,8 @@ fn subscription(item: &Value) -> Subscription {
     };
     let ends = ["expires_at", "end_at", "current_period_end"];
     Subscription {
-        id: item.get("id").and_then(Value::as_i64),
-        group_id: item.get("group_id").or_else(|| group.get("id")).and_then(Value::as_i64),
+        id: item.get("id").and_then(reply::whole),
+        group_id: item.get("group_id").or_else(|| group.get("id")).and_then(reply::whole),
         group_name: text(item, "group_name").or_else(|| text(group, "name")),
         status: text(item, "status"),
         expires_at: ends.into_iter().find_map(|name| moment(item.get(name)?)),
@@ -66,7 +67,7 @@ fn subscription(item: &Value) -> Subscription {
 }
 
 fn amount(value: &Value, name: &str) -> Option<f64> {
-    value.get(name)?.as_f64().map(round6)
+    reply::number(value.get(name)?).map(round6)
 }
 
 fn round6(usd: f64) -> f64 {

@@ -197,6 +197,39 @@ fn a_conversation_that_lies_elsewhere_is_asked_for_in_full() {
 }
 
 #[test]
+fn a_thread_that_lies_elsewhere_is_asked_for_in_full() {
+    for (platform, offered, kept) in
+        [("new-api", CHAT, false), ("new-api", MESSAGES, false), ("claude", MESSAGES, true)]
+    {
+        let upstream = Upstream::with_one_path(MODEL, offered);
+        let gateway = Gateway::start();
+        gateway.add_as(&json!({"name": "site", "platform": platform}), &upstream);
+        gateway.wait_for_channels(MODEL, 1);
+        let mut first = body(MESSAGES, false);
+        first["thread"] = json!({"type": "create"});
+        gateway.client().post(MESSAGES, &first).expect(200);
+        let mut next = body(MESSAGES, false);
+        next["thread"] = json!({"type": "continue", "previous_message_id": "msg_1"});
+        let answer = gateway.client().post(MESSAGES, &next);
+        let asked = upstream.asked_for(offered);
+        if kept {
+            answer.expect(200);
+            assert_eq!(asked[1].json()["thread"], next["thread"]);
+            continue;
+        }
+        // The client keeps a copy of the conversation for this, and sends it.
+        let error = answer.expect(404)["error"].clone();
+        assert_eq!(
+            (&error["type"], &error["details"]["error_code"]),
+            (&json!("not_found_error"), &json!("thread_not_found")),
+            "{error}"
+        );
+        assert_eq!(asked.len(), 1, "not asked with half a conversation");
+        assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);
+    }
+}
+
+#[test]
 fn an_output_must_name_its_call() {
     let (gateway, upstream) = narrow(RESPONSES, &[]);
     let output = |id: Value| json!({"type": "function_call_output", "call_id": id, "output": "5"});

@@ -41,6 +41,8 @@ pub struct Envelope {
     pub has_continuation: bool,
     /// One of these: `previous_response_id`.
     pub has_previous: bool,
+    /// A messages request that goes on from a conversation which its upstream keeps (`thread`).
+    pub continues_thread: bool,
     /// The client lets its upstream store the answer, which it may then go on from.
     pub stores: bool,
     /// It says what an answer is to include.
@@ -105,6 +107,7 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         marks: object.marks,
         has_continuation: found.has_continuation || found.has_previous,
         has_previous: found.has_previous,
+        continues_thread: found.continues_thread,
         stores: !found.forbids_storing,
         has_include: found.has_include,
         has_tier: found.has_tier,
@@ -152,6 +155,7 @@ pub fn of_form(
         marks: Marks::default(),
         has_continuation: false,
         has_previous: false,
+        continues_thread: false,
         stores: true,
         has_include: false,
         has_tier: false,
@@ -195,6 +199,7 @@ struct Found<'a> {
     has_two_models: bool,
     has_continuation: bool,
     has_previous: bool,
+    continues_thread: bool,
     forbids_storing: bool,
     has_include: bool,
     has_tier: bool,
@@ -222,6 +227,9 @@ impl<'a> Found<'a> {
                 self.prompt_cache_key = hint(value);
             }
             "previous_response_id" => self.has_previous = true,
+            "thread" if dialect == Dialect::Messages => {
+                self.continues_thread = json::member(value, "type") == Some("\"continue\"");
+            }
             "store" => self.forbids_storing = value == "false",
             "include" => self.has_include = true,
             "service_tier" => self.has_tier = true,
@@ -262,7 +270,8 @@ impl<'a> Found<'a> {
         }
         let problem = match self.messages {
             Some(list) if list.starts_with('[') => {
-                if !list[1..list.len() - 1].trim_ascii().is_empty() {
+                // Of a thread, an answer that paused goes on without another word.
+                if self.continues_thread || !list[1..list.len() - 1].trim_ascii().is_empty() {
                     return Ok(());
                 }
                 "must not be empty"
@@ -348,6 +357,20 @@ mod tests {
             (Dialect::Responses, r#"{"model":"m","reasoning":{}}"#, false),
         ] {
             assert_eq!(skim(dialect, body.as_bytes()).unwrap().has_openai_words, noted, "{body}");
+        }
+    }
+
+    #[test]
+    fn a_request_may_go_on_from_a_thread_without_messages() {
+        for (thread, messages, wanted) in [
+            (r#"{"type":"continue","previous_message_id":"msg_1"}"#, "[]", Some(true)),
+            (r#"{"type":"create"}"#, "[{}]", Some(false)),
+            (r#"{"type":"create"}"#, "[]", None),
+            ("null", "[{}]", Some(false)),
+        ] {
+            let body = format!(r#"{{"model":"m","messages":{messages},"thread":{thread}}}"#);
+            let skimmed = skim(Dialect::Messages, body.as_bytes());
+            assert_eq!(skimmed.map(|envelope| envelope.continues_thread).ok(), wanted, "{body}");
         }
     }
 

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 pub use super::error_kinds::openai as kind_of;
 pub use super::upstream_error::{UpstreamError, read, upstream_text};
 
+/// By this code clients of messages know that they must send the whole conversation again.
+pub const THREAD_NOT_FOUND: &str = "thread_not_found";
+
 /// An error on its way to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorReply<'a> {
@@ -29,11 +32,17 @@ pub struct ErrorReply<'a> {
 pub fn body(dialect: Dialect, error: &ErrorReply<'_>) -> Bytes {
     let kind = error.kind.map_or(kind_of(error.status), |kind| in_openai_words(kind, error.status));
     let body = match dialect {
-        Dialect::Messages => json!({
-            "type": "error",
-            "error": {"type": anthropic(error.kind, error.status), "message": error.message},
-            "request_id": error.request_id,
-        }),
+        Dialect::Messages => {
+            let mut body = json!({
+                "type": "error",
+                "error": {"type": anthropic(error.kind, error.status), "message": error.message},
+                "request_id": error.request_id,
+            });
+            if let Some(code) = error.code.filter(|code| *code == THREAD_NOT_FOUND) {
+                body["error"]["details"] = json!({"error_code": code});
+            }
+            body
+        }
         Dialect::Gemini => json!({"error": {
             "code": error.status,
             "message": error.message,

@@ -111,6 +111,11 @@ impl Failure {
         // Clients recover from this one by sending the whole conversation.
         let of_history = field == "previous_response_id";
         failure.error.code = of_history.then(|| "previous_response_not_found".to_owned());
+        if field == "thread" {
+            // What the API itself says of a thread that it no longer keeps.
+            (failure.status, failure.error.kind) = (404, Some("not_found_error".to_owned()));
+            failure.error.code = Some(errors::THREAD_NOT_FOUND.to_owned());
+        }
         failure.error.param = Some(field);
         failure
     }

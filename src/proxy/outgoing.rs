@@ -97,6 +97,11 @@ pub(super) fn prepare(
     operation: Operation,
     to: Destination<'_>,
 ) -> Result<Outgoing, ConversionError> {
+    // Anthropic alone keeps threads; any other would answer the new words without the conversation.
+    let keeps_threads = to.platform == Platform::Claude && to.format == Dialect::Messages;
+    if call.envelope.continues_thread && operation == Operation::Answer && !keeps_threads {
+        return Err(ConversionError::unsupported("thread"));
+    }
     let mut outgoing = match operation {
         Operation::Answer if to.format == call.face.dialect => native(call, to)?,
         Operation::Answer => converted(call, to)?,

@@ -233,7 +233,7 @@ impl Tally {
 
     fn take_output_detail(&mut self, key: &str, value: &str) {
         match key {
-            "reasoning_tokens" | "reasoningTokens" => {
+            "reasoning_tokens" | "reasoningTokens" | "thinking_tokens" => {
                 raise(&mut self.usage.reasoning, value);
                 add(&mut self.output_parts, value);
             }
@@ -357,6 +357,13 @@ mod tests {
                 json!({"input_tokens":5,"cache_read_input_tokens":40,"output_tokens":6,
                 "cache_creation":{"ephemeral_5m_input_tokens":2,"ephemeral_1h_input_tokens":3}}),
                 [Some(5), Some(6), Some(11), Some(40), Some(5), n],
+                Some(false),
+            ),
+            (
+                Messages,
+                json!({"input_tokens":5,"cache_read_input_tokens":0,"output_tokens":6,
+                "output_tokens_details":{"thinking_tokens":4}}),
+                [Some(5), Some(6), Some(11), Some(0), n, Some(4)],
                 Some(false),
             ),
             (

@@ -68,6 +68,13 @@ fn read_block<'a>(
             lines.extend(block.items_at("content").iter().filter_map(|text| text.text_at("text")));
             parts.push(Part::Text(Text::join(&lines, "\\n")));
         }
+        // What a search for tools found: their definitions are in the request.
+        "tool_reference" => parts.extend(block.text_at("tool_name").map(Part::Text)),
+        // What the server made of the turns before.
+        "compaction" => {
+            let summary = block.text_at("content").filter(|text| !text.is_blank());
+            parts.extend(summary.map(|text| Part::Text(Text::join([text, Text::EMPTY].iter(), "\\n"))));
+        }
         // What a server ran is over: its results are words of the conversation now.
         "server_tool_use" | "mcp_tool_use" => {}
         kind if kind.ends_with("_tool_result") => {
@@ -93,6 +100,10 @@ fn collect_lines<'a>(node: &Node<'a>, lines: &mut Vec<Text<'a>>) {
     for (key, value) in node.members() {
         match (key.as_ref(), value.text()) {
             ("title" | "url" | "text" | "stdout" | "stderr" | "error_code", Some(text)) => {
+                lines.extend(Some(text).filter(|text| !text.is_empty()));
+            }
+            // A page that was fetched.
+            ("data", Some(text)) if node.str_at("type") == "text" => {
                 lines.extend(Some(text).filter(|text| !text.is_empty()));
             }
             (_, None) => collect_lines(value, lines),

@@ -15,6 +15,9 @@ const NATIVE: [&str; 2] = ["mcp_servers", "container"];
 const CONTINUATION: [&str; 1] = ["previous_response_id"];
 /// The name of a schema where one is needed: here it has none.
 const SCHEMA_NAME: &str = "output";
+/// How Claude Code begins a system text that is for Anthropic's accounts and not for the model. It is another
+/// in every request, so that elsewhere no cache of the prompt would hold.
+const BILLING: &str = "x-anthropic-billing-header:";
 
 /// Reads a request body.
 pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
@@ -70,7 +73,9 @@ fn read_system<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Con
         let text = block.text().or_else(|| block.text_at("text").filter(|_| block.str_at("type") == "text"));
         let text =
             text.ok_or_else(|| ConversionError::invalid(format!("system[{index}]"), "must be a text block"))?;
-        request.system.extend(Some(text).filter(|text| !text.is_empty()));
+        request
+            .system
+            .extend(Some(text).filter(|text| !text.is_empty() && !text.decode().starts_with(BILLING)));
     }
     Ok(())
 }
@@ -97,10 +102,16 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Conv
         read_content(content, &field, &mut parts)?;
         match role {
             Some(role) => request.turns.push(Turn { role, parts, listed: content.is_array() }),
-            None => request.system.extend(parts.into_iter().filter_map(|part| match part {
-                Part::Text(text) => Some(text),
-                _ => None,
-            })),
+            None => {
+                for part in parts {
+                    match part {
+                        Part::Text(text) => request.system.push(text),
+                        // Tools may come and go in the middle of a conversation.
+                        Part::Foreign(kind) => return Err(ConversionError::unsupported(kind.decode())),
+                        _ => {}
+                    }
+                }
+            }
         }
     }
     if request.turns.iter().all(|turn| turn.parts.is_empty()) {
@@ -117,7 +128,7 @@ fn read_reasoning<'a>(body: &Node<'a>) -> Result<Reasoning<'a>, ConversionError>
     match thinking.str_at("type").as_ref() {
         "disabled" => return Ok(Reasoning { off: true, ..Reasoning::default() }),
         // Adaptive thinking without a word is at high effort.
-        "adaptive" => reasoning.effort = reasoning.effort.or(Some(Effort::High)),
+        "adaptive" | "between_tools" => reasoning.effort = reasoning.effort.or(Some(Effort::High)),
         "enabled" => {
             let budget = thinking.u64_at("budget_tokens").filter(|budget| *budget > 0);
             reasoning.budget = Some(budget.ok_or_else(|| {
@@ -160,6 +171,10 @@ fn read_tool<'a>(tool: &Node<'a>) -> Option<Tool<'a>> {
                 .filter(|list| !list.items().is_empty())
                 .map(Node::json),
         }));
+    }
+    // It only keeps definitions out of the prompt until they are wanted: elsewhere all are in it.
+    if kind.starts_with("tool_search_tool") {
+        return None;
     }
     if !matches!(kind.as_ref(), "" | "custom") {
         let function = client_tools::as_function(tool);

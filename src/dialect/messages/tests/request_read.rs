@@ -121,6 +121,20 @@ fn every_kind_of_block_is_read() {
             r#"{"type":"web_search_tool_result","tool_use_id":"s","content":[{"type":"web_search_result","title":"T","url":"https://u","encrypted_content":"zzz"}]}"#,
             vec![text("\nT\nhttps://u\n")],
         ),
+        (
+            r#"{"type":"web_fetch_tool_result","tool_use_id":"s","content":{"type":"web_fetch_result","url":"https://u","content":{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"words"}}}}"#,
+            vec![text("\nhttps://u\nT\nwords\n")],
+        ),
+        (
+            r#"{"type":"tool_result","tool_use_id":"toolu_1","content":[{"type":"tool_reference","tool_name":"add"}]}"#,
+            vec![result(vec![text("add")], false)],
+        ),
+        (
+            r#"{"type":"tool_search_tool_result","tool_use_id":"s","content":{"type":"tool_search_tool_search_result","tool_references":[{"type":"tool_reference","tool_name":"add"}]}}"#,
+            vec![],
+        ),
+        (r#"{"type":"compaction","content":"So far: sums."}"#, vec![text("So far: sums.\n")]),
+        (r#"{"type":"compaction","content":null}"#, vec![]),
         (r#"{"type":"container_upload","file_id":"f"}"#, vec![Part::Foreign(Text::of("container_upload"))]),
     ] {
         assert_eq!(parts_of(block), wanted, "{block}");
@@ -212,6 +226,7 @@ fn the_ways_to_ask_for_thinking_are_read() {
             Reasoning { budget: Some(2048), ..on.clone() },
         ),
         (r#""thinking":{"type":"adaptive"}"#, Reasoning { effort: Some(Effort::High), ..on.clone() }),
+        (r#""thinking":{"type":"between_tools"}"#, Reasoning { effort: Some(Effort::High), ..on.clone() }),
         (
             r#""thinking":{"type":"adaptive","display":"omitted"},"output_config":{"effort":"xhigh"}"#,
             Reasoning { effort: Some(Effort::XHigh), summary: None, ..on.clone() },
@@ -232,7 +247,8 @@ fn the_ways_to_ask_for_thinking_are_read() {
 #[test]
 fn tools_and_their_choice_are_read() {
     let tools = r#""tools":[{"name":"add","description":"Add","input_schema":{"type":"object"},"strict":true},
-        {"type":"custom","name":"sub"},{"name":" "},
+        {"type":"custom","name":"sub","defer_loading":true},{"name":" "},
+        {"type":"tool_search_tool_bm25_20251119","name":"tool_search_tool_bm25"},
         {"type":"web_search_20250305","name":"web_search","max_uses":3,"user_location":{"type":"approximate","city":"X"}},
         {"type":"code_execution_20250825","name":"code_execution"}]"#;
     read(tools, |request| {
@@ -371,6 +387,19 @@ fn system_messages_in_the_conversation_join_the_system_texts() {
     assert_eq!(request.system, [Text::of("A"), Text::of("B")]);
     assert_eq!(request.turns.len(), 1);
     assert_eq!(request.turns[0].role, Role::User);
+    let body = r#"{"max_tokens":5,"messages":[{"role":"user","content":"Hi"},{"role":"system","content":[{"type":"tool_removal","tool":{"type":"tool_reference","name":"add"}}]}]}"#;
+    let node = Node::parse(body).unwrap();
+    assert!(
+        matches!(read_request(&node), Err(ConversionError::Unsupported { field, .. }) if field == "tool_removal")
+    );
+}
+
+#[test]
+fn what_is_for_anthropics_accounts_stays_with_anthropic() {
+    let billing = r#"{"type":"text","text":"x-anthropic-billing-header: cc_version=2; cch=1a2b3;"}"#;
+    read(&format!(r#""system":[{billing},{{"type":"text","text":"A"}}]"#), |request| {
+        assert_eq!(request.system, [Text::of("A")]);
+    });
 }
 
 /// The words of this dialect.

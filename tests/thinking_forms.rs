@@ -1,4 +1,4 @@
-//! A model's name may promise what the model does not take: adaptive thinking, or a budget.
+//! A model's name may promise what the model does not take: adaptive thinking, a budget, or a schema.
 
 mod support;
 
@@ -52,4 +52,35 @@ fn a_form_refused_twice_is_the_clients_answer() {
     assert_eq!((status, asked.len()), (400, 2));
     let (status, asked, _) = ask("claude-latest", &["prompt is too long"]);
     assert_eq!((status, asked.len()), (400, 1));
+}
+
+#[test]
+fn a_refused_schema_is_closed_and_then_said_in_words() {
+    let open = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    let mut closed = open.clone();
+    closed["additionalProperties"] = json!(false);
+    const OPEN: &str = "output_config.format.schema: For 'object' type, 'additionalProperties' must be explicitly set to false";
+    const UNKNOWN: &str = "output_config: Extra inputs are not permitted";
+    for (refusals, schemas, status) in [
+        (&[][..], vec![&open], 200),
+        (&[OPEN], vec![&open, &closed], 200),
+        (&[UNKNOWN, UNKNOWN], vec![&open, &closed, &Value::Null], 200),
+        (&["prompt is too long"], vec![&open], 400),
+    ] {
+        let (gateway, upstream) = (Gateway::start(), Upstream::start(&["claude-opus-4-6"]));
+        gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+        gateway.wait_for_channels("claude-opus-4-6", 1);
+        for message in refusals.iter().rev() {
+            upstream.answer_once(MESSAGES, refusal(message));
+        }
+        let body = json!({"model": "claude-opus-4-6", "messages": [{"role": "user", "content": "Hi"}],
+            "response_format": {"type": "json_schema", "json_schema": {"name": "out", "schema": open}}});
+        gateway.client().post(CHAT, &body).expect(status);
+        let asked = upstream.asked_for(MESSAGES);
+        let asked: Vec<Value> = asked.iter().map(|asked| asked.json()).collect();
+        let said: Vec<&Value> = asked.iter().map(|body| &body["output_config"]["format"]["schema"]).collect();
+        assert_eq!(said, schemas, "{refusals:?}");
+        let in_words = asked.last().is_some_and(|body| body["system"].to_string().contains("JSON schema"));
+        assert_eq!(in_words, schemas.len() == 3);
+    }
 }

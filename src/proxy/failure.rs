@@ -182,6 +182,11 @@ impl Failure {
         self.kind == Kind::Status && messages::refuses_thinking_form(self.status, &self.error)
     }
 
+    /// Whether the upstream refused the schema that the answer is to have.
+    pub(super) fn refuses_schema(&self) -> bool {
+        self.kind == Kind::Status && messages::refuses_schema(self.status, &self.error)
+    }
+
     /// Whether the upstream does not know the answer (any more) that the request goes on from.
     pub(super) fn has_forgotten(&self) -> bool {
         let words = self.words().to_lowercase();

@@ -3,6 +3,7 @@
 //! | the upstream | refuses | and gets |
 //! |---|---|---|
 //! | messages | the form in which thinking is asked for | the other form |
+//! | messages | the schema of the answer | its objects closed; then the schema in words |
 //! | messages | a body in which it finds no messages | the body read and written anew |
 //! | responses | an answer that it does not know (any more) | no reference to it |
 //! | responses | reasoning that another account encrypted | no reasoning |
@@ -18,7 +19,7 @@ use hyper::HeaderMap;
 use crate::dialect::canonical::{Target, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, convert, json, responses};
+use crate::dialect::{Dialect, convert, json, messages, responses};
 use crate::routing::Platform;
 
 use super::call::{Call, Operation};
@@ -85,6 +86,8 @@ const OF_SESSION: [&str; 6] =
 pub(super) struct Recovery {
     sends: usize,
     other_thinking: bool,
+    schema_closed: bool,
+    schema_in_words: bool,
     anew: bool,
     unreasoned: bool,
     forgotten: bool,
@@ -121,6 +124,15 @@ impl Recovery {
                 let sent = prepare()?;
                 let pieces = outgoing::rephrased(&Bytes::from(sent.pieces.concat()))?;
                 Some(Outgoing { pieces, ..sent })
+            }
+            Dialect::Messages if !own && !self.schema_in_words && failure.refuses_schema() => {
+                let sent = prepare()?;
+                let body = sent.pieces.concat();
+                let body = Node::parse(std::str::from_utf8(&body).ok()?).ok()?;
+                let closed = messages::with_schema_closed(&body).filter(|_| !self.schema_closed);
+                (self.schema_closed, self.schema_in_words) = (true, closed.is_none());
+                let body = closed.or_else(|| messages::with_schema_in_words(&body))?;
+                Some(Outgoing { pieces: [body, Bytes::new(), Bytes::new()], ..sent })
             }
             Dialect::Messages
                 if own

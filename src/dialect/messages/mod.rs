@@ -37,7 +37,9 @@ pub use accumulator::Accumulator;
 pub use continued::answers_elsewhere;
 pub use estimate::estimate_tokens;
 pub use native::without_foreign_thinking;
-pub use other_form::{in_other_thinking_form, refuses_thinking_form};
+pub use other_form::{
+    in_other_thinking_form, refuses_schema, refuses_thinking_form, with_schema_closed, with_schema_in_words,
+};
 pub use replay::replay;
 pub use reply::{read_reply, write_reply};
 pub use request_read::read_request;

@@ -1,11 +1,15 @@
-//! The other form of asking for thinking, for a model whose name was misleading (proxy-conversion.md 2.3).
+//! The other form of asking for thinking or for a schema, when the first was refused.
 //!
 //! The newest models refuse budgets and older ones refuse adaptive thinking, each with a 400 that
-//! names the type. A body that we wrote may then be sent once more in the other form.
+//! names the type (proxy-conversion.md 2.3). Schemas are taken only when all their objects are closed and
+//! they say little else ("Structured outputs"), and by some models not at all: those get them in words.
+//! A body that we wrote may then be sent once more in the other form.
 
 use bytes::Bytes;
 
+use super::request_write::schema_sentence;
 use crate::dialect::canonical::Effort;
+use crate::dialect::edit::edit;
 use crate::dialect::effort::budget_within;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -60,4 +64,69 @@ pub fn in_other_thinking_form(body: &Node<'_>) -> Option<Bytes> {
         }
     });
     Some(json.into_bytes())
+}
+
+/// Whether an upstream refused a request for the schema it gives for the answer.
+pub fn refuses_schema(status: u16, error: &UpstreamError) -> bool {
+    let said = error.message.to_ascii_lowercase();
+    let names = ["output_config", "output_format", "output format", "structured output"];
+    status == 400 && names.iter().any(|name| said.contains(name))
+}
+
+/// The body with every object of its schema closed; `None` when it has no schema, or all are.
+pub fn with_schema_closed(body: &Node<'_>) -> Option<Bytes> {
+    let config = body.get("output_config")?;
+    let format = config.get("format")?;
+    let mut schema = Writer::new();
+    if !put_closed(&mut schema, format.get("schema")?) {
+        return None;
+    }
+    let format = edit(format.raw(), &[("schema", schema.as_str())], &[]);
+    let config = edit(config.raw(), &[("format", &format)], &[]);
+    Some(Bytes::from(edit(body.raw(), &[("output_config", &config)], &[]).into_owned()))
+}
+
+/// Writes a schema whose objects may have no members but those it names, and whether it is another now.
+fn put_closed(json: &mut Writer, schema: &Node<'_>) -> bool {
+    if schema.is_array() {
+        let mut changed = false;
+        json.list(|list| schema.items().iter().for_each(|item| changed |= put_closed(list, item)));
+        return changed;
+    }
+    if !schema.is_object() {
+        json.item(schema.json());
+        return false;
+    }
+    let is_open = schema.str_at("type") == "object" && schema.bool_at("additionalProperties") != Some(false);
+    let mut changed = is_open;
+    json.object(|o| {
+        for (key, value) in
+            schema.members().iter().filter(|(key, _)| !is_open || key != "additionalProperties")
+        {
+            o.value_at(key, |value_of| changed |= put_closed(value_of, value));
+        }
+        if is_open {
+            o.field("additionalProperties", false);
+        }
+    });
+    changed
+}
+
+/// The body with its schema among the words of the system; `None` when it has no schema.
+pub fn with_schema_in_words(body: &Node<'_>) -> Option<Bytes> {
+    let config = body.get("output_config")?;
+    let sentence = schema_sentence(&config.path(&["format", "schema"])?.json());
+    let mut system = Writer::new();
+    system.list(|list| {
+        body.items_at("system").iter().for_each(|block| list.item(block.json()));
+        list.object(|o| {
+            o.field("type", "text");
+            o.field("text", &sentence);
+        });
+    });
+    let config = edit(config.raw(), &[], &["format"]);
+    let config = Some(("output_config", config.as_ref())).filter(|(_, config)| *config != "{}");
+    let removed = config.is_none().then_some("output_config");
+    let set: Vec<_> = [("system", system.as_str())].into_iter().chain(config).collect();
+    Some(Bytes::from(edit(body.raw(), &set, removed.as_slice()).into_owned()))
 }

@@ -3,7 +3,8 @@ use serde_json::Value;
 use super::json;
 use crate::dialect::literal::Text;
 use crate::dialect::messages::{
-    estimate_tokens, in_other_thinking_form, refuses_thinking_form, without_foreign_thinking,
+    estimate_tokens, in_other_thinking_form, refuses_thinking_form, with_schema_closed, with_schema_in_words,
+    without_foreign_thinking,
 };
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
@@ -192,6 +193,37 @@ fn only_a_refusal_of_the_form_is_one() {
     ] {
         assert_eq!(refuses_thinking_form(status, &UpstreamError::new(message)), wanted, "{message}");
     }
+}
+
+#[test]
+fn a_refused_schema_is_closed_or_put_in_words() {
+    let body = |config: &str| {
+        format!(r#"{{"model":"m","system":[{{"type":"text","text":"A"}}],"output_config":{config}}}"#)
+    };
+    let format =
+        |schema: &str| format!(r#"{{"effort":"low","format":{{"type":"json_schema","schema":{schema}}}}}"#);
+    let closed = |schema: &str| {
+        let body = body(&format(schema));
+        let closed = with_schema_closed(&Node::parse(&body).unwrap())?;
+        Some(json(std::str::from_utf8(&closed).unwrap()))
+    };
+    let open = r#"{"type":"object","additionalProperties":true,"properties":{"type":{"type":"string"},
+        "all":{"anyOf":[{"type":"array","items":{"type":"object","properties":{}}}]}},"required":["type"]}"#;
+    let shut = r#"{"type":"object","additionalProperties":false,"properties":{"type":{"type":"string"},
+        "all":{"anyOf":[{"type":"array","items":{"type":"object","properties":{},"additionalProperties":false}}]}},"required":["type"]}"#;
+    assert_eq!(closed(open), Some(json(&body(&format(shut)))));
+    assert_eq!(closed(shut), None);
+    for (config, left) in [
+        (format("{}"), Some(json(r#"{"effort":"low"}"#))),
+        (r#"{"format":{"type":"json_schema","schema":{}}}"#.to_owned(), None),
+    ] {
+        let said = with_schema_in_words(&Node::parse(&body(&config)).unwrap()).unwrap();
+        let said = json(std::str::from_utf8(&said).unwrap());
+        assert_eq!(said.get("output_config"), left.as_ref());
+        assert_eq!(said["system"][0]["text"], "A");
+        assert!(said["system"][1]["text"].as_str().unwrap().ends_with("nothing else:\n{}"), "{said}");
+    }
+    assert_eq!(with_schema_in_words(&Node::parse("{}").unwrap()), None);
 }
 
 #[test]

@@ -7,7 +7,9 @@ use std::collections::HashSet;
 use ring::digest::{SHA256, digest};
 
 use crate::dialect::Dialect;
-use crate::dialect::canonical::{Call, CallKind, Part, Request, Role, Tool, ToolChoice, Turn, Vendor};
+use crate::dialect::canonical::{
+    Call, CallKind, Format, Part, Request, Role, Tool, ToolChoice, Turn, Vendor,
+};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::names::{self, Names};
 use crate::hex;
@@ -98,6 +100,46 @@ fn place_instructions(request: &mut Request<'_>, to: Dialect, vendor: Vendor) {
             Part::Text(text) => Some(text),
             _ => None,
         }));
+    }
+}
+
+/// Of a conversation of instructions only, the last is what the user asks: all but chat want a question. At
+/// messages the user speaks first, if only a dot before the first word of an assistant that began.
+pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
+    let says = |part: &Part<'_>| match (part, to) {
+        (Part::Text(text), Dialect::Messages) => !text.is_blank(),
+        (Part::Text(text), Dialect::Gemini) => !text.is_empty(),
+        _ => true,
+    };
+    if to == Dialect::Chat {
+        return;
+    }
+    let user_says = |text| Turn::new(Role::User, vec![Part::Text(text)]);
+    match request.turns.iter().find(|turn| turn.parts.iter().any(says)) {
+        None => {
+            if let Some(last) = request.system.iter().rposition(|text| !text.is_blank()) {
+                request.turns = vec![user_says(request.system.remove(last))];
+            }
+        }
+        Some(first) if to == Dialect::Messages && first.role == Role::Assistant => {
+            request.turns.insert(0, user_says(Text::plain(".")));
+        }
+        Some(_) => {}
+    }
+}
+
+/// OpenAI's API gives JSON only to those who speak of it. Gemini's clients need not.
+pub(super) fn name_json(request: &mut Request<'_>, to: Dialect) {
+    if request.format != Some(Format::JsonObject) || !matches!(to, Dialect::Chat | Dialect::Responses) {
+        return;
+    }
+    let said = request.turns.iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
+        Part::Text(text) => Some(text),
+        _ => None,
+    });
+    let mut said = said.chain(&request.system);
+    if !said.any(|text| text.literal().to_ascii_lowercase().contains("json")) {
+        request.system.push(Text::plain("Answer with JSON."));
     }
 }
 

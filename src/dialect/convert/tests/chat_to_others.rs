@@ -360,3 +360,34 @@ fn a_long_name_comes_back_whole() {
         assert!(named, "{to:?} {chunks:?}");
     }
 }
+
+#[test]
+fn what_only_instructs_is_asked() {
+    let system = |text: &str| json!({"role":"system","content":text});
+    let body = json!({"messages":[system("One."), system("Two.")]});
+    let out = request(Chat, Messages, Vendor::Anthropic, &body).unwrap();
+    assert_eq!(out["system"][0]["text"], "One.");
+    assert_eq!(
+        (&out["messages"][0]["role"], &out["messages"][0]["content"][0]["text"]),
+        (&json!("user"), &json!("Two."))
+    );
+    let out = request(Chat, Gemini, Vendor::Gemini, &body).unwrap();
+    assert_eq!(out["systemInstruction"]["parts"], json!([{"text":"One."}]));
+    assert_eq!(out["contents"], json!([{"role":"user","parts":[{"text":"Two."}]}]));
+    let out = request(Chat, Responses, Vendor::OpenAi, &body).unwrap();
+    assert_eq!((&out["instructions"], &out["input"][0]["content"]), (&json!("One."), &json!("Two.")));
+    // Nobody else needs a word that is not there.
+    let blank = json!({"messages":[{"role":"user","content":" "}]});
+    assert_eq!(request(Chat, Responses, Vendor::OpenAi, &blank).unwrap()["input"][0]["content"], " ");
+}
+
+#[test]
+fn the_user_begins_at_messages() {
+    let said = |role: &str, text: &str| json!({"role":role,"content":text});
+    let body = json!({"messages":[said("user", " "), said("assistant", "Hello."), said("user", "Hi.")]});
+    let out = request(Chat, Messages, Vendor::Anthropic, &body).unwrap();
+    let turns = out["messages"].as_array().unwrap().iter();
+    let turns: Vec<_> = turns.map(|turn| (&turn["role"], &turn["content"][0]["text"])).collect();
+    let wanted = [json!(["user", "."]), json!(["assistant", "Hello."]), json!(["user", "Hi."])];
+    assert_eq!(turns, wanted.iter().map(|turn| (&turn[0], &turn[1])).collect::<Vec<_>>());
+}

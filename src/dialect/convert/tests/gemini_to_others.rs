@@ -173,3 +173,17 @@ fn a_stream_that_fails_never_ends_well() {
         assert!(!way.is_complete(&text), "{to:?}");
     }
 }
+
+#[test]
+fn json_is_spoken_of_where_that_is_asked() {
+    let body = |text: &str| {
+        json!({"contents":[{"role":"user","parts":[{"text":text}]}],
+            "generationConfig":{"responseMimeType":"application/json"}})
+    };
+    let out = request(Gemini, Chat, Vendor::OpenAi, &body("Two primes")).unwrap();
+    assert_eq!(out["messages"][0], json!({"role":"system","content":"Answer with JSON."}));
+    let out = request(Gemini, Responses, Vendor::OpenAi, &body("Two primes")).unwrap();
+    assert_eq!(out["instructions"], "Answer with JSON.");
+    let out = request(Gemini, Chat, Vendor::OpenAi, &body("Two primes as JSON")).unwrap();
+    assert_eq!(out["messages"].as_array().unwrap().len(), 1);
+}

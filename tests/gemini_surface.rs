@@ -55,6 +55,32 @@ fn a_gemini_upstream_gets_the_body_as_it_came() {
 }
 
 #[test]
+fn calls_of_another_provider_get_a_placeholder_once_their_signature_is_missed() {
+    let upstream = Upstream::start(&[MODEL]);
+    let models = json!({"models": [{"name": format!("models/{MODEL}"),
+        "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    upstream.answer(CALL, Reply::json(200, &answer("North.")));
+    let missed = "Function call is missing a thought_signature in functionCall parts.";
+    upstream.answer_once(
+        CALL,
+        Reply::json(400, &json!({"error": {"code": 400, "message": missed, "status": "INVALID_ARGUMENT"}})),
+    );
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    gateway.wait_for_channels(MODEL, 1);
+    let mut body = body();
+    let contents = body["contents"].as_array_mut().expect("a list");
+    contents.push(json!({"role": "model", "parts": [{"functionCall": {"name": "look"}}]}));
+    contents.push(json!({"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {}}}]}));
+    gateway.client().post(CALL, &body).expect(200);
+    let asked = upstream.asked_for(CALL);
+    assert_eq!(asked[0].json(), body, "first as the client wrote it");
+    body["contents"][1]["parts"][0]["thoughtSignature"] = json!("skip_thought_signature_validator");
+    assert_eq!(asked[1].json(), body);
+}
+
+#[test]
 fn what_a_gemini_upstream_refuses_or_breaks_is_told_in_its_words() {
     let upstream = Upstream::start(&[MODEL]);
     let models = json!({"models": [{"name": format!("models/{MODEL}"),

@@ -84,3 +84,20 @@ fn a_refused_schema_is_closed_and_then_said_in_words() {
         assert_eq!(in_words, schemas.len() == 3);
     }
 }
+
+#[test]
+fn thoughts_that_another_provider_left_unsigned_are_taken_out_when_refused() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&["claude-opus-4-6"]));
+    gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+    gateway.wait_for_channels("claude-opus-4-6", 1);
+    upstream.answer_once(MESSAGES, refusal("messages.1.content.0: Invalid `signature` in `thinking` block"));
+    let thought = json!({"type": "thinking", "thinking": "Hm.", "signature": ""});
+    let word = json!({"type": "text", "text": "Hello."});
+    let body = json!({"model": "claude-opus-4-6", "max_tokens": 5, "messages": [
+        {"role": "user", "content": "Hi"}, {"role": "assistant", "content": [thought, word]},
+        {"role": "user", "content": "And?"}]});
+    gateway.client().post(MESSAGES, &body).expect(200);
+    let asked = upstream.asked_for(MESSAGES);
+    let said: Vec<Value> = asked.iter().map(|asked| asked.json()["messages"][1]["content"].clone()).collect();
+    assert_eq!(said, [json!([thought, word]), json!([word])], "first as the client wrote it");
+}

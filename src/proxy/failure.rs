@@ -182,6 +182,11 @@ impl Failure {
         self.kind == Kind::Status && messages::refuses_thinking_form(self.status, &self.error)
     }
 
+    /// Whether the upstream refused what is thought in the conversation.
+    pub(super) fn refuses_thoughts(&self) -> bool {
+        self.kind == Kind::Status && messages::refuses_thoughts(self.status, &self.error)
+    }
+
     /// Whether the upstream refused the schema that the answer is to have.
     pub(super) fn refuses_schema(&self) -> bool {
         self.kind == Kind::Status && messages::refuses_schema(self.status, &self.error)

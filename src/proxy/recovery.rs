@@ -3,8 +3,10 @@
 //! | the upstream | refuses | and gets |
 //! |---|---|---|
 //! | messages | the form in which thinking is asked for | the other form |
+//! | messages | thinking that nobody signed, or calls without their thinking | none of that |
 //! | messages | the schema of the answer | its objects closed; then the schema in words |
 //! | messages | a body in which it finds no messages | the body read and written anew |
+//! | gemini | calls that no model of its own signed | a placeholder for each signature |
 //! | responses | an answer that it does not know (any more) | no reference to it |
 //! | responses | reasoning that another account encrypted | no reasoning |
 //! | responses | something that it does not know, 400 | no metadata; known fields only; the bare minimum |
@@ -19,7 +21,7 @@ use hyper::HeaderMap;
 use crate::dialect::canonical::{Target, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, convert, json, messages, responses};
+use crate::dialect::{Dialect, convert, gemini, json, messages, responses};
 use crate::routing::Platform;
 
 use super::call::{Call, Operation};
@@ -76,6 +78,8 @@ const UNKNOWN: [&str; 8] = [
 const OF_CONTENT_TYPE: [&str; 4] = ["content-type", "content type", "media type", "application/json"];
 /// Words about reasoning that an upstream cannot decrypt (proxy-conversion.md 2.2).
 const OF_ENCRYPTION: [&str; 2] = ["encrypted content", "encrypted_content"];
+/// Words about signatures that a model of Google misses (proxy-conversion.md 2.2).
+const OF_SIGNATURES: [&str; 2] = ["thought_signature", "thoughtsignature"];
 const PREVIOUS: &str = "previous_response_id";
 /// The client's headers that go to sub2api even when all others are left out, beside `x-codex-*`.
 const OF_SESSION: [&str; 6] =
@@ -86,11 +90,13 @@ const OF_SESSION: [&str; 6] =
 pub(super) struct Recovery {
     sends: usize,
     other_thinking: bool,
+    thoughtless: bool,
     schema_closed: bool,
     schema_in_words: bool,
     anew: bool,
     unreasoned: bool,
     forgotten: bool,
+    signed: bool,
     /// The bodies and headers still to be tried at a responses upstream; made at its first refusal.
     shortened: Option<Vec<Shortened>>,
     bare: bool,
@@ -125,6 +131,13 @@ impl Recovery {
                 let pieces = outgoing::rephrased(&Bytes::from(sent.pieces.concat()))?;
                 Some(Outgoing { pieces, ..sent })
             }
+            Dialect::Messages if !self.thoughtless && failure.refuses_thoughts() => {
+                self.thoughtless = true;
+                let sent = prepare()?;
+                let body = sent.pieces.concat();
+                let body = messages::without_thoughts(&Node::parse(std::str::from_utf8(&body).ok()?).ok()?)?;
+                Some(Outgoing { pieces: [body, Bytes::new(), Bytes::new()], ..sent })
+            }
             Dialect::Messages if !own && !self.schema_in_words && failure.refuses_schema() => {
                 let sent = prepare()?;
                 let body = sent.pieces.concat();
@@ -142,6 +155,13 @@ impl Recovery {
             {
                 self.anew = true;
                 written_anew(prepare()?)
+            }
+            Dialect::Gemini if own && !self.signed && says(&OF_SIGNATURES) => {
+                self.signed = true;
+                let sent = prepare()?;
+                let body = sent.pieces.concat();
+                let body = gemini::with_placeholders(&Node::parse(std::str::from_utf8(&body).ok()?).ok()?)?;
+                Some(sent.with(body))
             }
             Dialect::Responses if !self.forgotten && failure.has_forgotten() => {
                 self.forgotten = true;

@@ -10,7 +10,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 /// Stands for the signature of a call that has none (Google's documentation of thought signatures).
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Whether all that was said can be said here; if not, names what cannot.
 pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {

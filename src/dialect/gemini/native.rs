@@ -1,8 +1,11 @@
 //! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
 //!
 //! Some clients say in OpenAI's words how much is to be thought. Google refuses members it does not know,
-//! and has its own for that (proxy.md 14.8). Every other byte is kept.
+//! and has its own for that (proxy.md 14.8). Its newest models want the signatures back that their calls came
+//! with: calls of another provider had none, and get a placeholder once that is refused. Every other byte is
+//! kept.
 
+use super::contents_write::NO_SIGNATURE;
 use super::request_write::{thinks, write_thinking};
 use super::{member, request_read::openai_reasoning};
 use crate::dialect::canonical::{Effort, Reasoning};
@@ -34,6 +37,46 @@ pub fn with_own_thinking(body: &Node<'_>, model: &str) -> Option<String> {
     Some(edit(body.raw(), &[(key, json.as_str())], &OPENAI_WORDS).into_owned())
 }
 
+/// The body with a placeholder for each signature of a call that is missing; `None` when none is. The first
+/// call of a turn has one for all of them.
+pub fn with_placeholders(body: &Node<'_>) -> Option<String> {
+    let contents = member::get(body, "contents")?;
+    let mut json = Writer::with_capacity(contents.raw().len() + 128);
+    let mut changed = false;
+    json.list(|list| {
+        for content in contents.items() {
+            let parts = content.items_at("parts");
+            let first = parts.iter().position(|part| member::get(part, "functionCall").is_some());
+            let unsigned = first.filter(|at| member::get(&parts[*at], "thoughtSignature").is_none());
+            let Some(unsigned) = unsigned else {
+                list.item(content.json());
+                continue;
+            };
+            changed = true;
+            let parts = |list: &mut Writer| {
+                for (at, part) in parts.iter().enumerate() {
+                    match at == unsigned {
+                        true => list.object(|o| {
+                            part.members().iter().for_each(|(key, value)| o.field(key, value.json()));
+                            o.field("thoughtSignature", NO_SIGNATURE);
+                        }),
+                        false => list.item(part.json()),
+                    }
+                }
+            };
+            list.object(|o| {
+                for (key, value) in content.members() {
+                    match key.as_ref() {
+                        "parts" => o.array("parts", parts),
+                        _ => o.field(key, value.json()),
+                    }
+                }
+            });
+        }
+    });
+    changed.then(|| edit(body.raw(), &[("contents", json.as_str())], &[]).into_owned())
+}
+
 /// What to ask of the model, and whether that is not to think.
 fn thinking_of(wanted: &Reasoning<'_>, model: &str) -> Option<(GeminiThinking, bool)> {
     let model = model.to_ascii_lowercase();
@@ -44,6 +87,21 @@ fn thinking_of(wanted: &Reasoning<'_>, model: &str) -> Option<(GeminiThinking, b
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn calls_that_nobody_signed_get_a_placeholder() {
+        let body = |call: &str| {
+            format!(
+                r#"{{"contents":[{{"parts":[{{"text":"a"}},{{"functionCall":{{"name":"f"}}{call}}},{{"functionCall":{{"name":"g"}}}}],"role":"model"}},{{"parts":[]}}],"safetySettings":[]}}"#
+            )
+        };
+        let signed = body(r#","thoughtSignature":"skip_thought_signature_validator""#);
+        let placed = |body: &str| with_placeholders(&Node::parse(body).unwrap());
+        assert_eq!(placed(&body("")), Some(signed.clone()));
+        for body in [signed, body(r#","thought_signature":"c2ln""#), "{}".to_owned()] {
+            assert_eq!(placed(&body), None, "{body}");
+        }
+    }
 
     #[test]
     fn openais_words_become_googles() {

@@ -36,7 +36,7 @@ mod tests;
 pub use accumulator::Accumulator;
 pub use continued::answers_elsewhere;
 pub use estimate::estimate_tokens;
-pub use native::without_foreign_thinking;
+pub use native::{refuses_thoughts, without_foreign_thinking, without_thoughts};
 pub use other_form::{
     in_other_thinking_form, refuses_schema, refuses_thinking_form, with_schema_closed, with_schema_in_words,
 };

@@ -10,9 +10,11 @@ use bytes::Bytes;
 use super::blocks_write::put_thinking;
 use super::{citations, searches};
 use crate::dialect::canonical::Thinking;
+use crate::dialect::edit::edit;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::{self, Provider, Signature};
 use crate::dialect::tree::Node;
+use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
 
 /// How tags begin.
@@ -23,20 +25,70 @@ pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
     if !TAGS.iter().any(|tag| body.raw().contains(tag)) {
         return None;
     }
+    replaced(body, own_blocks).map(Bytes::from)
+}
+
+/// Whether an upstream refused a request for the thinking in its conversation, or for want of it.
+pub fn refuses_thoughts(status: u16, error: &UpstreamError) -> bool {
+    let said = error.message.to_ascii_lowercase();
+    let of_blocks = ["signature", "expected `thinking`", "must start with a thinking block"];
+    status == 400 && said.contains("thinking") && of_blocks.iter().any(|words| said.contains(words))
+}
+
+/// The body without thinking that nobody signed, or else without any; `None` when it has none and asks for
+/// none. A turn of calls without its thinking goes on only without thinking.
+pub fn without_thoughts(body: &Node<'_>) -> Option<Bytes> {
+    let is_thinking =
+        |block: &Node<'_>| matches!(block.str_at("type").as_ref(), "thinking" | "redacted_thinking");
+    let is_unsigned =
+        |block: &Node<'_>| block.str_at("type") == "thinking" && block.str_at("signature").is_empty();
+    let gone = |goes: &dyn Fn(&Node<'_>) -> bool| replaced(body, |block| goes(block).then(String::new));
+    let cut = gone(&is_unsigned).or_else(|| gone(&is_thinking));
+    let left = cut.as_deref().unwrap_or(body.raw());
+    let node = Node::parse(left).ok()?;
+    if !lacks_thinking(&node) {
+        return cut.map(Bytes::from);
+    }
+    // What is to become of earlier thinking can be said only with thinking on.
+    Some(Bytes::from(
+        edit(left, &[("thinking", r#"{"type":"disabled"}"#)], &["context_management"]).into_owned(),
+    ))
+}
+
+/// Whether thinking is on that the calls which have just been answered should begin with, and do not.
+fn lacks_thinking(body: &Node<'_>) -> bool {
+    let turns = body.items_at("messages");
+    let last = turns.iter().rposition(|turn| turn.str_at("role") == "assistant");
+    let begins_with = |turn: &Node<'_>| {
+        let first = turn.items_at("content").first();
+        first.map(|block| block.str_at("type").into_owned()).unwrap_or_default()
+    };
+    let is_on = body
+        .path(&["thinking", "type"])
+        .is_some_and(|kind| kind.text().is_some_and(|kind| kind.is("enabled")));
+    is_on
+        && last.is_some_and(|last| {
+            let answered = turns.get(last + 1).is_none_or(|turn| begins_with(turn) == "tool_result");
+            answered && !begins_with(&turns[last]).ends_with("thinking")
+        })
+}
+
+/// The body with other blocks in place of some; `None` when all stay.
+fn replaced(body: &Node<'_>, other: impl Fn(&Node<'_>) -> Option<String>) -> Option<String> {
     let messages = body.get("messages")?;
     let mut cut = Cut { body: body.raw(), out: String::new(), copied: 0 };
     cut.list(messages, |cut, message| {
         let content = message.get("content").filter(|content| content.is_array());
         let Some(content) = content else { return BlockAction::Kept };
-        let goes = |block: &Node<'_>| matches!(own_blocks(block), Some(own) if own.is_empty());
+        let goes = |block: &Node<'_>| matches!(other(block), Some(other) if other.is_empty());
         if !content.items().is_empty() && content.items().iter().all(goes) {
             // A message of nothing is refused.
             return BlockAction::Gone;
         }
-        cut.list(content, |_, block| match own_blocks(block) {
+        cut.list(content, |_, block| match other(block) {
             None => BlockAction::Kept,
-            Some(own) if own.is_empty() => BlockAction::Gone,
-            Some(own) => BlockAction::Replaced(own),
+            Some(other) if other.is_empty() => BlockAction::Gone,
+            Some(other) => BlockAction::Replaced(other),
         });
         BlockAction::Kept
     });
@@ -44,7 +96,7 @@ pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
         return None;
     }
     cut.copy_to(cut.body.len());
-    Some(Bytes::from(cut.out))
+    Some(cut.out)
 }
 
 /// The native blocks, as JSON, for a block that carries a tag of ours; `None` for every other block.

@@ -3,8 +3,8 @@ use serde_json::Value;
 use super::json;
 use crate::dialect::literal::Text;
 use crate::dialect::messages::{
-    estimate_tokens, in_other_thinking_form, refuses_thinking_form, with_schema_closed, with_schema_in_words,
-    without_foreign_thinking,
+    estimate_tokens, in_other_thinking_form, refuses_thinking_form, refuses_thoughts, with_schema_closed,
+    with_schema_in_words, without_foreign_thinking, without_thoughts,
 };
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
@@ -192,6 +192,48 @@ fn only_a_refusal_of_the_form_is_one() {
         (400, "prompt is too long", false),
     ] {
         assert_eq!(refuses_thinking_form(status, &UpstreamError::new(message)), wanted, "{message}");
+    }
+}
+
+#[test]
+fn refused_thoughts_are_left_out() {
+    let body = |thinking: &str, blocks: &str, next: &str| {
+        format!(
+            r#"{{"thinking":{{"type":"{thinking}"}},"context_management":{{}}, "messages":[{{"role":"assistant","content":[{blocks}]}},{{"role":"user","content":{next}}}]}}"#
+        )
+    };
+    let signed = r#"{"type":"thinking","thinking":"a","signature":"SIG"}"#;
+    let unsigned = r#"{"type":"thinking","thinking":"a","signature":""}"#;
+    let redacted = r#"{"type":"redacted_thinking","data":"x"}"#;
+    let call = r#"{"type":"tool_use","id":"t","name":"f","input":{}}"#;
+    let result = r#"[{"type":"tool_result","tool_use_id":"t"}]"#;
+    for (thinking, blocks, next, left, is_off) in [
+        ("adaptive", format!("{unsigned},{call}"), result, Some(call.to_owned()), false),
+        ("enabled", format!("{unsigned}, {signed},{call}"), result, Some(format!("{signed},{call}")), false),
+        ("enabled", format!("{unsigned},{call}"), result, Some(call.to_owned()), true),
+        ("enabled", call.to_owned(), result, Some(call.to_owned()), true),
+        ("enabled", format!("{redacted},{signed},{call}"), r#""Hi""#, Some(call.to_owned()), false),
+        ("adaptive", call.to_owned(), result, None, false),
+    ] {
+        let before = body(thinking, &blocks, next);
+        let after = without_thoughts(&Node::parse(&before).unwrap());
+        let after = after.map(|after| json(std::str::from_utf8(&after).unwrap()));
+        let wanted = left.map(|left| {
+            let mut wanted = json(&body(if is_off { "disabled" } else { thinking }, &left, next));
+            if is_off {
+                wanted.as_object_mut().unwrap().remove("context_management");
+            }
+            wanted
+        });
+        assert_eq!(after, wanted, "{before}");
+    }
+    for (message, wanted) in [
+        ("messages.1.content.0: Invalid `signature` in `thinking` block", true),
+        ("Expected `thinking` or `redacted_thinking`, but found `tool_use`.", true),
+        ("adaptive thinking is not supported on this model", false),
+        ("Invalid signature", false),
+    ] {
+        assert_eq!(refuses_thoughts(400, &UpstreamError::new(message)), wanted, "{message}");
     }
 }
 

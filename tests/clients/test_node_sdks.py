@@ -1,0 +1,27 @@
+"""The SDKs for Node: their helpers, each before upstreams of which each speaks one dialect (sdks.mjs)."""
+
+import json
+import os
+import pathlib
+import subprocess
+import unittest
+
+import narrow
+from stage import PROXY_TOKEN
+
+SCRIPT = pathlib.Path(__file__).with_name("sdks.mjs")
+# For all of it.
+SOON = 120.0
+
+
+class NodeSdks(unittest.TestCase):
+    def test_the_helpers_work_with_every_upstream(self):
+        models = [narrow.model_of(dialect) for dialect in narrow.PATHS]
+        environment = {**os.environ, "CLIENT_TESTS_TOKEN": PROXY_TOKEN}
+        done = subprocess.run(["node", SCRIPT, *models], env=environment, capture_output=True, text=True, timeout=SOON)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        cases = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        self.assertGreater(len(cases), len(models))
+        for case in cases:
+            with self.subTest(case["name"]):
+                self.assertIsNone(case["problem"], done.stderr)

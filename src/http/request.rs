@@ -52,7 +52,12 @@ impl Request {
     /// The whole body as bytes, at most as long as the configured limit.
     pub async fn bytes(&mut self) -> Result<Bytes, BodyError> {
         let Parts { body, headers, limits, .. } = &mut *self.0;
-        body::collect(body, headers, *limits).await
+        let read = body::collect(body, headers, *limits).await;
+        if let Err(BodyError::Coding(_)) = read {
+            // Boxed, because it is rare: every handler's future would have room for it.
+            Box::pin(body::discard(body, headers)).await;
+        }
+        read
     }
 
     /// The next piece of the body, for who does not keep it whole; `None` at its end. Bounds only the

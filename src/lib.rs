@@ -30,7 +30,7 @@
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
-//! time, cron, logging, metrics, open_files, request_id, uuid, hex, sync, wake_flag
+//! time, cron, logging, metrics, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! ```
 #![forbid(unsafe_code)]
 
@@ -43,6 +43,7 @@ pub mod config;
 pub mod cron;
 pub mod demo;
 pub mod dialect;
+pub mod fast_map;
 pub mod greeting;
 pub mod hex;
 pub mod http;

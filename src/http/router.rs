@@ -10,16 +10,16 @@
 //! over parameters; among parameters the one added first wins.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use hyper::Method;
 use percent_encoding::percent_decode_str;
 
 use super::request::Params;
+use crate::fast_map::FastMap;
 
 /// Routes to values of `T`.
 pub struct Router<T> {
-    literal: HashMap<&'static str, usize>,
+    literal: FastMap<&'static str, usize>,
     paths: Vec<Path<T>>,
 }
 
@@ -44,7 +44,7 @@ pub enum Found<'a, T> {
 
 impl<T> Default for Router<T> {
     fn default() -> Self {
-        Self { literal: HashMap::new(), paths: Vec::new() }
+        Self { literal: FastMap::default(), paths: Vec::new() }
     }
 }
 

@@ -6,7 +6,7 @@
 //! first glob or regex that matches; among equals the lowest id. The first three are hash look-ups.
 //! Exactly one route is used: nothing is merged, and an unusable route is not passed over.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::eligibility::{RouteRequest, SelectionQuery};
@@ -14,6 +14,7 @@ use super::policy::Policy;
 use super::route::{Channel, Route, RouteMode};
 use super::score::Weights;
 use super::site::Site;
+use crate::fast_map::FastMap;
 use crate::time::Millis;
 
 /// Everything a request needs to find its channel.
@@ -34,7 +35,7 @@ pub struct Match<'r> {
     pub weights: &'r Weights,
 }
 
-type Names = HashMap<Box<str>, Vec<Arc<Route>>>;
+type Names = FastMap<Box<str>, Vec<Arc<Route>>>;
 
 /// Enabled routes by what a request can call them; each list by ascending id.
 #[derive(Debug, Default)]

@@ -4,11 +4,11 @@
 //! time, and then a selection takes no lock at all: `is_notable` and `notable_models` say that there is
 //! nothing to read. Of a site whose clients make up model names, only those used recently are kept.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{FailureWeight, Health, Recent};
+use crate::fast_map::FastMap;
 use crate::routing::pattern::norm;
 use crate::sync::lock;
 use crate::time::Millis;
@@ -22,7 +22,7 @@ const LEAST_TOGETHER: f64 = 0.0064;
 #[derive(Debug, Default)]
 pub struct SiteHealth {
     site: Record,
-    models: RwLock<HashMap<Box<str>, Record>>,
+    models: RwLock<FastMap<Box<str>, Record>>,
     notable_models: AtomicUsize,
 }
 
@@ -138,7 +138,7 @@ impl SiteHealth {
         };
     }
 
-    fn drop_models(&self, models: &mut HashMap<Box<str>, Record>, stays: impl Fn(&Health) -> bool) {
+    fn drop_models(&self, models: &mut FastMap<Box<str>, Record>, stays: impl Fn(&Health) -> bool) {
         models.retain(|_, record| {
             let stays = stays(&record.health());
             if !stays && record.is_notable.load(Relaxed) {
@@ -155,11 +155,11 @@ impl SiteHealth {
         self.models().get(&*norm(model))?.notable()
     }
 
-    fn models(&self) -> RwLockReadGuard<'_, HashMap<Box<str>, Record>> {
+    fn models(&self) -> RwLockReadGuard<'_, FastMap<Box<str>, Record>> {
         self.models.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn models_mut(&self) -> RwLockWriteGuard<'_, HashMap<Box<str>, Record>> {
+    fn models_mut(&self) -> RwLockWriteGuard<'_, FastMap<Box<str>, Record>> {
         self.models.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

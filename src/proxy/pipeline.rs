@@ -45,9 +45,13 @@ const FREE_SLOT_TRIES: usize = 16;
 
 /// Reads the body of a call and serves it.
 pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, caller: Caller) -> Response {
-    match request.bytes().await {
-        Ok(body) => serve_body(app, kind, request, body, caller).await,
-        Err(error) => Face { dialect: kind.dialect, id: request.id }.body_error(&error),
+    let body = match request.bytes().await {
+        Ok(body) => body,
+        Err(error) => return Face { dialect: kind.dialect, id: request.id }.body_error(&error),
+    };
+    match read_call(&app, kind, request, body, caller) {
+        Ok(call) => answer(&app, call).await,
+        Err(refusal) => *refusal,
     }
 }
 

@@ -20,7 +20,6 @@ use std::fmt;
 
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use bytes::{Buf, Bytes, BytesMut};
-use hyper::http::HeaderValue;
 
 use self::inflate::Inflate;
 use self::zstd::Zstd;
@@ -67,13 +66,11 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     /// A decoder for the codings that these header values list; `None` if they change nothing.
-    pub(crate) fn new<'a>(
-        headers: impl IntoIterator<Item = &'a HeaderValue>,
-    ) -> Result<Option<Self>, CodingError> {
+    pub(crate) fn new<'a>(headers: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<Self>, CodingError> {
         let mut layers = Vec::new();
         for header in headers {
             let unknown = |coding: &[u8]| CodingError::Unknown(String::from_utf8_lossy(coding).into_owned());
-            let codings = header.to_str().map_err(|_| unknown(header.as_bytes()))?;
+            let codings = std::str::from_utf8(header).map_err(|_| unknown(header))?;
             for coding in codings.split(',').map(str::trim) {
                 let coding = match coding.to_ascii_lowercase().as_str() {
                     "" | "identity" => continue,
@@ -86,7 +83,7 @@ impl Decoder {
                 layers.push(Layer { state: State::Unknown(coding), input: BytesMut::new() });
             }
             if layers.len() > MAX_LAYERS {
-                return Err(unknown(header.as_bytes()));
+                return Err(unknown(header));
             }
         }
         layers.reverse(); // listed in the order in which they were applied

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::HeaderMap;
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderValue};
 
 use super::body::BodyError;
 use crate::codings::Decoder;
@@ -35,7 +35,8 @@ impl CodedBody {
     /// The body, if its codings change anything; else it is given back. The headers of one that is decoded do not
     /// speak of the codings any more.
     pub(super) fn new(headers: &mut HeaderMap, wire: Incoming) -> Result<Self, Incoming> {
-        let reading = match Decoder::new(headers.get_all(CONTENT_ENCODING)) {
+        let reading = match Decoder::new(headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::as_bytes))
+        {
             Ok(None) => return Err(wire),
             Ok(Some(decoder)) => {
                 headers.remove(CONTENT_LENGTH);

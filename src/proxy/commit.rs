@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderValue};
 use tokio::time::Instant;
 
 use crate::app::App;
@@ -23,6 +23,7 @@ use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::{Dialect, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
+use crate::upstream::AnswerHeaders;
 
 use super::attempt::Attempt;
 use super::call::{Call, Operation};
@@ -166,8 +167,7 @@ impl StartedResponse<'_> {
         let mut reply = self.response();
         *reply.status_mut() = self.accepted.head.status;
         let json = HeaderValue::from_static("application/json");
-        let content_type =
-            self.accepted.head.headers.get(header::CONTENT_TYPE).filter(|value| is_json(value)).cloned();
+        let content_type = self.accepted.head.headers.value(&header::CONTENT_TYPE).filter(is_json);
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
         if self.is_not_stored_upstream() {
             reply.extensions_mut().insert(NotStoredUpstream);
@@ -323,7 +323,7 @@ impl StartedResponse<'_> {
     /// A text that an upstream sends as such where a stream was asked for: it is the answer
     /// (proxy.md 10.4). What should have been JSON, or is a page, is not.
     fn plain_text<'b>(&self, held: &'b [u8]) -> Option<&'b str> {
-        let kind = self.accepted.head.headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+        let kind = std::str::from_utf8(self.accepted.head.headers.get(&header::CONTENT_TYPE)?).ok()?;
         let kind = kind.split(';').next().unwrap_or_default().trim();
         let text = std::str::from_utf8(held).ok().filter(|_| kind.eq_ignore_ascii_case("text/plain"))?;
         let is_text = !text.trim_start().starts_with(['{', '[', '<']) && !text.trim().is_empty();
@@ -472,13 +472,13 @@ pub(super) fn give_up(mut attempt: Box<Attempt>, failure: Failure) -> Failure {
     failure
 }
 
-fn is_event_stream(headers: &HeaderMap) -> bool {
+fn is_event_stream(headers: &AnswerHeaders) -> bool {
     const EVENT_STREAM: &[u8] = b"text/event-stream";
-    let start = |value: &HeaderValue| {
-        let text = value.as_bytes().trim_ascii_start();
-        text.get(..EVENT_STREAM.len()).is_some_and(|start| start.eq_ignore_ascii_case(EVENT_STREAM))
+    let start = |value: &[u8]| {
+        let start = value.trim_ascii_start().get(..EVENT_STREAM.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(EVENT_STREAM))
     };
-    headers.get(header::CONTENT_TYPE).is_some_and(start)
+    headers.get(&header::CONTENT_TYPE).is_some_and(start)
 }
 
 /// Any media type of JSON. What is handed on is JSON under whatever name it came; SDKs go by the name.

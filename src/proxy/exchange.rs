@@ -26,7 +26,7 @@ use crate::http::timer::ReusableTimer;
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, pool};
 use crate::settings::Settings;
 use crate::time::{Millis, now_ms};
-use crate::upstream::{ErrorKind, RequestBody, SendError, UpstreamBody};
+use crate::upstream::{self, Answer, AnswerHead, ErrorKind, RequestBody, SendError, UpstreamBody};
 
 use super::attempt::{Attempt, Choice, Slots};
 use super::call::{Call, Operation};
@@ -47,7 +47,7 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(900);
 /// An upstream's answer of which the status has been found good. Always boxed: it is handed on from
 /// step to step, and the future of every step would have room for it twice.
 pub(super) struct Accepted {
-    pub(super) head: hyper::http::response::Parts,
+    pub(super) head: AnswerHead,
     pub(super) body: UpstreamBody,
     pub(super) timeouts: Timeouts,
     /// The dialect it answers in.
@@ -412,21 +412,11 @@ impl Sending<'_> {
         (path, format): (&'static str, Dialect),
         credential: &CredentialHeaders,
         outgoing: Outgoing,
-    ) -> (Box<hyper::Request<RequestBody>>, Option<Box<ReplyContext>>) {
+    ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
         let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
         let own = &self.call.headers;
         let less = bare.then(|| recovery::bare(own, site.platform, format));
-        let mut request = Box::new(hyper::Request::new(RequestBody::from(pieces)));
-        *request.method_mut() = Method::POST;
-        *request.headers_mut() =
-            headers::upstream(client, format, stream, site, credential, less.as_ref().unwrap_or(own));
-        if let Some(betas) = &betas {
-            headers::add_betas(request.headers_mut(), betas);
-        }
-        if let Some(content_type) = content_type {
-            request.headers_mut().insert(header::CONTENT_TYPE, content_type);
-        }
         // The query belongs to the dialect the client speaks.
         let query = if format == client { self.call.query.as_str() } else { "" };
         let target = match query {
@@ -434,7 +424,15 @@ impl Sending<'_> {
             "" => endpoint.base.join_known(path),
             query => endpoint.base.join(&format!("{path}{query}")),
         };
-        *request.uri_mut() = hyper::Uri::from(target);
+        let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));
+        request.headers =
+            headers::upstream(client, format, stream, site, credential, less.as_ref().unwrap_or(own));
+        if let Some(betas) = &betas {
+            headers::add_betas(&mut request.headers, betas);
+        }
+        if let Some(content_type) = content_type {
+            request.headers.set(header::CONTENT_TYPE, content_type);
+        }
         (request, reply_context)
     }
 
@@ -464,16 +462,15 @@ fn continues_elsewhere(call: &Call) -> bool {
 
 /// What one request to one address gives. A status outside 2xx is a failure that has been read.
 pub(super) async fn answered(
-    sending: Pin<&mut impl Future<Output = Result<hyper::Response<UpstreamBody>, SendError>>>,
+    sending: Pin<&mut impl Future<Output = Result<Answer, SendError>>>,
     path: &'static str,
     timeouts: &Timeouts,
     trace: &Trace,
-) -> Result<(hyper::http::response::Parts, UpstreamBody), Failure> {
-    let response = timeouts
+) -> Result<(AnswerHead, UpstreamBody), Failure> {
+    let Answer { head, body } = timeouts
         .wait(HEAD_TIMEOUT, sending)
         .await?
         .map_err(|error| Failure::network(error.kind(), error.message()))?;
-    let (head, body) = response.into_parts();
     let body = trace.response_started(&head, body);
     if head.status.is_success() {
         return Ok((head, body));

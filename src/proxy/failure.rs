@@ -24,7 +24,7 @@ use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::routing::{Secret, failure};
 use crate::time::Millis;
-use crate::upstream::ErrorKind;
+use crate::upstream::{AnswerHeaders, ErrorKind};
 
 use super::headers;
 use super::reply::Face;
@@ -134,14 +134,14 @@ impl Failure {
     pub(super) fn status(
         status: u16,
         path: &str,
-        upstream: &HeaderMap,
+        upstream: &AnswerHeaders,
         body: Bytes,
         complete: bool,
         now: Millis,
     ) -> Self {
         let error = errors::read(status, &body);
         let text = errors::upstream_text(path, status, &error.message);
-        let hint = upstream.get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let hint = upstream.get(&RETRY_AFTER).and_then(|value| std::str::from_utf8(value).ok());
         let recovers_at = failure::provider_hint(status, hint, &body, now);
         let body = complete.then_some(body);
         Self { kind: Kind::Status, status, error, text, headers: None, recovers_at, body }
@@ -149,7 +149,7 @@ impl Failure {
     }
 
     /// The upstream's answer had these headers; those that cross are for the client (proxy.md 11.4).
-    pub(super) fn answered_with(mut self, upstream: &HeaderMap) -> Self {
+    pub(super) fn answered_with(mut self, upstream: &AnswerHeaders) -> Self {
         headers::downstream(upstream, self.headers.get_or_insert_default());
         self
     }

@@ -1,5 +1,5 @@
+use crate::upstream::AnswerHeaders;
 use bytes::Bytes;
-use hyper::HeaderMap;
 
 use super::*;
 use crate::dialect::Dialect::{Chat, Completions, Embeddings, Gemini, Messages, Responses};
@@ -49,7 +49,14 @@ fn of(client: Dialect, model: &str) -> MemoryKey<'_> {
 }
 
 fn status(status: u16, body: &str) -> Failure {
-    Failure::status(status, "/v1/x", &HeaderMap::new(), Bytes::copy_from_slice(body.as_bytes()), true, 0)
+    Failure::status(
+        status,
+        "/v1/x",
+        &AnswerHeaders::default(),
+        Bytes::copy_from_slice(body.as_bytes()),
+        true,
+        0,
+    )
 }
 
 #[test]

@@ -9,6 +9,7 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use crate::dialect::Dialect;
 use crate::request_id::RequestId;
 use crate::routing::{CredentialHeaders, Platform, Site};
+use crate::upstream::{AnswerHeaders, RequestHeaders};
 
 /// What we say when the client does not say who it is.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
@@ -16,7 +17,10 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const X_GOOG_API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
-const ANTHROPIC_VERSION: HeaderValue = HeaderValue::from_static("2023-06-01");
+const X_UPSTREAM_REQUEST_ID: HeaderName = HeaderName::from_static("x-upstream-request-id");
+const ANTHROPIC_BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+const ANTHROPIC_VERSION: (HeaderName, HeaderValue) =
+    (HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
 
 /// The headers of one upstream request, the client's part first, so that ours replace it. What a
 /// dialect defines crosses only where the upstream speaks that dialect too.
@@ -27,33 +31,29 @@ pub fn upstream(
     site: &Site,
     credential: &CredentialHeaders,
     client: &HeaderMap,
-) -> HeaderMap {
+) -> RequestHeaders {
     let shared = if client_dialect == dialect { dialect } else { Dialect::Chat };
     let mut out = forwarded(client, &site.custom_headers, |name| crosses(shared, site.platform, name));
-    out.insert(header::CONTENT_TYPE, JSON);
+    out.set(header::CONTENT_TYPE, JSON);
     if stream {
-        out.insert(header::ACCEPT, EVENT_STREAM);
+        out.set(header::ACCEPT, EVENT_STREAM);
     } else if matches!(site.platform, Platform::Codex | Platform::Sub2Api) {
         // These stream to who says that it would take a stream.
-        out.insert(header::ACCEPT, JSON);
+        out.set(header::ACCEPT, JSON);
     } else {
-        out.entry(header::ACCEPT).or_insert(JSON);
+        out.set_default(header::ACCEPT, JSON);
     }
     match dialect {
         Dialect::Messages => {
-            out.entry("anthropic-version").or_insert(ANTHROPIC_VERSION);
-            out.insert(X_API_KEY, credential.key.clone());
+            out.set_default(ANTHROPIC_VERSION.0, ANTHROPIC_VERSION.1);
+            out.set(X_API_KEY, credential.key.clone());
             // Aggregators take either header, the vendor itself only the key.
             if site.platform != Platform::Claude {
-                out.insert(header::AUTHORIZATION, credential.bearer.clone());
+                out.set(header::AUTHORIZATION, credential.bearer.clone());
             }
         }
-        Dialect::Gemini => {
-            out.insert(X_GOOG_API_KEY, credential.key.clone());
-        }
-        _ => {
-            out.insert(header::AUTHORIZATION, credential.bearer.clone());
-        }
+        Dialect::Gemini => out.set(X_GOOG_API_KEY, credential.key.clone()),
+        _ => out.set(header::AUTHORIZATION, credential.bearer.clone()),
     }
     out
 }
@@ -65,10 +65,10 @@ pub fn of_resource(
     custom: &[(HeaderName, HeaderValue)],
     credential: &CredentialHeaders,
     accept: &'static str,
-) -> HeaderMap {
+) -> RequestHeaders {
     let mut out = forwarded(client, custom, always_crosses);
-    out.entry(header::ACCEPT).or_insert(HeaderValue::from_static(accept));
-    out.insert(header::AUTHORIZATION, credential.bearer.clone());
+    out.set_default(header::ACCEPT, HeaderValue::from_static(accept));
+    out.set(header::AUTHORIZATION, credential.bearer.clone());
     out
 }
 
@@ -77,30 +77,29 @@ fn forwarded(
     client: &HeaderMap,
     custom: &[(HeaderName, HeaderValue)],
     crosses: impl Fn(&HeaderName) -> bool,
-) -> HeaderMap {
-    let mut out = HeaderMap::with_capacity(6);
+) -> RequestHeaders {
+    let mut out = RequestHeaders::with_capacity(8);
     for (name, value) in client {
-        if crosses(name) && !value.as_bytes().trim_ascii().is_empty() && !out.contains_key(name) {
-            out.insert(name.clone(), value.clone());
+        if crosses(name) && !value.as_bytes().trim_ascii().is_empty() {
+            out.set_default(name.clone(), value.clone());
         }
     }
     for (name, value) in custom {
-        out.insert(name.clone(), value.clone());
+        out.set(name.clone(), value.clone());
     }
-    out.entry(header::USER_AGENT).or_insert(USER_AGENT);
+    out.set_default(header::USER_AGENT, USER_AGENT);
     // A site's own headers name no second credential beside ours; the client's never come this far.
     if !custom.is_empty() {
         for name in [header::AUTHORIZATION, X_API_KEY, X_GOOG_API_KEY] {
-            out.remove(name);
+            out.remove(&name);
         }
     }
     out
 }
 
 /// Adds to `anthropic-beta` what a body named there.
-pub fn add_betas(out: &mut HeaderMap, betas: &[String]) {
-    const NAME: &str = "anthropic-beta";
-    let given = out.get(NAME).and_then(|value| value.to_str().ok()).unwrap_or_default();
+pub fn add_betas(out: &mut RequestHeaders, betas: &[String]) {
+    let given = out.get(&ANTHROPIC_BETA).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let mut all: Vec<&str> = given.split(',').map(str::trim).filter(|beta| !beta.is_empty()).collect();
     for beta in betas {
         if !all.contains(&beta.as_str()) {
@@ -108,7 +107,7 @@ pub fn add_betas(out: &mut HeaderMap, betas: &[String]) {
         }
     }
     if let Ok(value) = HeaderValue::from_str(&all.join(",")) {
-        out.insert(NAME, value);
+        out.set(ANTHROPIC_BETA, value);
     }
 }
 
@@ -164,19 +163,27 @@ fn crosses(dialect: Dialect, platform: Platform, name: &HeaderName) -> bool {
 }
 
 /// The headers of an answer: what crosses of the upstream's, and our own.
-pub fn downstream(upstream: &HeaderMap, out: &mut HeaderMap) {
-    for (name, value) in upstream {
-        let text = name.as_str();
-        if text == "x-request-id" || text == "request-id" {
-            out.insert("x-upstream-request-id", value.clone());
-        } else if text == "retry-after"
-            || text == "openai-processing-ms"
-            || text == "openai-poll-after-ms"
-            || ["x-ratelimit-", "anthropic-ratelimit-", "x-codex-"]
-                .iter()
-                .any(|prefix| text.starts_with(prefix))
+pub fn downstream(upstream: &AnswerHeaders, out: &mut HeaderMap) {
+    for (name, value) in upstream.iter() {
+        // Most others are done with here: names that cross begin so.
+        if !matches!(name.first(), Some(b'X' | b'x' | b'R' | b'r' | b'O' | b'o' | b'A' | b'a')) {
+            continue;
+        }
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let begins = |prefix: &str| {
+            name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+        };
+        let name = if is("x-request-id") || is("request-id") {
+            Ok(X_UPSTREAM_REQUEST_ID)
+        } else if ["retry-after", "openai-processing-ms", "openai-poll-after-ms"].into_iter().any(is)
+            || ["x-ratelimit-", "anthropic-ratelimit-", "x-codex-"].into_iter().any(begins)
         {
-            out.insert(name.clone(), value.clone());
+            HeaderName::from_bytes(name)
+        } else {
+            continue;
+        };
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {
+            out.insert(name, value);
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::store::Telemetry;
 use crate::store::debug_traces::{DebugAttempt, DebugTrace};
 use crate::sync::lock;
 use crate::time::now_ms;
-use crate::upstream::{RequestBody, UpstreamBody};
+use crate::upstream::{self, AnswerHead, UpstreamBody};
 
 use super::call::Call;
 use super::failure::Failure;
@@ -147,38 +147,34 @@ impl Trace {
     }
 
     /// A request is sent to an address.
-    pub(super) fn request_sent(&self, base: &BaseUrl, path: &str, request: &hyper::Request<RequestBody>) {
+    pub(super) fn request_sent(&self, base: &BaseUrl, path: &str, request: &upstream::Request) {
         let Some(recording) = &self.0 else { return };
         let mut draft = recording.draft();
-        let headers = recording.rules.headers.then(|| draft.secrets.headers(request.headers()));
-        let target = request.uri().path_and_query().map_or(path, |target| target.as_str());
+        let headers = recording.rules.headers.then(|| draft.secrets.headers(&request.headers.to_map()));
         let attempt = DebugAttempt {
             endpoint: path.trim_start_matches("/v1/").to_owned(),
             request_path: path.to_owned(),
-            target_url: draft.secrets.text(&super::redact::target(&origin_of(base), target)),
+            target_url: draft.secrets.text(&super::redact::target(&origin_of(base), request.target.as_str())),
             request_headers_json: headers,
             created_at: now_ms(),
             ..DebugAttempt::default()
         };
-        let sent = if recording.rules.bodies { request.body().pieces().to_vec() } else { Vec::new() };
+        let sent = if recording.rules.bodies { request.body.pieces().to_vec() } else { Vec::new() };
         draft.trace.final_upstream_path = Some(path.to_owned());
         draft.attempts.push(Exchange { attempt, sent, received: CapturedBody::default() });
     }
 
     /// The head of its answer has arrived; gives the body, which is captured from now on.
-    pub(super) fn response_started(
-        &self,
-        head: &hyper::http::response::Parts,
-        body: UpstreamBody,
-    ) -> UpstreamBody {
+    pub(super) fn response_started(&self, head: &AnswerHead, body: UpstreamBody) -> UpstreamBody {
         let Some(recording) = &self.0 else { return body };
         let mut draft = recording.draft();
-        let headers = recording.rules.headers.then(|| draft.secrets.headers(&head.headers));
+        let all = head.headers.to_map();
+        let headers = recording.rules.headers.then(|| draft.secrets.headers(&all));
         let index = draft.attempts.len().saturating_sub(1);
         let Some(exchange) = draft.attempts.last_mut() else { return body };
         exchange.attempt.response_status = Some(i64::from(head.status.as_u16()));
         exchange.attempt.response_headers_json = headers;
-        exchange.received.wanted = recording.rules.wants_answer(&head.headers);
+        exchange.received.wanted = recording.rules.wants_answer(&all);
         drop(draft);
         let recording = Arc::clone(recording);
         body.with_tap(Box::new(move |bytes| {

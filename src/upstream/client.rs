@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
-use hyper::http::{Method, Request, Response, StatusCode};
+use hyper::http::{self, Method, StatusCode};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tokio::time::Instant;
@@ -16,7 +16,7 @@ use super::dial::Dialer;
 use super::error::{ErrorKind, SendError, undecodable};
 use super::http1::AnswerHead;
 use super::pool::Pool;
-use super::request::RequestBody;
+use super::request::{Request, RequestBody};
 use super::stream::Stream;
 use super::wire::{Failure, Wire};
 use crate::codings::Decoder;
@@ -51,6 +51,13 @@ pub fn roots_from_pem(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String
     if roots.is_empty() { Err("the file has no certificate".into()) } else { Ok(roots) }
 }
 
+/// An upstream's answer, of which the head has come.
+#[derive(Debug)]
+pub struct Answer {
+    pub head: AnswerHead,
+    pub body: UpstreamBody,
+}
+
 /// The HTTP client towards upstreams. One per process.
 pub struct Client {
     pool: Arc<Pool>,
@@ -76,22 +83,22 @@ impl Client {
     pub fn send<B>(
         &self,
         origin: &Arc<Origin>,
-        request: Request<B>,
-    ) -> impl Future<Output = Result<Response<UpstreamBody>, SendError>>
+        request: http::Request<B>,
+    ) -> impl Future<Output = Result<Answer, SendError>>
     where
         B: Into<RequestBody>,
     {
         // Boxed here, before there is a future: it would have room for the request at every step.
-        self.send_boxed(origin, Box::new(request.map(Into::into)))
+        self.send_boxed(origin, Box::new(request.into()))
     }
 
     /// The same for a request in a box.
     pub async fn send_boxed(
         &self,
         origin: &Arc<Origin>,
-        mut request: Box<Request<RequestBody>>,
-    ) -> Result<Response<UpstreamBody>, SendError> {
-        let has_no_body = *request.method() == Method::HEAD;
+        mut request: Box<Request>,
+    ) -> Result<Answer, SendError> {
+        let has_no_body = request.method == Method::HEAD;
         let mut sent_at = Instant::now();
         while let Some(wire) = self.pool.checkout(origin, sent_at) {
             let is_doubtful = wire.idle_until(sent_at) >= DOUBTFUL_AFTER;
@@ -125,12 +132,11 @@ impl Client {
     fn receive(
         &self,
         origin: &Arc<Origin>,
-        head: AnswerHead,
+        mut head: AnswerHead,
         wire: Box<Wire>,
         has_no_body: bool,
-    ) -> Result<Response<UpstreamBody>, SendError> {
-        let AnswerHead { status, version, mut headers, .. } = head;
-        if status == StatusCode::SWITCHING_PROTOCOLS {
+    ) -> Result<Answer, SendError> {
+        if head.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(SendError::new(
                 ErrorKind::Protocol,
                 "the upstream switched protocols without being asked to",
@@ -138,18 +144,15 @@ impl Client {
         }
         let raw = RawBody::new(wire, Arc::clone(&self.pool), Arc::clone(origin));
         let mut decoder = None;
-        if !has_no_body && !raw.is_empty() && headers.contains_key(CONTENT_ENCODING) {
-            decoder = Decoder::new(headers.get_all(CONTENT_ENCODING))
+        if !has_no_body && !raw.is_empty() && head.headers.contains(&CONTENT_ENCODING) {
+            decoder = Decoder::new(head.headers.get_all(&CONTENT_ENCODING))
                 .map_err(|error| SendError::new(ErrorKind::Protocol, undecodable(&error)))?;
             if decoder.is_some() {
-                headers.remove(CONTENT_LENGTH);
+                head.headers.remove(&CONTENT_LENGTH);
             }
-            headers.remove(CONTENT_ENCODING);
+            head.headers.remove(&CONTENT_ENCODING);
         }
-        let mut response = Response::new(UpstreamBody::new(raw, decoder.map(Box::new)));
-        (*response.status_mut(), *response.version_mut(), *response.headers_mut()) =
-            (status, version, headers);
-        Ok(response)
+        Ok(Answer { head, body: UpstreamBody::new(raw, decoder.map(Box::new)) })
     }
 
     /// A connection straight to a server that speaks another protocol, in clear.
@@ -182,14 +185,14 @@ impl fmt::Debug for Client {
 /// Sends a request and drives its connection until the head of the answer is there.
 async fn exchange(
     mut wire: Box<Wire>,
-    request: &mut Request<RequestBody>,
+    request: &mut Request,
     origin: &Origin,
 ) -> Result<(AnswerHead, Box<Wire>), Failure> {
     wire.start(request, origin);
     match poll_fn(|cx| wire.poll_head(cx)).await {
         Ok(head) => Ok((head, wire)),
         Err(failure) => {
-            *request.body_mut() = wire.take_body();
+            request.body = wire.take_body();
             Err(failure)
         }
     }

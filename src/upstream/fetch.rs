@@ -8,8 +8,7 @@ use hyper::http::header::{ACCEPT, CONTENT_TYPE, HeaderValue, LOCATION, USER_AGEN
 use hyper::http::uri::PathAndQuery;
 use hyper::http::{Method, Request, Response, StatusCode, Uri};
 
-use super::body::UpstreamBody;
-use super::client::Client;
+use super::client::{Answer, Client};
 use super::error::FetchError;
 use crate::routing::BaseUrl;
 
@@ -69,15 +68,15 @@ impl Client {
         let mut base = Cow::Borrowed(base);
         introduce(&mut request);
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.send(&base.origin, request.clone()).await?;
-            let Some(location) = redirect_target(&response) else {
-                return collect(response, max_bytes).await;
+            let answer = self.send(&base.origin, request.clone()).await?;
+            let Some(location) = redirect_target(&answer) else {
+                return collect(answer, max_bytes).await;
             };
             let (path, secure) = resolve(&base, request.uri(), &location)?;
             if let Some(secure) = secure {
                 base = Cow::Owned(secure);
             }
-            let status = response.status();
+            let status = answer.head.status;
             let posted = request.method() == Method::POST;
             if status == StatusCode::SEE_OTHER || (posted && matches!(status.as_u16(), 301 | 302)) {
                 *request.method_mut() = Method::GET;
@@ -96,8 +95,8 @@ fn introduce(request: &mut Request<Bytes>) {
     request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
 }
 
-async fn collect(response: Response<UpstreamBody>, max_bytes: usize) -> Result<Response<Bytes>, FetchError> {
-    let (head, mut body) = response.into_parts();
+async fn collect(answer: Answer, max_bytes: usize) -> Result<Response<Bytes>, FetchError> {
+    let Answer { head, mut body } = answer;
     let mut whole = BytesMut::new();
     while let Some(data) = body.data().await {
         let data = data?;
@@ -106,15 +105,17 @@ async fn collect(response: Response<UpstreamBody>, max_bytes: usize) -> Result<R
         }
         whole.extend_from_slice(&data);
     }
-    Ok(Response::from_parts(head, whole.freeze()))
+    let mut response = Response::new(whole.freeze());
+    (*response.status_mut(), *response.headers_mut()) = (head.status, head.headers.to_map());
+    Ok(response)
 }
 
 /// Where a redirect points; `None` for any other answer, and for a redirect that does not say.
-fn redirect_target(response: &Response<UpstreamBody>) -> Option<String> {
-    if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+fn redirect_target(answer: &Answer) -> Option<String> {
+    if !matches!(answer.head.status.as_u16(), 301 | 302 | 303 | 307 | 308) {
         return None;
     }
-    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    let location = std::str::from_utf8(answer.head.headers.get(&LOCATION)?).ok()?;
     Some(location.split('#').next().unwrap_or_default().to_owned())
 }
 

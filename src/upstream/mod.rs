@@ -31,8 +31,9 @@ mod tests;
 mod wire;
 
 pub use body::UpstreamBody;
-pub use client::{Client, ClientOptions, roots_from_pem};
+pub use client::{Answer, Client, ClientOptions, roots_from_pem};
 pub use error::{BodyError, ErrorKind, FetchError, SendError};
 pub use fetch::FetchLimits;
-pub use request::RequestBody;
+pub use http1::{AnswerHead, AnswerHeaders};
+pub use request::{Request, RequestBody, RequestHeaders};
 pub(crate) use stream::Stream;

@@ -1,8 +1,100 @@
-//! The body of a request to an upstream.
+//! A request to an upstream.
 
 use std::fmt;
 
 use bytes::Bytes;
+use hyper::http::header::{HeaderMap, HeaderName, HeaderValue};
+use hyper::http::uri::PathAndQuery;
+use hyper::http::{self, Method};
+
+/// A request as it leaves: to whom, the connection knows.
+#[derive(Clone, Debug)]
+pub struct Request {
+    pub method: Method,
+    pub target: PathAndQuery,
+    pub headers: RequestHeaders,
+    pub body: RequestBody,
+}
+
+impl Request {
+    pub fn new(method: Method, target: PathAndQuery, body: RequestBody) -> Self {
+        Self { method, target, headers: RequestHeaders::default(), body }
+    }
+}
+
+/// Of its address only path and query are kept.
+impl<B: Into<RequestBody>> From<http::Request<B>> for Request {
+    fn from(request: http::Request<B>) -> Self {
+        let (head, body) = request.into_parts();
+        let target = head.uri.into_parts().path_and_query;
+        Self {
+            method: head.method,
+            target: target.unwrap_or_else(|| PathAndQuery::from_static("/")),
+            headers: head.headers.into(),
+            body: body.into(),
+        }
+    }
+}
+
+/// The headers of a request, in the order in which they are sent. There are few, so that looking through them beats
+/// hashing.
+#[derive(Clone, Default)]
+pub struct RequestHeaders(Vec<(HeaderName, HeaderValue)>);
+
+impl RequestHeaders {
+    pub fn with_capacity(count: usize) -> Self {
+        Self(Vec::with_capacity(count))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &(HeaderName, HeaderValue)> {
+        self.0.iter()
+    }
+
+    pub fn get(&self, name: &HeaderName) -> Option<&HeaderValue> {
+        self.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    pub fn contains(&self, name: &HeaderName) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Sets the value of a header, in place of what it had.
+    pub fn set(&mut self, name: HeaderName, value: HeaderValue) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// Sets the value of a header that has none.
+    pub fn set_default(&mut self, name: HeaderName, value: HeaderValue) {
+        if !self.contains(&name) {
+            self.0.push((name, value));
+        }
+    }
+
+    pub fn remove(&mut self, name: &HeaderName) {
+        self.0.retain(|(known, _)| known != name);
+    }
+
+    /// The same for who needs them in the usual form.
+    pub fn to_map(&self) -> HeaderMap {
+        self.iter().cloned().collect()
+    }
+}
+
+impl From<HeaderMap> for RequestHeaders {
+    fn from(map: HeaderMap) -> Self {
+        Self(map.iter().map(|(name, value)| (name.clone(), value.clone())).collect())
+    }
+}
+
+/// Without values, among which credentials are.
+impl fmt::Debug for RequestHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(|(name, _)| name)).finish()
+    }
+}
 
 /// Up to three pieces of bytes, sent one after the other without being copied together: a body whose `model` value was
 /// replaced is the bytes before it, the new value, and the bytes after it. A clone costs three reference counts.

@@ -7,14 +7,14 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use hyper::http::{Method, Request, StatusCode};
+use hyper::http::{Method, StatusCode};
 use tokio::io::AsyncReadExt;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ErrorKind, SendError};
 use super::http1::{AnswerHead, Framing, parse_answer, write_request};
 use super::outgoing::Outgoing;
-use super::request::RequestBody;
+use super::request::{Request, RequestBody};
 use super::stream::Stream;
 use crate::routing::Origin;
 
@@ -93,10 +93,10 @@ impl Wire {
     }
 
     /// Begins an exchange. The body leaves the request, until [`Wire::take_body`] gives it back.
-    pub(crate) fn start(&mut self, request: &mut Request<RequestBody>, origin: &Origin) {
-        self.has_no_body = *request.method() == Method::HEAD;
+    pub(crate) fn start(&mut self, request: &mut Request, origin: &Origin) {
+        self.has_no_body = request.method == Method::HEAD;
         self.interim = 0;
-        let body = std::mem::take(request.body_mut());
+        let body = std::mem::take(&mut request.body);
         let length = body.length();
         self.outgoing.start(|head| write_request(head, request, &origin.authority, length), body);
     }

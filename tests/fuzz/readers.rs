@@ -210,7 +210,7 @@ fn answers_of_upstreams_are_the_same_however_they_are_cut() {
             assert!(!matches!(parse_answer(&input[..cut], false), Ok(Some(_))), "a head of {cut} bytes");
         }
         let Ok(Some((again, _))) = parse_answer(input, false) else { panic!("a head is read once only") };
-        assert!(head.headers.values().all(|value| !value.as_bytes().contains(&b'\r')));
+        assert!(head.headers.iter().all(|(_, value)| !value.contains(&b'\r')));
         let rest = &input[length..];
         assert_eq!(body(head.framing, &pieces(rest, random)), body(again.framing, &[rest]));
     });

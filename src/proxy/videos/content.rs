@@ -43,7 +43,7 @@ async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<
     let mut slot = slot(app, &upstream, face).await?;
     let call = UpstreamRequest { method: Method::GET, resource: Resource::Content, request };
     let answer = upstream.send(app, &video, &call).await.map_err(|failure| failure.into_response(face))?;
-    if answer.head.headers.get(CONTENT_TYPE).is_some_and(is_html) {
+    if answer.head.headers.get(&CONTENT_TYPE).is_some_and(is_html) {
         let failure = Failure::judged("Upstream returned an HTML page".to_owned());
         return Err(failure.into_response(face));
     }
@@ -53,8 +53,8 @@ async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<
     headers::downstream(&answer.head.headers, response.headers_mut());
     headers::request_id(face.dialect, face.id, response.headers_mut());
     for name in FORWARDED {
-        if let Some(value) = answer.head.headers.get(&name) {
-            response.headers_mut().insert(name, value.clone());
+        if let Some(value) = answer.head.headers.value(&name) {
+            response.headers_mut().insert(name, value);
         }
     }
     let octets = HeaderValue::from_static("application/octet-stream");
@@ -71,9 +71,9 @@ async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<
     Ok(response)
 }
 
-fn is_html(content_type: &HeaderValue) -> bool {
+fn is_html(content_type: &[u8]) -> bool {
     const HTML: &[u8] = b"text/html";
-    let start = content_type.as_bytes().trim_ascii_start().get(..HTML.len());
+    let start = content_type.trim_ascii_start().get(..HTML.len());
     start.is_some_and(|start| start.eq_ignore_ascii_case(HTML))
 }
 

@@ -18,7 +18,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::http::response::Parts;
 use hyper::{Method, StatusCode};
 
 use crate::app::App;
@@ -29,6 +28,7 @@ use crate::store;
 use crate::store::owner::Owner;
 use crate::store::videos::{self, VideoRow, VideoStatus};
 use crate::time::{Millis, now_ms};
+use crate::upstream::AnswerHead;
 
 use super::auth::Caller;
 use super::call::{CallKind, Operation};
@@ -148,7 +148,7 @@ async fn fetch(
     upstream: &VideoUpstream,
     video: &VideoRow,
     request: &Request,
-) -> Result<(Parts, Bytes), Failure> {
+) -> Result<(AnswerHead, Bytes), Failure> {
     let call = UpstreamRequest { method: Method::GET, resource: Resource::Video, request };
     let (head, body) = upstream.send(app, video, &call).await?.read().await?;
     // The object of a failed video has an error, too: with an id it is one.

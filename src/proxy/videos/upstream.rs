@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hyper::Method;
 use hyper::header::{HeaderName, HeaderValue, IF_RANGE, RANGE};
-use hyper::http::response::Parts;
-use hyper::{Method, Uri};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::app::App;
@@ -30,7 +29,7 @@ use crate::store::snapshot::{credential, site_of_account};
 use crate::store::videos::VideoRow;
 use crate::store::{self, sites, tokens};
 use crate::time::now_ms;
-use crate::upstream::{RequestBody, UpstreamBody};
+use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody};
 
 /// The longest video object, and how long its bytes may take.
 const MAX_BODY: usize = 2 << 20;
@@ -73,7 +72,7 @@ pub(super) enum Resource {
 
 /// A 2xx answer whose body has not been read.
 pub(super) struct UpstreamResponse {
-    pub(super) head: Parts,
+    pub(super) head: AnswerHead,
     pub(super) body: UpstreamBody,
     pub(super) idle: Duration,
 }
@@ -108,7 +107,7 @@ impl Resource {
 
 impl UpstreamResponse {
     /// Reads the body, which must be short.
-    pub(super) async fn read(self) -> Result<(Parts, Bytes), Failure> {
+    pub(super) async fn read(self) -> Result<(AnswerHead, Bytes), Failure> {
         match read_some(self.body, MAX_BODY, BODY_TIMEOUT).await {
             (body, true) => Ok((self.head, body)),
             (_, false) => Err(Failure::judged("the answer is too long, or broke off".to_owned())),
@@ -195,24 +194,21 @@ impl VideoUpstream {
         let id = utf8_percent_encode(&video.upstream_id, ENCODED);
         let query = forwarded_query(request.query.raw());
         let target = endpoint.base.join(&format!("/v1/videos/{id}{}{query}", resource.suffix()));
-        let mut outgoing = hyper::Request::new(RequestBody::empty());
-        *outgoing.method_mut() = method.clone();
-        *outgoing.uri_mut() = Uri::from(target);
+        let mut outgoing = Box::new(upstream::Request::new(method.clone(), target, RequestBody::empty()));
         let accept = match resource {
             Resource::Video => "application/json",
             Resource::Content => "*/*",
         };
-        *outgoing.headers_mut() =
-            headers::of_resource(&request.headers, &self.custom_headers, values, accept);
+        outgoing.headers = headers::of_resource(&request.headers, &self.custom_headers, values, accept);
         if *resource == Resource::Content {
             for name in [RANGE, IF_RANGE] {
                 if let Some(value) = request.headers.get(&name) {
-                    outgoing.headers_mut().insert(name, value.clone());
+                    outgoing.headers.set(name, value.clone());
                 }
             }
         }
         let timeouts = Timeouts::of(app, &app.settings.load(), request.timer.clone());
-        let sending = app.client.send(&endpoint.base.origin, outgoing);
+        let sending = app.client.send_boxed(&endpoint.base.origin, outgoing);
         let answer = answered(pin!(sending), resource.path_label(), &timeouts, &Trace::default()).await;
         let (head, body) = answer.map_err(|failure| failure.without(Some(self.credential.secret())))?;
         Ok(UpstreamResponse { head, body, idle: timeouts.idle })

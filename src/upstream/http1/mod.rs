@@ -6,6 +6,8 @@
 
 mod framing;
 mod head;
+mod headers;
 
 pub use framing::{Framing, FramingError, Step};
 pub use head::{AnswerHead, HeadError, parse_answer, write_request};
+pub use headers::AnswerHeaders;

@@ -25,7 +25,7 @@ async fn a_body_that_breaks_gives_what_came_and_then_says_so() {
     ] {
         let (upstream, client) = (Upstream::once(answer.clone()).await, client());
         let response = send(&client, &upstream, get("/")).await.expect("a response");
-        let (before, error) = text(response.into_body()).await.expect_err("a broken body");
+        let (before, error) = text(response.body).await.expect_err("a broken body");
         assert_eq!((before.as_str(), error.kind()), (came, kind), "{answer} {error}");
         assert_eq!(client.idle(&upstream.base.origin), 0, "{answer}");
     }
@@ -34,7 +34,7 @@ async fn a_body_that_breaks_gives_what_came_and_then_says_so() {
 #[tokio::test]
 async fn a_body_ends_after_its_error() {
     let upstream = Upstream::once("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n").await;
-    let mut body = send(&client(), &upstream, get("/")).await.expect("a response").into_body();
+    let mut body = send(&client(), &upstream, get("/")).await.expect("a response").body;
     assert!(within(body.data()).await.expect("an error").is_err());
     assert!(within(body.data()).await.is_none());
 }
@@ -119,7 +119,7 @@ async fn dropping_a_body_closes_the_connection() {
     let (upstream, hung_up) =
         endless("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n").await;
     let client = client();
-    let mut body = send(&client, &upstream, get("/")).await.expect("a response").into_body();
+    let mut body = send(&client, &upstream, get("/")).await.expect("a response").body;
     assert_eq!(within(body.data()).await.expect("data").expect("data"), "ok");
     drop(body);
     within_a_second(&hung_up).await;
@@ -157,7 +157,7 @@ async fn a_reader_that_stops_at_the_last_event_leaves_a_good_connection() {
     })
     .await;
     let client = client();
-    let mut body = send(&client, &upstream, get("/")).await.expect("a response").into_body();
+    let mut body = send(&client, &upstream, get("/")).await.expect("a response").body;
     assert_eq!(within(body.data()).await.expect("data").expect("data"), "data: [DONE]\n\n");
     go.notify_one();
     tokio::task::yield_now().await;

@@ -28,7 +28,7 @@ async fn a_connection_serves_again_once_an_answer_is_read() {
         for _ in 0..3 {
             let response =
                 send(&client, &upstream, post(Bytes::from_static(b"{}"))).await.expect("a response");
-            text(response.into_body()).await.expect("a body");
+            text(response.body).await.expect("a body");
             assert_eq!(client.idle(&upstream.base.origin), 1, "{answer}");
         }
         assert_eq!(upstream.connections(), 1, "{answer}");
@@ -46,7 +46,7 @@ async fn a_connection_that_the_upstream_ends_is_not_kept() {
         let (upstream, client) = (Upstream::once(answer).await, client());
         for _ in 0..2 {
             let response = send(&client, &upstream, get("/")).await.expect("a response");
-            assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+            assert_eq!(text(response.body).await.expect("a body"), "ok");
             assert_eq!(client.idle(&upstream.base.origin), 0, "{answer}");
         }
         assert_eq!(upstream.connections(), 2, "{answer}");
@@ -58,7 +58,7 @@ async fn bytes_after_an_answer_cost_the_connection() {
     let (upstream, client) =
         (Upstream::always("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok, and more").await, client());
     let response = send(&client, &upstream, get("/")).await.expect("a response");
-    assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+    assert_eq!(text(response.body).await.expect("a body"), "ok");
     assert_eq!(client.idle(&upstream.base.origin), 0);
 }
 
@@ -79,7 +79,7 @@ async fn a_kept_connection_that_has_died_is_replaced() {
     let client = client();
     for _ in 0..3 {
         let response = send(&client, &upstream, post(Bytes::from_static(b"{}"))).await.expect("a response");
-        assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+        assert_eq!(text(response.body).await.expect("a body"), "ok");
         closed.notified().await;
         sockets_are_seen().await;
     }
@@ -110,7 +110,7 @@ async fn an_upstream_that_hangs_up_after_every_answer_costs_no_request() {
     for number in 0..20 {
         let response = within(client.send(&origin, get("/"))).await;
         let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
-        assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+        assert_eq!(text(response.body).await.expect("a body"), "ok");
         close.send(()).expect("an upstream");
         closed.recv().expect("the end of the connection");
         std::thread::sleep(Duration::from_millis(2));
@@ -138,12 +138,12 @@ async fn hangs_up_on_the_second_request() -> (Upstream, mpsc::UnboundedReceiver<
 async fn a_connection_that_dies_under_a_request_after_a_rest_is_replaced() {
     let ((upstream, mut requests), client) = (hangs_up_on_the_second_request().await, client());
     let response = send(&client, &upstream, post(Bytes::from_static(b"first"))).await.expect("a response");
-    text(response.into_body()).await.expect("a body");
+    text(response.body).await.expect("a body");
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(5)).await;
     tokio::time::resume();
     let response = send(&client, &upstream, post(Bytes::from_static(b"second"))).await.expect("a response");
-    assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+    assert_eq!(text(response.body).await.expect("a body"), "ok");
     assert_eq!(upstream.connections(), 2);
     for expected in ["first", "second", "second"] {
         assert!(requests.recv().await.expect("a request").ends_with(expected));
@@ -154,7 +154,7 @@ async fn a_connection_that_dies_under_a_request_after_a_rest_is_replaced() {
 async fn a_request_that_a_busy_upstream_drops_is_not_repeated() {
     let ((upstream, _requests), client) = (hangs_up_on_the_second_request().await, client());
     let response = send(&client, &upstream, post(Bytes::from_static(b"first"))).await.expect("a response");
-    text(response.into_body()).await.expect("a body");
+    text(response.body).await.expect("a body");
     let error = send(&client, &upstream, post(Bytes::from_static(b"second"))).await.expect_err("no answer");
     assert_eq!(error.kind(), ErrorKind::Closed);
     assert_eq!(upstream.connections(), 1);
@@ -183,7 +183,7 @@ async fn a_connection_that_is_closed_just_as_it_is_used_again_is_replaced() {
     for number in 0..5 {
         let response = within(client.send(&origin, post(Bytes::from_static(b"again")))).await;
         let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
-        assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+        assert_eq!(text(response.body).await.expect("a body"), "ok");
     }
     assert_eq!(connections.try_iter().count(), 5);
 }
@@ -200,7 +200,7 @@ async fn a_request_whose_answer_has_begun_is_not_repeated() {
         .await;
         let client = client();
         let response = send(&client, &upstream, post(Bytes::from_static(b"1"))).await.expect("a response");
-        text(response.into_body()).await.expect("a body");
+        text(response.body).await.expect("a body");
         tokio::time::pause();
         tokio::time::advance(Duration::from_secs(5)).await;
         tokio::time::resume();
@@ -267,9 +267,9 @@ async fn interim_responses_and_trailers_are_dropped() {
                   HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\ntrailer: x-sum\r\n\r\n2\r\nok\r\n0\r\nx-sum: 1\r\n\r\n";
     let (upstream, client) = (Upstream::always(answer).await, client());
     let response = send(&client, &upstream, get("/")).await.expect("a response");
-    assert_eq!(response.status(), StatusCode::OK);
-    assert!(response.headers().contains_key(TRAILER));
-    assert_eq!(text(response.into_body()).await.expect("a body"), "ok");
+    assert_eq!(response.head.status, StatusCode::OK);
+    assert!(response.head.headers.contains(&TRAILER));
+    assert_eq!(text(response.body).await.expect("a body"), "ok");
     assert_eq!(client.idle(&upstream.base.origin), 1);
 }
 
@@ -295,7 +295,7 @@ async fn events_that_arrive_together_leave_together() {
     })
     .await;
     let client = client();
-    let mut body = send(&client, &upstream, get("/")).await.expect("a response").into_body();
+    let mut body = send(&client, &upstream, get("/")).await.expect("a response").body;
     go.notify_one();
     assert_eq!(within(body.data()).await.expect("data").expect("data"), "data: 1\n\n");
     assert!(!body.is_end_stream());
@@ -313,8 +313,8 @@ async fn a_large_body_passes_unchanged() {
     answer.extend_from_slice(&whole);
     let (upstream, client) = (Upstream::always(answer).await, client());
     let response = send(&client, &upstream, get("/")).await.expect("a response");
-    assert_eq!(response.body().size_hint().exact(), Some(3_000_000));
-    assert!(text(response.into_body()).await.expect("a body").into_bytes() == whole);
+    assert_eq!(response.body.size_hint().exact(), Some(3_000_000));
+    assert!(text(response.body).await.expect("a body").into_bytes() == whole);
     assert_eq!(client.idle(&upstream.base.origin), 1);
 }
 
@@ -333,7 +333,7 @@ async fn an_answer_before_the_request_is_sent_is_heard() {
     let client = client();
     let response =
         send(&client, &upstream, post(Bytes::from(vec![b'x'; 32 << 20]))).await.expect("a response");
-    assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
-    assert_eq!(text(response.into_body()).await.expect("a body"), "too much");
+    assert_eq!(response.head.status, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(text(response.body).await.expect("a body"), "too much");
     assert_eq!(client.idle(&upstream.base.origin), 0, "the rest of the request is still due on it");
 }

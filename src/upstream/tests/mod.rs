@@ -18,11 +18,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use hyper::http::{Request, Response};
+use hyper::http::Request;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Client, ClientOptions, RequestBody, SendError, UpstreamBody};
+use super::{Answer, Client, ClientOptions, RequestBody, SendError, UpstreamBody};
 use crate::routing::BaseUrl;
 
 /// An upstream, and how many connections it has had.
@@ -122,7 +122,7 @@ async fn send(
     client: &Client,
     upstream: &Upstream,
     request: Request<RequestBody>,
-) -> Result<Response<UpstreamBody>, SendError> {
+) -> Result<Answer, SendError> {
     within(client.send(&upstream.base.origin, request)).await
 }
 

@@ -74,7 +74,7 @@ async fn ask(client: &Client, url: &str, proxy: Option<&str>) -> Result<String, 
     let mut last = String::new();
     for _ in 0..2 {
         let response = within(client.send(&base.origin, get("/"))).await?;
-        last = text(response.into_body()).await.expect("a body");
+        last = text(response.body).await.expect("a body");
         assert_eq!(client.idle(&base.origin), 1);
     }
     Ok(last)
@@ -113,7 +113,7 @@ async fn a_body_until_the_end_of_the_connection_may_end_without_a_goodbye_of_tls
         .await;
         let base = BaseUrl::parse(&format!("https://localhost:{}", upstream.port), None).expect("an address");
         let response = within(trusting().send(&base.origin, get("/"))).await.expect("a response");
-        match text(response.into_body()).await {
+        match text(response.body).await {
             Ok(body) => assert!(is_whole && body == "ok", "{head}: {body}"),
             Err(error) => {
                 assert!(!is_whole, "{head}: {error:?}");

@@ -17,9 +17,10 @@ use super::seal::{self, Sealer};
 use super::sql::{Dialect, Outcome, Row, Statement, Value};
 use super::sqlite::{self, Location, Readers};
 use super::telemetry::{Recorder, Telemetry};
-use super::writer::{Command, Queue, Writer};
+use super::wal_sync::WalSync;
+use super::writer::{Command, Durability, Queue, Writer};
 use super::{StoreOptions, migrate};
-use crate::config::DatabaseKind;
+use crate::config::{DatabaseKind, Synchronous};
 use crate::sync::lock;
 
 /// A question that waits longer than this for its answer calls another reader: each has a connection with
@@ -54,7 +55,17 @@ impl Database {
 
         let queue = Queue::new();
         let recorder = Recorder::new(Dialect::Sqlite, options.time_zone.clone());
-        let writer = Writer::new(Arc::clone(&queue), connection, recorder);
+        let durability = match options.synchronous {
+            Synchronous::Full if location != Location::Memory => {
+                let wal = location.clone();
+                let sync = WalSync::start(move || sqlite::sync_wal(&wal));
+                let sync =
+                    sync.map_err(|error| OpenError::Unusable(format!("cannot start a thread: {error}")))?;
+                Durability::Full { sync, waits: true }
+            }
+            _ => Durability::AsOpened,
+        };
+        let writer = Writer::new(Arc::clone(&queue), connection, durability, recorder);
         let writer = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || writer.run())

@@ -52,6 +52,7 @@ pub mod throttle;
 pub mod tokens;
 mod usage;
 pub mod videos;
+mod wal_sync;
 mod writer;
 
 use std::fmt;

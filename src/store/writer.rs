@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   commands ──▶ own transaction each, first ────────┐
-//!                                                    ├──▶ SQLite, synchronous=FULL
+//!   wait for the disk                                ├──▶ SQLite
 //!   telemetry ─▶ one transaction per group ──────────┘
+//!   is synced behind (`wal_sync.rs`)
 //!     a group is closed by 500 rows, 20 ms of silence, or age: 250 ms, 50 ms once an attempt failed
 //! ```
 //!
@@ -29,6 +30,8 @@ use super::proxy_logs::ProxyLogRow;
 use super::sql::{Outcome, Row, Statement, Value};
 use super::sqlite;
 use super::telemetry::{Group, Recorder};
+use super::wal_sync::WalSync;
+use crate::config::Synchronous;
 use crate::keys::KeyLive;
 use crate::routing::{ChannelLive, EndpointLive};
 use crate::time::now_ms;
@@ -269,10 +272,23 @@ struct Unwritten {
     pause: Duration,
 }
 
+/// What outlives a power cut.
+pub(super) enum Durability {
+    /// What SQLite makes of the connection as it was opened.
+    AsOpened,
+    /// Everything that is older than a moment.
+    Full {
+        sync: WalSync,
+        /// The connection waits for the disk now.
+        waits: bool,
+    },
+}
+
 /// The state of the writer thread.
 pub(super) struct Writer {
     queue: Arc<Queue>,
     connection: Connection,
+    durability: Durability,
     recorder: Recorder,
     /// Room for rows, empty between two groups. It changes places with the queue's: the lock is held for a
     /// swap, not for a copy.
@@ -286,10 +302,16 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new(queue: Arc<Queue>, connection: Connection, recorder: Recorder) -> Self {
+    pub(super) fn new(
+        queue: Arc<Queue>,
+        connection: Connection,
+        durability: Durability,
+        recorder: Recorder,
+    ) -> Self {
         Self {
             queue,
             connection,
+            durability,
             recorder,
             spare: Vec::new(),
             since: None,
@@ -391,7 +413,9 @@ impl Writer {
         // An answer nobody waits for any more is no error: the change holds all the same.
         match command {
             Command::Batch { statements, reply } => {
-                let _ = reply.send(sqlite::apply(&mut self.connection, &statements));
+                let applied =
+                    self.wait_for_disk(true).and_then(|()| sqlite::apply(&mut self.connection, &statements));
+                let _ = reply.send(applied);
             }
             Command::Query { sql, args, reply } => {
                 let _ = reply.send(sqlite::select(&self.connection, &sql, &args));
@@ -408,11 +432,7 @@ impl Writer {
     fn commit(&mut self, last: bool) {
         let group = self.unwritten.take().unwrap_or_else(|| self.take_group());
         let count = group.rows.len();
-        let written = if count == 0 && group.statements.is_empty() {
-            Ok(())
-        } else {
-            sqlite::write(&mut self.connection, &group.rows, &group.statements)
-        };
+        let written = if count == 0 && group.statements.is_empty() { Ok(()) } else { self.write(&group) };
         match written {
             Ok(()) => {
                 self.queue.state().with_writer = 0;
@@ -442,6 +462,28 @@ impl Writer {
                 });
             }
         }
+    }
+
+    /// Writes a group; waits for the disk if somebody waits for the group.
+    fn write(&mut self, group: &Unwritten) -> Result<()> {
+        self.wait_for_disk(!group.flushes.is_empty())?;
+        sqlite::write(&mut self.connection, &group.rows, &group.statements)?;
+        if let Durability::Full { sync, waits: false } = &self.durability {
+            sync.committed();
+        }
+        Ok(())
+    }
+
+    /// Whether the next commit waits for the disk.
+    fn wait_for_disk(&mut self, wait: bool) -> Result<()> {
+        if let Durability::Full { waits, .. } = &mut self.durability
+            && *waits != wait
+        {
+            let synchronous = if wait { Synchronous::Full } else { Synchronous::Normal };
+            sqlite::set_synchronous(&self.connection, synchronous)?;
+            *waits = wait;
+        }
+        Ok(())
     }
 
     fn take_group(&mut self) -> Unwritten {

@@ -1,0 +1,143 @@
+//! Puts the write-ahead log on the disk behind the writer.
+//!
+//! What an operator changes is on the disk when the answer says so: such a commit waits for it. A group of log rows has
+//! nobody who waits, and a disk that takes its time would hold up the groups behind it. They are committed as soon as the
+//! kernel has them, which is all that a killed process needs, and this thread syncs them for the case of a power cut:
+//! the first at once, those that follow closely together.
+
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+/// Between the end of a sync and the next one. Less than the age of a group (data.md J), so that a power cut does not
+/// cost more than a kill.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The thread. Dropping it ends it; closing the database syncs what is left.
+pub(super) struct WalSync {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Something was committed since the last sync began.
+    is_behind: bool,
+    stop: bool,
+}
+
+impl WalSync {
+    /// Starts the thread, which calls `sync` when there is something to sync.
+    pub(super) fn start(sync: impl FnMut() -> io::Result<()> + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::<Shared>::default();
+        let own = Arc::clone(&shared);
+        let thread = Builder::new().name("store-sync".into()).stack_size(128 * 1024);
+        let thread = thread.spawn(move || own.run(sync))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// The log has become longer.
+    pub(super) fn committed(&self) {
+        let mut state = self.shared.state();
+        if !state.is_behind {
+            state.is_behind = true;
+            drop(state);
+            self.shared.wake.notify_one();
+        }
+    }
+}
+
+impl Drop for WalSync {
+    fn drop(&mut self) {
+        self.shared.state().stop = true;
+        self.shared.wake.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the thread that syncs the database ended with a panic");
+        }
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self, mut sync: impl FnMut() -> io::Result<()>) {
+        let mut is_failing = false;
+        loop {
+            let waits = |state: &mut State| !state.is_behind && !state.stop;
+            let mut state = self.wake.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+            if state.stop {
+                return;
+            }
+            state.is_behind = false;
+            drop(state);
+            let synced = sync();
+            if let Err(error) = &synced
+                && !is_failing
+            {
+                log::warn!("the database's log cannot be synced, a power cut would cost its end: {error}");
+            }
+            is_failing = synced.is_err();
+            let rest = self.wake.wait_timeout_while(self.state(), PAUSE, |state| !state.stop);
+            drop(rest.unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn every_commit_is_synced_and_many_at_once() {
+        let (sender, synced) = mpsc::channel();
+        let (release, held) = mpsc::channel();
+        let thread = WalSync::start(move || {
+            sender.send(()).expect("a test");
+            held.recv().expect("a test");
+            Ok(())
+        });
+        let thread = thread.expect("a thread");
+        let next = || synced.recv_timeout(Duration::from_secs(20)).expect("a sync");
+        thread.committed();
+        next();
+        // What comes while a sync is under way may not be part of it.
+        for _ in 0..100 {
+            thread.committed();
+        }
+        release.send(()).expect("a thread");
+        next();
+        release.send(()).expect("a thread");
+        thread.committed();
+        next();
+        release.send(()).expect("a thread");
+        drop(thread);
+        assert!(synced.try_recv().is_err(), "three syncs are enough");
+    }
+
+    #[test]
+    fn a_sync_that_fails_is_tried_again_with_the_next_commit() {
+        let (sender, synced) = mpsc::channel();
+        let thread = WalSync::start(move || {
+            sender.send(()).expect("a test");
+            Err(io::Error::other("no disk"))
+        });
+        let thread = thread.expect("a thread");
+        for _ in 0..2 {
+            thread.committed();
+            synced.recv_timeout(Duration::from_secs(20)).expect("a sync");
+        }
+    }
+}

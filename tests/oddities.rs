@@ -189,3 +189,22 @@ fn an_answer_is_read_under_the_name_of_a_stream_and_behind_a_byte_order_mark() {
         assert!(told.starts_with("data: {") && told.ends_with("data: [DONE]\n\n"), "{kind}: {told}");
     }
 }
+
+#[test]
+fn an_absurd_usage_spoils_no_sum() {
+    let (gateway, upstream) = through();
+    for prompt in [json!(i64::MAX), json!(1e300), json!(7)] {
+        let mut answer = wire::chat(MODEL);
+        answer["usage"] =
+            json!({"prompt_tokens": prompt, "completion_tokens": i64::MAX, "total_tokens": i64::MAX});
+        upstream.answer(CHAT, Reply::json(200, &answer));
+        gateway.client().chat(MODEL).expect(200);
+    }
+    let log = gateway.wait_for_logs(3);
+    assert_eq!(log[2]["promptTokens"], 7, "what makes sense is kept: {log:?}");
+    let page = gateway.admin().get("/api/stats/proxy-logs").expect(200);
+    assert_eq!(page["summary"]["totalTokensAll"], 7, "{page}");
+    for path in ["/api/stats/dashboard?refresh=1", "/api/downstream-keys/summary"] {
+        gateway.admin().get(path).expect(200);
+    }
+}

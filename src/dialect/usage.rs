@@ -272,6 +272,9 @@ impl Tally {
 
 const NULL: &str = "null";
 
+/// No request has more tokens. What is said to have is not known, and the sums of a log stay within what a database counts.
+const MAX_COUNT: u64 = 1_000_000_000;
+
 /// The members of the value that comes next, where it is an object; anything else has none and is passed over.
 fn each_of<'a>(
     scan: &mut Scan<'a>,
@@ -295,8 +298,7 @@ fn add(slot: &mut Option<u64>, value: &str) {
 fn count(value: &str) -> Option<u64> {
     let as_float = || value.parse::<f64>().ok().map(|number| number.round().max(0.0) as u64);
     let number = value.parse::<u64>().ok().or_else(as_float)?;
-    // The store counts in i64.
-    Some(number.min(i64::MAX as u64))
+    (number <= MAX_COUNT).then_some(number)
 }
 
 #[cfg(test)]
@@ -439,6 +441,14 @@ mod tests {
             json!({"choices":[],"usage":null,"x_groq":{"usage":{"prompt_tokens":4}}}),
         ] {
             assert_eq!(of_event(Dialect::Chat, &event).unwrap().prompt, Some(4), "{event}");
+        }
+    }
+
+    #[test]
+    fn a_count_beyond_all_reason_is_none() {
+        for absurd in [json!(u64::MAX), json!(i64::MAX), json!(1e300), json!(1_000_000_001)] {
+            let usage = json!({"usage":{"prompt_tokens":absurd,"completion_tokens":3}});
+            assert_eq!(counts(of_event(Dialect::Chat, &usage).unwrap())[..2], [None, Some(3)], "{absurd}");
         }
     }
 }

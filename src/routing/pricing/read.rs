@@ -24,6 +24,8 @@ const MAX_MODELS: usize = 20_000;
 const MAX_NAME: usize = 256;
 /// Of lists in an entry.
 const MAX_ITEMS: usize = 64;
+/// No ratio and no price is larger. A site that says so would make every sum of costs infinite.
+const MAX_NUMBER: f64 = 1e9;
 /// Of a description, in characters.
 const MAX_DESCRIPTION: usize = 2_000;
 
@@ -153,10 +155,10 @@ fn field<'v>(entry: &'v Value, names: &[&str]) -> Option<&'v Value> {
     names.iter().find_map(|name| entry.get(name)).filter(|value| !value.is_null())
 }
 
-/// A finite number, also when it is written as text.
+/// A number within reason, also when it is written as text.
 fn number(value: &Value) -> Option<f64> {
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
-    number.is_finite().then_some(number)
+    (number.abs() <= MAX_NUMBER).then_some(number)
 }
 
 fn name(text: &str) -> Option<String> {

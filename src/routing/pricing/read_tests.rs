@@ -126,3 +126,13 @@ fn garbage_is_refused_with_a_reason() {
     assert_eq!(hub_list(br#"{"data":[1]}"#, None).err().as_deref(), Some(no_list));
     assert!(ratio_list(br#"{"data":[]}"#).is_ok(), "a site may offer nothing");
 }
+
+#[test]
+fn a_price_beyond_all_reason_is_none() {
+    let list = r#"{"data":[{"model_name":"m","model_ratio":1e308,"completion_ratio":"1e300"},
+        {"model_name":"call","quota_type":1,"model_price":1e308}],"group_ratio":{"default":1e99}}"#;
+    let catalog = ratio_list(list.as_bytes()).expect("a list");
+    let usage = Tokens { prompt: 1_000_000, completion: 1_000_000, ..Tokens::default() };
+    assert_eq!(bill(catalog.price("m"), None, usage).usd, 4.0);
+    assert!(bill(catalog.price("call"), None, usage).usd < 1e6);
+}

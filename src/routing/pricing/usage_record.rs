@@ -16,6 +16,9 @@ const LATE: Millis = 120_000;
 const FAR: Millis = 90_000;
 /// So is one that duration_ms so much more or less time.
 const SLOW: f64 = 12_000.0;
+/// No request has more tokens, and none costs more: what a line says beyond is not known.
+const MAX_TOKENS: f64 = 1e9;
+const MAX_AMOUNT: f64 = 1e12;
 /// Units of quota in a dollar.
 const UNITS_PER_USD: f64 = 500_000.0;
 
@@ -99,12 +102,13 @@ fn same_token(logged: Option<&str>, used: Option<&str>) -> bool {
 
 fn line(entry: &Value) -> Option<UsageRecord> {
     let model = text(entry, &["model_name", "modelName", "model"])?;
-    let count = |names: &[&str]| amount(entry, names).map_or(0, |count| count.round() as u64);
+    let tokens = |count: f64| if count <= MAX_TOKENS { count.round() as u64 } else { 0 };
+    let count = |names: &[&str]| amount(entry, names).map_or(0, tokens);
     let charged = amount(entry, &["actual_cost", "actualCost", "total_cost", "totalCost"]);
     let quota = amount(entry, &["quota"]).unwrap_or(0.0);
     let details = details(entry);
     let other = |names: &[&str]| amount(&details, names);
-    let cached = |names: &[&str]| other(names).or_else(|| amount(entry, names)).unwrap_or(0.0).round() as u64;
+    let cached = |names: &[&str]| other(names).or_else(|| amount(entry, names)).map_or(0, tokens);
     let cache_read = cached(&["cache_tokens", "cacheTokens", "cache_read_tokens", "cacheReadTokens"]);
     let cache_creation = cached(&["cache_creation_tokens", "cacheCreationTokens"]);
     let prompt = count(&["prompt_tokens", "promptTokens", "input_tokens", "inputTokens"]);
@@ -163,11 +167,11 @@ fn text(entry: &Value, names: &[&str]) -> Option<String> {
     (!text.is_empty()).then(|| text.to_owned())
 }
 
-/// A number that is not below zero, also when it is written as text.
+/// A number that is not below zero, nor beyond all reason, also when it is written as text.
 fn amount(entry: &Value, names: &[&str]) -> Option<f64> {
     let value = field(entry, names)?;
     let number = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())?;
-    (number.is_finite() && number >= 0.0).then_some(number)
+    (0.0..=MAX_AMOUNT).contains(&number).then_some(number)
 }
 
 // === impl UsageRecord ===

@@ -24,6 +24,7 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
 use super::error::{ErrorKind, SendError};
+use super::names::Names;
 use super::stream::Stream;
 use crate::open_files;
 use crate::routing::{Origin, OutboundProxy, ProxyScheme};
@@ -38,6 +39,7 @@ pub(crate) struct Dialer {
     tls: TlsConnector,
     /// Names no protocol: for connections that carry something else than HTTP.
     other_tls: TlsConnector,
+    names: Arc<Names>,
     /// For name, connection, tunnel and TLS together.
     timeout: Duration,
 }
@@ -58,7 +60,7 @@ impl Dialer {
                 .with_no_client_auth();
         let other_tls = TlsConnector::from(Arc::new(config.clone()));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Self { tls: TlsConnector::from(Arc::new(config)), other_tls, timeout }
+        Self { tls: TlsConnector::from(Arc::new(config)), other_tls, names: Arc::default(), timeout }
     }
 
     pub(crate) async fn dial(&self, origin: &Origin) -> Result<Stream, SendError> {
@@ -79,7 +81,7 @@ impl Dialer {
 
     async fn connect(&self, origin: &Origin) -> Result<Stream, SendError> {
         let stream = match &origin.proxy {
-            None => Stream::Tcp(tcp(&origin.host, origin.port).await?),
+            None => Stream::Tcp(self.tcp(&origin.host, origin.port).await?),
             Some(proxy) => self.through(proxy, origin).await?,
         };
         if origin.tls { secure(&self.tls, stream, &origin.host).await } else { Ok(stream) }
@@ -100,11 +102,13 @@ impl Dialer {
         };
         // Names are resolved before the proxy is bothered: a name without address is not the proxy's fault.
         let target = match proxy.scheme {
-            ProxyScheme::Socks4 => authority(&pick(&origin.host, origin.port, SocketAddr::is_ipv4).await?),
-            ProxyScheme::Socks5 => authority(&pick(&origin.host, origin.port, |_| true).await?),
+            ProxyScheme::Socks4 => {
+                authority(&self.pick(&origin.host, origin.port, SocketAddr::is_ipv4).await?)
+            }
+            ProxyScheme::Socks5 => authority(&self.pick(&origin.host, origin.port, |_| true).await?),
             _ => target(origin),
         };
-        let mut stream = Stream::Tcp(tcp(&proxy.host, proxy.port).await.map_err(unreachable)?);
+        let mut stream = Stream::Tcp(self.tcp(&proxy.host, proxy.port).await.map_err(unreachable)?);
         if proxy.scheme == ProxyScheme::Https {
             stream = secure(&self.tls, stream, &proxy.host).await.map_err(unreachable)?;
         }
@@ -114,6 +118,40 @@ impl Dialer {
                 format!("outbound proxy {} gives no way to {target}: {reason}", name(proxy)),
             )
         })
+    }
+
+    /// The addresses of `host`, the two families alternating.
+    async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, SendError> {
+        if let Ok(address) = bare(host).parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, port)]);
+        }
+        Ok(alternate(self.names.resolve(host, port).await?))
+    }
+
+    async fn pick(
+        &self,
+        host: &str,
+        port: u16,
+        suits: impl Fn(&SocketAddr) -> bool,
+    ) -> Result<SocketAddr, SendError> {
+        let addresses = self.resolve(host, port).await?;
+        addresses.into_iter().find(suits).ok_or_else(|| {
+            SendError::new(ErrorKind::Dns, format!("{host} has no IPv4 address, which a socks4 proxy needs"))
+        })
+    }
+
+    /// Connects to the first address of `host` that answers.
+    async fn tcp(&self, host: &str, port: u16) -> Result<TcpStream, SendError> {
+        let addresses = self.resolve(host, port).await?;
+        let stream = first_to_connect(addresses).await.map_err(|error| {
+            let message = format!("no connection to {}: {error}", authority_of(host, port));
+            SendError::new(own_or(ErrorKind::Connect, &error), message)
+        })?;
+        // Small events must not wait for the acknowledgement of the one before.
+        if let Err(error) = stream.set_nodelay(true) {
+            log::debug!("TCP_NODELAY towards {host}: {error}");
+        }
+        Ok(stream)
     }
 }
 
@@ -179,20 +217,6 @@ impl Service<Uri> for Connected {
     }
 }
 
-/// Connects to the first address of `host` that answers.
-async fn tcp(host: &str, port: u16) -> Result<TcpStream, SendError> {
-    let addresses = resolve(host, port).await?;
-    let stream = first_to_connect(addresses).await.map_err(|error| {
-        let message = format!("no connection to {}: {error}", authority_of(host, port));
-        SendError::new(own_or(ErrorKind::Connect, &error), message)
-    })?;
-    // Small events must not wait for the acknowledgement of the one before.
-    if let Err(error) = stream.set_nodelay(true) {
-        log::debug!("TCP_NODELAY towards {host}: {error}");
-    }
-    Ok(stream)
-}
-
 async fn first_to_connect(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     if let [address] = addresses[..] {
         return TcpStream::connect(address).await;
@@ -219,23 +243,6 @@ async fn first_to_connect(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     }
 }
 
-/// The addresses of `host`, the two families alternating.
-async fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, SendError> {
-    if let Ok(address) = bare(host).parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    let failed = |kind, reason: &str| SendError::new(kind, format!("{host} has no address: {reason}"));
-    let found = tokio::net::lookup_host((host, port))
-        .await
-        .map_err(|error| failed(own_or(ErrorKind::Dns, &error), &error.to_string()))?;
-    let addresses = alternate(found.collect());
-    if addresses.is_empty() {
-        Err(failed(ErrorKind::Dns, "the name server knows none"))
-    } else {
-        Ok(addresses)
-    }
-}
-
 /// What an error of the system speaks of: `kind`, unless it is this process that lacks something.
 fn own_or(kind: ErrorKind, error: &io::Error) -> ErrorKind {
     if open_files::are_used_up(error) { ErrorKind::Exhausted } else { kind }
@@ -253,13 +260,6 @@ fn alternate(addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
             (a, b) => alternating.extend(a.into_iter().chain(b)),
         }
     }
-}
-
-async fn pick(host: &str, port: u16, suits: impl Fn(&SocketAddr) -> bool) -> Result<SocketAddr, SendError> {
-    let addresses = resolve(host, port).await?;
-    addresses.into_iter().find(suits).ok_or_else(|| {
-        SendError::new(ErrorKind::Dns, format!("{host} has no IPv4 address, which a socks4 proxy needs"))
-    })
 }
 
 fn bare(host: &str) -> &str {

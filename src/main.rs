@@ -33,7 +33,12 @@ fn main() -> ExitCode {
             let runtime =
                 tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(32).build();
             match runtime {
-                Ok(runtime) => runtime.block_on(serve(config)),
+                Ok(runtime) => {
+                    let code = runtime.block_on(serve(config));
+                    // All is on disk. What may still run is the system, looking for a name.
+                    runtime.shutdown_background();
+                    code
+                }
                 Err(error) => fail(1, &format!("no runtime: {error}")),
             }
         }),

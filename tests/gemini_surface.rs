@@ -81,6 +81,31 @@ fn calls_of_another_provider_get_a_placeholder_once_their_signature_is_missed() 
 }
 
 #[test]
+fn a_call_that_came_to_nothing_is_no_beginning_of_a_stream() {
+    let ask = json!({"model": MODEL, "max_tokens": 5, "stream": true,
+        "messages": [{"role": "user", "content": "Which way?"}]});
+    // What has been said cannot be taken back.
+    for (text, status) in [("North", 200), ("", 502)] {
+        let upstream = Upstream::start(&[MODEL]);
+        let none = json!({"error": {"message": "none"}});
+        upstream.answer("/v1beta/openai/chat/completions", Reply::json(404, &none));
+        let models = json!({"models": [{"name": format!("models/{MODEL}"),
+            "supportedGenerationMethods": ["generateContent"]}]});
+        upstream.answer("/v1beta/models", Reply::json(200, &models));
+        let content = json!({"role": "model", "parts": [{"text": text}]});
+        let last = json!({"candidates": [{"index": 0, "content": content, "finishReason": "MALFORMED_FUNCTION_CALL"}],
+            "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}});
+        upstream.answer(STREAM, Reply::events([wire::data(&last)]));
+        let gateway = Gateway::start();
+        gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+        gateway.wait_for_channels(MODEL, 1);
+        let answer = gateway.client().send(Request::post("/v1/messages").json(&ask));
+        assert_eq!(answer.status, status, "{}", answer.text());
+        assert!(answer.text().contains("MALFORMED_FUNCTION_CALL"), "{}", answer.text());
+    }
+}
+
+#[test]
 fn what_a_gemini_upstream_refuses_or_breaks_is_told_in_its_words() {
     let upstream = Upstream::start(&[MODEL]);
     let models = json!({"models": [{"name": format!("models/{MODEL}"),

@@ -149,6 +149,33 @@ fn who_goes_on_from_a_stored_answer_comes_back_to_its_channel() {
 }
 
 #[test]
+fn a_thread_comes_back_to_the_channel_that_keeps_it() {
+    for streamed in [false, true] {
+        let (gateway, first, second) =
+            (Gateway::start(), Upstream::start(&[MODEL]), Upstream::start(&[MODEL]));
+        gateway.add_as(&json!({"name": "first", "platform": "claude"}), &first);
+        gateway.add_as(&json!({"name": "second", "platform": "claude"}), &second);
+        gateway.wait_for_channels(MODEL, 2);
+        let ask = |thread: &Value| {
+            let body = json!({"model": MODEL, "max_tokens": 5, "stream": streamed, "thread": thread,
+                "messages": [{"role": "user", "content": "And then?"}]});
+            let answer = gateway.client().send(Request::post(MESSAGES).json(&body));
+            assert_eq!(answer.status, 200, "{}", answer.text());
+            answer.text()
+        };
+        set_status(&gateway, "first", "disabled");
+        let text = ask(&json!({"type": "create"}));
+        let id = text.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an id");
+        set_status(&gateway, "first", "active");
+        for _ in 0..3 {
+            ask(&json!({"type": "continue", "previous_message_id": id}));
+        }
+        let asked = |upstream: &Upstream| upstream.asked_for(MESSAGES).len();
+        assert_eq!((asked(&first), asked(&second)), (0, 4), "streamed: {streamed}");
+    }
+}
+
+#[test]
 fn stickiness_can_be_switched_off() {
     let pair = Pair::with(&[("PROXY_STICKY_SESSION_ENABLED", "false")]);
     bind_to_second(&pair, "talk");

@@ -208,6 +208,7 @@ fn a_thread_that_lies_elsewhere_is_asked_for_in_full() {
         let mut first = body(MESSAGES, false);
         first["thread"] = json!({"type": "create"});
         gateway.client().post(MESSAGES, &first).expect(200);
+        assert_eq!(upstream.last(offered).json().get("thread").is_some(), kept);
         let mut next = body(MESSAGES, false);
         next["thread"] = json!({"type": "continue", "previous_message_id": "msg_1"});
         let answer = gateway.client().post(MESSAGES, &next);

@@ -41,6 +41,8 @@ pub struct Envelope {
     pub has_continuation: bool,
     /// One of these: `previous_response_id`.
     pub has_previous: bool,
+    /// A messages request that wants its upstream to keep the conversation (`thread`).
+    pub has_thread: bool,
     /// A messages request that goes on from a conversation which its upstream keeps (`thread`).
     pub continues_thread: bool,
     /// The client lets its upstream store the answer, which it may then go on from.
@@ -107,6 +109,7 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         marks: object.marks,
         has_continuation: found.has_continuation || found.has_previous,
         has_previous: found.has_previous,
+        has_thread: found.has_thread,
         continues_thread: found.continues_thread,
         stores: !found.forbids_storing,
         has_include: found.has_include,
@@ -155,6 +158,7 @@ pub fn of_form(
         marks: Marks::default(),
         has_continuation: false,
         has_previous: false,
+        has_thread: false,
         continues_thread: false,
         stores: true,
         has_include: false,
@@ -199,6 +203,7 @@ struct Found<'a> {
     has_two_models: bool,
     has_continuation: bool,
     has_previous: bool,
+    has_thread: bool,
     continues_thread: bool,
     forbids_storing: bool,
     has_include: bool,
@@ -228,6 +233,7 @@ impl<'a> Found<'a> {
             }
             "previous_response_id" => self.has_previous = true,
             "thread" if dialect == Dialect::Messages => {
+                self.has_thread = value != "null";
                 self.continues_thread = json::member(value, "type") == Some("\"continue\"");
             }
             "store" => self.forbids_storing = value == "false",

@@ -18,6 +18,7 @@
 //! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
 //! | [`data_urls`] | a body with files in bare base64 | the same with data URLs |
 //! | [`stored_files`] | a body that names files of ours | the same with the files in it |
+//! | [`answer_id`] | the beginning of an answer | its id, which a client may go on from |
 //! | [`video`] | a video object | its id, a snapshot of its state; the same under another id |
 //! | [`rename`] | an answer, complete or streamed | the same under the name the client asked for |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
@@ -26,6 +27,7 @@
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
 //! channel is tried next, and what a failure costs it, is decided elsewhere.
 
+pub mod answer_id;
 #[cfg(test)]
 mod any_json;
 pub mod canonical;

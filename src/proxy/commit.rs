@@ -17,6 +17,7 @@ use memchr::memmem;
 use tokio::time::Instant;
 
 use crate::app::App;
+use crate::dialect::answer_id::answer_id;
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter};
 use crate::dialect::errors::UpstreamError;
@@ -357,11 +358,16 @@ impl StartedResponse<'_> {
     /// An answer that its upstream stores is for this channel alone to go on from.
     fn note_stored(&self, answer: &[u8], attempt: &Attempt) {
         let call = self.call;
-        let is_stored = call.face.dialect == Dialect::Responses
+        let dialect = call.face.dialect;
+        let is_stored = match dialect {
+            Dialect::Responses => call.envelope.stores && !self.is_not_stored_upstream(),
+            Dialect::Messages => call.envelope.has_thread && self.own,
+            _ => false,
+        };
+        if is_stored
             && call.operation == Operation::Answer
-            && call.envelope.stores
-            && !self.is_not_stored_upstream();
-        if is_stored && let Some(id) = responses::answer_id(answer) {
+            && let Some(id) = answer_id(dialect, answer)
+        {
             attempt.has_stored(&id);
         }
     }

@@ -97,9 +97,8 @@ pub(super) fn prepare(
     operation: Operation,
     to: Destination<'_>,
 ) -> Result<Outgoing, ConversionError> {
-    // Anthropic alone keeps threads; any other would answer the new words without the conversation.
-    let keeps_threads = to.platform == Platform::Claude && to.format == Dialect::Messages;
-    if call.envelope.continues_thread && operation == Operation::Answer && !keeps_threads {
+    // Any other would answer the new words without the conversation.
+    if call.envelope.continues_thread && operation == Operation::Answer && !keeps_threads(to) {
         return Err(ConversionError::unsupported("thread"));
     }
     let mut outgoing = match operation {
@@ -198,6 +197,11 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
     Ok(Outgoing { reply_context: Some(Box::new(converted.context)), ..Outgoing::of(pieces, stream) })
 }
 
+/// Whether threads of messages are kept there: by Anthropic alone.
+fn keeps_threads(to: Destination<'_>) -> bool {
+    to.platform == Platform::Claude && to.format == Dialect::Messages
+}
+
 fn continues(body: &str) -> bool {
     json::member(body, PREVIOUS).is_some_and(|id| id != "null")
 }
@@ -233,10 +237,11 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
             if call.envelope.marks.own {
                 body = restored(messages::without_foreign_thinking);
             }
-            if call.envelope.has_continuation {
-                body = Some(
-                    edit(body.as_deref().unwrap_or_else(|| text(call)), &[], &CONTINUATION).into_owned(),
-                );
+            let thread = (call.envelope.has_thread && !keeps_threads(to)).then_some("thread");
+            if call.envelope.has_continuation || thread.is_some() {
+                let whole = body.as_deref().unwrap_or_else(|| text(call));
+                let removed: Vec<&str> = CONTINUATION.into_iter().chain(thread).collect();
+                body = Some(edit(whole, &[], &removed).into_owned());
             }
         }
         Dialect::Gemini if call.envelope.has_openai_words => {

@@ -1,7 +1,7 @@
 //! The conversation a request belongs to (design §3, Affinity; routing.md 7).
 //!
 //! Who goes on from an answer that its upstream has stored belongs to the conversation that the answer
-//! opened: no other channel knows its `previous_response_id`. Else the name is the client's session id, else
+//! opened: no other channel knows its `previous_response_id`, or keeps its `thread`. Else the name is the client's session id, else
 //! the prompt cache key of the body, else the user id of Claude Code, else of the WebSocket it comes over, and
 //! counts for one caller, one kind of client, one surface and one model. Who names none, or where stickiness
 //! is off, has none: nothing is bound, and no slot of a channel is taken.
@@ -36,12 +36,17 @@ impl Session {
         Some(Self { conversation: app.affinity.conversation(&text) })
     }
 
-    /// Of a request of the responses dialect that goes on from an answer whose channel is known.
+    /// Of a request that goes on from an answer whose channel is known.
     pub(super) fn going_on(app: &App, body: &[u8], envelope: &Envelope, key_id: Option<i64>) -> Option<Self> {
-        if !envelope.has_previous {
+        if !envelope.has_previous && !envelope.continues_thread {
             return None;
         }
-        let id = json::string(json::member(std::str::from_utf8(body).ok()?, "previous_response_id")?)?;
+        let body = std::str::from_utf8(body).ok()?;
+        let id = match envelope.continues_thread {
+            true => json::member(json::member(body, "thread")?, "previous_message_id")?,
+            false => json::member(body, "previous_response_id")?,
+        };
+        let id = json::string(id)?;
         let session = Self { conversation: opened_by(app, key_id, &id) };
         session.channel(app).map(|_| session)
     }

@@ -13,11 +13,10 @@
 //! instructions to where Codex wants them, [`echo()`] collects what an answer repeats. [`Accumulator`] makes
 //! one answer of a stream, [`replay()`] a stream of an answer, [`as_compaction`] a compaction of one.
 //! [`merge_turn`] and [`TurnOutput`] make whole requests of a socket's frames, [`warm_up`] and
-//! [`cancelled_turn`] are its answers when no upstream speaks. [`answer_id()`] is what a client may go on from.
+//! [`cancelled_turn`] are its answers when no upstream speaks.
 
 mod accumulator;
 mod answer;
-mod answer_id;
 mod compaction;
 mod content;
 mod echo;
@@ -44,7 +43,6 @@ mod validate;
 use own_ids::is_own_id;
 
 pub use accumulator::Accumulator;
-pub use answer_id::answer_id;
 pub use compaction::as_compaction;
 pub use echo::echo;
 pub use instructions::with_gathered_instructions;

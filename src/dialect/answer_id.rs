@@ -2,17 +2,19 @@
 
 use memchr::memmem;
 
-use crate::dialect::json;
+use super::{Dialect, json};
 
 /// How far into an answer, and into its object, the id is looked for: it stands in front.
 const BEGINNING: usize = 1024;
-const RESPONSE: &[u8] = b"\"response\":";
 
-/// The id that an answer, or the first event of a stream, has in its first bytes.
-pub fn answer_id(answer: &[u8]) -> Option<String> {
+/// The id that an answer, or the first event of a stream, has in its first bytes: what a client of responses
+/// or of messages may go on from.
+pub fn answer_id(dialect: Dialect, answer: &[u8]) -> Option<String> {
+    // In an event the answer is a member.
+    let member: &[u8] = if dialect == Dialect::Messages { b"\"message\":" } else { b"\"response\":" };
     let beginning = &answer[..answer.len().min(BEGINNING)];
-    let object = match memmem::find(beginning, RESPONSE) {
-        Some(at) if !beginning.starts_with(b"{") => &answer[at + RESPONSE.len()..],
+    let object = match memmem::find(beginning, member) {
+        Some(at) if !beginning.starts_with(b"{") => &answer[at + member.len()..],
         _ => answer,
     };
     let text = String::from_utf8_lossy(&object[..object.len().min(BEGINNING)]);
@@ -39,12 +41,22 @@ mod tests {
             "event: response.created\ndata: {{\"type\":\"response.created\",\"response\":{object}}}\n\n"
         );
         for answer in [object.trim_start(), &event, &event.replace("\"response\":", "\"response\": ")] {
-            assert_eq!(answer_id(answer.as_bytes()).as_deref(), Some("resp_1"), "{answer}");
+            assert_eq!(
+                answer_id(Dialect::Responses, answer.as_bytes()).as_deref(),
+                Some("resp_1"),
+                "{answer}"
+            );
+        }
+        let message = r#"{"type":"message","id":"msg_1"}"#;
+        let event =
+            format!("event: message_start\ndata: {{\"type\":\"message_start\",\"message\":{message}}}\n\n");
+        for answer in [message, &event] {
+            assert_eq!(answer_id(Dialect::Messages, answer.as_bytes()).as_deref(), Some("msg_1"), "{answer}");
         }
         let late = format!(r#"{{"instructions":"{long}","id":"resp_1"}}"#);
         for answer in ["", "{}", "[", ": keepalive\n\n", r#"{"id":7}"#, r#"{"response":{"id":"no"}}"#, &late]
         {
-            assert_eq!(answer_id(answer.as_bytes()), None, "{answer}");
+            assert_eq!(answer_id(Dialect::Responses, answer.as_bytes()), None, "{answer}");
         }
     }
 }

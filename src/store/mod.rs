@@ -4,7 +4,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `sql`, `database`, `error` | values, statements and dialects; the open database; what can go wrong |
-//! | `sqlite`, `writer`, `migrate` | the SQLite connections, the one thread that changes, the schema |
+//! | `sqlite`, `writer`, `wal_sync`, `migrate` | the SQLite connections, the one thread that changes, the one that syncs behind it, the schema |
 //! | `seal`, `sweep` | credentials at rest: keys, envelope, and the pass at start that seals what is still plain |
 //! | `telemetry` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | the rest | one file per resource: rows, queries, changes |

@@ -4,14 +4,16 @@
 //! client     send: one exchange on a pooled connection          fetch: a whole answer, bounded
 //! body       the answer's body; drives the connection it came on, and hands it back at its end
 //! wire       one connection, driven by its exchange  pool: the idle ones, by origin
-//! outgoing   what is still to be sent of a request   http1: heads and framing, pure
+//! request    what is asked, its headers as a list       outgoing: what of it is still to be sent
+//! http1      heads and framing, pure
 //! dial       TCP, outbound proxies, TLS              names: resolved, one question at a time for each
 //! platforms  the requests of the management calls, by platform
 //! ```
 //!
-//! **No task of its own**, but for the question for a name. A connection belongs to the exchange that uses it: the future of [`Client::send`], then the
-//! [`UpstreamBody`], poll it from the task that wants the bytes. So no chunk costs a wake-up across tasks, back-pressure
-//! is the caller not polling, and dropping the exchange closes the socket at once: there is nothing else to stop.
+//! **No task of its own**, but for the question for a name. A connection belongs to the exchange that uses it: the future
+//! of [`Client::send`], then the [`UpstreamBody`], poll it from the task that wants the bytes. So no chunk costs a wake-up
+//! across tasks, back-pressure is the caller not polling, and dropping the exchange closes the socket at once: there is
+//! nothing else to stop.
 //!
 //! Time-outs on answers are the caller's (drop the future); only connecting has one here.
 

@@ -60,10 +60,10 @@ impl RequestHeaders {
 
     /// Sets the value of a header, in place of what it had.
     pub fn set(&mut self, name: HeaderName, value: HeaderValue) {
-        match self.0.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = value,
-            None => self.0.push((name, value)),
+        if self.contains(&name) {
+            self.remove(&name);
         }
+        self.0.push((name, value));
     }
 
     /// Sets the value of a header that has none.

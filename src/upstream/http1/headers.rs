@@ -1,12 +1,13 @@
 //! The headers of an answer, as they came. A few are looked up, fewer are handed on, and most are nobody's business: they
 //! are kept as text with the places where each stands, and no name is interned or hashed.
 
+use std::fmt;
 use std::ops::Range;
 
 use hyper::http::header::{HeaderMap, HeaderName, HeaderValue};
 
 /// Names are looked up without regard to case, and given as they came.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct AnswerHeaders {
     /// What stands from the first name to the last value.
     text: Box<[u8]>,
@@ -79,7 +80,7 @@ impl AnswerHeaders {
         self.places.retain(|place| !part(text, &place.name).eq_ignore_ascii_case(wanted));
     }
 
-    /// The same for who needs them in the usual form.
+    /// The same for who needs them in the usual form; without what is no header there.
     pub fn to_map(&self) -> HeaderMap {
         let both =
             |(name, value)| Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?));
@@ -92,6 +93,13 @@ impl AnswerHeaders {
 
     fn part(&self, place: &Range<u32>) -> &[u8] {
         part(&self.text, place)
+    }
+}
+
+/// Without values, among which somebody's login may be.
+impl fmt::Debug for AnswerHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(|(name, _)| String::from_utf8_lossy(name))).finish()
     }
 }
 

@@ -146,3 +146,33 @@ impl Drop for Database {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::proxy_logs::{LogStatus, ProxyLogRow};
+
+    /// What the next commit of the writer waits for: 2 for the disk, 1 for the kernel.
+    async fn synchronous(database: &Database) -> Value {
+        let sql = Cow::Borrowed("PRAGMA synchronous");
+        let rows = database.command(|reply| Command::Query { sql, args: Vec::new(), reply }).await;
+        rows.expect("an answer").swap_remove(0).0.swap_remove(0)
+    }
+
+    #[tokio::test]
+    async fn a_change_waits_for_the_disk_and_a_log_row_does_not() {
+        let dir = std::env::temp_dir().join(format!("switchyard-database-{}", std::process::id()));
+        let (database, _) = Database::open(&StoreOptions::in_dir(&dir, "a secret")).expect("a database");
+        assert_eq!(synchronous(&database).await, Value::Int(2));
+        database.telemetry().log(ProxyLogRow::new(0, LogStatus::Success));
+        let logged = || database.query("SELECT 1 FROM proxy_logs", Vec::new());
+        while logged().await.expect("rows").is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(synchronous(&database).await, Value::Int(1), "nobody waits for a row of the log");
+        database.batch(Vec::new()).await.expect("a batch");
+        assert_eq!(synchronous(&database).await, Value::Int(2), "somebody waits for a change");
+        database.close().await;
+        let _ = std::fs::remove_dir_all(dir);
+    }
+}

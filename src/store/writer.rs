@@ -276,7 +276,7 @@ struct Unwritten {
 pub(super) enum Durability {
     /// What SQLite makes of the connection as it was opened.
     AsOpened,
-    /// Everything that is older than a moment.
+    /// What somebody waits for, once he has been told; log rows a quarter of a second after they were written.
     Full {
         sync: WalSync,
         /// The connection waits for the disk now.
@@ -413,9 +413,7 @@ impl Writer {
         // An answer nobody waits for any more is no error: the change holds all the same.
         match command {
             Command::Batch { statements, reply } => {
-                let applied =
-                    self.wait_for_disk(true).and_then(|()| sqlite::apply(&mut self.connection, &statements));
-                let _ = reply.send(applied);
+                let _ = reply.send(self.apply(&statements));
             }
             Command::Query { sql, args, reply } => {
                 let _ = reply.send(sqlite::select(&self.connection, &sql, &args));
@@ -425,6 +423,12 @@ impl Writer {
                 let _ = reply.send(self.connection.execute_batch(&vacuum).map_err(Error::from));
             }
         }
+    }
+
+    /// Makes a change, and waits for the disk.
+    fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
+        self.wait_for_disk(true)?;
+        sqlite::apply(&mut self.connection, statements)
     }
 
     /// Commits the open group, or the one that failed before. `last` gives up instead of waiting
@@ -537,7 +541,7 @@ impl Writer {
             related_id: None,
             related_type: None,
         };
-        if let Err(error) = sqlite::apply(&mut self.connection, &[event.insert(now_ms())]) {
+        if let Err(error) = self.apply(&[event.insert(now_ms())]) {
             log::warn!("the event of dropped log rows could not be stored: {error}");
         }
     }

@@ -16,7 +16,7 @@ const CONTINUATION: [&str; 1] = ["previous_response_id"];
 /// The name of a schema where one is needed: here it has none.
 const SCHEMA_NAME: &str = "output";
 /// How Claude Code begins a system text that is for Anthropic's accounts and not for the model. It is another
-/// in every request, so that elsewhere no cache of the prompt would hold.
+/// in every request, so that elsewhere no cache of the prompt would hold. Nothing in it needs an escape.
 const BILLING: &str = "x-anthropic-billing-header:";
 
 /// Reads a request body.
@@ -73,9 +73,10 @@ fn read_system<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Con
         let text = block.text().or_else(|| block.text_at("text").filter(|_| block.str_at("type") == "text"));
         let text =
             text.ok_or_else(|| ConversionError::invalid(format!("system[{index}]"), "must be a text block"))?;
+        // Seen in the literal: a system text is long, and to decode it all for its start is dear.
         request
             .system
-            .extend(Some(text).filter(|text| !text.is_empty() && !text.decode().starts_with(BILLING)));
+            .extend(Some(text).filter(|text| !text.is_empty() && !text.literal().starts_with(BILLING)));
     }
     Ok(())
 }

@@ -397,8 +397,9 @@ fn system_messages_in_the_conversation_join_the_system_texts() {
 #[test]
 fn what_is_for_anthropics_accounts_stays_with_anthropic() {
     let billing = r#"{"type":"text","text":"x-anthropic-billing-header: cc_version=2; cch=1a2b3;"}"#;
-    read(&format!(r#""system":[{billing},{{"type":"text","text":"A"}}]"#), |request| {
-        assert_eq!(request.system, [Text::of("A")]);
+    let quoted = r#"{"type":"text","text":"\"x-anthropic-billing-header: \" is a header"}"#;
+    read(&format!(r#""system":[{billing},{quoted},{{"type":"text","text":"A"}}]"#), |request| {
+        assert_eq!(request.system, [Text::of("\"x-anthropic-billing-header: \" is a header"), Text::of("A")]);
     });
 }
 

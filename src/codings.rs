@@ -3,7 +3,9 @@
 //!
 //! A decoder is a chain of layers, in the order in which they come off: what one gives is the next one's input. Each
 //! pull gives a bounded piece ([`PIECE`]), and a layer works only while the one after it has room, so that a small input
-//! that unfolds into gigabytes fills no memory.
+//! that unfolds into gigabytes fills no memory. Nor does it keep a thread: a layer may take in much and give nothing
+//! (empty members, frames to skip), so a pull ends after a bounded amount of work ([`TURN`]) as well. What stands behind
+//! the end of a coding is not decoded: a client's is refused, an upstream's is dropped with the layers that brought it.
 //!
 //! Labels that are not true are common: a relay decodes the answer of its own upstream and keeps the header. Data
 //! without the magic of the coding it is labelled with (zstd, gzip) is therefore taken as it is, and `deflate` is read
@@ -27,8 +29,8 @@ use self::zstd::Zstd;
 /// The most that one pull gives, and that waits between two layers.
 const PIECE: usize = 32 * 1024;
 
-/// More codings than this on one body are no accident.
-const MAX_LAYERS: usize = 4;
+/// So many bytes are moved in one go, in all layers together; then others have their turn.
+const TURN: usize = 256 * 1024;
 
 /// Why a body cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,15 +60,49 @@ impl std::error::Error for CodingError {}
 /// The codings that are read, as `Accept-Encoding` lists them.
 pub const KNOWN: &str = "gzip, deflate, br, zstd";
 
+/// Who has sent a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    Client,
+    Upstream,
+}
+
+impl Sender {
+    /// More codings than this on one body are no accident.
+    fn max_layers(self) -> usize {
+        match self {
+            Self::Client => 2,
+            Self::Upstream => 4,
+        }
+    }
+}
+
+/// What a pull gives.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Pulled {
+    Data(Bytes),
+    /// Nothing, until there is more input; or nothing more at all.
+    Empty,
+    /// Nothing yet, and much work was done: to be pulled again when others have had their turn.
+    Later,
+}
+
 pub(crate) struct Decoder {
+    /// The first takes what comes in.
     layers: Vec<Layer>,
+    sender: Sender,
     /// The encoded body has ended.
     ended: bool,
+    /// The bytes moved since others had their turn.
+    moved: usize,
 }
 
 impl Decoder {
     /// A decoder for the codings that these header values list; `None` if they change nothing.
-    pub(crate) fn new<'a>(headers: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<Self>, CodingError> {
+    pub(crate) fn new<'a>(
+        sender: Sender,
+        headers: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Result<Option<Self>, CodingError> {
         let mut layers = Vec::new();
         for header in headers {
             let unknown = |coding: &[u8]| CodingError::Unknown(String::from_utf8_lossy(coding).into_owned());
@@ -80,14 +116,14 @@ impl Decoder {
                     "zstd" => Coding::Zstd,
                     _ => return Err(unknown(coding.as_bytes())),
                 };
-                layers.push(Layer { state: State::Unknown(coding), input: BytesMut::new() });
+                layers.push(Layer::new(coding));
             }
-            if layers.len() > MAX_LAYERS {
+            if layers.len() > sender.max_layers() {
                 return Err(unknown(header));
             }
         }
         layers.reverse(); // listed in the order in which they were applied
-        Ok(if layers.is_empty() { None } else { Some(Self { layers, ended: false }) })
+        Ok(if layers.is_empty() { None } else { Some(Self { layers, sender, ended: false, moved: 0 }) })
     }
 
     /// Takes the next encoded bytes. To be called when [`pull`](Self::pull) has nothing left.
@@ -105,28 +141,58 @@ impl Decoder {
         self.ended
     }
 
-    /// The next decoded bytes; empty when more input is needed, or at the end.
-    pub(crate) fn pull(&mut self) -> Result<Bytes, CodingError> {
+    /// The most that any layer has given so far.
+    pub(crate) fn unfolded(&self) -> usize {
+        self.layers.iter().map(|layer| layer.given).max().unwrap_or(0)
+    }
+
+    /// The next decoded bytes.
+    pub(crate) fn pull(&mut self) -> Result<Pulled, CodingError> {
         let mut output = BytesMut::new();
-        loop {
-            let mut moved = false;
-            let mut ended = self.ended;
-            for index in 0..self.layers.len() {
-                let (layers, rest) = self.layers.split_at_mut(index + 1);
-                let layer = &mut layers[index];
-                let sink = rest.first_mut().map_or(&mut output, |next| &mut next.input);
-                if sink.len() < PIECE {
-                    let before = (layer.input.len(), sink.len());
-                    layer.step(sink, ended)?;
-                    moved |= before != (layer.input.len(), sink.len());
-                }
-                // With room left in the sink, a layer has given all that it can.
-                ended = ended && layer.input.is_empty() && sink.len() < PIECE;
-            }
-            if output.len() >= PIECE || !moved {
-                return Ok(output.freeze());
+        while output.len() < PIECE && self.moved < TURN {
+            let moved = self.pass(&mut output)?;
+            self.moved += moved;
+            if moved == 0 {
+                return Ok(if output.is_empty() { Pulled::Empty } else { Pulled::Data(output.freeze()) });
             }
         }
+        if !output.is_empty() {
+            return Ok(Pulled::Data(output.freeze()));
+        }
+        self.moved = 0;
+        Ok(Pulled::Later)
+    }
+
+    /// Lets every layer work once, and says how many bytes they have moved.
+    fn pass(&mut self, output: &mut BytesMut) -> Result<usize, CodingError> {
+        let mut moved = 0;
+        let mut ended = self.ended;
+        let mut first = 0; // that need be kept
+        for index in 0..self.layers.len() {
+            let (layers, rest) = self.layers.split_at_mut(index + 1);
+            let layer = &mut layers[index];
+            let sink = rest.first_mut().map_or(&mut *output, |next| &mut next.input);
+            if sink.len() < PIECE {
+                let before = (layer.input.len(), sink.len());
+                layer.step(sink, ended)?;
+                let given = sink.len() - before.1;
+                layer.given += given;
+                moved += before.0 - layer.input.len() + given;
+            }
+            if layer.is_done() {
+                if self.sender == Sender::Client && !layer.input.is_empty() {
+                    return Err(CodingError::Malformed(layer.coding.name()));
+                }
+                layer.input.clear(); // padding, or not ours to judge
+                first = index;
+            }
+            // With room left in the sink, a layer has given all that it can.
+            ended = ended && layer.input.is_empty() && sink.len() < PIECE;
+        }
+        if self.sender == Sender::Upstream {
+            self.layers.drain(..first); // whatever they still give would be dropped
+        }
+        Ok(moved)
     }
 }
 
@@ -139,6 +205,15 @@ enum Coding {
 }
 
 impl Coding {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gzip => "gzip",
+            Self::Deflate => "deflate",
+            Self::Brotli => "br",
+            Self::Zstd => "zstd",
+        }
+    }
+
     /// What data that starts like this really is; `None` while too little of it is known.
     fn recognise(self, data: &[u8], ended: bool) -> Option<State> {
         let needed = match self {
@@ -165,13 +240,17 @@ impl Coding {
 }
 
 struct Layer {
+    /// What it is labelled with.
+    coding: Coding,
     state: State,
     input: BytesMut,
+    /// How many bytes it has given.
+    given: usize,
 }
 
 enum State {
     /// Nothing seen yet.
-    Unknown(Coding),
+    Unknown,
     Plain,
     Inflate(Box<Inflate>),
     Brotli(Box<Brotli>),
@@ -179,16 +258,29 @@ enum State {
 }
 
 impl Layer {
+    fn new(coding: Coding) -> Self {
+        Self { coding, state: State::Unknown, input: BytesMut::new(), given: 0 }
+    }
+
+    /// Whether what it decodes has ended, so that nothing may follow.
+    fn is_done(&self) -> bool {
+        match &self.state {
+            State::Inflate(inflate) => inflate.is_done(),
+            State::Brotli(brotli) => brotli.done,
+            State::Unknown | State::Plain | State::Zstd(_) => false,
+        }
+    }
+
     /// Decodes until `sink` holds a piece, or until the input is used up as far as it can be.
     fn step(&mut self, sink: &mut BytesMut, ended: bool) -> Result<(), CodingError> {
-        if let State::Unknown(coding) = self.state {
-            match coding.recognise(&self.input, ended) {
+        if let State::Unknown = self.state {
+            match self.coding.recognise(&self.input, ended) {
                 Some(state) => self.state = state,
                 None => return Ok(()),
             }
         }
         match &mut self.state {
-            State::Unknown(_) => Ok(()),
+            State::Unknown => Ok(()),
             State::Plain => {
                 sink.extend_from_slice(&self.input.split());
                 Ok(())
@@ -238,9 +330,6 @@ impl Brotli {
                 BrotliResult::ResultSuccess => self.done = true,
                 BrotliResult::ResultFailure => return Err(CodingError::Malformed("br")),
             }
-        }
-        if self.done {
-            input.clear(); // nothing may follow; what does is not ours to judge
         }
         Ok(())
     }

@@ -455,12 +455,39 @@ fn a_compressed_body_is_read_and_counted_as_what_it_unfolds_to() {
 
     // Far more than the sockets between them hold, and the client reads the answer all the same.
     assert_eq!(sent("rot13", vec![b'x'; 1 << 20]).status, 415);
-    let malformed = [&[0x1f, 0x8b, 8, 0][..], &[0xff; 24 << 20]].concat();
-    assert_eq!(sent("gzip", malformed).status, 400);
+    let malformed = |length| [&[0x1f, 0x8b, 8, 0][..], &vec![0xff; length]].concat();
+    assert_eq!(sent("gzip", malformed(1 << 19)).status, 400);
+    assert_eq!(sent("gzip", malformed(24 << 20)).status, 413);
 
     let site = wire::gzip(json!({"name": "b", "url": "http://127.0.0.1:9"}).to_string().as_bytes());
     let ask = Request::new("POST", "/api/sites").header("content-encoding", "gzip");
     gateway.admin().send(ask.header("content-type", "application/json").body(site)).expect(200);
+}
+
+#[test]
+fn a_compressed_body_that_comes_to_little_is_bounded_too() {
+    let gateway = Gateway::with(&[("REQUEST_BODY_LIMIT_BYTES", "1048576")]);
+    let upstream = Upstream::start(&[MODEL]);
+    gateway.add("site", &upstream);
+    let sent = |coding: &str, body: &[u8]| {
+        let ask = Request::new("POST", "/v1/chat/completions").header("content-encoding", coding);
+        gateway.client().send(ask.header("content-type", "application/json").body(body))
+    };
+    let plain = chat_body().into_bytes();
+    let skipped = |length: u32| [&[0x50, 0x2a, 0x4d, 0x18][..], &length.to_le_bytes()].concat();
+    let blanks = wire::zstd_of_blanks(1 << 30);
+
+    // On the wire: a frame to skip is read for nothing.
+    let padded = |length: u32| [skipped(length), vec![0; length as usize], wire::zstd(&plain)].concat();
+    sent("zstd", &padded(1 << 19)).expect(200);
+    sent("zstd", &padded(1 << 20)).expect(413);
+    // Between two codings: what the outer one unfolds, the inner one skips.
+    sent("zstd, zstd", &[wire::zstd(&skipped(1 << 30)), blanks.clone()].concat()).expect(413);
+    // Behind the end of the inner one.
+    let error = sent("gzip, zstd", &[wire::zstd(&wire::gzip(&plain)), blanks].concat()).expect(400);
+    assert!(error["error"]["message"].as_str().is_some_and(|m| m.contains("not valid gzip")), "{error}");
+    // And many of them.
+    sent("deflate, deflate, deflate", &plain).expect(415);
 }
 
 /// Bodies that are not one JSON object, as text or bytes.

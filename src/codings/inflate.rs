@@ -28,7 +28,9 @@ enum Part {
     Header,
     Data,
     Trailer,
+    /// One more member may follow.
     After,
+    Done,
 }
 
 impl Inflate {
@@ -46,6 +48,11 @@ impl Inflate {
 
     fn new(wrapper: Wrapper) -> Self {
         Self { engine: Decompress::new(false), wrapper, part: Part::Header }
+    }
+
+    /// Whether what is left of the input is none of it.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self.part, Part::Done)
     }
 
     pub(super) fn step(
@@ -100,17 +107,13 @@ impl Inflate {
                     input.advance(length.min(input.len()));
                     self.part = Part::After;
                 }
-                Part::After => {
-                    if self.wrapper == Wrapper::Gzip && input.starts_with(&[0x1f, 0x8b]) {
-                        self.engine.reset(false); // one more member (RFC 1952, 2.2)
-                        self.part = Part::Header;
-                    } else if input.len() >= 2 || ended || self.wrapper != Wrapper::Gzip {
-                        input.clear(); // padding
-                        return Ok(());
-                    } else {
-                        return Ok(());
-                    }
+                Part::After if self.wrapper == Wrapper::Gzip && input.starts_with(&[0x1f, 0x8b]) => {
+                    self.engine.reset(false); // one more member (RFC 1952, 2.2)
+                    self.part = Part::Header;
                 }
+                Part::After if self.wrapper == Wrapper::Gzip && input.len() < 2 && !ended => return Ok(()),
+                Part::After => self.part = Part::Done,
+                Part::Done => return Ok(()),
             }
         }
         Ok(())

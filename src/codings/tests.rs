@@ -2,12 +2,11 @@ use std::io::Write;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use bytes::BytesMut;
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
-use super::{CodingError, Decoder};
+use super::{CodingError, Decoder, PIECE, Pulled, Sender, TURN};
 
 /// [`plain`] in brotli, made with node's zlib: there is no brotli encoder among the dependencies.
 const BROTLI: &str = "G9kMoBwFbvuwpCFfF5E6Rqh0HRvG6i7Qg6ngtpciIDpo4bkHi/iMwwOlVeXTgsWn5Py95fcBACEYQTFY3ETVgqIkK6pGiys+\
@@ -45,31 +44,39 @@ fn brotli() -> Vec<u8> {
 }
 
 fn decoder(encoding: &str) -> Option<Decoder> {
-    Decoder::new([encoding.as_bytes()]).expect("known codings")
+    Decoder::new(Sender::Upstream, [encoding.as_bytes()]).expect("known codings")
+}
+
+/// Everything that can be had without more input, and in how many turns.
+fn pulled(decoder: &mut Decoder) -> Result<(Vec<u8>, usize), CodingError> {
+    let (mut whole, mut turns) = (Vec::new(), 1);
+    loop {
+        match decoder.pull()? {
+            Pulled::Data(piece) => {
+                assert!(!piece.is_empty() && piece.len() <= 2 * PIECE);
+                whole.extend_from_slice(&piece);
+            }
+            Pulled::Later => turns += 1,
+            Pulled::Empty => return Ok((whole, turns)),
+        }
+    }
 }
 
 /// Decodes `data`, given in pieces of `size`; no single pull may give much.
 fn decoded(encoding: &str, data: &[u8], size: usize) -> Result<Vec<u8>, CodingError> {
-    let mut decoder = decoder(encoding).expect("a coding");
-    let mut whole = BytesMut::new();
-    let mut pull = |decoder: &mut Decoder| -> Result<(), CodingError> {
-        loop {
-            let piece = decoder.pull()?;
-            assert!(piece.len() <= 64 * 1024);
-            if piece.is_empty() {
-                return Ok(());
-            }
-            whole.extend_from_slice(&piece);
-        }
-    };
+    decoded_by(decoder(encoding).expect("a coding"), data, size)
+}
+
+fn decoded_by(mut decoder: Decoder, data: &[u8], size: usize) -> Result<Vec<u8>, CodingError> {
+    let mut whole = Vec::new();
     for piece in data.chunks(size) {
         decoder.push(piece);
-        pull(&mut decoder)?;
+        whole.extend(pulled(&mut decoder)?.0);
     }
     decoder.push_end();
-    pull(&mut decoder)?;
+    whole.extend(pulled(&mut decoder)?.0);
     assert!(decoder.is_finished());
-    Ok(whole.to_vec())
+    Ok(whole)
 }
 
 #[test]
@@ -113,7 +120,9 @@ fn a_coding_that_changes_nothing_needs_no_decoder() {
     assert!(decoder("identity").is_none());
     assert!(decoder("").is_none());
     let mad = b"gzip, gzip, gzip, gzip, gzip";
-    assert!(Decoder::new([mad.as_slice()]).is_err());
+    assert!(Decoder::new(Sender::Upstream, [mad.as_slice()]).is_err());
+    assert!(Decoder::new(Sender::Client, [b"gzip, br".as_slice()]).is_ok());
+    assert!(Decoder::new(Sender::Client, [b"gzip".as_slice(), b"gzip, gzip"]).is_err());
 }
 
 #[test]
@@ -154,7 +163,75 @@ fn a_flushed_event_is_given_before_the_body_goes_on() {
         encoder.write_all(event.as_bytes()).expect("memory");
         encoder.flush().expect("memory");
         decoder.push(&std::mem::take(encoder.get_mut()));
-        assert_eq!(decoder.pull().expect("data"), event);
-        assert!(decoder.pull().expect("nothing").is_empty());
+        assert_eq!(decoder.pull().expect("data"), Pulled::Data(event.into()));
+        assert_eq!(decoder.pull().expect("nothing"), Pulled::Empty);
+    }
+}
+
+/// Inputs that unfold a thousandfold between two layers and come to nothing in the end.
+fn hollow() -> Vec<(&'static str, Vec<u8>)> {
+    let members = gzip(&gzip(b"").repeat(400_000));
+    // A frame to skip, and in it what unfolds.
+    let skipped = [&[0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 1][..], &vec![0; 16 << 20]].concat();
+    vec![("gzip, gzip", members), ("zstd, gzip", gzip(&skipped))]
+}
+
+#[test]
+fn a_turn_ends_though_nothing_comes_of_it() {
+    for (encoding, data) in hollow() {
+        assert!(data.len() < 64 * 1024, "{encoding}");
+        let mut decoder =
+            Decoder::new(Sender::Client, [encoding.as_bytes()]).expect(encoding).expect(encoding);
+        decoder.push(&data);
+        decoder.push_end();
+        let (mut turns, mut unfolded) = (0, 0);
+        loop {
+            let pulled = decoder.pull().expect(encoding);
+            let moved = decoder.unfolded() - unfolded;
+            assert!(moved <= TURN + 2 * PIECE, "{encoding}: {moved} bytes in one turn");
+            unfolded += moved;
+            match pulled {
+                Pulled::Later => turns += 1,
+                Pulled::Empty => break,
+                Pulled::Data(data) => panic!("{encoding}: {} bytes", data.len()),
+            }
+        }
+        assert!(
+            decoder.is_finished() && unfolded > 7 << 20 && turns >= unfolded / TURN,
+            "{encoding}: {turns}"
+        );
+    }
+}
+
+#[test]
+fn what_stands_behind_the_end_is_refused_of_a_client_and_never_unfolded() {
+    let plain = plain().into_bytes();
+    let zeros = vec![0; 4 << 20];
+    let behind = |first: Vec<u8>| [first, zeros.clone()].concat();
+    for (encoding, layer, data) in [
+        ("gzip", "gzip", [gzip(&plain), vec![0]].concat()),
+        ("gzip", "gzip", [gzip(&plain), vec![0; 512]].concat()),
+        ("deflate", "deflate", [zlib(&plain), vec![1]].concat()),
+        ("br", "br", [brotli(), vec![1]].concat()),
+        ("deflate, deflate", "deflate", zlib(&behind(deflate(&plain)))),
+        ("br, gzip", "br", gzip(&behind(brotli()))),
+        ("gzip, zstd", "gzip", zstd(&behind(gzip(&plain)))),
+    ] {
+        for size in [7, usize::MAX] {
+            let strict =
+                Decoder::new(Sender::Client, [encoding.as_bytes()]).expect(encoding).expect(encoding);
+            let refused = decoded_by(strict, &data, size);
+            assert_eq!(refused, Err(CodingError::Malformed(layer)), "{encoding} in pieces of {size}");
+        }
+        let mut lenient = decoder(encoding).expect("a coding");
+        lenient.push(&data);
+        lenient.push_end();
+        let (given, turns) = pulled(&mut lenient).expect(encoding);
+        assert!(given == plain && turns == 1, "{encoding}: {turns} turns");
+    }
+    // The coding around it ends later, and nothing is wrong with it.
+    for (encoding, data) in [("gzip, gzip", gzip(&gzip(&plain))), ("br, deflate", zlib(&brotli()))] {
+        let strict = Decoder::new(Sender::Client, [encoding.as_bytes()]).expect(encoding).expect(encoding);
+        assert!(decoded_by(strict, &data, 1) == Ok(plain.clone()), "{encoding}");
     }
 }

@@ -107,6 +107,22 @@ impl RequestBody {
         }
         CodedBody::new(headers, wire).map_or_else(Self::Wire, |coded| Self::Coded(Box::new(coded)))
     }
+
+    /// Bounds what a compressed body may have on the wire, and between its codings. What is given out is counted by who
+    /// reads it, here and everywhere.
+    pub fn bound(&mut self, bytes: usize) {
+        if let Self::Coded(coded) = self {
+            coded.bound(bytes);
+        }
+    }
+
+    /// The length, as sent, that the client has told.
+    fn claimed(&self, headers: &HeaderMap) -> Option<usize> {
+        match self {
+            Self::Coded(coded) => coded.announced(),
+            _ => headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok(),
+        }
+    }
 }
 
 impl Body for RequestBody {
@@ -146,11 +162,12 @@ pub async fn collect(
     headers: &HeaderMap,
     limits: BodyLimits,
 ) -> Result<Bytes, BodyError> {
-    let claimed = claimed(headers);
+    let claimed = body.claimed(headers);
     if claimed.is_some_and(|length| length > limits.bytes) {
-        discard(body, headers).await;
         return Err(BodyError::TooLarge { limit: limits.bytes });
     }
+    body.bound(limits.bytes);
+    let claimed = claimed.filter(|_| !matches!(body, RequestBody::Coded(_))); // its length unfolded is not known
     let Some(first) = next_data(body, limits.idle).await? else { return Ok(Bytes::new()) };
     if claimed == Some(first.len()) || body.is_end_stream() {
         return if first.len() > limits.bytes {
@@ -164,8 +181,6 @@ pub async fn collect(
     while let Some(data) = next_data(body, limits.idle).await? {
         let length = buffer.len() + data.len();
         if length > limits.bytes {
-            drop(buffer);
-            discard(body, headers).await;
             return Err(BodyError::TooLarge { limit: limits.bytes });
         }
         if length > buffer.capacity() {
@@ -182,7 +197,7 @@ pub async fn collect(
 /// sent, and a connection closed before that is a broken pipe to them.
 pub(super) async fn discard(body: &mut RequestBody, headers: &HeaderMap) {
     // Who waits for `100 Continue` has not sent it, and what is too long to be waited for is not begun.
-    let is_endless = claimed(headers).is_some_and(|length| length > DISCARDED);
+    let is_endless = body.claimed(headers).is_some_and(|length| length > DISCARDED);
     if is_endless || headers.contains_key(EXPECT) {
         return;
     }
@@ -200,10 +215,6 @@ pub(super) async fn discard(body: &mut RequestBody, headers: &HeaderMap) {
     };
     // Out of time is out of bounds: the answer goes out, and the connection closes.
     drop(tokio::time::timeout(DISCARD_TIME, all).await);
-}
-
-fn claimed(headers: &HeaderMap) -> Option<usize> {
-    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// What to set aside when `read` bytes are there: the claim, but no more than a stranger's word is worth.

@@ -53,7 +53,7 @@ impl Request {
     pub async fn bytes(&mut self) -> Result<Bytes, BodyError> {
         let Parts { body, headers, limits, .. } = &mut *self.0;
         let read = body::collect(body, headers, *limits).await;
-        if let Err(BodyError::Coding(_)) = read {
+        if let Err(BodyError::Coding(_) | BodyError::TooLarge { .. }) = read {
             // Boxed, because it is rare: every handler's future would have room for it.
             Box::pin(body::discard(body, headers)).await;
         }

@@ -15,7 +15,7 @@ use http_body::{Body, Frame, SizeHint};
 use super::error::BodyError;
 use super::pool::Pool;
 use super::wire::{Piece, Wire};
-use crate::codings::Decoder;
+use crate::codings::{Decoder, Pulled};
 use crate::routing::Origin;
 
 /// Chunks are joined until a frame has this many bytes.
@@ -61,9 +61,13 @@ impl UpstreamBody {
         };
         loop {
             match decoder.pull() {
-                Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
-                Ok(_) if decoder.is_finished() => return Poll::Ready(None),
-                Ok(_) => {}
+                Ok(Pulled::Data(data)) => return Poll::Ready(Some(Ok(data))),
+                Ok(Pulled::Later) => {
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                Ok(Pulled::Empty) if decoder.is_finished() => return Poll::Ready(None),
+                Ok(Pulled::Empty) => {}
                 Err(error) => {
                     self.decoder = None;
                     return Poll::Ready(Some(Err(self.raw.fail(error.into()))));

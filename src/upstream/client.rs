@@ -19,7 +19,7 @@ use super::pool::Pool;
 use super::request::{Request, RequestBody};
 use super::stream::Stream;
 use super::wire::{Failure, Wire};
-use crate::codings::Decoder;
+use crate::codings::{Decoder, Sender};
 use crate::routing::Origin;
 
 /// From this idle time on a kept connection may be about to be closed by the other side just as it is used again.
@@ -145,7 +145,7 @@ impl Client {
         let raw = RawBody::new(wire, Arc::clone(&self.pool), Arc::clone(origin));
         let mut decoder = None;
         if !has_no_body && !raw.is_empty() && head.headers.contains(&CONTENT_ENCODING) {
-            decoder = Decoder::new(head.headers.get_all(&CONTENT_ENCODING))
+            decoder = Decoder::new(Sender::Upstream, head.headers.get_all(&CONTENT_ENCODING))
                 .map_err(|error| SendError::new(ErrorKind::Protocol, undecodable(&error)))?;
             if decoder.is_some() {
                 head.headers.remove(&CONTENT_LENGTH);

@@ -55,6 +55,7 @@ async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result
     if let Ok(claimed) = header(request, CONTENT_LENGTH.as_str()).parse() {
         allowance.check_whole(claimed)?;
     }
+    request.body.bound(usize::try_from(allowance.limit.saturating_add(FORM)).unwrap_or(usize::MAX));
     let deadline = Instant::now() + MAX_DURATION;
     let mut taken = 0;
     let mut form = UploadForm { app, allowance, field: Field::Other, file: None, purpose: Vec::new() };

@@ -78,8 +78,8 @@ impl Client {
     ///
     /// A kept connection that turns out to be dead costs one more try on a new one. That needs no judgement when nothing
     /// was sent; it is also done when the connection dies at once under the request without a byte of an answer, and
-    /// the upstream most likely closed it before it saw the request: after a rest, or by a reset, with which a system
-    /// answers to bytes that nobody has read.
+    /// the upstream cannot have read all of the request, or, after a rest, most likely closed the connection before it
+    /// saw any of it.
     pub fn send<B>(
         &self,
         origin: &Arc<Origin>,
@@ -105,8 +105,8 @@ impl Client {
             match exchange(wire, &mut request, origin).await {
                 Ok((head, wire)) => return self.receive(origin, head, wire, has_no_body),
                 Err(Failure::Unsent) => sent_at = Instant::now(),
-                Err(Failure::Unanswered { is_reset, .. })
-                    if (is_reset || is_doubtful) && sent_at.elapsed() < DIES_WITHIN =>
+                Err(Failure::Unanswered { is_unread, .. })
+                    if (is_unread || is_doubtful) && sent_at.elapsed() < DIES_WITHIN =>
                 {
                     break;
                 }

@@ -9,6 +9,10 @@ use tokio::io::AsyncWrite;
 use super::request::RequestBody;
 use super::stream::Stream;
 
+/// The longest body that is kept when it has been sent. One that is longer fills the buffers on the way: when all of it
+/// has left, the other side has been reading.
+const MAX_KEPT: u64 = 256 * 1024;
+
 /// A request on its way: the head, then the body.
 #[derive(Default)]
 pub(super) struct Outgoing {
@@ -17,8 +21,8 @@ pub(super) struct Outgoing {
     body: RequestBody,
     /// So many bytes of both have left.
     sent: usize,
-    /// An answer has begun: nobody will want to send the body again.
-    is_answered: bool,
+    /// The body stays when it has been sent: it may have to be sent again.
+    is_kept: bool,
     state: State,
 }
 
@@ -32,19 +36,25 @@ enum State {
 }
 
 impl Outgoing {
-    /// Begins a request whose head `write` writes.
-    pub(super) fn start(&mut self, write: impl FnOnce(&mut Vec<u8>), body: RequestBody) {
+    /// Begins a request whose head `write` writes. When it has been sent it `may_repeat`, unless it is long.
+    pub(super) fn start(&mut self, write: impl FnOnce(&mut Vec<u8>), body: RequestBody, may_repeat: bool) {
         self.head.clear();
         write(&mut self.head);
-        (self.body, self.sent, self.is_answered, self.state) = (body, 0, false, State::Sending);
+        self.is_kept = may_repeat && body.length() <= MAX_KEPT;
+        (self.body, self.sent, self.state) = (body, 0, State::Sending);
     }
 
     /// To be called when an answer has begun.
     pub(super) fn answered(&mut self) {
-        self.is_answered = true;
+        self.is_kept = false;
         if self.is_sent() {
             self.body = RequestBody::empty();
         }
+    }
+
+    /// Whether the body is still here.
+    pub(super) fn has_body(&self) -> bool {
+        self.is_kept || !self.is_sent()
     }
 
     /// Takes back the body of a request that has no answer.
@@ -87,7 +97,7 @@ impl Outgoing {
             self.sent += sent;
         }
         ready!(Pin::new(&mut *stream).poll_flush(cx))?;
-        if self.is_answered {
+        if !self.is_kept {
             self.body = RequestBody::empty();
         }
         self.state = State::Sent;
@@ -109,5 +119,37 @@ impl Outgoing {
             }
         }
         (count > 0).then_some((slices, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use bytes::Bytes;
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn only_a_short_body_that_may_be_sent_again_outlives_its_way() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        for (length, may_repeat, is_kept) in [(9, true, true), (9, false, false), (300_000, true, false)] {
+            let (stream, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+            let (mut stream, mut other) =
+                (Stream::Tcp(stream.expect("a connection")), accepted.expect("the same").0);
+            tokio::spawn(async move { tokio::io::copy(&mut other, &mut tokio::io::sink()).await });
+            let body = Bytes::from(vec![b'x'; length]);
+            let (mut outgoing, handle) = (Outgoing::default(), body.clone());
+            outgoing.start(|head| head.extend(b"POST"), body.into(), may_repeat);
+            assert!(outgoing.has_body());
+            std::future::poll_fn(|cx| outgoing.poll_send(&mut stream, cx)).await.expect("it is sent");
+            assert_eq!(outgoing.has_body(), is_kept, "{length} {may_repeat}");
+            assert_eq!(!handle.is_unique(), is_kept, "{length} {may_repeat}");
+            outgoing.answered();
+            assert!(!outgoing.has_body() && handle.is_unique());
+            assert!(outgoing.poll_send(&mut stream, &mut Context::from_waker(Waker::noop())).is_ready());
+        }
     }
 }

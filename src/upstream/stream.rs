@@ -16,6 +16,14 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
+    /// What has happened to the connection since it was read to its end, which hides it.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        match self {
+            Self::Tcp(tcp) => tcp.take_error().ok().flatten(),
+            Self::Tls(tls) => tls.get_ref().0.take_error(),
+        }
+    }
+
     /// Whether the other side has hung up, by what the kernel knows: the runtime may not have told of it yet.
     pub(crate) fn is_hung_up(&self) -> bool {
         let tcp = match self {

@@ -29,9 +29,6 @@ const COPIED: usize = 4 * 1024;
 /// a high rate are used again sooner.
 const RESTED_AFTER: Duration = Duration::from_millis(1);
 
-/// How a connection ends whose other side closed it before it read everything.
-const RESETS: [io::ErrorKind; 2] = [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
-
 /// Interim responses before the real one; more are an attack on our patience.
 const MAX_INTERIM: u32 = 64;
 
@@ -60,11 +57,13 @@ pub(crate) struct Wire {
 pub(crate) enum Failure {
     /// Not a byte of the request has left.
     Unsent,
-    /// The connection is gone, and not a byte of an answer has come.
+    /// The connection is gone, not a byte of an answer has come, and the request can be sent again.
     Unanswered {
         error: SendError,
-        /// The other side took no notice of what it was sent.
-        is_reset: bool,
+        /// The other side cannot have read all of the request: part of it has not left, or came to a connection that
+        /// was closed already. A reset alone does not tell so: one may also come from a process that dies, or from a
+        /// load balancer that has lost the server that was at work.
+        is_unread: bool,
     },
     Broken(SendError),
 }
@@ -92,13 +91,15 @@ impl Wire {
         })
     }
 
-    /// Begins an exchange. The body leaves the request, until [`Wire::take_body`] gives it back.
+    /// Begins an exchange. The body leaves the request, until [`Wire::take_body`] gives it back where it is still there.
     pub(crate) fn start(&mut self, request: &mut Request, origin: &Origin) {
         self.has_no_body = request.method == Method::HEAD;
         self.interim = 0;
         let body = std::mem::take(&mut request.body);
         let length = body.length();
-        self.outgoing.start(|head| write_request(head, request, &origin.authority, length), body);
+        // A new connection is not one that the upstream has closed for its idleness.
+        let may_repeat = self.keep_alive;
+        self.outgoing.start(|head| write_request(head, request, &origin.authority, length), body, may_repeat);
     }
 
     /// The body of a request that has no answer.
@@ -167,12 +168,17 @@ impl Wire {
         if let Some(error) = why.filter(|error| is_nonsense(error)) {
             return invalid(error);
         }
-        let is_reset = why.is_some_and(|error| RESETS.contains(&error.kind()));
+        // A broken pipe is how a system tells of a reset that follows an orderly end: by the time when the rest of the
+        // request arrived there, the connection was closed.
+        let left = self.stream.take_error();
+        let mut told = why.into_iter().chain(&left);
+        let is_closed_before = told.any(|error| error.kind() == io::ErrorKind::BrokenPipe);
+        let is_unread = is_closed_before || !self.outgoing.is_sent();
         let message = "the upstream closed the connection without an answer";
         let message = why.map_or_else(|| message.to_owned(), |error| format!("{message} ({error})"));
         let error = SendError::new(ErrorKind::Closed, message);
-        if self.input.is_empty() && self.interim == 0 {
-            Failure::Unanswered { error, is_reset }
+        if self.input.is_empty() && self.interim == 0 && self.outgoing.has_body() {
+            Failure::Unanswered { error, is_unread }
         } else {
             Failure::Broken(error)
         }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::{Notify, mpsc};
 
 use super::{Upstream, client, get, post, read_request, send, sockets_are_seen, text, within};
-use crate::routing::BaseUrl;
+use crate::routing::{BaseUrl, Origin};
 use crate::upstream::{ErrorKind, RequestBody};
 
 #[tokio::test]
@@ -89,9 +89,7 @@ async fn a_kept_connection_that_has_died_is_replaced() {
 #[tokio::test]
 async fn an_upstream_that_hangs_up_after_every_answer_costs_no_request() {
     // In a thread, so that it hangs up while the runtime, which would hear of it, is held up on purpose.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let base = BaseUrl::parse(&format!("http://{}", listener.local_addr().expect("an address")), None);
-    let origin = base.expect("a base address").origin;
+    let (listener, origin) = listener();
     let (tell, closed) = std::sync::mpsc::channel();
     let (close, is_read) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -115,6 +113,13 @@ async fn an_upstream_that_hangs_up_after_every_answer_costs_no_request() {
         closed.recv().expect("the end of the connection");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// For an upstream in a thread of its own.
+fn listener() -> (std::net::TcpListener, Arc<Origin>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let base = BaseUrl::parse(&format!("http://{}", listener.local_addr().expect("an address")), None);
+    (listener, base.expect("a base address").origin)
 }
 
 /// Answers once on each connection and hangs up when it is asked again.
@@ -162,21 +167,20 @@ async fn a_request_that_a_busy_upstream_drops_is_not_repeated() {
 
 #[tokio::test]
 async fn a_connection_that_is_closed_just_as_it_is_used_again_is_replaced() {
-    // In a thread that answers once on each connection and, while it is not looking, is sent the next request.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let base = BaseUrl::parse(&format!("http://{}", listener.local_addr().expect("an address")), None);
-    let origin = base.expect("a base address").origin;
+    // In a thread that answers once on each connection and hangs up while the runtime is held up and does not hear of it.
+    let (listener, origin) = listener();
     let (answered, connections) = std::sync::mpsc::channel();
+    let (close, is_read) = std::sync::mpsc::channel();
+    let (tell, closed) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let mut start = [0; 1024];
-            let _ = stream.read(&mut start);
+            let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
-            if answered.send(()).is_err() {
+            if answered.send(()).is_err() || is_read.recv().is_err() {
                 break;
             }
-            // The first byte of the next request is there, and stays unread.
-            let _ = stream.peek(&mut start);
+            drop(stream);
+            let _ = tell.send(());
         }
     });
     let client = client();
@@ -184,8 +188,75 @@ async fn a_connection_that_is_closed_just_as_it_is_used_again_is_replaced() {
         let response = within(client.send(&origin, post(Bytes::from_static(b"again")))).await;
         let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
         assert_eq!(text(response.body).await.expect("a body"), "ok");
+        // No rest, after which the socket would be looked at first.
+        tokio::time::pause();
+        close.send(()).expect("an upstream");
+        closed.recv().expect("the end of the connection");
+        tokio::time::resume();
     }
     assert_eq!(connections.try_iter().count(), 5);
+}
+
+#[tokio::test]
+async fn a_request_that_is_cut_short_on_its_way_is_sent_again() {
+    let (listener, origin) = listener();
+    let (answered, connections) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        for mut stream in listener.incoming().flatten() {
+            let mut start = [0; 1024];
+            let _ = stream.read(&mut start);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+            if answered.send(()).is_err() {
+                break;
+            }
+            // The first connection ends with most of the second request unread.
+            if kept.is_empty() {
+                let _ = stream.read(&mut start);
+                kept.push(None);
+            } else {
+                kept.push(Some(stream));
+            }
+        }
+    });
+    let client = client();
+    for body in [Bytes::from_static(b"short"), Bytes::from(vec![b'x'; 32 << 20])] {
+        let response = within(client.send(&origin, post(body))).await.expect("a response");
+        assert_eq!(text(response.body).await.expect("a body"), "ok");
+    }
+    assert_eq!(connections.try_iter().count(), 2);
+}
+
+#[tokio::test]
+async fn a_request_that_was_read_is_not_repeated_after_a_reset() {
+    let upstream = Upstream::start(|mut stream, _| async move {
+        read_request(&mut stream).await;
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").await;
+        read_request(&mut stream).await;
+        // As a load balancer does that has lost its server.
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("an option");
+    })
+    .await;
+    let client = client();
+    let response = send(&client, &upstream, post(Bytes::from_static(b"first"))).await.expect("a response");
+    text(response.body).await.expect("a body");
+    let error = send(&client, &upstream, post(Bytes::from_static(b"second"))).await.expect_err("no answer");
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert!(error.message().contains("reset"), "{error}");
+    assert_eq!(upstream.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_long_request_that_was_sent_whole_is_not_kept_to_be_repeated() {
+    let ((upstream, _requests), client) = (hangs_up_on_the_second_request().await, client());
+    let response = send(&client, &upstream, post(Bytes::from_static(b"first"))).await.expect("a response");
+    text(response.body).await.expect("a body");
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(5)).await;
+    tokio::time::resume();
+    let long = Bytes::from(vec![b'x'; 1 << 20]);
+    let error = send(&client, &upstream, post(long)).await.expect_err("no answer");
+    assert_eq!((error.kind(), upstream.connections()), (ErrorKind::Closed, 1));
 }
 
 #[tokio::test]

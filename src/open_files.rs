@@ -1,15 +1,17 @@
 //! How many files the system lets this process have open, and what it says when there are no more.
 //!
 //! Every connection is one of them, towards a client and towards an upstream alike. A process that spends all of them on
-//! clients can ask no upstream any more, and its database cannot open a file either: what is kept back from clients is
-//! what they are served with. `ulimit -n` and `LimitNOFILE=` of systemd set the limit; 1024 is usual, too few for a
+//! clients can ask no upstream any more, and its database cannot open a file either: half is kept back
+//! from clients, since each of them may need an upstream. `ulimit -n` and `LimitNOFILE=` of systemd set the limit; 1024 is usual, too few for a
 //! busy gateway.
 
 use std::io;
 
-/// `ENOMEM`, `ENFILE`, `EMFILE` and `ENOBUFS` of Linux.
-const USED_UP: [i32; 4] = [12, 23, 24, 105];
-/// For the database, the log and the runtime, and a few upstreams.
+/// `ENFILE` and `EMFILE` of Linux.
+const NO_FILES: [i32; 2] = [23, 24];
+/// `ENOMEM` and `ENOBUFS` of Linux.
+const NO_MEMORY: [i32; 2] = [12, 105];
+/// For the database, the log and the runtime.
 const KEPT_BACK: usize = 32;
 
 /// How many files may be open at once. `None` where the system does not tell, or sets no limit.
@@ -22,14 +24,19 @@ fn soft_limit(limits: &str) -> Option<usize> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// How many of `limit` open files clients may have.
+/// How many of `limit` open files clients may have: each of them may be waiting for an upstream.
 pub fn for_clients(limit: usize) -> usize {
-    limit.saturating_sub(KEPT_BACK + limit / 8).max(1)
+    (limit.saturating_sub(KEPT_BACK) / 2).max(1)
+}
+
+/// Whether this process, or its machine, may open no more files.
+pub fn are_used_up(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| NO_FILES.contains(&code))
 }
 
 /// Whether it is this process, or its machine, that has no file or no memory left for what was tried.
-pub fn are_used_up(error: &io::Error) -> bool {
-    error.raw_os_error().is_some_and(|code| USED_UP.contains(&code))
+pub fn is_lack(error: &io::Error) -> bool {
+    are_used_up(error) || error.raw_os_error().is_some_and(|code| NO_MEMORY.contains(&code))
 }
 
 #[cfg(test)]
@@ -47,8 +54,8 @@ mod tests {
     }
 
     #[test]
-    fn clients_leave_some_files_to_their_upstreams() {
-        for (limit, clients) in [(16, 1), (64, 24), (1024, 864), (20_000, 17_468)] {
+    fn clients_leave_their_upstreams_as_many_files() {
+        for (limit, clients) in [(16, 1), (64, 16), (1024, 496), (40_000, 19_984)] {
             assert_eq!(for_clients(limit), clients, "{limit}");
         }
     }

@@ -119,11 +119,11 @@ where
     let slots = Arc::new(Semaphore::new(options.max_connections));
     let all = u32::try_from(options.max_connections).unwrap_or(u32::MAX);
     let mut connections = tokio::task::JoinSet::new();
-    let mut complaint = Complaint::default();
+    let (mut full, mut refused) = (Complaint::default(), Complaint::default());
     loop {
         while connections.try_join_next().is_some() {}
         if slots.available_permits() == 0 {
-            complaint.say(|| {
+            full.say(|| {
                 let most = options.max_connections;
                 format!("{most} client connections are open, which is all there may be: new ones wait (MAX_CONNECTIONS)")
             });
@@ -142,7 +142,7 @@ where
                     } else {
                         ""
                     };
-                    complaint.say(|| format!("a connection could not be accepted: {error}{advice}"));
+                    refused.say(|| format!("a connection could not be accepted: {error}{advice}"));
                     tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }
@@ -168,7 +168,7 @@ where
     left
 }
 
-/// What the log hears at most once in [`COMPLAINT_EVERY`], however often there is cause.
+/// A message that the log hears at most once in [`COMPLAINT_EVERY`], however often there is cause.
 #[derive(Default)]
 struct Complaint {
     said: Option<Instant>,

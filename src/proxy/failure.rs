@@ -70,7 +70,7 @@ impl Failure {
             ErrorKind::Proxy => "no connection through the outbound proxy",
             ErrorKind::Tls => "the TLS handshake failed",
             ErrorKind::Timeout => "it took too long",
-            ErrorKind::Exhausted => "the gateway has no more files to open",
+            ErrorKind::Exhausted => "the gateway has no file or no memory left for a connection",
             ErrorKind::Closed => "it closed the connection before the answer was whole",
             ErrorKind::Protocol => "its answer is not valid HTTP",
         };

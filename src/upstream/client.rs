@@ -126,7 +126,17 @@ impl Client {
     }
 
     async fn connect(&self, origin: &Arc<Origin>) -> Result<Box<Wire>, SendError> {
-        self.dialer.dial(origin).await.map(Wire::new)
+        self.open(origin).await.map(Wire::new)
+    }
+
+    /// Opens a connection. Where nothing is left to open it with, what idle ones hold goes first.
+    async fn open(&self, origin: &Origin) -> Result<Stream, SendError> {
+        match self.dialer.dial(origin).await {
+            Err(error) if error.kind() == ErrorKind::Exhausted && self.pool.drop_all() => {
+                self.dialer.dial(origin).await
+            }
+            dialed => dialed,
+        }
     }
 
     fn receive(
@@ -157,7 +167,7 @@ impl Client {
 
     /// A connection straight to a server that speaks another protocol, in clear.
     pub(crate) async fn dial(&self, host: &str, port: u16) -> Result<Stream, SendError> {
-        self.dialer.dial(&Origin::new(false, host, port, None)).await
+        self.open(&Origin::new(false, host, port, None)).await
     }
 
     /// TLS on such a connection, with the roots that upstreams are held to.

@@ -245,7 +245,7 @@ async fn first_to_connect(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
 
 /// What an error of the system speaks of: `kind`, unless it is this process that lacks something.
 fn own_or(kind: ErrorKind, error: &io::Error) -> ErrorKind {
-    if open_files::are_used_up(error) { ErrorKind::Exhausted } else { kind }
+    if open_files::is_lack(error) { ErrorKind::Exhausted } else { kind }
 }
 
 /// The resolver's order within each family, starting with the family it put first.

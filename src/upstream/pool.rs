@@ -2,7 +2,7 @@
 //!
 //! Last in, first out: the warmest connection serves next and the surplus of a burst ages out. There is no limit to how
 //! many are kept (one would cost a handshake per request above it); they leave after [`IDLE_LIMIT`], or when the
-//! upstream closes them, which a sweep or the next checkout finds.
+//! upstream closes them, which a sweep or the next checkout finds, or when nothing else is left for a new connection.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -81,6 +81,16 @@ impl Pool {
             });
             drop(stale); // closes the sockets, after the lock
         }
+    }
+
+    /// Closes all idle connections. False when there was none.
+    pub(crate) fn drop_all(&self) -> bool {
+        let mut has_dropped = false;
+        for shard in &self.shards {
+            let dropped = std::mem::take(&mut *lock(shard));
+            has_dropped |= dropped.values().any(|wires| !wires.is_empty());
+        }
+        has_dropped
     }
 
     /// How many connections are kept, to all origins.

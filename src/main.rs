@@ -56,7 +56,12 @@ fn main() -> ExitCode {
 /// Serves until a signal, then lets requests in flight end and everything reach the disk.
 async fn serve(config: Config) -> ExitCode {
     // With a handler in place the write that crosses the limit fails like one on a full disk; without, the process ends.
-    let _file_size_limit = signal(SignalKind::from_raw(SIGXFSZ));
+    // It stays when its stream is dropped.
+    if let Err(error) = signal(SignalKind::from_raw(SIGXFSZ)) {
+        log::warn!(
+            "a limit to the size of files (ulimit -f) will end the process when it is reached: {error}"
+        );
+    }
     let tls = match config.tls.clone().map(Tls::load).transpose() {
         Ok(tls) => tls.map(Arc::new),
         Err(message) => return fail(CONFIG, &message),

@@ -103,8 +103,9 @@ fn place_instructions(request: &mut Request<'_>, to: Dialect, vendor: Vendor) {
     }
 }
 
-/// Of a conversation of instructions only, the last is what the user asks: all but chat want a question. At
-/// messages the user speaks first, if only a dot before the first word of an assistant that began.
+/// Of a conversation of instructions only, the last is what the user asks: all but chat want a question. Where
+/// a user spoke, if only in blanks, the instructions stay the operator's. At messages the user speaks first, if
+/// only a dot before the first word of an assistant that began.
 pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     let says = |part: &Part<'_>| match (part, to) {
         (Part::Text(text), Dialect::Messages) => !text.is_blank(),
@@ -116,6 +117,7 @@ pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     }
     let user_says = |text| Turn::new(Role::User, vec![Part::Text(text)]);
     match request.turns.iter().find(|turn| turn.parts.iter().any(says)) {
+        None if request.turns.iter().any(|turn| turn.role == Role::User) => {}
         None => {
             if let Some(last) = request.system.iter().rposition(|text| !text.is_blank()) {
                 request.turns = vec![user_says(request.system.remove(last))];
@@ -128,7 +130,9 @@ pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     }
 }
 
-/// OpenAI's API gives JSON only to those who speak of it. Gemini's clients need not.
+/// OpenAI's API gives JSON only to those who speak of it: in any message of chat, and in the input of responses,
+/// where instructions do not count. Gemini's clients need not. Comes after [`put_a_question`], which would take
+/// our words for the question.
 pub(super) fn name_json(request: &mut Request<'_>, to: Dialect) {
     if request.format != Some(Format::JsonObject) || !matches!(to, Dialect::Chat | Dialect::Responses) {
         return;
@@ -137,9 +141,14 @@ pub(super) fn name_json(request: &mut Request<'_>, to: Dialect) {
         Part::Text(text) => Some(text),
         _ => None,
     });
-    let mut said = said.chain(&request.system);
-    if !said.any(|text| text.literal().to_ascii_lowercase().contains("json")) {
-        request.system.push(Text::plain("Answer with JSON."));
+    let instructed = request.system.iter().filter(|_| to == Dialect::Chat);
+    if said.chain(instructed).any(|text| text.literal().to_ascii_lowercase().contains("json")) {
+        return;
+    }
+    let words = Text::plain("Answer with JSON.");
+    match to {
+        Dialect::Chat => request.system.push(words),
+        _ => request.turns.insert(0, Turn::new(Role::Developer, vec![Part::Text(words)])),
     }
 }
 

@@ -81,11 +81,11 @@ pub fn request_with(
             call.signature = signature_of(&call.id.decode()).map(|proof| Signature::Gemini(Text::of(&proof)));
         }
     }
+    let fitted = fit::fit(&mut request, to, target.vendor);
+    fit::put_a_question(&mut request, to);
     if from == Dialect::Gemini {
         fit::name_json(&mut request, to);
     }
-    let fitted = fit::fit(&mut request, to, target.vendor);
-    fit::put_a_question(&mut request, to);
     if matches!(to, Dialect::Messages | Dialect::Gemini) {
         results::settle(&mut request);
     }

@@ -196,6 +196,11 @@ fn put_turn(list: &mut Writer, turn: &Turn<'_>) -> Result<(), ConversionError> {
 
 fn put_message(list: &mut Writer, turn: &Turn<'_>, parts: &[Part<'_>]) -> Result<(), ConversionError> {
     let said = turn.role == Role::Assistant;
+    let role = match turn.role {
+        Role::Assistant => "assistant",
+        Role::System | Role::Developer => "developer",
+        Role::User => "user",
+    };
     let says_nothing = |part: &Part<'_>| matches!(part, Part::Text(text) if text.is_empty());
     if parts.is_empty() || (said && parts.iter().all(says_nothing)) {
         return Ok(());
@@ -203,7 +208,7 @@ fn put_message(list: &mut Writer, turn: &Turn<'_>, parts: &[Part<'_>]) -> Result
     let mut written = Ok(());
     list.object(|o| {
         o.field("type", "message");
-        o.field("role", if said { "assistant" } else { "user" });
+        o.field("role", role);
         match parts {
             [Part::Text(text)] if !said && !turn.listed => o.field("content", text),
             parts => o.array("content", |list| {

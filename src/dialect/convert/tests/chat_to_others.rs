@@ -379,6 +379,10 @@ fn what_only_instructs_is_asked() {
     // Nobody else needs a word that is not there.
     let blank = json!({"messages":[{"role":"user","content":" "}]});
     assert_eq!(request(Chat, Responses, Vendor::OpenAi, &blank).unwrap()["input"][0]["content"], " ");
+    // What an operator instructs is no question of a user who has nothing to say.
+    let blank = json!({"messages":[system("One."), {"role":"user","content":" "}]});
+    let refused = request(Chat, Messages, Vendor::Anthropic, &blank);
+    assert_eq!(refused.unwrap_err(), ConversionError::unsupported("messages"));
 }
 
 #[test]

@@ -183,7 +183,20 @@ fn json_is_spoken_of_where_that_is_asked() {
     let out = request(Gemini, Chat, Vendor::OpenAi, &body("Two primes")).unwrap();
     assert_eq!(out["messages"][0], json!({"role":"system","content":"Answer with JSON."}));
     let out = request(Gemini, Responses, Vendor::OpenAi, &body("Two primes")).unwrap();
-    assert_eq!(out["instructions"], "Answer with JSON.");
+    assert_eq!(out.get("instructions"), None);
+    assert_eq!(
+        (&out["input"][0]["role"], &out["input"][0]["content"]),
+        (&json!("developer"), &json!("Answer with JSON."))
+    );
+    assert_eq!(out["input"][1]["role"], "user");
     let out = request(Gemini, Chat, Vendor::OpenAi, &body("Two primes as JSON")).unwrap();
     assert_eq!(out["messages"].as_array().unwrap().len(), 1);
+    // Instructions are no input.
+    let mut instructed = body("Two primes");
+    instructed["systemInstruction"] = json!({"parts":[{"text":"Speak JSON."}]});
+    let out = request(Gemini, Responses, Vendor::OpenAi, &instructed).unwrap();
+    assert_eq!(
+        (&out["instructions"], &out["input"][0]["content"]),
+        (&json!("Speak JSON."), &json!("Answer with JSON."))
+    );
 }

@@ -264,6 +264,8 @@ fn the_version_of_the_path_goes_upstream_unless_the_address_has_its_own() {
         ("/v1beta", "v1", "/v1beta"),
         ("/v1", "v1beta", "/v1"),
         ("/v1alpha", "v1beta", "/v1alpha"),
+        ("/v1alpha", "v1", "/v1alpha"),
+        ("/v1alpha", "v1alpha", "/v1alpha"),
     ] {
         assert_eq!(asked(base, version), wanted, "{base} {version}");
     }

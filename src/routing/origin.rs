@@ -246,8 +246,7 @@ impl BaseUrl {
 
     /// Whether what lies below gemini's `/v1beta` lies below this address as it is.
     fn keeps_version(&self, rest: &str) -> bool {
-        let names_one = self.names_version || self.path.ends_with("/v1alpha");
-        self.path.ends_with("/v1beta") || (names_one && rest.starts_with("/models"))
+        self.path.ends_with("/v1beta") || (self.names_version && rest.starts_with("/models"))
     }
 
     /// The target for a path such as `/v1/chat/completions` (proxy.md 12.1): behind the base's own path,
@@ -350,7 +349,7 @@ fn decoded(text: &str) -> Result<String, String> {
     Ok(text.into_owned())
 }
 
-/// Does the path end in an API version: `/v1`, `/v4`, `/v1.1`, `/v1beta` (upstreams.md 8)?
+/// Does the path end in an API version: `/v1`, `/v4`, `/v1.1`, `/v1beta`, `/v1alpha` (upstreams.md 8)?
 fn names_version(path: &str) -> bool {
     let Some((_, last)) = path.rsplit_once('/') else {
         return false;
@@ -358,7 +357,7 @@ fn names_version(path: &str) -> bool {
     let Some(version) = last.strip_prefix('v') else {
         return false;
     };
-    let number = version.strip_suffix("beta").unwrap_or(version);
+    let number = ["beta", "alpha"].iter().find_map(|stage| version.strip_suffix(stage)).unwrap_or(version);
     number.split('.').all(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 

@@ -25,7 +25,7 @@ fn paths_join_the_base_without_doubling_its_version() {
         ("https://g.example.com/v1beta", "/v1/models", "/v1beta/models"),
         ("https://g.example.com/v1beta/openai", "/chat/completions", "/v1beta/openai/chat/completions"),
         ("https://api.example.com/v", "/v1/models", "/v/v1/models"),
-        ("https://api.example.com/v1alpha", "/v1/models", "/v1alpha/v1/models"),
+        ("https://api.example.com/v1alpha", "/v1/models", "/v1alpha/models"),
         ("https://api.example.com/v1", "/v1beta/models", "/v1/models"),
         ("https://api.example.com/v1alpha", "/v1beta/models/m:act", "/v1alpha/models/m:act"),
         ("https://api.example.com/v1beta", "/v1beta/models", "/v1beta/models"),

@@ -15,6 +15,12 @@ use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::writer::Writer;
 
+/// What these say of a schema are values, which only look like schemas where they are objects.
+const VALUES: [&str; 4] = ["const", "default", "enum", "examples"];
+/// The members of these are schemas under names of the client's, which may be any.
+const NAMED_SCHEMAS: [&str; 5] =
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+
 /// Whether an upstream refused a request for the way it asks for thinking.
 pub fn refuses_thinking_form(status: u16, error: &UpstreamError) -> bool {
     let said = error.message.to_ascii_lowercase();
@@ -66,11 +72,12 @@ pub fn in_other_thinking_form(body: &Node<'_>) -> Option<Bytes> {
     Some(json.into_bytes())
 }
 
-/// Whether an upstream refused a request for the schema it gives for the answer.
+/// Whether an upstream refused a request for the schema it gives for the answer. Efforts, which stand in
+/// `output_config` too, are refused by their name.
 pub fn refuses_schema(status: u16, error: &UpstreamError) -> bool {
     let said = error.message.to_ascii_lowercase();
     let names = ["output_config", "output_format", "output format", "structured output"];
-    status == 400 && names.iter().any(|name| said.contains(name))
+    status == 400 && names.iter().any(|name| said.contains(name)) && !said.contains("effort")
 }
 
 /// The body with every object of its schema closed; `None` when it has no schema, or all are.
@@ -97,13 +104,25 @@ fn put_closed(json: &mut Writer, schema: &Node<'_>) -> bool {
         json.item(schema.json());
         return false;
     }
-    let is_open = schema.str_at("type") == "object" && schema.bool_at("additionalProperties") != Some(false);
+    let may_be_object = schema.str_at("type") == "object"
+        || schema.items_at("type").iter().any(|kind| kind.text().is_some_and(|kind| kind.is("object")));
+    let is_open = may_be_object && schema.bool_at("additionalProperties") != Some(false);
     let mut changed = is_open;
     json.object(|o| {
         for (key, value) in
             schema.members().iter().filter(|(key, _)| !is_open || key != "additionalProperties")
         {
-            o.value_at(key, |value_of| changed |= put_closed(value_of, value));
+            if VALUES.contains(&key.as_ref()) {
+                o.field(key, value.json());
+            } else if NAMED_SCHEMAS.contains(&key.as_ref()) && value.is_object() {
+                o.object_at(key, |named| {
+                    for (name, schema) in value.members() {
+                        named.value_at(name, |value_of| changed |= put_closed(value_of, schema));
+                    }
+                });
+            } else {
+                o.value_at(key, |value_of| changed |= put_closed(value_of, value));
+            }
         }
         if is_open {
             o.field("additionalProperties", false);

@@ -3,8 +3,8 @@ use serde_json::Value;
 use super::json;
 use crate::dialect::literal::Text;
 use crate::dialect::messages::{
-    estimate_tokens, in_other_thinking_form, refuses_thinking_form, refuses_thoughts, with_schema_closed,
-    with_schema_in_words, without_foreign_thinking, without_thoughts,
+    estimate_tokens, in_other_thinking_form, refuses_schema, refuses_thinking_form, refuses_thoughts,
+    with_schema_closed, with_schema_in_words, without_foreign_thinking, without_thoughts,
 };
 use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
@@ -255,6 +255,21 @@ fn a_refused_schema_is_closed_or_put_in_words() {
         "all":{"anyOf":[{"type":"array","items":{"type":"object","properties":{},"additionalProperties":false}}]}},"required":["type"]}"#;
     assert_eq!(closed(open), Some(json(&body(&format(shut)))));
     assert_eq!(closed(shut), None);
+    // Values are no schemas, names of properties no keywords, and what may be an object is one.
+    let open = r#"{"type":["object","null"],"default":{"type":"object"},"enum":[{"type":"object"}],
+        "properties":{"default":{"type":"object"},"b":{"const":{"type":"object"},"examples":[{"type":"object"}]}}}"#;
+    let shut = r#"{"type":["object","null"],"default":{"type":"object"},"enum":[{"type":"object"}],
+        "properties":{"default":{"type":"object","additionalProperties":false},
+        "b":{"const":{"type":"object"},"examples":[{"type":"object"}]}},"additionalProperties":false}"#;
+    assert_eq!(closed(open), Some(json(&body(&format(shut)))));
+    assert_eq!(closed(shut), None);
+    for (message, wanted) in [
+        ("output_config.format.schema: additionalProperties must be false", true),
+        ("output_config: Extra inputs are not permitted", true),
+        ("output_config.effort: Extra inputs are not permitted", false),
+    ] {
+        assert_eq!(refuses_schema(400, &UpstreamError::new(message)), wanted, "{message}");
+    }
     for (config, left) in [
         (format("{}"), Some(json(r#"{"effort":"low"}"#))),
         (r#"{"format":{"type":"json_schema","schema":{}}}"#.to_owned(), None),

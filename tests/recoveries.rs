@@ -218,3 +218,27 @@ fn an_answer_that_the_upstream_has_forgotten_is_referred_to_no_more() {
     gateway.client().post(RESPONSES, &json!({"model": MODEL, "input": "Again"})).expect(200);
     assert_eq!((upstream.asked_for(RESPONSES).len(), upstream.asked_for(CHAT).len()), (2, 0));
 }
+
+#[test]
+fn two_refusals_in_a_row_are_both_heeded() {
+    for swapped in [false, true] {
+        let (gateway, upstream) = started("new-api", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+        let mut refusals = [
+            refusal("Unsupported parameter: 'metadata'"),
+            refusal("Previous response with id 'resp_1' not found."),
+        ];
+        if swapped {
+            refusals.reverse();
+        }
+        for refusal in refusals {
+            upstream.answer_once(RESPONSES, refusal);
+        }
+        let mut body = full();
+        body["previous_response_id"] = json!("resp_1");
+        gateway.client().post(RESPONSES, &body).expect(200);
+        let asked = upstream.asked_for(RESPONSES);
+        let asked: Vec<Value> = asked.iter().map(|asked| asked.json()).collect();
+        assert_eq!(asked.len(), 3, "{asked:?}");
+        assert_eq!(asked[2], without(&["metadata"]), "neither the one nor the other");
+    }
+}

@@ -101,3 +101,49 @@ fn thoughts_that_another_provider_left_unsigned_are_taken_out_when_refused() {
     let said: Vec<Value> = asked.iter().map(|asked| asked.json()["messages"][1]["content"].clone()).collect();
     assert_eq!(said, [json!([thought, word]), json!([word])], "first as the client wrote it");
 }
+
+#[test]
+fn what_was_mended_stays_so_when_something_else_is_refused() {
+    const OPEN: &str = "output_config.format.schema: 'additionalProperties' must be explicitly set to false";
+    const UNKNOWN: &str = "output_config.format: Extra inputs are not permitted";
+    let model = "claude-opus-4-6";
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[model]));
+    gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+    gateway.wait_for_channels(model, 1);
+    for message in [UNKNOWN, OPEN, NO_ADAPTIVE] {
+        upstream.answer_once(MESSAGES, refusal(message));
+    }
+    let open = json!({"type": "object", "properties": {"a": {"type": "integer"}}});
+    let body = json!({"model": model, "max_completion_tokens": 4000, "reasoning_effort": "medium",
+        "messages": [{"role": "user", "content": "Hi"}],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "out", "schema": open}}});
+    gateway.client().post(CHAT, &body).expect(200);
+    let asked: Vec<Value> = upstream.asked_for(MESSAGES).iter().map(|asked| asked.json()).collect();
+    let thinking: Vec<&Value> = asked.iter().map(|body| &body["thinking"]["type"]).collect();
+    assert_eq!(thinking, ["adaptive", "enabled", "enabled", "enabled"]);
+    let shut = |body: &Value| body["output_config"]["format"]["schema"]["additionalProperties"].clone();
+    assert_eq!(
+        asked.iter().map(shut).collect::<Vec<_>>(),
+        [json!(null), json!(null), json!(false), json!(null)]
+    );
+    let said = asked[3]["system"].to_string();
+    assert!(said.contains("JSON schema") && asked[3].get("output_config").is_none(), "{}", asked[3]);
+}
+
+#[test]
+fn an_effort_that_is_refused_is_not_taken_for_the_schema() {
+    let model = "claude-opus-4-6";
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[model]));
+    gateway.add_as(&json!({"name": "only", "platform": "claude"}), &upstream);
+    gateway.wait_for_channels(model, 1);
+    for _ in 0..2 {
+        upstream.answer_once(MESSAGES, refusal("output_config.effort: Extra inputs are not permitted"));
+    }
+    let body = json!({"model": model, "max_completion_tokens": 4000, "reasoning_effort": "medium",
+        "messages": [{"role": "user", "content": "Hi"}], "response_format": {"type": "json_schema",
+            "json_schema": {"name": "out", "schema": {"type": "object", "properties": {}}}}});
+    gateway.client().post(CHAT, &body).expect(400);
+    let asked: Vec<Value> = upstream.asked_for(MESSAGES).iter().map(|asked| asked.json()).collect();
+    assert_eq!(asked.len(), 2, "the form of thinking is all there is to change");
+    assert_eq!(asked[0]["output_config"]["format"], asked[1]["output_config"]["format"]);
+}

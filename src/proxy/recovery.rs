@@ -12,6 +12,8 @@
 //! | responses | something that it does not know, 400 | no metadata; known fields only; the bare minimum |
 //! | any | a content type, 400 or 415 | no headers but those the protocol needs |
 //!
+//! Refusals of different things are mended one after the other, each in the words that were refused last.
+//!
 //! A client's mistake that no other words would mend (a context too long, say) is not sent again, nor is a
 //! request whose token has expired: that is for the renewal of sessions.
 
@@ -26,7 +28,7 @@ use crate::routing::Platform;
 
 use super::call::{Call, Operation};
 use super::failure::Failure;
-use super::outgoing::{self, Outgoing};
+use super::outgoing::Outgoing;
 
 /// So often one dialect of one address is asked again.
 const MAX_SENDS: usize = 3;
@@ -85,30 +87,51 @@ const PREVIOUS: &str = "previous_response_id";
 const OF_SESSION: [&str; 6] =
     ["session_id", "session-id", "conversation_id", "conversation-id", "originator", "openai-beta"];
 
-/// What has been tried in one dialect at one address.
+/// Other words for a request.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Thinking asked for in the other form.
+    OtherThinking,
+    /// No thinking in the conversation that nobody signed; none at all where that is not enough.
+    WithoutThoughts,
+    /// The objects of the schema closed.
+    SchemaClosed,
+    /// The schema among the words of the system.
+    SchemaInWords,
+    /// The body read and written anew.
+    Anew,
+    /// A placeholder for each signature that is missing.
+    Signed,
+    /// No reference to an earlier answer.
+    WithoutPrevious,
+    /// No reasoning of earlier turns.
+    WithoutReasoning,
+    /// The next that is shorter; the only way that may be gone more than once.
+    Shorter,
+    /// No headers but those the protocol needs.
+    Bare,
+}
+
+/// What has been tried in one dialect at one address. Each further request is the last one in other words:
+/// what was mended stays so when something else is refused.
 #[derive(Default)]
 pub(super) struct Recovery {
     sends: usize,
-    other_thinking: bool,
-    thoughtless: bool,
-    schema_closed: bool,
-    schema_in_words: bool,
-    anew: bool,
-    unreasoned: bool,
-    forgotten: bool,
-    signed: bool,
-    /// The bodies and headers still to be tried at a responses upstream; made at its first refusal.
-    shortened: Option<Vec<Shortened>>,
-    bare: bool,
+    tried: Vec<Way>,
+    /// What was sent last, when it was not the request as it is prepared. Only here after a refusal.
+    last: Option<Box<Sent>>,
+    /// The bodies and headers still to be tried at a responses upstream; made of what it first refused so.
+    shortened: Option<Vec<Sent>>,
 }
 
-struct Shortened {
-    body: String,
+struct Sent {
+    body: Bytes,
     bare: bool,
 }
 
 impl Recovery {
-    /// The request as it is to be sent once more; `None` when other words would not help.
+    /// The request as it is to be sent once more; `None` when other words would not help. `prepare` gives
+    /// it as it was sent first.
     pub(super) fn next(
         &mut self,
         call: &Call,
@@ -116,75 +139,90 @@ impl Recovery {
         failure: &Failure,
         prepare: impl Fn() -> Option<Outgoing>,
     ) -> Option<Outgoing> {
-        let status = failure.upstream_status()?;
-        if self.sends == MAX_SENDS || !(400..500).contains(&status) || !format.is_convertible() {
+        if self.sends == MAX_SENDS || !format.is_convertible() {
             return None;
         }
+        let way = self.way(call, format, failure)?;
+        self.tried.push(way);
+        let first = prepare()?;
+        let sent = match &self.last {
+            Some(last) => Sent { body: last.body.clone(), bare: last.bare },
+            None => Sent { body: Bytes::from(first.pieces.concat()), bare: first.bare },
+        };
+        let next = self.reworded(way, sent, platform, first.stream)?;
+        let outgoing =
+            Outgoing { pieces: [next.body.clone(), Bytes::new(), Bytes::new()], bare: next.bare, ..first };
+        self.last = Some(Box::new(next));
+        self.sends += 1;
+        Some(outgoing)
+    }
+
+    /// What would help against a refusal and has not been tried.
+    fn way(&self, call: &Call, format: Dialect, failure: &Failure) -> Option<Way> {
+        let status = failure.upstream_status().filter(|status| (400..500).contains(status))?;
         let words = failure.words().to_lowercase();
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
-        let is_of_content_type = matches!(status, 400 | 415) && says(&OF_CONTENT_TYPE);
+        let is_new = |way: Way| !self.tried.contains(&way);
         let own = format == call.face.dialect;
-        let outgoing = match format {
-            Dialect::Messages if !own && !self.other_thinking && failure.refuses_thinking_form() => {
-                self.other_thinking = true;
-                let sent = prepare()?;
-                let pieces = outgoing::rephrased(&Bytes::from(sent.pieces.concat()))?;
-                Some(Outgoing { pieces, ..sent })
+        let way = match format {
+            Dialect::Messages if !own && is_new(Way::OtherThinking) && failure.refuses_thinking_form() => {
+                Way::OtherThinking
             }
-            Dialect::Messages if !self.thoughtless && failure.refuses_thoughts() => {
-                self.thoughtless = true;
-                let sent = prepare()?;
-                let body = sent.pieces.concat();
-                let body = messages::without_thoughts(&Node::parse(std::str::from_utf8(&body).ok()?).ok()?)?;
-                Some(Outgoing { pieces: [body, Bytes::new(), Bytes::new()], ..sent })
+            Dialect::Messages if is_new(Way::WithoutThoughts) && failure.refuses_thoughts() => {
+                Way::WithoutThoughts
             }
-            Dialect::Messages if !own && !self.schema_in_words && failure.refuses_schema() => {
-                let sent = prepare()?;
-                let body = sent.pieces.concat();
-                let body = Node::parse(std::str::from_utf8(&body).ok()?).ok()?;
-                let closed = messages::with_schema_closed(&body).filter(|_| !self.schema_closed);
-                (self.schema_closed, self.schema_in_words) = (true, closed.is_none());
-                let body = closed.or_else(|| messages::with_schema_in_words(&body))?;
-                Some(Outgoing { pieces: [body, Bytes::new(), Bytes::new()], ..sent })
+            Dialect::Messages if !own && is_new(Way::SchemaInWords) && failure.refuses_schema() => {
+                if is_new(Way::SchemaClosed) { Way::SchemaClosed } else { Way::SchemaInWords }
             }
             Dialect::Messages
                 if own
-                    && !self.anew
+                    && is_new(Way::Anew)
                     && call.operation == Operation::Answer
                     && says(&["messages is required"]) =>
             {
-                self.anew = true;
-                written_anew(prepare()?)
+                Way::Anew
             }
-            Dialect::Gemini if own && !self.signed && says(&OF_SIGNATURES) => {
-                self.signed = true;
-                let sent = prepare()?;
-                let body = sent.pieces.concat();
-                let body = gemini::with_placeholders(&Node::parse(std::str::from_utf8(&body).ok()?).ok()?)?;
-                Some(sent.with(body))
+            Dialect::Gemini if own && is_new(Way::Signed) && says(&OF_SIGNATURES) => Way::Signed,
+            Dialect::Responses if is_new(Way::WithoutPrevious) && failure.has_forgotten() => {
+                Way::WithoutPrevious
             }
-            Dialect::Responses if !self.forgotten && failure.has_forgotten() => {
-                self.forgotten = true;
-                without_previous(prepare()?)
+            Dialect::Responses if status == 400 && is_new(Way::WithoutReasoning) && says(&OF_ENCRYPTION) => {
+                Way::WithoutReasoning
             }
-            Dialect::Responses if status == 400 && !self.unreasoned && says(&OF_ENCRYPTION) => {
-                self.unreasoned = true;
-                without_reasoning(prepare()?)
-            }
-            Dialect::Responses if status == 400 && says_unknown(failure, &words) => {
-                let sent = prepare()?;
-                let left = self.shortened.get_or_insert_with(|| shortened(platform, &sent.pieces.concat()));
-                let next = (!left.is_empty()).then(|| left.remove(0));
-                next.map(|Shortened { body, bare }| Outgoing { bare, ..sent.with(body) })
-            }
-            _ if is_of_content_type && !self.bare => {
-                self.bare = true;
-                Some(Outgoing { bare: true, ..prepare()? })
-            }
-            _ => None,
+            Dialect::Responses if status == 400 && says_unknown(failure, &words) => Way::Shorter,
+            _ if matches!(status, 400 | 415) && is_new(Way::Bare) && says(&OF_CONTENT_TYPE) => Way::Bare,
+            _ => return None,
         };
-        self.sends += usize::from(outgoing.is_some());
-        outgoing
+        Some(way)
+    }
+
+    /// What was sent, in other words; `None` where these would change nothing.
+    fn reworded(&mut self, way: Way, sent: Sent, platform: Platform, stream: bool) -> Option<Sent> {
+        match way {
+            Way::Bare => return Some(Sent { bare: true, ..sent }),
+            Way::Shorter => {
+                let left = self.shortened.get_or_insert_with(|| shortened(platform, &sent));
+                return (!left.is_empty()).then(|| left.remove(0));
+            }
+            // What is left to be shortened would take this back.
+            _ => self.shortened = None,
+        }
+        let body = Node::parse(std::str::from_utf8(&sent.body).ok()?).ok()?;
+        let body = match way {
+            Way::OtherThinking => messages::in_other_thinking_form(&body),
+            Way::WithoutThoughts => messages::without_thoughts(&body),
+            Way::SchemaClosed => messages::with_schema_closed(&body).or_else(|| {
+                self.tried.push(Way::SchemaInWords);
+                messages::with_schema_in_words(&body)
+            }),
+            Way::SchemaInWords => messages::with_schema_in_words(&body),
+            Way::Anew => written_anew(&body, stream),
+            Way::Signed => gemini::with_placeholders(&body).map(Bytes::from),
+            Way::WithoutPrevious => without_previous(&body),
+            Way::WithoutReasoning => responses::without_reasoning(&body),
+            Way::Shorter | Way::Bare => None,
+        };
+        Some(Sent { body: body?, bare: sent.bare })
     }
 }
 
@@ -195,10 +233,11 @@ fn says_unknown(failure: &Failure, words: &str) -> bool {
     (is_bare || UNKNOWN.iter().any(|phrase| words.contains(phrase))) && !failure.may_retry()
 }
 
-fn shortened(platform: Platform, sent: &[u8]) -> Vec<Shortened> {
-    let sent = String::from_utf8_lossy(sent);
+/// What is sent one after the other until it is taken: fewer and fewer members, then the same with fewer headers.
+fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
+    let body = String::from_utf8_lossy(&sent.body);
     let is_sub2api = platform == Platform::Sub2Api;
-    let has_own_fields = OF_RESPONSES.iter().any(|field| json::member(&sent, field).is_some());
+    let has_own_fields = OF_RESPONSES.iter().any(|field| json::member(&body, field).is_some());
     let only = |known: &[&str]| {
         let mut others = Vec::new();
         let collect = |member: json::Member<'_>| {
@@ -207,45 +246,35 @@ fn shortened(platform: Platform, sent: &[u8]) -> Vec<Shortened> {
             }
         };
         // What is no object has no members to leave out.
-        let _ = json::members(&sent, collect);
+        let _ = json::members(&body, collect);
         let others: Vec<&str> = others.iter().map(String::as_str).collect();
-        edit(&sent, &[], &others).into_owned()
+        Bytes::from(edit(&body, &[], &others).into_owned())
     };
-    let mut bodies = vec![edit(&sent, &[], &["metadata"]).into_owned(), only(&KNOWN)];
+    let mut bodies = vec![Bytes::from(edit(&body, &[], &["metadata"]).into_owned()), only(&KNOWN)];
     if !(is_sub2api && has_own_fields) {
         bodies.push(only(&STRICT));
     }
     bodies.dedup();
-    let with = |bare: bool| bodies.iter().map(move |body| Shortened { body: body.clone(), bare });
-    with(false).chain(with(true)).filter(|next| next.bare || next.body != sent).collect()
+    let with = |bare: bool| bodies.iter().map(move |body| Sent { body: body.clone(), bare });
+    let all = with(sent.bare).chain(with(true).filter(|_| !sent.bare));
+    all.filter(|next| next.bare != sent.bare || next.body != sent.body).collect()
 }
 
-/// A messages body read and written anew, as a conversion would write it.
-fn written_anew(sent: Outgoing) -> Option<Outgoing> {
-    let body = sent.pieces.concat();
-    let body = std::str::from_utf8(&body).ok()?;
-    let model = json::member(body, "model").and_then(json::string)?;
-    let target = Target { model: &model, stream: sent.stream, vendor: Vendor::Anthropic };
-    let written = convert::request(Dialect::Messages, Dialect::Messages, body, &target).ok()?;
-    Some(sent.with(String::from_utf8(written.body.into()).ok()?))
+/// A messages body as a conversion would write it.
+fn written_anew(body: &Node<'_>, stream: bool) -> Option<Bytes> {
+    let model = body.text_at("model")?;
+    let target = Target { model: &model.decode(), stream, vendor: Vendor::Anthropic };
+    let written = convert::request(Dialect::Messages, Dialect::Messages, body.raw(), &target).ok()?;
+    Some(written.body)
 }
 
 /// A responses body that refers to no earlier answer (proxy.md 8.4). One that brings the outputs of calls
 /// it does not have means nothing without: its client reads the refusal, and sends the whole conversation.
-fn without_previous(sent: Outgoing) -> Option<Outgoing> {
-    let body = sent.pieces.concat();
-    let body = std::str::from_utf8(&body).ok()?;
-    json::member(body, PREVIOUS)?;
-    let body = edit(body, &[], &[PREVIOUS]).into_owned();
+fn without_previous(body: &Node<'_>) -> Option<Bytes> {
+    body.get(PREVIOUS)?;
+    let body = edit(body.raw(), &[], &[PREVIOUS]).into_owned();
     responses::validate(&Node::parse(&body).ok()?).ok()?;
-    Some(sent.with(body))
-}
-
-/// A responses body without what earlier turns thought.
-fn without_reasoning(sent: Outgoing) -> Option<Outgoing> {
-    let body = sent.pieces.concat();
-    let body = responses::without_reasoning(&Node::parse(std::str::from_utf8(&body).ok()?).ok()?)?;
-    Some(Outgoing { pieces: [body, Bytes::new(), Bytes::new()], ..sent })
+    Some(Bytes::from(body))
 }
 
 /// What is left of a client's headers when an upstream stumbles over one of them.

@@ -41,10 +41,7 @@ pub struct Envelope {
     pub has_continuation: bool,
     /// One of these: `previous_response_id`.
     pub has_previous: bool,
-    /// A messages request that wants its upstream to keep the conversation (`thread`).
-    pub has_thread: bool,
-    /// A messages request that goes on from a conversation which its upstream keeps (`thread`).
-    pub continues_thread: bool,
+    pub thread: Thread,
     /// The client lets its upstream store the answer, which it may then go on from.
     pub stores: bool,
     /// It says what an answer is to include.
@@ -54,6 +51,18 @@ pub struct Envelope {
     /// It says in OpenAI's words how much is to be thought, in a dialect that has others (gemini).
     pub has_openai_words: bool,
     place: ModelPlace,
+}
+
+/// What a messages request wants of the conversation that its upstream keeps (`thread`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Thread {
+    /// The upstream is to keep none.
+    #[default]
+    None,
+    /// The upstream is to keep it from here on.
+    Begun,
+    /// It goes on from what the upstream has kept.
+    Continued,
 }
 
 /// Where the model stands in the body, or where it must be put.
@@ -109,8 +118,7 @@ pub fn skim(dialect: Dialect, body: &[u8]) -> Result<Envelope, EnvelopeError> {
         marks: object.marks,
         has_continuation: found.has_continuation || found.has_previous,
         has_previous: found.has_previous,
-        has_thread: found.has_thread,
-        continues_thread: found.continues_thread,
+        thread: found.thread,
         stores: !found.forbids_storing,
         has_include: found.has_include,
         has_tier: found.has_tier,
@@ -158,8 +166,7 @@ pub fn of_form(
         marks: Marks::default(),
         has_continuation: false,
         has_previous: false,
-        has_thread: false,
-        continues_thread: false,
+        thread: Thread::None,
         stores: true,
         has_include: false,
         has_tier: false,
@@ -203,8 +210,7 @@ struct Found<'a> {
     has_two_models: bool,
     has_continuation: bool,
     has_previous: bool,
-    has_thread: bool,
-    continues_thread: bool,
+    thread: Thread,
     forbids_storing: bool,
     has_include: bool,
     has_tier: bool,
@@ -233,8 +239,11 @@ impl<'a> Found<'a> {
             }
             "previous_response_id" => self.has_previous = true,
             "thread" if dialect == Dialect::Messages => {
-                self.has_thread = value != "null";
-                self.continues_thread = json::member(value, "type") == Some("\"continue\"");
+                self.thread = match json::member(value, "type") {
+                    _ if value == "null" => Thread::None,
+                    Some("\"continue\"") => Thread::Continued,
+                    _ => Thread::Begun,
+                };
             }
             "store" => self.forbids_storing = value == "false",
             "include" => self.has_include = true,
@@ -277,7 +286,7 @@ impl<'a> Found<'a> {
         let problem = match self.messages {
             Some(list) if list.starts_with('[') => {
                 // Of a thread, an answer that paused goes on without another word.
-                if self.continues_thread || !list[1..list.len() - 1].trim_ascii().is_empty() {
+                if self.thread == Thread::Continued || !list[1..list.len() - 1].trim_ascii().is_empty() {
                     return Ok(());
                 }
                 "must not be empty"
@@ -369,14 +378,14 @@ mod tests {
     #[test]
     fn a_request_may_go_on_from_a_thread_without_messages() {
         for (thread, messages, wanted) in [
-            (r#"{"type":"continue","previous_message_id":"msg_1"}"#, "[]", Some(true)),
-            (r#"{"type":"create"}"#, "[{}]", Some(false)),
+            (r#"{"type":"continue","previous_message_id":"msg_1"}"#, "[]", Some(Thread::Continued)),
+            (r#"{"type":"create"}"#, "[{}]", Some(Thread::Begun)),
             (r#"{"type":"create"}"#, "[]", None),
-            ("null", "[{}]", Some(false)),
+            ("null", "[{}]", Some(Thread::None)),
         ] {
             let body = format!(r#"{{"model":"m","messages":{messages},"thread":{thread}}}"#);
             let skimmed = skim(Dialect::Messages, body.as_bytes());
-            assert_eq!(skimmed.map(|envelope| envelope.continues_thread).ok(), wanted, "{body}");
+            assert_eq!(skimmed.map(|envelope| envelope.thread).ok(), wanted, "{body}");
         }
     }
 

@@ -20,6 +20,7 @@ use crate::app::App;
 use crate::dialect::answer_id::answer_id;
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter};
+use crate::dialect::envelope::Thread;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
@@ -49,7 +50,9 @@ const MAX_JUDGED: usize = 2 << 20;
 /// A complete answer that must be converted, or gathered from a stream, can be this long.
 const MAX_CONVERTED: usize = 64 << 20;
 
-/// What the reasons have in common by which Google says that a call came to nothing.
+/// How the reasons end for which Gemini finishes without the call that its model tried to make
+/// (`MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL`), with the quote behind them: a cheap look for what
+/// is worth reading closely.
 const BROKEN_CALL: &[u8] = b"_CALL\"";
 
 /// Means nothing in UTF-8. Readers of events pass over it, those of JSON do not take it.
@@ -361,7 +364,9 @@ impl StartedResponse<'_> {
         let dialect = call.face.dialect;
         let is_stored = match dialect {
             Dialect::Responses => call.envelope.stores && !self.is_not_stored_upstream(),
-            Dialect::Messages => call.envelope.has_thread && self.own,
+            Dialect::Messages => {
+                call.envelope.thread != Thread::None && self.own && !self.accepted.keeps_nothing
+            }
             _ => false,
         };
         if is_stored

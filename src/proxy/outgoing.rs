@@ -10,7 +10,7 @@ use memchr::memmem;
 use crate::dialect::canonical::{ConversionError, ReplyContext, Target, Vendor};
 use crate::dialect::data_urls::with_data_urls;
 use crate::dialect::edit::edit;
-use crate::dialect::envelope::splice_model;
+use crate::dialect::envelope::{Thread, splice_model};
 use crate::dialect::payload_rules::{self, PayloadRules};
 use crate::dialect::service_tier::{self, TierRules, Verdict};
 use crate::dialect::tree::Node;
@@ -57,11 +57,6 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The same request with another body.
-    pub(super) fn with(self, body: String) -> Self {
-        Self { pieces: whole(body), ..self }
-    }
-
     fn of(pieces: [Bytes; 3], stream: bool) -> Self {
         Self { pieces, stream, betas: None, content_type: None, bare: false, reply_context: None }
     }
@@ -83,13 +78,6 @@ pub(super) struct Destination<'a> {
     pub(super) tiers: &'a TierRules,
 }
 
-/// A body of our own writing that asks for thinking in the other form, when the upstream's model does
-/// not take the one its name promised (proxy-conversion.md 2.3).
-pub(super) fn rephrased(body: &Bytes) -> Option<[Bytes; 3]> {
-    let body = Node::parse(std::str::from_utf8(body).ok()?).ok()?;
-    Some([messages::in_other_thinking_form(&body)?, Bytes::new(), Bytes::new()])
-}
-
 /// The body of a call for its destination, as the operator's rules want it. The operation is the call's,
 /// or what stands in for it.
 pub(super) fn prepare(
@@ -98,7 +86,8 @@ pub(super) fn prepare(
     to: Destination<'_>,
 ) -> Result<Outgoing, ConversionError> {
     // Any other would answer the new words without the conversation.
-    if call.envelope.continues_thread && operation == Operation::Answer && !keeps_threads(to) {
+    let goes_on = call.envelope.thread == Thread::Continued && operation == Operation::Answer;
+    if goes_on && !keeps_threads(to.platform, to.format) {
         return Err(ConversionError::unsupported("thread"));
     }
     let mut outgoing = match operation {
@@ -198,8 +187,16 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
 }
 
 /// Whether threads of messages are kept there: by Anthropic alone.
-fn keeps_threads(to: Destination<'_>) -> bool {
-    to.platform == Platform::Claude && to.format == Dialect::Messages
+fn keeps_threads(platform: Platform, format: Dialect) -> bool {
+    platform == Platform::Claude && format == Dialect::Messages
+}
+
+/// Whether a client can go on from no answer that was given there, since it is not kept.
+pub(super) fn keeps_nothing(platform: Platform, format: Dialect) -> bool {
+    match format {
+        Dialect::Messages => !keeps_threads(platform, format),
+        _ => always_streams(platform, format),
+    }
 }
 
 fn continues(body: &str) -> bool {
@@ -237,7 +234,8 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
             if call.envelope.marks.own {
                 body = restored(messages::without_foreign_thinking);
             }
-            let thread = (call.envelope.has_thread && !keeps_threads(to)).then_some("thread");
+            let is_kept = keeps_threads(to.platform, to.format);
+            let thread = (call.envelope.thread != Thread::None && !is_kept).then_some("thread");
             if call.envelope.has_continuation || thread.is_some() {
                 let whole = body.as_deref().unwrap_or_else(|| text(call));
                 let removed: Vec<&str> = CONTINUATION.into_iter().chain(thread).collect();
@@ -342,4 +340,21 @@ fn quoted(text: &str) -> String {
 
 fn whole(body: String) -> [Bytes; 3] {
     [Bytes::from(body), Bytes::new(), Bytes::new()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_kept_by_anthropic_alone() {
+        for (platform, format, nothing) in [
+            (Platform::Claude, Dialect::Messages, false),
+            (Platform::NewApi, Dialect::Messages, true),
+            (Platform::NewApi, Dialect::Responses, false),
+            (Platform::Codex, Dialect::Responses, true),
+        ] {
+            assert_eq!(keeps_nothing(platform, format), nothing, "{platform:?} {format:?}");
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! The conversation a request belongs to (design §3, Affinity; routing.md 7).
 //!
 //! Who goes on from an answer that its upstream has stored belongs to the conversation that the answer
-//! opened: no other channel knows its `previous_response_id`, or keeps its `thread`. Else the name is the client's session id, else
-//! the prompt cache key of the body, else the user id of Claude Code, else of the WebSocket it comes over, and
-//! counts for one caller, one kind of client, one surface and one model. Who names none, or where stickiness
-//! is off, has none: nothing is bound, and no slot of a channel is taken.
+//! opened: no other channel knows its `previous_response_id`, or keeps its `thread`. Else the name is the
+//! client's session id, else the prompt cache key of the body, else the user id of Claude Code, else of the
+//! WebSocket it comes over, and counts for one caller, one kind of client, one surface and one model. Who names
+//! none, or where stickiness is off, has none: nothing is bound, and no slot of a channel is taken.
 
 use crate::app::App;
-use crate::dialect::envelope::Envelope;
+use crate::dialect::envelope::{Envelope, Thread};
 use crate::dialect::json;
 use crate::routing::Conversation;
 use crate::time::now_ms;
@@ -38,11 +38,12 @@ impl Session {
 
     /// Of a request that goes on from an answer whose channel is known.
     pub(super) fn going_on(app: &App, body: &[u8], envelope: &Envelope, key_id: Option<i64>) -> Option<Self> {
-        if !envelope.has_previous && !envelope.continues_thread {
+        let goes_on = envelope.thread == Thread::Continued;
+        if !envelope.has_previous && !goes_on {
             return None;
         }
         let body = std::str::from_utf8(body).ok()?;
-        let id = match envelope.continues_thread {
+        let id = match goes_on {
             true => json::member(json::member(body, "thread")?, "previous_message_id")?,
             false => json::member(body, "previous_response_id")?,
         };

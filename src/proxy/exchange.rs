@@ -43,6 +43,9 @@ const MAX_ERROR_BODY: usize = 64 * 1024;
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait for the head of an answer: a long completion sends nothing until it is done.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(900);
+/// Longest wait for the rest of an answer that is held until it is whole. One that trickles on for longer
+/// has been billed, and would take as long elsewhere: it fails for its client alone.
+const WHOLE_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// An upstream's answer of which the status has been found good. Always boxed: it is handed on from
 /// step to step, and the future of every step would have room for it twice.
@@ -118,20 +121,20 @@ impl Timeouts {
         }
     }
 
-    /// The answer is held until it is whole; from now on it has as long for that as any has to begin.
+    /// The answer is held until it is whole, and its time for that begins now.
     pub(super) fn begin_whole(&mut self) {
-        self.whole = Some(Instant::now() + HEAD_TIMEOUT);
+        self.whole = Some(Instant::now() + WHOLE_TIMEOUT);
     }
 
     fn timed_out(&self, limit: Duration) -> Failure {
-        let cause = match (self.first_byte, self.whole) {
-            (Some((_, total)), _) => return Failure::first_byte_timeout(total),
-            (None, Some(whole)) if whole <= Instant::now() => {
-                format!("the upstream's answer was not whole within {} s", HEAD_TIMEOUT.as_secs())
+        match (self.first_byte, self.whole) {
+            (Some((_, total)), _) => Failure::first_byte_timeout(total),
+            (None, Some(whole)) if whole <= Instant::now() => Failure::never_whole(WHOLE_TIMEOUT),
+            _ => {
+                let cause = format!("the upstream sent nothing for {} s", limit.as_secs());
+                Failure::network(ErrorKind::Timeout, &cause)
             }
-            _ => format!("the upstream sent nothing for {} s", limit.as_secs()),
-        };
-        Failure::network(ErrorKind::Timeout, &cause)
+        }
     }
 }
 
@@ -323,7 +326,7 @@ impl Sending<'_> {
                     if refusals.of_dialect.is_some() {
                         self.app.formats.succeeded(self.memory_key(), format, now_ms());
                     }
-                    let keeps_nothing = outgoing::always_streams(site.platform, format);
+                    let keeps_nothing = outgoing::keeps_nothing(site.platform, format);
                     return Ok(Box::new(Accepted {
                         head,
                         body,
@@ -515,8 +518,10 @@ mod tests {
                 break failure;
             }
         };
-        assert_eq!(begun.elapsed(), HEAD_TIMEOUT);
+        assert_eq!(begun.elapsed(), WHOLE_TIMEOUT);
         assert!(failure.text.contains("not whole within 900 s"), "{}", failure.text);
+        assert_eq!(failure.status, 504);
+        assert!(!failure.is_channel_fault() && !failure.may_retry(), "it was answered, and billed");
         let silent = timeouts.wait(Duration::ZERO, pin!(std::future::pending::<()>())).await;
         assert!(silent.is_err());
     }

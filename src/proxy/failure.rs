@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | refused, reset, no answer | yes | yes | 502 |
 //! | no first byte in time | yes | yes | 408 |
+//! | an answer not whole in time, though it went on | no | no | 504 |
 //! | a status | as routing.md 9.1 | as routing.md 10.2 | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
 //! | no file or memory left for a connection of ours | no | yes | 502 |
@@ -34,6 +35,8 @@ use super::reply::Face;
 enum Kind {
     Network(ErrorKind),
     FirstByte,
+    /// It went on and on, and was to be whole before anything of it could be sent.
+    NeverWhole,
     Status,
     Judged,
     Local,
@@ -82,6 +85,12 @@ impl Failure {
     pub(super) fn first_byte_timeout(limit: Duration) -> Self {
         let seconds = limit.as_secs_f64().round().max(1.0);
         Self::of(Kind::FirstByte, 408, format!("first byte timeout ({seconds}s)"))
+    }
+
+    /// The answer came, but not all of it in the time that it may be held.
+    pub(super) fn never_whole(limit: Duration) -> Self {
+        let seconds = limit.as_secs();
+        Self::of(Kind::NeverWhole, 504, format!("the upstream's answer was not whole within {seconds} s"))
     }
 
     /// An answer with a good status that cannot be used: empty, broken off, no JSON.
@@ -223,7 +232,7 @@ impl Failure {
             Kind::Network(kind) => kind != ErrorKind::Exhausted,
             Kind::FirstByte | Kind::Judged => true,
             Kind::Status => failure::is_channel_fault(self.status, &self.words()),
-            Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
+            Kind::NeverWhole | Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
         }
     }
 
@@ -237,7 +246,7 @@ impl Failure {
         match self.kind {
             Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::Local => true,
             Kind::Unsupported | Kind::Busy => true,
-            Kind::Invalid => false,
+            Kind::Invalid | Kind::NeverWhole => false,
             Kind::Status => failure::should_retry(self.status, &self.words()),
         }
     }
@@ -253,7 +262,8 @@ impl Failure {
             Kind::Network(kind) => kind != ErrorKind::Exhausted,
             Kind::FirstByte => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
-            Kind::Judged | Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
+            Kind::NeverWhole | Kind::Judged | Kind::Local => false,
+            Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
         }
     }
 

@@ -37,7 +37,8 @@ impl Background {
         let mut running = lock(&self.running);
         let Some(running) = running.as_mut() else { return false };
         while running.try_join_next().is_some() {}
-        // Boxed, so that the steps below have no room for it twice each.
+        // Boxed here: an `async` block keeps what it captures apart from what it awaits, so that each of those
+        // below would be twice as large as `work`.
         let work = Box::pin(work);
         running.spawn(async move {
             if let Err(panic) = contain(work).await {

@@ -55,7 +55,8 @@ pub fn without_thoughts(body: &Node<'_>) -> Option<Bytes> {
     ))
 }
 
-/// Whether thinking is on that the calls which have just been answered should begin with, and do not.
+/// Whether the upstream would refuse the body for a missing thought: where a budget for thinking is given, an
+/// assistant's turn whose calls the client has just answered must begin with a block of thinking.
 fn lacks_thinking(body: &Node<'_>) -> bool {
     let turns = body.items_at("messages");
     let last = turns.iter().rposition(|turn| turn.str_at("role") == "assistant");

@@ -258,8 +258,8 @@ impl SiteClient {
         secrets.fold(message, |message, secret| message.replace(secret, "…"))
     }
 
-    /// Keeps an operation within the client's time limit, all its calls together. It is boxed before there is a
-    /// future that would have room for it at every step, as would all that wait for that one.
+    /// Keeps an operation within the client's time limit, all its calls together. Boxed outside the `async`
+    /// block: a large future moved into one is stored in it twice, and so again in every future that awaits it.
     pub(super) fn bounded<T>(
         &self,
         work: impl Future<Output = Result<T, SiteError>>,

@@ -1,8 +1,8 @@
 //! How many files the system lets this process have open, and what it says when there are no more.
 //!
 //! Every connection is one of them, towards a client and towards an upstream alike. A process that spends all of them on
-//! clients can ask no upstream any more, and its database cannot open a file either: half is kept back
-//! from clients, since each of them may need an upstream. `ulimit -n` and `LimitNOFILE=` of systemd set the limit; 1024 is usual, too few for a
+//! clients can ask no upstream any more, and its database cannot open a file either: half is kept back from clients, since
+//! each of them may need an upstream. `ulimit -n` and `LimitNOFILE=` of systemd set the limit; 1024 is usual, too few for a
 //! busy gateway.
 
 use std::io;

@@ -128,8 +128,9 @@ impl Target {
 /// Nothing has reached the other side.
 fn is_unconnected(kind: ErrorKind) -> bool {
     match kind {
-        ErrorKind::Dns | ErrorKind::Connect | ErrorKind::Proxy | ErrorKind::Tls => true,
-        ErrorKind::Exhausted => true,
+        ErrorKind::Dns | ErrorKind::Connect | ErrorKind::Proxy | ErrorKind::Tls | ErrorKind::Exhausted => {
+            true
+        }
         ErrorKind::Timeout | ErrorKind::Closed | ErrorKind::Protocol => false,
     }
 }

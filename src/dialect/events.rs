@@ -144,7 +144,7 @@ pub(super) fn read(dialect: Dialect, name: &[u8], data: &[u8], cut: bool) -> Rea
     if cut {
         return read_cut(dialect, name, data);
     }
-    let Ok(event) = serde_json::from_slice::<Value>(data) else {
+    let Some(event) = json::tree(data) else {
         if name == b"error" {
             return Reading::failure(&Value::String(String::from_utf8_lossy(data).into_owned()));
         }

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use plain::plain_end;
+use serde_json::Value;
 
 /// How deep arrays and objects may nest, the outermost counted.
 pub const MAX_DEPTH: usize = 128;
@@ -129,6 +130,27 @@ pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     })
     .ok()?;
     found
+}
+
+/// A text as a tree, to look at and not to pass on: halves of surrogate pairs, which no tree holds, are
+/// U+FFFD in it. Upstreams send them as escapes when they cut a text between the two.
+pub(super) fn tree(text: &[u8]) -> Option<Value> {
+    serde_json::from_slice(text).ok().or_else(|| serde_json::from_slice(&without_surrogates(text)?).ok())
+}
+
+/// The text with U+FFFD for every escape of a surrogate; `None` where it has none.
+fn without_surrogates(text: &[u8]) -> Option<Vec<u8>> {
+    let is_surrogate =
+        |digits: &[u8]| matches!(digits, [b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', ..]);
+    let found: Vec<usize> = memchr::memmem::find_iter(text, b"\\u")
+        .map(|at| at + 2)
+        .filter(|&at| text.get(at..at + 4).is_some_and(is_surrogate))
+        .collect();
+    let mut mended = (!found.is_empty()).then(|| text.to_vec())?;
+    for at in found {
+        mended[at..at + 4].copy_from_slice(b"fffd");
+    }
+    Some(mended)
 }
 
 /// The text of a string literal that a walk has checked; `None` for any other value.

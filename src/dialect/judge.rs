@@ -81,7 +81,7 @@ pub fn reply(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<Option<Usag
         return Ok(usage);
     }
     // Some sites put a failure into a shape of their own, and some into none at all.
-    let error = serde_json::from_slice(body).ok().as_ref().and_then(UpstreamError::of_json);
+    let error = json::tree(body).as_ref().and_then(UpstreamError::of_json);
     Err(error.map_or(Fault::NoAnswer, Fault::Error))
 }
 
@@ -116,7 +116,7 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
         Ok(())
     })
     .map_err(|_| not_json(text))?;
-    let error = error.filter(|_| !has_answer || failed).and_then(|error| serde_json::from_str(error).ok());
+    let error = error.filter(|_| !has_answer || failed).and_then(|error| json::tree(error.as_bytes()));
     if error.as_ref().is_some_and(is_error) || (failed && dialect == Dialect::Responses) {
         // Some sites put type or message beside the error, so the whole body is read.
         return Err(Fault::Error(upstream_error::read(200, body)));
@@ -124,8 +124,8 @@ fn read(dialect: Dialect, body: &[u8], rules: &Rules) -> Result<(Option<Usage>, 
     let judged = !matches!(dialect, Dialect::Embeddings | Dialect::Images);
     let by_words = !rules.keywords.is_empty() && body.len() <= MAX_KEYWORD_BODY;
     if judged && (by_words || rules.fails_empty(false, usage)) {
-        // A valid text that makes no tree (a lone surrogate, a number out of range) is content.
-        if let Ok(answer) = serde_json::from_str::<Value>(text) {
+        // A valid text that makes no tree (a number out of range) is content.
+        if let Some(answer) = json::tree(text.as_bytes()) {
             if by_words && let Some(word) = keyword(dialect, &answer, &rules.keywords) {
                 return Err(Fault::Keyword(word.to_owned()));
             }

@@ -6,6 +6,7 @@
 //! other  the text itself, cut at 400 characters
 //! ```
 
+use super::json;
 use serde_json::Value;
 use std::time::Duration;
 
@@ -117,7 +118,7 @@ pub(super) fn is_error(value: &Value) -> bool {
 /// Reads an error body as an upstream sent it; the message is the detail alone.
 pub fn read(status: u16, body: &[u8]) -> UpstreamError {
     let body = &body[..body.len().min(MAX_BODY)];
-    if let Some(error) = serde_json::from_slice(body).ok().and_then(|value| UpstreamError::of_json(&value)) {
+    if let Some(error) = json::tree(body).and_then(|value| UpstreamError::of_json(&value)) {
         return error;
     }
     let text = String::from_utf8_lossy(body);
@@ -281,6 +282,7 @@ mod tests {
         for (status, body, wanted) in [
             (400, r#"{"error":{"message":" Too\n long ","type":"t"}}"#, "Too long"),
             (400, r#"{"message":"root"}"#, "root"),
+            (400, r#"{"error":{"message":"cut \ud83d","code":"c"}}"#, "cut \u{fffd}"),
             (400, r#"{"error":"plain"}"#, "plain"),
             (422, r#"{"detail":"missing field"}"#, "missing field"),
             (400, r#"[{"error":{"code":400,"message":"wrapped","status":"INVALID_ARGUMENT"}}]"#, "wrapped"),

@@ -1,6 +1,7 @@
 //! Why a model stopped, and how an upstream says that it failed (proxy-conversion.md 7.2).
 
 use crate::dialect::canonical::Stop;
+use crate::dialect::json;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 
@@ -49,12 +50,12 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
 
 /// Whether the value of an `error` member states one: many sites send an empty one with every chunk.
 fn states_error(error: &Node<'_>) -> bool {
-    serde_json::from_str(error.raw()).is_ok_and(|error| is_error(&error))
+    json::tree(error.raw().as_bytes()).is_some_and(|error| is_error(&error))
 }
 
 /// What something that is known to be an error says.
 pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
-    let value = serde_json::from_str(error.raw()).ok();
+    let value = json::tree(error.raw().as_bytes());
     let error = value.as_ref().and_then(UpstreamError::of_json);
     error.unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
 }

@@ -4,6 +4,7 @@
 use super::member;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::Stop;
+use crate::dialect::json;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::{self, Usage};
@@ -52,7 +53,7 @@ pub(super) fn failure(answer: &Node<'_>) -> Option<UpstreamError> {
 
 /// What something that is known to be an error says.
 pub(super) fn error_of(error: &Node<'_>) -> UpstreamError {
-    let value = serde_json::from_str(error.raw()).ok();
+    let value = json::tree(error.raw().as_bytes());
     let error = value.as_ref().and_then(UpstreamError::of_json);
     error.unwrap_or_else(|| UpstreamError::new("Upstream reported an error in its answer"))
 }

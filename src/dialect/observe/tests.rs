@@ -204,6 +204,30 @@ fn a_clean_end_without_content_is_an_end() {
 }
 
 #[test]
+fn half_a_letter_is_an_answer_as_well() {
+    for (dialect, data, phase) in [
+        (Chat, r#"{"choices":[{"delta":{"content":"\uD83d"}}]}"#, Phase::Output),
+        (Chat, r#"{"choices":[{"delta":{"content":"\ude00"},"finish_reason":"stop"}]}"#, Phase::Ended),
+        (
+            Dialect::Gemini,
+            r#"{"candidates":[{"content":{"parts":[{"text":"a\uDfff"}]},"finishReason":"STOP"}]}"#,
+            Phase::Ended,
+        ),
+        (
+            Responses,
+            r#"{"type":"response.completed","response":{"output":[{"type":"message","content":[
+            {"type":"output_text","text":"\\ud83d \ud83d"}]}],"usage":{"input_tokens":3,"output_tokens":2}}}"#,
+            Phase::Ended,
+        ),
+    ] {
+        let data = data.replace('\n', "");
+        let observer = observe(dialect, &[format!("data: {data}\n\n").as_bytes()]);
+        assert_eq!((observer.phase(), observer.output_seen()), (&phase, true), "{data}");
+        assert_eq!(observer.usage().is_some(), data.contains("usage"), "{data}");
+    }
+}
+
+#[test]
 fn an_end_marker_after_nothing_is_no_answer() {
     let role = "data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n";
     for before in ["", role] {

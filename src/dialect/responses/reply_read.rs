@@ -1,11 +1,10 @@
 //! Reads a complete answer (proxy-conversion.md 7).
 
-use serde_json::Value;
-
 use super::{content, items, reasoning, searches};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Call, CallKind, Candidate, Part, Reply, Stop};
 use crate::dialect::citation::Citation;
+use crate::dialect::json;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
 use crate::dialect::tree::Node;
@@ -62,7 +61,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
 /// response says itself that it failed.
 pub(super) fn failure(response: &Node<'_>) -> Option<UpstreamError> {
     let failed = matches!(response.str_at("status").as_ref(), "failed" | "cancelled");
-    let error = response.get("error").and_then(|error| serde_json::from_str::<Value>(error.raw()).ok());
+    let error = response.get("error").and_then(|error| json::tree(error.raw().as_bytes()));
     match error.filter(is_error) {
         Some(error) if failed || response.get("output").is_none() => {
             UpstreamError::of_json(&error).or_else(|| Some(unnamed()))

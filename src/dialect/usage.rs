@@ -50,6 +50,17 @@ impl Usage {
         self.settle_total();
     }
 
+    /// Counts what was read from caches and written to them as input too, where a site counts it apart
+    /// as messages does (proxy-conversion.md 7.3). The total of some sites knows of it already.
+    pub(super) fn count_cache_in(&mut self) {
+        if self.prompt_includes_cache == Some(false) {
+            let cached = self.cache_read.unwrap_or(0).saturating_add(self.cache_creation.unwrap_or(0));
+            self.prompt = self.prompt.map(|prompt| prompt.saturating_add(cached));
+            self.settle_total();
+        }
+        self.prompt_includes_cache = Some(true);
+    }
+
     fn settle_total(&mut self) {
         if self.prompt.is_some() || self.completion.is_some() {
             let sum = self.prompt.unwrap_or(0).saturating_add(self.completion.unwrap_or(0));

@@ -13,13 +13,8 @@ pub(super) fn read(answer: &Node<'_>) -> Option<Usage> {
         .or_else(|| choices.iter().find_map(|choice| choice.get("usage")))
         .or_else(|| answer.path(&["x_groq", "usage"]))?;
     let mut usage = usage::of_text(Dialect::Chat, record.raw())?;
-    if usage.prompt_includes_cache == Some(false) {
-        // A site that passes on the counts of the messages dialect.
-        let cached = usage.cache_read.unwrap_or(0).saturating_add(usage.cache_creation.unwrap_or(0));
-        usage.prompt = usage.prompt.map(|prompt| prompt.saturating_add(cached));
-        usage.total = usage.total.map(|total| total.saturating_add(cached));
-    }
-    usage.prompt_includes_cache = Some(true);
+    // Some sites pass on the counts of the messages dialect.
+    usage.count_cache_in();
     Some(usage)
 }
 

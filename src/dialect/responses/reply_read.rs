@@ -116,12 +116,7 @@ pub(super) fn stop(response: &Node<'_>, called: bool) -> Stop<'static> {
 /// The usage of a response object, counted as the canonical form wants it.
 pub(super) fn usage(response: &Node<'_>) -> Option<Usage> {
     let mut usage = usage::of_text(Dialect::Responses, response.get("usage")?.raw())?;
-    if usage.prompt_includes_cache == Some(false) {
-        // A site that counts as messages does.
-        let cached = usage.cache_read.unwrap_or(0).saturating_add(usage.cache_creation.unwrap_or(0));
-        usage.prompt = usage.prompt.map(|prompt| prompt.saturating_add(cached));
-        usage.total = usage.total.map(|total| total.saturating_add(cached));
-    }
-    usage.prompt_includes_cache = Some(true);
+    // Some sites count as messages does.
+    usage.count_cache_in();
     Some(usage)
 }

@@ -72,7 +72,11 @@ pub fn request_with(
     let node = Node::parse(body).map_err(|_| ConversionError::invalid("body", "is not valid JSON"))?;
     let mut request = read_request(from, &node)?;
     if request.system.is_empty() && request.turns.iter().all(|turn| turn.parts.is_empty()) {
-        return Err(named::in_words_of(from, ConversionError::invalid("messages", "must say something")));
+        return Err(named::in_words_of(
+            from,
+            &node,
+            ConversionError::invalid("messages", "must say something"),
+        ));
     }
     for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
         if let Part::Call(call) = part
@@ -97,7 +101,7 @@ pub fn request_with(
     };
     let (untold, told): (Vec<_>, Vec<_>) = std::mem::take(&mut request.stop).into_iter().partition(is_untold);
     request.stop = told;
-    let body = write_request(to, &request, target).map_err(|unfit| named::in_words_of(from, unfit))?;
+    let body = write_request(to, &request, target).map_err(|unfit| named::in_words_of(from, &node, unfit))?;
     let mut context = context(from, &node);
     context.names = fitted.names;
     context.custom_tools = fitted.custom_tools;

@@ -8,27 +8,28 @@ use crate::dialect::canonical::ConversionError;
 use crate::dialect::tree::Node;
 
 /// An error about a request of a client of `from`.
-pub(super) fn in_words_of(from: Dialect, unfit: ConversionError) -> ConversionError {
+pub(super) fn in_words_of(from: Dialect, body: &Node<'_>, unfit: ConversionError) -> ConversionError {
     match unfit {
         ConversionError::Unsupported { field, form } => {
-            ConversionError::unsupported_form(word(from, field), form)
+            ConversionError::unsupported_form(word(from, body, field), form)
         }
         ConversionError::Invalid { field, message } => {
-            let own = word(from, field.clone());
+            let own = word(from, body, field.clone());
             let problem = message.strip_prefix(&field).map(|rest| format!("{own}{rest}"));
             ConversionError::Invalid { field: own, message: problem.unwrap_or(message) }
         }
     }
 }
 
-fn word(from: Dialect, field: String) -> String {
+fn word(from: Dialect, body: &Node<'_>, field: String) -> String {
     let own = match (from, field.as_str()) {
         (Dialect::Gemini, "n") => "candidateCount",
         (Dialect::Gemini, "logprobs") => "responseLogprobs",
         (Dialect::Gemini, "messages") => "contents",
         (Dialect::Gemini, "input_audio" | "image_url" | "file") => "inlineData",
         (Dialect::Gemini, "file_url") => "fileData",
-        (Dialect::Responses, "logprobs") => "include",
+        (Dialect::Responses, "logprobs") if includes_logprobs(body) => "include",
+        (Dialect::Responses, "logprobs") => "top_logprobs",
         (Dialect::Responses, "messages") => "input",
         (Dialect::Responses, "image_url") => "input_image",
         (Dialect::Responses, "file") => "input_file",
@@ -39,6 +40,11 @@ fn word(from: Dialect, field: String) -> String {
         _ => return field,
     };
     own.to_owned()
+}
+
+/// Responses has two ways to ask for probabilities (proxy-conversion.md 3.1, 3.2).
+fn includes_logprobs(body: &Node<'_>) -> bool {
+    body.get("include").is_some_and(|include| include.raw().contains("logprobs"))
 }
 
 /// Members that chat and responses share.
@@ -198,6 +204,7 @@ mod tests {
 
     #[test]
     fn a_client_reads_its_own_word() {
+        let nothing = Node::parse("{}").unwrap();
         for (from, field, wanted) in [
             (Dialect::Chat, "n", "n"),
             (Dialect::Gemini, "n", "candidateCount"),
@@ -207,11 +214,12 @@ mod tests {
             (Dialect::Messages, "mcp_servers", "mcp_servers"),
         ] {
             assert_eq!(
-                in_words_of(from, ConversionError::unsupported(field)),
+                in_words_of(from, &nothing, ConversionError::unsupported(field)),
                 ConversionError::unsupported(wanted)
             );
         }
-        let said = in_words_of(Dialect::Gemini, ConversionError::invalid("messages", "must say something"));
+        let mute = ConversionError::invalid("messages", "must say something");
+        let said = in_words_of(Dialect::Gemini, &nothing, mute);
         assert_eq!(said, ConversionError::invalid("contents", "must say something"));
     }
 }

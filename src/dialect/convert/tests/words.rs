@@ -48,6 +48,7 @@ fn a_refusal_names_the_field_that_the_client_sent() {
             "inlineData",
         ),
         (Responses, Messages, json!({"input":"x","include":["message.output_text.logprobs"]}), "include"),
+        (Responses, Messages, json!({"input":"x","top_logprobs":2}), "top_logprobs"),
         (Chat, Messages, json!({"messages":[{"role":"user","content":"x"}],"n":2}), "n"),
     ] {
         assert_eq!(

@@ -145,13 +145,13 @@ fn write_calls(list: &mut Writer, calls: &[&Call<'_>], to: Reader) {
         Some(Signature::Gemini(proof)) if to.vendor == Vendor::Gemini => Some(proof.borrowed().into_owned()),
         _ => None,
     };
-    let mut made_up =
-        (to.signs && !calls.iter().any(|call| signature_of(call).is_some())).then_some(NO_SIGNATURE);
-    for call in calls {
+    for (index, call) in calls.iter().enumerate() {
         list.object(|o| {
             o.field("id", &call.id);
             put_call(o, call.kind, &call.name, &call.input);
-            if let Some(proof) = signature_of(call).or_else(|| made_up.take()) {
+            // Whether or not later calls bring theirs (proxy-conversion.md 6.1).
+            let made_up = (to.signs && index == 0).then_some(NO_SIGNATURE);
+            if let Some(proof) = signature_of(call).or(made_up) {
                 put_gemini_signature(o, &proof);
             }
         });

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::dialect::canonical::{Call, File, Image, Part, Request, Role, Source, Thinking, ToolResult};
 use crate::dialect::canonical::{ConversionError, Turn};
+use crate::dialect::canonical::{File, Image, Part, Request, Role, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::Signature;
 use crate::dialect::tree::Node;
@@ -70,9 +70,8 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) {
 
 fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
     let parts = || run.iter().flat_map(|turn| &turn.parts);
-    let has_proof =
-        |part: &Part<'_>| matches!(part, Part::Call(Call { signature: Some(Signature::Gemini(_)), .. }));
-    let mut lacks_proof = signs && !parts().any(has_proof);
+    // Whether or not later ones bring theirs (proxy-conversion.md 6.1).
+    let mut is_first = true;
     for part in parts() {
         match part {
             Part::Thinking(Thinking { text, signature: Some(Signature::Gemini(proof)) }) => {
@@ -83,8 +82,9 @@ fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
             Part::Call(call) => list.object(|o| {
                 put_call(o, &call.id, &call.name, &call.input);
                 match &call.signature {
+                let is_first = std::mem::take(&mut is_first);
                     Some(Signature::Gemini(proof)) => o.field("thoughtSignature", proof),
-                    _ if std::mem::take(&mut lacks_proof) => o.field("thoughtSignature", NO_SIGNATURE),
+                    _ if signs && is_first => o.field("thoughtSignature", NO_SIGNATURE),
                     _ => {}
                 }
             }),

@@ -10,6 +10,7 @@ use crate::dialect::canonical::{
 };
 use crate::dialect::chat::write_request;
 use crate::dialect::literal::Text;
+use crate::dialect::signature::Signature;
 
 fn assistant(parts: Vec<Part<'static>>) -> Turn<'static> {
     Turn::new(Role::Assistant, parts)
@@ -138,6 +139,17 @@ fn gemini_gets_a_proof_with_the_first_call() {
         let proof = json!({"google":{"thought_signature":"skip_thought_signature_validator"}});
         assert_eq!(calls[0].get("extra_content"), signs.then_some(&proof), "{model}");
         assert_eq!(calls[1].get("extra_content"), None);
+    }
+    let mut signed = call("b");
+    if let Part::Call(call) = &mut signed {
+        call.signature = Some(Signature::Gemini(Text::plain("P")));
+    }
+    let request = conversation(vec![assistant(vec![call("a"), signed])]);
+    let target = Target { model: "gemini-3-pro", stream: false, vendor: Vendor::Gemini };
+    let written: Value = serde_json::from_slice(&write_request(&request, &target).unwrap()).unwrap();
+    let proofs = ["skip_thought_signature_validator", "P"];
+    for (call, proof) in written["messages"][0]["tool_calls"].as_array().unwrap().iter().zip(proofs) {
+        assert_eq!(call["extra_content"]["google"]["thought_signature"], proof);
     }
 }
 

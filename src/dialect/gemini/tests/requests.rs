@@ -122,6 +122,11 @@ fn proofs_come_back_to_who_gave_them() {
         assert_eq!(parts[1].get("thoughtSignature"), None, "only the first call of a turn");
         assert_eq!(parts.as_array().unwrap().len(), 2, "foreign thinking is dropped");
     }
+    let signed = call("d", Some(Signature::Gemini(Text::plain("Dq=="))), "{}");
+    let request = conversation(vec![(Role::Assistant, vec![call("c", None, "{}"), signed])]);
+    let parts = written(&request, "gemini-3-pro-preview").unwrap()["contents"][0]["parts"].clone();
+    assert_eq!(parts[0]["thoughtSignature"], "skip_thought_signature_validator");
+    assert_eq!(parts[1]["thoughtSignature"], "Dq==");
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
 }
 
 /// Writes all contents into the list being written. `signs` tells that the model wants a signature with
-/// the first call of a turn.
-pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) {
+/// the first call of a turn. Gives whether there were any.
+pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) -> bool {
     let mut names: HashMap<&str, &Text<'_>> = HashMap::new();
     // A turn of which nothing is left stands between no others: they are one content.
     let mut contents: Vec<(Role, String)> = Vec::new();
@@ -66,6 +66,7 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) {
             o.field("parts", Json::checked(parts));
         });
     }
+    !contents.is_empty()
 }
 
 fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
@@ -81,8 +82,8 @@ fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
             }
             Part::Call(call) => list.object(|o| {
                 put_call(o, &call.id, &call.name, &call.input);
-                match &call.signature {
                 let is_first = std::mem::take(&mut is_first);
+                match &call.signature {
                     Some(Signature::Gemini(proof)) => o.field("thoughtSignature", proof),
                     _ if signs && is_first => o.field("thoughtSignature", NO_SIGNATURE),
                     _ => {}

@@ -20,6 +20,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     let is_off = request.reasoning.wanted_effort() == Some(Effort::None);
     let signs = is_third || (thinking.is_some() && !is_off);
     let mut json = Writer::with_capacity(4096);
+    let mut says_something = false;
     json.object(|o| {
         if !request.system.is_empty() {
             o.object_at("systemInstruction", |o| {
@@ -28,7 +29,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
                 });
             });
         }
-        o.array("contents", |a| contents_write::write(a, request, signs));
+        o.array("contents", |a| says_something = contents_write::write(a, request, signs));
         write_tools(o, request, is_third);
         let mut config = Writer::new();
         config.object(|o| {
@@ -39,6 +40,10 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
             o.field("generationConfig", crate::dialect::literal::Json::checked(config.as_str()));
         }
     });
+    // Of a conversation of empty texts nothing is left (proxy.md 4).
+    if !says_something && !request.turns.is_empty() {
+        return Err(ConversionError::unsupported("messages"));
+    }
     Ok(json.into_bytes())
 }
 

@@ -90,6 +90,17 @@ fn results_of_calls_that_only_a_responses_upstream_may_know_go_there_first() {
 }
 
 #[test]
+fn a_chat_has_no_earlier_answer_to_go_on_from() {
+    let (gateway, upstream) = on("new-api");
+    let plain =
+        json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}], "prompt_cache_key": "k"});
+    let mut asked = plain.clone();
+    asked["previous_response_id"] = json!("resp_1");
+    gateway.client().post(CHAT, &asked).expect(200);
+    assert_eq!(upstream.last(CHAT).json(), plain);
+}
+
+#[test]
 fn a_tier_that_is_blocked_is_refused_and_nobody_is_asked() {
     let rules = json!([{"action": "block", "tiers": ["priority"], "models": [MODEL], "accountTypes": ["apikey"]},
         {"action": "pass", "tiers": ["scale"]}, {"action": "filter"}]);

@@ -246,7 +246,16 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
             let node = Node::parse(text(call)).ok();
             body = node.and_then(|node| gemini::with_own_thinking(&node, to.model));
         }
-        Dialect::Chat if call.envelope.marks.own => body = restored(chat::without_foreign_signatures),
+        Dialect::Chat => {
+            if call.envelope.marks.own {
+                body = restored(chat::without_foreign_signatures);
+            }
+            // A chat has no earlier answer to go on from (proxy-conversion.md 1.1).
+            if call.envelope.has_previous {
+                let whole = body.as_deref().unwrap_or_else(|| text(call));
+                body = Some(edit(whole, &[], &[PREVIOUS]).into_owned());
+            }
+        }
         Dialect::Responses => {
             if call.envelope.marks.own {
                 body = restored(responses::without_own_ids);

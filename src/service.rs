@@ -18,6 +18,7 @@ use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use serde_json::json;
 
+use crate::admin::Caller;
 use crate::app::App;
 use crate::background;
 use crate::http::body::{BodyLimits, RequestBody};
@@ -215,12 +216,18 @@ impl Service {
         if let Some(response) = self.refuse_head(&head, &connection, requests, id) {
             return refused(Surface::Other, response);
         }
+        let peer = connection.peer.ip();
+        let client_ip = address::client_ip(peer, &head.headers, &self.app.config.trusted_proxies);
         let (route, params) = match self.find(&head, id) {
             Ok(found) => found,
-            Err(response) => return refused(Surface::Other, *response),
+            Err(response) => {
+                // Every path under /api wants the token, those that do not exist, too (admin-ops.md 1).
+                let is_admin = head.uri.path().starts_with("/api/");
+                let caller = Caller { peer, client: client_ip, headers: &head.headers };
+                let refusal = if is_admin { self.refuse_admin(&caller) } else { None };
+                return refused(Surface::Other, refusal.unwrap_or(*response));
+            }
         };
-        let client_ip =
-            address::client_ip(connection.peer.ip(), &head.headers, &self.app.config.trusted_proxies);
         let body = RequestBody::of(&mut head.headers, body);
         let request = Request::from(Parts {
             params,
@@ -237,8 +244,9 @@ impl Service {
             limits: self.limits,
             internal: None,
         });
+        let caller = Caller { peer, client: client_ip, headers: &request.headers };
         if route.access == Access::Admin
-            && let Some(response) = self.refuse_admin(&request)
+            && let Some(response) = self.refuse_admin(&caller)
         {
             return refused(route.surface, response);
         }
@@ -275,8 +283,8 @@ impl Service {
     }
 
     /// The refusal of a request to the admin interface: whoever sent it is not the admin, or asks too often.
-    fn refuse_admin(&self, request: &Request) -> Option<Response> {
-        if let Err(error) = admin::authorize(&self.app, request) {
+    fn refuse_admin(&self, caller: &Caller<'_>) -> Option<Response> {
+        if let Err(error) = admin::authorize(&self.app, caller) {
             return Some(error.into_response());
         }
         let admitted = self.app.rates.admit_request(&self.app.rates.admin, monotonic_ms());

@@ -216,6 +216,12 @@ fn an_unknown_path_is_json_in_the_shape_of_its_interface() {
     let gateway = Gateway::start();
     let admin = gateway.admin().get("/api/no-such-thing").expect(404);
     assert_eq!(admin["error"], "Not found");
+    // What there is under /api is told to the admin alone.
+    for path in ["/api/no-such-thing", "/api/accounts/login"] {
+        gateway.anyone().get(path).expect(401);
+        gateway.client().get(path).expect(403);
+    }
+    gateway.admin().get("/api/accounts/login").expect(405);
     let proxy = gateway.client().get("/v1/no-such-thing").expect(404);
     assert!(proxy["error"]["message"].is_string(), "{proxy}");
     assert!(proxy["error"]["type"].is_string(), "{proxy}");

@@ -1,6 +1,7 @@
 //! Who may use the admin API (admin-core.md 2.2), and the change of the admin token (2.5).
 //!
-//! The service calls [`authorize`] before the handler of every admin route. The order is fixed:
+//! The service calls [`authorize`] before the handler of every admin route, and before it says that a path
+//! under `/api` does not exist. The order is fixed:
 //!
 //! ```text
 //! address not in the allow-list       403 IP not allowed
@@ -73,12 +74,11 @@ fn is_same(presented: &[u8], token: &str) -> bool {
     !token.is_empty() && presented.ct_eq(token.as_bytes()).into()
 }
 
-/// Lets a request of the `/api` group through to its handler, or says why not.
-pub fn authorize(app: &App, request: &Request) -> Result<()> {
+/// Lets a caller through to the `/api` group, or says why not.
+pub fn authorize(app: &App, caller: &Caller<'_>) -> Result<()> {
     let settings = app.settings.load();
     let gate = Gate { token: &settings.auth_token, allow_list: &settings.admin_ip_allowlist };
-    let caller = Caller { peer: request.peer.ip(), client: request.client_ip, headers: &request.headers };
-    check(&gate, &caller)
+    check(&gate, caller)
 }
 
 /// `GET /api/settings/auth/info`: which token is in force, masked. The console checks a typed token

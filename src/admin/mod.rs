@@ -107,7 +107,7 @@ use std::sync::Arc;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-pub use auth::authorize;
+pub use auth::{Caller, authorize};
 use errors::{AdminError, Result};
 
 use crate::app::App;

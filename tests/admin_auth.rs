@@ -198,6 +198,23 @@ fn a_request_that_is_no_json_uses_up_no_guard() {
     gateway.admin().post("/api/settings/auth/change", &change).expect(200);
 }
 
+/// admin-core.md 1.1: also where nothing is taken from it.
+#[test]
+fn a_body_is_an_object_or_nothing_on_every_route() {
+    let gateway = Gateway::start();
+    for path in ["/api/checkin/trigger", "/api/events/read-all", "/api/accounts/9/balance"] {
+        for (kind, body, status) in
+            [("application/json", "[]", 400), ("application/json", "{", 400), ("text/xml", "<a/>", 415)]
+        {
+            let ask = Request::new("POST", path).header("content-type", kind).body(body);
+            gateway.admin().send(ask).expect(status);
+        }
+        for ask in [Request::new("POST", path), Request::new("POST", path).json(&json!({"any": 1}))] {
+            assert!(![400, 415].contains(&gateway.admin().send(ask).status), "{path}");
+        }
+    }
+}
+
 #[test]
 fn the_console_can_check_a_token_and_sees_it_masked() {
     let gateway = Gateway::start();

@@ -126,7 +126,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/settings/runtime", runtime_settings::get),
         admin(Method::PUT, "/api/settings/runtime", runtime_settings::put),
         admin(Method::POST, "/api/settings/system-proxy/test", system_proxy::test),
-        admin(Method::POST, "/api/settings/notify/test", notifications::send_test),
+        action("/api/settings/notify/test", notifications::send_test),
         admin(Method::GET, "/api/settings/brand-list", runtime_settings::brand_list),
         admin(Method::GET, "/api/sites", sites::list),
         admin(Method::POST, "/api/sites", sites::create),
@@ -149,19 +149,19 @@ pub fn routes() -> Vec<Route> {
         admin(Method::PUT, "/api/accounts/{id}", account_update::update),
         admin(Method::DELETE, "/api/accounts/{id}", accounts::delete),
         admin(Method::POST, "/api/accounts/{id}/rebind-session", account_rebind::rebind),
-        admin(Method::POST, "/api/accounts/{id}/balance", account_balance::refresh),
+        action("/api/accounts/{id}/balance", account_balance::refresh),
         admin(Method::GET, "/api/accounts/{id}/models", account_models::list),
         admin(Method::POST, "/api/accounts/{id}/models/manual", account_models::add_manual),
         admin(Method::GET, "/api/account-tokens", account_tokens::list),
         admin(Method::POST, "/api/account-tokens", account_token_create::create),
         admin(Method::POST, "/api/account-tokens/batch", account_tokens::batch),
         admin(Method::POST, "/api/account-tokens/sync-all", account_token_sync::sync_all),
-        admin(Method::POST, "/api/account-tokens/sync/{id}", account_token_sync::sync),
+        action("/api/account-tokens/sync/{id}", account_token_sync::sync),
         admin(Method::GET, "/api/account-tokens/groups/{id}", account_token_sync::groups),
         admin(Method::GET, "/api/account-tokens/account/{id}/default", account_tokens::default_of),
         admin(Method::PUT, "/api/account-tokens/{id}", account_tokens::update),
         admin(Method::DELETE, "/api/account-tokens/{id}", account_tokens::delete),
-        admin(Method::POST, "/api/account-tokens/{id}/default", account_tokens::set_default),
+        action("/api/account-tokens/{id}/default", account_tokens::set_default),
         admin(Method::GET, "/api/account-tokens/{id}/value", account_tokens::value),
         admin(Method::GET, "/api/routes", routes::list),
         admin(Method::GET, "/api/routes/summary", routes::summary),
@@ -171,12 +171,12 @@ pub fn routes() -> Vec<Route> {
         admin(Method::POST, "/api/routes/decision/batch", decisions::batch),
         admin(Method::POST, "/api/routes/decision/by-route/batch", decisions::by_route),
         admin(Method::POST, "/api/routes/decision/route-wide/batch", decisions::route_wide),
-        admin(Method::POST, "/api/routes/decision/refresh", decisions::refresh),
+        action("/api/routes/decision/refresh", decisions::refresh),
         admin(Method::POST, "/api/routes", routes::create),
         admin(Method::POST, "/api/routes/batch", routes::batch),
         admin(Method::PUT, "/api/routes/{id}", routes::update),
         admin(Method::DELETE, "/api/routes/{id}", routes::delete),
-        admin(Method::POST, "/api/routes/{id}/cooldown/clear", routes::clear_cooldown),
+        action("/api/routes/{id}/cooldown/clear", routes::clear_cooldown),
         admin(Method::GET, "/api/routes/{id}/channels", channels::list),
         admin(Method::POST, "/api/routes/{id}/channels", channels::add),
         admin(Method::POST, "/api/routes/{id}/channels/batch", channels::add_batch),
@@ -189,13 +189,13 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/downstream-keys/summary", key_usage::summary),
         admin(Method::PUT, "/api/downstream-keys/{id}", keys::update),
         admin(Method::DELETE, "/api/downstream-keys/{id}", keys::delete),
-        admin(Method::POST, "/api/downstream-keys/{id}/reset-usage", keys::reset_usage),
+        action("/api/downstream-keys/{id}/reset-usage", keys::reset_usage),
         admin(Method::GET, "/api/downstream-keys/{id}/value", keys::value),
         admin(Method::GET, "/api/downstream-keys/{id}/overview", key_usage::overview),
         admin(Method::GET, "/api/downstream-keys/{id}/trend", key_usage::trend),
-        admin(Method::POST, "/api/settings/maintenance/clear-usage", maintenance::clear_usage),
-        admin(Method::POST, "/api/settings/maintenance/clear-cache", maintenance::clear_cache),
-        admin(Method::POST, "/api/settings/maintenance/factory-reset", maintenance::factory_reset),
+        action("/api/settings/maintenance/clear-usage", maintenance::clear_usage),
+        action("/api/settings/maintenance/clear-cache", maintenance::clear_cache),
+        action("/api/settings/maintenance/factory-reset", maintenance::factory_reset),
         admin(Method::GET, "/api/stats/dashboard", dashboard::get),
         admin(Method::GET, "/api/stats/site-distribution", site_stats::distribution),
         admin(Method::GET, "/api/stats/site-trend", site_stats::trend),
@@ -207,25 +207,25 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/stats/proxy-debug/traces/{id}", debug_traces::get),
         admin(Method::GET, "/api/models/marketplace", marketplace::list),
         admin(Method::GET, "/api/models/token-candidates", token_candidates::list),
-        admin(Method::POST, "/api/models/check/{id}", model_checks::check),
+        action("/api/models/check/{id}", model_checks::check),
         admin(Method::POST, "/api/models/probe", model_checks::probe),
         admin(Method::GET, "/api/tasks", tasks::list),
         admin(Method::GET, "/api/tasks/{id}", tasks::get),
-        admin(Method::POST, "/api/checkin/trigger", checkins::trigger_all),
-        admin(Method::POST, "/api/checkin/trigger/{id}", checkins::trigger),
+        action("/api/checkin/trigger", checkins::trigger_all),
+        action("/api/checkin/trigger/{id}", checkins::trigger),
         admin(Method::GET, "/api/checkin/logs", checkins::logs),
         admin(Method::PUT, "/api/checkin/schedule", checkins::schedule),
         admin(Method::GET, "/api/site-announcements", announcements::list),
         admin(Method::DELETE, "/api/site-announcements", announcements::clear),
-        admin(Method::POST, "/api/site-announcements/read-all", announcements::mark_all_read),
+        action("/api/site-announcements/read-all", announcements::mark_all_read),
         admin(Method::POST, "/api/site-announcements/sync", announcements::sync),
-        admin(Method::POST, "/api/site-announcements/{id}/read", announcements::mark_read),
+        action("/api/site-announcements/{id}/read", announcements::mark_read),
         admin(Method::POST, "/api/search", search::search),
         admin(Method::GET, "/api/events", events::list),
         admin(Method::DELETE, "/api/events", events::clear),
         admin(Method::GET, "/api/events/count", events::count),
-        admin(Method::POST, "/api/events/read-all", events::mark_all_read),
-        admin(Method::POST, "/api/events/{id}/read", events::mark_read),
+        action("/api/events/read-all", events::mark_all_read),
+        action("/api/events/{id}/read", events::mark_read),
         admin(Method::POST, "/api/test/proxy", playground::proxy),
         admin(Method::POST, "/api/test/proxy/stream", playground::proxy_stream),
         admin(Method::POST, "/api/test/proxy/jobs", playground::start_proxy_job),
@@ -248,6 +248,20 @@ where
 {
     Route::new(method, path, Access::Admin, Surface::Admin, move |app, request| {
         answered(handler(app, request))
+    })
+}
+
+/// A route that takes nothing from its body, which has to be an object or nothing all the same (1.1).
+fn action<H, F>(path: &'static str, handler: H) -> Route
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    Route::new(Method::POST, path, Access::Admin, Surface::Admin, move |app, mut request| {
+        answered(async move {
+            request.json_object().await?;
+            handler(app, request).await
+        })
     })
 }
 

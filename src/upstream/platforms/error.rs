@@ -162,6 +162,29 @@ impl SiteError {
             _ => second,
         }
     }
+
+    /// What to tell of one session that was sent in two ways, of which one is a guess (upstreams.md 5.1).
+    /// That the site does not know the second tells nothing beside other trouble with the first, unless that
+    /// was a mere page (6.2); and no session is over while either way met something else.
+    pub(super) fn of_both_ways(first: Option<Self>, second: Self) -> Self {
+        let Some(first) = first else { return second };
+        let is_mere_page =
+            first.is_page && !matches!(first.kind, SiteErrorKind::Shield | SiteErrorKind::Failed);
+        if second.wants_login() && !first.wants_login() && !is_mere_page {
+            return first;
+        }
+        let is_open = !first.wants_login() || second.is_transient();
+        let told = Self::more_telling(Some(first), second);
+        match told.kind {
+            SiteErrorKind::Expired if is_open => Self { kind: SiteErrorKind::Refused, ..told },
+            _ => told,
+        }
+    }
+
+    /// Whether another time may fare better: the site cannot be heard, or is in trouble.
+    fn is_transient(&self) -> bool {
+        matches!(self.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable | SiteErrorKind::Failed)
+    }
 }
 
 fn by_status(status: u16, message: &str, is_page: bool) -> SiteErrorKind {

@@ -154,8 +154,8 @@ impl SiteClient {
         for scheme in self.schemes_for(session) {
             match self.with_number(client, call, session, &scheme).await {
                 Ok(answer) => return Ok(answer),
-                Err(error) if error.is_final() => return Err(SiteError::more_telling(failure, error)),
-                Err(error) => failure = Some(SiteError::more_telling(failure, error)),
+                Err(error) if error.is_final() => return Err(SiteError::of_both_ways(failure, error)),
+                Err(error) => failure = Some(SiteError::of_both_ways(failure, error)),
             }
         }
         Err(failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "nobody was asked")))

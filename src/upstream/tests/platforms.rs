@@ -308,6 +308,52 @@ async fn a_session_that_is_over_does_not_look_unsupported() {
     assert_eq!(error.expect_err("over").kind, SiteErrorKind::Expired);
 }
 
+/// A session is no cookie, or the cookie no token: what the guess is told says nothing (upstreams.md 5.1).
+#[tokio::test]
+async fn a_wrong_guess_does_not_end_a_session() {
+    const UNKNOWN: &str = r#"{"success":false,"message":"unauthorized","code":"AUTH_UNAUTHORIZED"}"#;
+    let by_bearer = |request: &str| request.to_lowercase().contains("\r\nauthorization:");
+    for (status, body, kind) in [
+        (500, r#"{"success":false,"message":"database is locked"}"#, SiteErrorKind::Failed),
+        (429, r#"{"success":false,"message":"slower"}"#, SiteErrorKind::Failed),
+        (502, "<html><title>502 Bad Gateway</title></html>", SiteErrorKind::Failed),
+        (200, "<html><title>Maintenance</title></html>", SiteErrorKind::Refused),
+        (200, UNKNOWN, SiteErrorKind::Expired),
+    ] {
+        let gate = move |request: &str| {
+            let of_user = request.contains(" /api/user/");
+            let (status, body) = if by_bearer(request) { (status, body) } else { (401, UNKNOWN) };
+            of_user.then(|| (status, body.to_owned()))
+        };
+        let stub = Stub::with(gate, &[("GET /api/status", 200, STATUS)]).await;
+        let error = within(stub.site_client(Platform::NewApi, "pat").balance(&client())).await;
+        assert_eq!(error.expect_err(body).kind, kind, "{status} {body}");
+    }
+    // The other way round: the text is a cookie, which the site's trouble kept from being heard.
+    let gate = move |request: &str| {
+        let of_user = request.contains(" /api/user/");
+        let (status, body) = if by_bearer(request) { (401, UNKNOWN) } else { (503, "{}") };
+        of_user.then(|| (status, body.to_owned()))
+    };
+    let stub = Stub::with(gate, &[("GET /api/status", 200, STATUS)]).await;
+    let error = within(stub.site_client(Platform::NewApi, "raw-cookie").balance(&client())).await;
+    assert_eq!(error.expect_err("trouble").kind, SiteErrorKind::Refused);
+}
+
+#[tokio::test]
+async fn a_token_that_is_let_in_finds_the_check_in_missing_whatever_the_guess_is_told() {
+    let gate = |request: &str| {
+        let is_asked = request.starts_with("POST /api/user/checkin");
+        let by_cookie = request.to_lowercase().contains("\r\ncookie:");
+        let nobody = r#"{"success":false,"message":"无权进行此操作，未登录且未提供 access token"}"#;
+        (is_asked && by_cookie).then(|| (401, nobody.to_owned()))
+    };
+    let stub = Stub::with(gate, &[("GET /api/user/self", 200, SELF)]).await;
+    let error = within(stub.site_client(Platform::NewApi, "pat").check_in(&client())).await;
+    let error = error.expect_err("no such route");
+    assert_eq!(error.kind, SiteErrorKind::Missing, "{error}");
+}
+
 #[tokio::test]
 async fn what_a_platform_cannot_do_it_says_without_asking() {
     let stub = Stub::start(&[]).await;

@@ -3,7 +3,7 @@
 //! ```text
 //! Bearer   POST the fork's check-in route
 //! cookie   where the token was not understood: POST /api/user/sign_in (older forks), then that route
-//! neither  has such a route: does the session still live? An expired one must not look unsupported
+//! one      has no such route: does the session still live? An expired one must not look unsupported
 //! ```
 
 use serde_json::{Value, json};
@@ -43,8 +43,7 @@ pub(in crate::upstream::platforms) async fn check_in(
 ) -> Result<CheckIn, SiteError> {
     let session = site_client.session()?;
     let route = fork(site_client.platform).check_in;
-    let mut failure = None;
-    let mut is_missing = true;
+    let (mut failure, mut missing) = (None, None);
     for scheme in site_client.schemes_for(session) {
         let by_cookie = matches!(scheme, AuthScheme::Cookie(_));
         let routes: &[&str] = if by_cookie { &[SIGN_IN, route] } else { &[route] };
@@ -66,16 +65,19 @@ pub(in crate::upstream::platforms) async fn check_in(
             if !is_heard || !(error.is_missing() || is_cookie_worthy(&error)) {
                 return Err(error);
             }
-            is_missing &= error.is_missing();
-            failure = Some(SiteError::more_telling(failure, error));
+            if error.is_missing() {
+                missing = missing.or_else(|| Some(error.clone()));
+            }
+            failure = Some(SiteError::of_both_ways(failure, error));
         }
     }
-    let error = failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "nobody was asked"));
-    if is_missing && let Err(problem) = site_client.as_user(client, Call::get("/api/user/self")).await {
-        let is_session = problem.wants_login();
-        return Err(if is_session { problem } else { error });
+    let Some(missing) = missing else {
+        return Err(failure.unwrap_or_else(|| SiteError::new(SiteErrorKind::Refused, "nobody was asked")));
+    };
+    match site_client.as_user(client, Call::get("/api/user/self")).await {
+        Err(problem) if problem.wants_login() => Err(problem),
+        _ => Err(missing),
     }
-    Err(error)
 }
 
 /// Whether the other way of sending the session may fare better.

@@ -43,6 +43,13 @@ pub struct User {
     pub role: Option<String>,
 }
 
+impl User {
+    /// Whether nothing tells who it is.
+    pub(super) fn is_nobody(&self) -> bool {
+        self.id.is_none() && self.username.is_empty()
+    }
+}
+
 /// What a credential turned out to be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Identity {

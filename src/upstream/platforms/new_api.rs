@@ -68,29 +68,36 @@ pub(super) fn fork(platform: Platform) -> Fork {
     }
 }
 
-/// Who the session's user is, and what is left: one call tells both.
-pub(super) async fn account(site_client: &SiteClient, client: &Client) -> Result<(User, Balance), SiteError> {
+/// Who the session's user is, and what is left: one call tells both. A user without an amount is one still.
+pub(super) async fn account(
+    site_client: &SiteClient,
+    client: &Client,
+) -> Result<(User, Result<Balance, SiteError>), SiteError> {
     let (own, unit) =
         tokio::join!(site_client.as_user(client, Call::get("/api/user/self")), unit(site_client, client));
     let own = own?;
     let Some(data) = own.get("data").filter(|data| data.is_object()) else {
         return Err(SiteError::lacks(&own, "user"));
     };
-    let Some(left) = data.get("quota").and_then(reply::number) else {
-        return Err(SiteError::lacks(&own, "quota"));
-    };
+    let left = data.get("quota").and_then(reply::number).ok_or_else(|| SiteError::lacks(&own, "quota"));
     let dollars = |name: &str| Some(reply::number(data.get(name)?)? / unit);
-    let (balance, used) = (left / unit, dollars("used_quota").unwrap_or(0.0));
-    let balance = Balance {
-        balance,
-        used,
-        // Every fork's quota is what remains.
-        quota: balance + used,
-        today_income: dollars("today_income"),
-        today_quota_consumption: dollars("today_quota_consumption"),
-        subscriptions: None,
-    };
-    Ok((user(data), balance))
+    let balance = left.map(|left| {
+        let (balance, used) = (left / unit, dollars("used_quota").unwrap_or(0.0));
+        Balance {
+            balance,
+            used,
+            // Every fork's quota is what remains.
+            quota: balance + used,
+            today_income: dollars("today_income"),
+            today_quota_consumption: dollars("today_quota_consumption"),
+            subscriptions: None,
+        }
+    });
+    let user = user(data);
+    if user.is_nobody() && balance.is_err() {
+        return Err(SiteError::lacks(&own, "user"));
+    }
+    Ok((user, balance))
 }
 
 pub(super) fn user(data: &Value) -> User {

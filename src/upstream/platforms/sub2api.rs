@@ -36,11 +36,12 @@ fn unwrap(site_client: &SiteClient, mut answer: Value) -> Result<Value, SiteErro
 }
 
 /// Who the session's user is, and what is left: one call tells both.
-pub(super) async fn account(site_client: &SiteClient, client: &Client) -> Result<(User, Balance), SiteError> {
+pub(super) async fn account(
+    site_client: &SiteClient,
+    client: &Client,
+) -> Result<(User, Result<Balance, SiteError>), SiteError> {
     let me = data(site_client, client, Call::get("/api/v1/auth/me")).await?;
-    let Some(balance) = me.get("balance").and_then(reply::number) else {
-        return Err(SiteError::lacks(&me, "balance"));
-    };
+    let left = me.get("balance").and_then(reply::number).ok_or_else(|| SiteError::lacks(&me, "balance"));
     let text = |name: &str| {
         let text = me.get(name)?.as_str()?.trim();
         (!text.is_empty()).then(|| text.to_owned())
@@ -54,15 +55,21 @@ pub(super) async fn account(site_client: &SiteClient, client: &Client) -> Result
         role: text("role"),
         email,
     };
-    let balance = (balance * UNIT).round() / UNIT;
-    Ok((user, Balance { balance, quota: balance, ..Balance::default() }))
+    if user.is_nobody() && left.is_err() {
+        return Err(SiteError::lacks(&me, "user"));
+    }
+    let balance = left.map(|left| {
+        let balance = (left * UNIT).round() / UNIT;
+        Balance { balance, quota: balance, ..Balance::default() }
+    });
+    Ok((user, balance))
 }
 
 /// What is left, with the subscriptions where the site tells them.
 pub(super) async fn balance(site_client: &SiteClient, client: &Client) -> Result<Balance, SiteError> {
     let (account, subscriptions) =
         tokio::join!(account(site_client, client), subscriptions::summary(site_client, client));
-    Ok(Balance { subscriptions, ..account?.1 })
+    Ok(Balance { subscriptions, ..account?.1? })
 }
 
 /// What a key lists; where the session's token is no key, what the user's first enabled key lists.

@@ -308,6 +308,28 @@ async fn a_session_that_is_over_does_not_look_unsupported() {
     assert_eq!(error.expect_err("over").kind, SiteErrorKind::Expired);
 }
 
+/// `success` and `data` prove a session (upstreams.md 6.2); the amount is another question.
+#[tokio::test]
+async fn a_user_without_an_amount_is_one_still() {
+    let family = r#"{"success":true,"data":{"id":7659,"username":"ada"}}"#;
+    let sub2api = r#"{"code":0,"data":{"id":5,"email":"ada@example.com"}}"#;
+    for (platform, path, body) in [
+        (Platform::NewApi, "GET /api/user/self", family),
+        (Platform::Sub2Api, "GET /api/v1/auth/me", sub2api),
+    ] {
+        let stub = Stub::start(&[(path, 200, body), ("GET /api/status", 200, STATUS)]).await;
+        let site_client = stub.site_client(platform, "pat");
+        let identity = within(site_client.identify(&client())).await.expect("a session");
+        let Identity::Session { user, balance, .. } = identity else { panic!("{identity:?}") };
+        assert_eq!((user.username.as_str(), balance), ("ada", None));
+        let error = within(site_client.balance(&client())).await.expect_err("no amount");
+        assert_eq!(error.kind, SiteErrorKind::Malformed);
+    }
+    let nobody = Stub::start(&[("GET /api/user/self", 200, r#"{"success":true,"data":{}}"#)]).await;
+    let error = within(nobody.site_client(Platform::NewApi, "pat").identify_session(&client())).await;
+    assert_eq!(error.expect_err("nobody").kind, SiteErrorKind::Malformed);
+}
+
 /// A session is no cookie, or the cookie no token: what the guess is told says nothing (upstreams.md 5.1).
 #[tokio::test]
 async fn a_wrong_guess_does_not_end_a_session() {

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 use super::{Upstream, client, read_request};
 use crate::routing::{Platform, Secret};
 use crate::upstream::platforms::{
-    DISCOVERY_LIMITS, DiscoveryKind, MANAGEMENT_LIMITS, NewSiteKey, SiteClient, SiteError, SiteErrorKind,
-    detect, list_models,
+    DISCOVERY_LIMITS, DiscoveryKind, Identity, MANAGEMENT_LIMITS, NewSiteKey, SiteClient, SiteError,
+    SiteErrorKind, detect, list_models,
 };
 
 /// Reads the call and says nothing more.
@@ -95,4 +95,23 @@ async fn a_model_list_has_twelve_seconds_and_detection_eight() {
         assert_eq!(detect(&client, &upstream.base).await, None);
         assert_eq!(began.elapsed().as_secs(), 8);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_keys_that_never_comes_leaves_the_session_proved() {
+    let upstream = Upstream::start(|mut stream, _| async move {
+        while let Some(request) = read_request(&mut stream).await {
+            if !request.contains(" /api/user/self") && !request.contains(" /api/status") {
+                std::future::pending::<()>().await;
+            }
+            let body = r#"{"success":true,"data":{"id":7,"username":"ada","quota":500000,"used_quota":0}}"#;
+            let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    })
+    .await;
+    let began = Instant::now();
+    let identity = site_client(&upstream, Platform::NewApi).identify_session(&client()).await;
+    let Ok(Identity::Session { user, api_token: None, .. }) = identity else { panic!("{identity:?}") };
+    assert_eq!((user.username.as_str(), began.elapsed().as_secs()), ("ada", 4));
 }

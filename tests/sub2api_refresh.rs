@@ -137,6 +137,27 @@ fn a_refused_refresh_token_makes_the_account_expired_and_is_told() {
     assert_eq!(account(&gateway)["status"], "active");
 }
 
+/// An expired account is left alone by every pass, so a moment's trouble must not make one.
+#[test]
+fn a_refresh_that_meets_the_sites_trouble_is_tried_again() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let (gateway, id) = with_account(&site, FAR);
+    site.ada().token = "eyJhbGciOiJIUzI1NiJ9.b3RoZXI.c2ln".to_owned();
+    let path = format!("/api/accounts/{id}/balance");
+    for status in [429, 500, 503] {
+        let trouble = json!({"code": status, "message": "later"});
+        site.answer_once("/api/v1/auth/refresh", Reply::json(status, &trouble));
+        gateway.admin().post(&path, &json!({})).expect(400);
+        let account = account(&gateway);
+        assert_eq!(
+            (&account["status"], &account["runtimeHealth"]["state"]),
+            (&json!("active"), &json!("unhealthy"))
+        );
+    }
+    gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(account(&gateway)["runtimeHealth"]["state"], "healthy");
+}
+
 #[test]
 fn a_blank_refresh_token_keeps_the_old_one_and_none_is_shown() {
     let site = Site::start(Program::Sub2Api, &[MODEL]);

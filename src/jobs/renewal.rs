@@ -13,6 +13,7 @@
 //! again at once, so that the site does not lock the account.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, Secret};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
-use crate::upstream::platforms::{SiteErrorKind, abilities};
+use crate::upstream::platforms::{SiteError, SiteErrorKind, abilities};
 
 /// How often accounts whose session ends soon are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(60);
@@ -46,8 +47,14 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(16);
 const FIRST_PAUSE: Duration = Duration::from_secs(300);
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 
-/// Why an account has no new session; for people, without a credential.
-pub type Refusal = String;
+/// Why an account has no new session.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// For people, without a credential.
+    message: String,
+    /// The site could not be heard, or was in trouble: the means to a new session are as good as before.
+    pub may_pass: bool,
+}
 
 /// What is under way and what was refused; the app holds one.
 pub struct Renewals {
@@ -63,6 +70,32 @@ struct Refused {
     stored_at: Option<Millis>,
     until: Instant,
     pause: Duration,
+}
+
+// === impl Refusal ===
+
+impl From<SiteError> for Refusal {
+    fn from(error: SiteError) -> Self {
+        Self { may_pass: error.is_transient(), message: error.message }
+    }
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self { message, may_pass: false }
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(message: &str) -> Self {
+        Self::from(message.to_owned())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
 }
 
 impl Default for Renewals {
@@ -197,13 +230,13 @@ async fn run_renewal(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(
         async move {
             // Held until the new session is committed: stopping waits for it.
             let Ok(_permit) = app.renewals.in_flight.clone().acquire_owned().await else {
-                return Err("the service is stopping".to_owned());
+                return Err("the service is stopping".into());
             };
             attempt(&app, id, reason).await
         }
     };
     let outcome = app.renewals.flights.run(id, &app.background, "the renewal of a session", work).await;
-    outcome.unwrap_or_else(|Interrupted| Err("the renewal was interrupted".to_owned()))
+    outcome.unwrap_or_else(|Interrupted| Err("the renewal was interrupted".into()))
 }
 
 async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), Refusal> {
@@ -226,7 +259,7 @@ async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), R
     } else if has_password(&account, platform) {
         with_password(app, &site, &account).await?
     } else {
-        return Err("the account has neither a refresh token nor a stored password".to_owned());
+        return Err("the account has neither a refresh token nor a stored password".into());
     };
     accounts::renew(&app.store, id, account.credential_version, &session).await.map_err(
         |error| match error {
@@ -245,8 +278,8 @@ async fn with_refresh_token(
     account: &AccountRow,
 ) -> Result<RenewedSession, Refusal> {
     let token = account.sub2api_refresh_token.as_ref().ok_or("there is no refresh token")?;
-    let site_client = site_client_of(app, site, account).map_err(|error| error.message)?;
-    let refreshed = site_client.refresh(&app.client, token).await.map_err(|error| error.message)?;
+    let site_client = site_client_of(app, site, account)?;
+    let refreshed = site_client.refresh(&app.client, token).await?;
     Ok(RenewedSession {
         access_token: refreshed.access_token,
         rotation: Some((refreshed.refresh_token, refreshed.expires_at)),
@@ -256,13 +289,13 @@ async fn with_refresh_token(
 
 async fn with_password(app: &App, site: &SiteRow, account: &AccountRow) -> Result<RenewedSession, Refusal> {
     let (Some(name), Some(password)) = (&account.login_username, &account.login_password) else {
-        return Err("there is no stored password".to_owned());
+        return Err("there is no stored password".into());
     };
     if let Some(pause) = app.renewals.pause(account) {
         let minutes = pause.as_secs().div_ceil(60);
-        return Err(format!("the stored password was refused; it is tried again in {minutes} min"));
+        return Err(format!("the stored password was refused; it is tried again in {minutes} min").into());
     }
-    let site_client = site_client_of(app, site, account).map_err(|error| error.message)?;
+    let site_client = site_client_of(app, site, account)?;
     match site_client.login(&app.client, name, password.expose()).await {
         Ok(login) => {
             app.renewals.forget(account.id);
@@ -274,7 +307,8 @@ async fn with_password(app: &App, site: &SiteRow, account: &AccountRow) -> Resul
             if matches!(error.kind, SiteErrorKind::Refused | SiteErrorKind::Expired) {
                 app.renewals.note_refusal(account);
             }
-            Err(format!("logging in again failed: {}", error.message))
+            let message = format!("logging in again failed: {}", error.message);
+            Err(Refusal { message, ..error.into() })
         }
     }
 }

@@ -67,6 +67,10 @@ impl Session {
             if has_refresh_token(&self.account, self.site_client.platform) {
                 error.message = format!("{}; {refusal}", error.message);
             }
+            // The session is over, the account is not: an expired one would not be tried again.
+            if refusal.may_pass && error.kind == SiteErrorKind::Expired {
+                error.kind = SiteErrorKind::Refused;
+            }
             return false;
         }
         self.reload(app).await.is_ok()

@@ -182,7 +182,7 @@ impl SiteError {
     }
 
     /// Whether another time may fare better: the site cannot be heard, or is in trouble.
-    fn is_transient(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         matches!(self.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable | SiteErrorKind::Failed)
     }
 }

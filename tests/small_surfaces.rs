@@ -35,6 +35,16 @@ fn an_upstream_that_counts_is_asked() {
 }
 
 #[test]
+fn a_count_is_no_stream_and_is_asked_for_at_the_beta() {
+    let (gateway, upstream) = through("new-api");
+    let body = json!({"model": MODEL, "stream": true, "messages": to_count()["messages"]});
+    let answer = gateway.client().post(COUNT, &body);
+    assert_eq!(answer.expect(200), json!({"input_tokens": 42}));
+    assert_eq!(answer.header("x-switchyard-estimated"), None, "the upstream's own count");
+    assert_eq!(upstream.last(COUNT).target, format!("{COUNT}?beta=true"));
+}
+
+#[test]
 fn clients_that_put_the_vendors_name_before_the_path_are_served() {
     let (gateway, _upstream) = through("claude");
     let message = json!({"model": MODEL, "max_tokens": 5, "messages": [{"role": "user", "content": "x"}]});

@@ -152,13 +152,17 @@ impl Call {
             Operation::EditImage | Operation::CreateVideo => forms::read(dialect, &head.headers, body)?,
             _ => (envelope::skim(dialect, &body)?, body),
         };
-        // The creation of a video is never streamed, whatever the request says.
-        envelope.stream &= operation != Operation::CreateVideo;
+        // Neither is ever streamed, whatever the request says.
+        envelope.stream &= !matches!(operation, Operation::CreateVideo | Operation::CountTokens);
         let mut version = None;
         if let Some(path) = of_path {
             envelope.model = path.model;
             envelope.stream = path.stream;
             version = path.version;
+        }
+        let mut query = forwarded_query(head.query);
+        if operation == Operation::CountTokens && dialect == Dialect::Messages {
+            ask_for_beta(&mut query);
         }
         let client = Client::detect(head.path, dialect, &head.headers, envelope.user.as_deref());
         let path = operation.path(dialect);
@@ -175,7 +179,7 @@ impl Call {
             body,
             headers: head.headers,
             version,
-            query: forwarded_query(head.query),
+            query,
             key_id,
             caller: head.caller,
             settings: app.settings.load_full(),
@@ -201,9 +205,26 @@ pub(super) fn forwarded_query(raw: &str) -> String {
     out
 }
 
+/// Tokens are counted at the surface's beta, as its own clients do (proxy.md 14.3).
+fn ask_for_beta(query: &mut String) {
+    let is_asked = query.split(['?', '&']).any(|pair| pair.split('=').next() == Some("beta"));
+    if !is_asked {
+        query.push_str(if query.is_empty() { "?beta=true" } else { "&beta=true" });
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::forwarded_query;
+    use super::{ask_for_beta, forwarded_query};
+
+    #[test]
+    fn the_beta_is_asked_for_once() {
+        for (raw, asked) in [("", "?beta=true"), ("?a=1", "?a=1&beta=true"), ("?beta=false", "?beta=false")] {
+            let mut query = raw.to_owned();
+            ask_for_beta(&mut query);
+            assert_eq!(query, asked, "{raw}");
+        }
+    }
 
     #[test]
     fn the_key_never_goes_upstream() {

@@ -219,8 +219,13 @@ impl Relay {
             self.attempt.succeed(self.observer.usage());
             return;
         }
+        // Responses clients know a stream without its last event by these words (proxy.md 10.5).
+        let what = match self.dialect {
+            Dialect::Responses => "stream closed before response.completed",
+            _ => "Upstream stream broke",
+        };
         let error = UpstreamError {
-            message: format!("Upstream stream broke: {cause}"),
+            message: format!("{what}: {cause}"),
             kind: Some(UpstreamError::BROKEN_STREAM.to_owned()),
             ..UpstreamError::default()
         };

@@ -23,10 +23,20 @@ const MODEL: &[&str] = &[
     "不支持所选模型",
 ];
 /// Speak of the model as well, but say nothing of how well the upstream works.
-const MODEL_ELSEWHERE: &[&str] = &["model_not_found", "do not have access to the model"];
+const MODEL_ELSEWHERE: &[&str] = &[
+    "model_not_found",
+    "not have access to the model",
+    "not have access to model",
+    "no access to the model",
+    "no access to model",
+];
 /// A start and, somewhere behind it, an end.
 const MODEL_AROUND_NAME: &[(&str, &str)] =
     &[("model", "does not exist"), ("不支持", "模型"), ("模型", "不支持")];
+/// What follows the name of a model, with little between: "model x is not supported".
+const MODEL_LACKING: &[&str] = &["not supported", "not found", "not available"];
+/// Before "model" these say that something else is lacking: "max_tokens for model x is not supported".
+const OF_MODEL: &[&str] = &["with", "for", "on", "by", "in", "of", "from", "to"];
 const PROTOCOL: &[&str] = &[
     "unsupported legacy protocol",
     "please use /v1/responses",
@@ -82,7 +92,7 @@ impl ErrorText {
 
     /// The channel does not have the model.
     pub fn is_about_model(&self) -> bool {
-        self.says(MODEL) || self.says_around(MODEL_AROUND_NAME)
+        self.says(MODEL) || self.says_around(MODEL_AROUND_NAME) || self.names_lacking_model()
     }
 
     /// Another channel may have the model.
@@ -123,6 +133,23 @@ impl ErrorText {
     /// Of a 429: not too fast, but used up.
     pub fn is_used_up(&self) -> bool {
         self.says(USED_UP) || self.0.split(|c: char| !c.is_alphanumeric()).any(|word| word == "limit")
+    }
+
+    /// "model", at most its name and "is", and then that it is lacking. A text that speaks of a
+    /// parameter of a model is not meant: the request is wrong there.
+    fn names_lacking_model(&self) -> bool {
+        self.0.match_indices("model").any(|(at, model)| {
+            let mut before = self.0[..at].split_whitespace().rev().take(2);
+            let after = &self.0[at + model.len()..];
+            let lacks = MODEL_LACKING.iter().filter_map(|phrase| after.find(phrase)).min();
+            !before.any(|word| OF_MODEL.contains(&word))
+                && lacks.is_some_and(|lacks| {
+                    let between = &after[..lacks];
+                    let names = between.split_whitespace();
+                    let mut names = names.filter(|word| !matches!(*word, "is" | "was" | "currently" | ":"));
+                    !between.contains("parameter") && names.nth(1).is_none()
+                })
+        })
     }
 
     fn says(&self, phrases: &[&str]) -> bool {
@@ -173,13 +200,24 @@ mod tests {
                     "invalid model",
                     "unknown provider for model x",
                     "The model `x` does not exist",
+                    "The requested model 'gpt-4.1' is not supported.",
+                    "model \"llama3:8b\" not found, try pulling it first",
+                    "models/gemini-9 is not found for API version v1beta",
+                    "Model x is currently not available",
                     "不支持所选模型",
                     "当前分组不支持 gpt-9 模型",
                     "模型 gpt-9 暂不支持",
                 ],
                 "ME",
             ),
-            (vec!["model_not_found", "You do not have access to the model x"], "E"),
+            (
+                vec![
+                    "model_not_found",
+                    "You do not have access to the model x",
+                    "Project `p` does not have access to model `x`",
+                ],
+                "E",
+            ),
             (
                 vec![
                     "Unsupported legacy protocol",
@@ -232,7 +270,20 @@ mod tests {
             ),
             (vec!["Invalid API key", "invalid access token", "Forbidden"], "C"),
             (vec!["Rate limit reached", "Too Many Requests", "insufficient quota"], "L"),
-            (vec!["timeout must be <= 60", "invalid timeout parameter", "not found", ""], ""),
+            (
+                vec![
+                    "timeout must be <= 60",
+                    "invalid timeout parameter",
+                    "not found",
+                    "'max_tokens' is not supported with this model.",
+                    "Tool use for model x is not supported",
+                    "the file for the model was not found",
+                    "The model parameter top_k is not supported",
+                    "the model answered that your file was not found",
+                    "",
+                ],
+                "",
+            ),
         ] {
             for text in texts {
                 assert_eq!(classes(text), expected, "{text}");

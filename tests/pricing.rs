@@ -82,6 +82,33 @@ fn a_request_costs_what_the_sites_price_list_says() {
 }
 
 #[test]
+fn an_account_put_to_use_by_hand_has_its_prices_at_once() {
+    for by_channel in [false, true] {
+        let gateway = Gateway::start();
+        let upstream = Upstream::start(&[MODEL]);
+        upstream.answer("/api/pricing", Reply::json(200, &ratios()));
+        upstream.answer("/v1/chat/completions", Reply::json(200, &chat()));
+        let admin = gateway.admin();
+        let site = json!({"name": "site", "url": upstream.url(), "platform": "new-api"});
+        let site = admin.post("/api/sites", &site).expect(200);
+        let account = json!({"siteId": site["id"], "accessToken": "sk-by-hand", "credentialMode": "apikey",
+                             "skipModelFetch": true});
+        let account = admin.post("/api/accounts", &account).expect(200);
+        if by_channel {
+            let route = admin.post("/api/routes", &json!({"modelPattern": MODEL})).expect(200);
+            let path = format!("/api/routes/{}/channels", route["id"]);
+            admin.post(&path, &json!({"accountId": account["id"]})).expect(200);
+        } else {
+            let path = format!("/api/accounts/{}/models/manual", account["id"]);
+            admin.post(&path, &json!({"models": [MODEL]})).expect(200);
+        }
+        gateway.wait_for_output("prices of 2 models");
+        gateway.client().chat(MODEL).expect(200);
+        assert_eq!(gateway.wait_for_logs(1)[0]["estimatedCost"], 0.035438, "by channel: {by_channel}");
+    }
+}
+
+#[test]
 fn the_hubs_are_asked_for_models_and_groups() {
     let gateway = Gateway::start();
     let models = json!({"success": true, "message": "", "data": {MODEL: {"groups": ["vip"], "owned_by": "acme",

@@ -15,6 +15,7 @@ use super::rebuild::rebuild_best_effort;
 use super::{require_id, sites as site_routes};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::prices;
 use crate::store::{self, availability};
 
 /// `GET /api/accounts/{id}/models`: the available ones by name.
@@ -67,5 +68,6 @@ pub async fn add_manual(app: Arc<App>, mut request: Request) -> Result<Response>
     })?;
     app.publish().await?;
     rebuild_best_effort(&app).await;
+    prices::refresh_unread(&app, id);
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }

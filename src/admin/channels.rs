@@ -15,6 +15,7 @@ use super::require_id;
 use super::route_view::{ListedChannel, RouteIndex};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::prices;
 use crate::store::route_edits::{self, ChannelPatch};
 use crate::store::routes::RouteRow;
 
@@ -40,6 +41,7 @@ pub async fn add(app: Arc<App>, mut request: Request) -> Result<Response> {
     let channel = editor.admit(account_id, input).map_err(refused)?;
     let ids = route_edits::add_channels(&app.store, id, &[channel]).await?;
     app.publish().await?;
+    prices::refresh_unread(&app, account_id);
     let route_index = RouteIndex::read(&app).await?;
     Ok(http::json(StatusCode::OK, &shown(&app, &route_index, &ids)?.first()))
 }
@@ -69,6 +71,9 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
     if !channels.is_empty() {
         route_edits::add_channels(&app.store, id, &channels).await?;
         app.publish().await?;
+        for channel in &channels {
+            prices::refresh_unread(&app, channel.credential.account_id);
+        }
     }
     let answer = json!({ "success": true, "created": channels.len(), "skipped": skipped, "errors": errors });
     Ok(http::json(StatusCode::OK, &answer))

@@ -4,6 +4,7 @@
 //! ```text
 //! refresh_due      every minute: the accounts whose list is old
 //! refresh_soon     after a model discovery
+//! refresh_unread   where an operator puts an account to use without one
 //! refresh_now      when an operator asks for fresh prices
 //! ```
 //!
@@ -88,6 +89,14 @@ pub async fn refresh_now(app: &Arc<App>, accounts: &[i64]) {
 pub fn refresh_soon(app: &Arc<App>, account: i64) {
     let reading = app.clone();
     app.background.spawn("a look at a price list", async move { refresh(&reading, account).await });
+}
+
+/// The same for an account whose list has not been asked for yet: its first requests are not to cost
+/// an estimate only because nothing was discovered.
+pub fn refresh_unread(app: &Arc<App>, account: i64) {
+    if !lock(&app.prices.due).contains_key(&account) {
+        refresh_soon(app, account);
+    }
 }
 
 async fn refresh(app: &App, id: i64) {

@@ -348,7 +348,10 @@ async fn a_wrong_guess_does_not_end_a_session() {
             of_user.then(|| (status, body.to_owned()))
         };
         let stub = Stub::with(gate, &[("GET /api/status", 200, STATUS)]).await;
-        let error = within(stub.site_client(Platform::NewApi, "pat").balance(&client())).await;
+        let site_client = stub.site_client(Platform::NewApi, "pat");
+        let error = within(site_client.balance(&client())).await;
+        assert_eq!(error.expect_err(body).kind, kind, "{status} {body}");
+        let error = within(site_client.check_in(&client())).await;
         assert_eq!(error.expect_err(body).kind, kind, "{status} {body}");
     }
     // The other way round: the text is a cookie, which the site's trouble kept from being heard.

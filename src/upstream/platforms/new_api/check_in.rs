@@ -47,6 +47,7 @@ pub(in crate::upstream::platforms) async fn check_in(
     for scheme in site_client.schemes_for(session) {
         let by_cookie = matches!(scheme, AuthScheme::Cookie(_));
         let routes: &[&str] = if by_cookie { &[SIGN_IN, route] } else { &[route] };
+        let mut refusal = None;
         for path in routes {
             let nothing = json!({});
             let call = match *path {
@@ -68,7 +69,10 @@ pub(in crate::upstream::platforms) async fn check_in(
             if error.is_missing() {
                 missing = missing.or_else(|| Some(error.clone()));
             }
-            failure = Some(SiteError::of_both_ways(failure, error));
+            refusal = Some(SiteError::more_telling(refusal, error));
+        }
+        if let Some(refusal) = refusal {
+            failure = Some(SiteError::of_both_ways(failure, refusal));
         }
     }
     let Some(missing) = missing else {

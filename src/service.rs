@@ -237,6 +237,7 @@ impl Service {
             headers: head.headers,
             peer: connection.peer,
             timer: connection.timer.clone(),
+            last_token: connection.last_token.clone(),
             upgrade: connection.upgrade(&mut head.extensions),
             client_ip,
             id,

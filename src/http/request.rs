@@ -10,6 +10,7 @@ use hyper::{HeaderMap, Method, Uri};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
+use super::bearer::LastToken;
 use super::body::{self, BodyError, BodyLimits, RequestBody};
 use super::timer::ReusableTimer;
 use super::websocket::Upgrade;
@@ -44,6 +45,8 @@ pub struct Parts {
     pub internal: Option<Internal>,
     /// The connection's, for what its handler waits for; one wait at a time.
     pub timer: ReusableTimer,
+    /// The connection's, for the check of the caller.
+    pub last_token: LastToken,
     /// Set when it asks for another protocol.
     pub upgrade: Option<Upgrade>,
 }

@@ -28,6 +28,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::Response;
+use super::bearer::LastToken;
 use super::stream::{AmbiguousFraming, ClientStream};
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
@@ -60,6 +61,7 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// For what its handlers wait for, one after the other.
     pub timer: ReusableTimer,
+    pub last_token: LastToken,
     ambiguous: AmbiguousFraming,
     upgrade_slot: UpgradeSlot,
 }
@@ -236,6 +238,7 @@ where
     let connection = Connection {
         peer,
         timer: ReusableTimer::default(),
+        last_token: LastToken::default(),
         ambiguous: Arc::new(AtomicBool::new(false)),
         upgrade_slot: upgrade_slot.clone(),
     };

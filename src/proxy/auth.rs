@@ -15,7 +15,8 @@ use hyper::header::AUTHORIZATION;
 use subtle::ConstantTimeEq;
 
 use crate::app::App;
-use crate::http::{Query, bearer};
+use crate::http::bearer::{self, LastToken};
+use crate::http::{Query, Request, address};
 use crate::keys::{Key, KeyRejection};
 use crate::limits::{IdentityWindows, RateLimiter};
 use crate::routing::Policy;
@@ -90,13 +91,33 @@ impl Refused {
     }
 }
 
-/// Finds the caller. `local` says that both the socket's peer and the client are this machine.
-pub fn authenticate(app: &App, headers: &HeaderMap, query: &Query, local: bool) -> Result<Caller, Refused> {
+/// What a connection shows of its caller.
+pub struct Shown<'a> {
+    pub headers: &'a HeaderMap,
+    pub query: &'a Query,
+    /// Both the socket's peer and the client are this machine.
+    pub local: bool,
+    pub last_token: &'a LastToken,
+}
+
+impl<'a> From<&'a Request> for Shown<'a> {
+    fn from(request: &'a Request) -> Self {
+        Self {
+            headers: &request.headers,
+            query: &request.query,
+            local: address::is_local(request.peer.ip(), request.client_ip),
+            last_token: &request.last_token,
+        }
+    }
+}
+
+/// Finds the caller.
+pub fn authenticate(app: &App, shown: &Shown<'_>) -> Result<Caller, Refused> {
     let from_query;
-    let token = match token_in_headers(headers) {
+    let token = match token_in_headers(shown.headers) {
         Some(token) => token,
         None => {
-            from_query = query.get("key").unwrap_or_default();
+            from_query = shown.query.get("key").unwrap_or_default();
             from_query.trim().as_bytes()
         }
     };
@@ -105,7 +126,7 @@ pub fn authenticate(app: &App, headers: &HeaderMap, query: &Query, local: bool) 
     }
     let keys = app.keys.load();
     if !keys.is_empty()
-        && let Some(key) = keys.find(&app.store.sealer().digest(token))
+        && let Some(key) = keys.find(&shown.last_token.hash(token, |token| app.store.sealer().digest(token)))
     {
         key.check(now_ms()).map_err(Refused::Rejected)?;
         return Ok(Caller { key: Some(key.clone()), forced_channel: None });
@@ -115,7 +136,7 @@ pub fn authenticate(app: &App, headers: &HeaderMap, query: &Query, local: bool) 
     if known.is_empty() || !bool::from(token.ct_eq(known)) {
         return Err(Refused::Invalid);
     }
-    if settings.uses_placeholder_proxy_token() && !local {
+    if settings.uses_placeholder_proxy_token() && !shown.local {
         return Err(Refused::Placeholder);
     }
     Ok(Caller { key: None, forced_channel: None })

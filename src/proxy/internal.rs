@@ -10,6 +10,7 @@ use hyper::{HeaderMap, Method, Uri};
 
 use super::routes;
 use crate::app::App;
+use crate::http::bearer::LastToken;
 use crate::http::body::{BodyLimits, RequestBody};
 use crate::http::request::{Internal, Parts};
 use crate::http::router::{Found, Router};
@@ -54,6 +55,7 @@ pub async fn send(app: Arc<App>, request: InternalRequest) -> Option<Response> {
         id: RequestId::next(),
         body: RequestBody::Own((!request.body.is_empty()).then_some(request.body)),
         timer: ReusableTimer::default(),
+        last_token: LastToken::default(),
         limits: BodyLimits { bytes: app.config.request_body_limit, idle: app.config.client_idle_timeout },
         internal: Some(Internal { forced_channel: request.forced_channel }),
         upgrade: None,

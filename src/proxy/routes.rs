@@ -8,12 +8,12 @@ use hyper::header::{HeaderValue, UPGRADE};
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
-use crate::http::{Request, Response, address};
+use crate::http::{Request, Response};
 use crate::metrics::Surface;
 use crate::service::{Access, Route, too_many_of_identity};
 use crate::time::monotonic_ms;
 
-use super::auth::{self, Caller};
+use super::auth::{self, Caller, Shown};
 use super::call::{CallKind, Operation};
 use super::reply::Face;
 use super::{files, forms, gemini, models, pipeline, responses_ws, search, videos};
@@ -214,9 +214,7 @@ where
         let caller = Caller { key: None, forced_channel: internal.forced_channel };
         return handler(app, request, caller).await;
     }
-    let local = address::is_local(request.peer.ip(), request.client_ip);
-    let caller = auth::authenticate(&app, &request.headers, &request.query, local);
-    match caller {
+    match auth::authenticate(&app, &Shown::from(&request)) {
         Ok(caller) => match app.rates.admit_request(caller.rates(&app.rates), monotonic_ms()) {
             Ok(()) => handler(app, request, caller).await,
             Err(wait) => too_many_of_identity(wait),

@@ -14,6 +14,7 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 use super::*;
 use crate::config;
 use crate::http::Query;
+use crate::http::bearer::LastToken;
 
 struct Served {
     client: WebSocketStream<DuplexStream>,
@@ -42,6 +43,7 @@ async fn served() -> Served {
         headers: HeaderMap::new(),
         query: Query::default(),
         local: true,
+        last_token: LastToken::default(),
         rates: app.rates.global.clone(),
         session: "s".to_owned(),
     };

@@ -27,14 +27,15 @@ use hyper::header::{CONNECTION, HeaderName, HeaderValue};
 
 use crate::app::App;
 use crate::dialect::Dialect;
+use crate::http::bearer::LastToken;
 use crate::http::websocket::Handshake;
-use crate::http::{Query, Request, Response, address};
+use crate::http::{Query, Request, Response};
 use crate::limits::IdentityWindows;
 use crate::service::too_many_of_peer;
 use crate::time::monotonic_ms;
 use crate::uuid;
 
-use super::auth::{self, Caller, Refused};
+use super::auth::{self, Caller, Refused, Shown};
 use super::reply::Face;
 
 /// Codex keeps its turn's place at an upstream in it, and wants it back.
@@ -49,6 +50,7 @@ struct Opener {
     query: Query,
     /// The caller is this machine.
     local: bool,
+    last_token: LastToken,
     rates: Arc<IdentityWindows>,
     /// The conversation's name where the client gives none.
     session: String,
@@ -57,15 +59,17 @@ struct Opener {
 impl Opener {
     /// The caller as the keys are now.
     fn caller(&self, app: &App) -> Result<Caller, Refused> {
-        auth::authenticate(app, &self.headers, &self.query, self.local)
+        let Self { headers, query, local, last_token, .. } = self;
+        auth::authenticate(app, &Shown { headers, query, local: *local, last_token })
     }
 }
 
 /// `GET /v1/responses` with `Upgrade: websocket`.
 pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
     let face = Face { dialect: Dialect::Responses, id: request.id };
-    let local = address::is_local(request.peer.ip(), request.client_ip);
-    let rates = match auth::authenticate(&app, &request.headers, &request.query, local) {
+    let shown = Shown::from(&request);
+    let local = shown.local;
+    let rates = match auth::authenticate(&app, &shown) {
         Ok(caller) => caller.rates(&app.rates).clone(),
         Err(refused) => return closing(face.reject_caller(&refused)),
     };
@@ -85,6 +89,7 @@ pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
         headers: without_socket_beta(mem::take(&mut request.headers)),
         query: mem::take(&mut request.query),
         local,
+        last_token: request.last_token.clone(),
         rates,
         session: uuid::v4(),
     };

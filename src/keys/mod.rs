@@ -9,9 +9,9 @@
 
 mod live;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::fast_map::FastMap;
 use crate::routing::Policy;
 use crate::time::Millis;
 
@@ -45,8 +45,8 @@ pub enum KeyRejection {
 /// All managed keys.
 #[derive(Debug, Default)]
 pub struct KeyTable {
-    by_digest: HashMap<Digest, Arc<Key>>,
-    by_id: HashMap<i64, Arc<Key>>,
+    by_digest: FastMap<Digest, Arc<Key>>,
+    by_id: FastMap<i64, Arc<Key>>,
 }
 
 // === impl Key ===

@@ -14,7 +14,7 @@
 //!
 //! The clock is tokio's, which tests can pause.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::load::Load;
+use crate::fast_map::FastMap;
 use crate::sync::lock;
 
 /// How long requests wait and leases live.
@@ -79,7 +80,7 @@ struct State {
     /// 0: unlimited.
     limit: usize,
     /// When each lease in force expires, by its ticket.
-    held: HashMap<u64, Instant>,
+    held: FastMap<u64, Instant>,
     last_ticket: u64,
     /// No lease in force expires before.
     earliest_expiry: Option<Instant>,

@@ -2,10 +2,11 @@
 //!
 //! A [`Gate`] per site that has a limit; sites without one have no gate, or one that is open.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+
+use crate::fast_map::FastMap;
 
 use super::gate::{Gate, Lease, LeaseRules, Refused};
 
@@ -13,7 +14,7 @@ use super::gate::{Gate, Lease, LeaseRules, Refused};
 #[derive(Debug)]
 pub struct SiteLeases {
     rules: LeaseRules,
-    gates: ArcSwap<HashMap<i64, Arc<Gate>>>,
+    gates: ArcSwap<FastMap<i64, Arc<Gate>>>,
 }
 
 // === impl SiteLeases ===
@@ -30,9 +31,9 @@ impl SiteLeases {
     /// Puts the limits of all sites in force, also for those who wait already. One call at a time.
     pub fn set_limits(&self, sites: impl Iterator<Item = (i64, Option<u32>)>) {
         let before = self.gates.load_full();
-        let mut limits: HashMap<i64, u32> =
+        let mut limits: FastMap<i64, u32> =
             sites.filter_map(|(site, limit)| Some((site, limit.filter(|limit| *limit > 0)?))).collect();
-        let mut gates = HashMap::new();
+        let mut gates = FastMap::default();
         for (&site, gate) in before.iter() {
             gate.set_limit(limits.remove(&site).unwrap_or(0) as usize);
             // An open gate that still has leases out must know them when it is closed again.

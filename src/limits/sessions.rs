@@ -5,11 +5,11 @@
 //! all that time. The [`Gate`]s are made when first needed; those that nobody holds on to are dropped once
 //! there are many. The rules are an operator's settings, so every request brings those of its moment.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::gate::{Gate, Lease, LeaseRules, Refused};
 use super::load::Load;
+use crate::fast_map::FastMap;
 use crate::sync::lock;
 
 /// Idle gates that are kept.
@@ -27,7 +27,7 @@ pub struct SessionRules {
 /// The gates of all channels that sessions use.
 #[derive(Debug, Default)]
 pub struct SessionLeases {
-    gates: Mutex<HashMap<i64, Arc<Gate>>>,
+    gates: Mutex<FastMap<i64, Arc<Gate>>>,
 }
 
 // === impl SessionLeases ===
@@ -66,7 +66,7 @@ impl SessionLeases {
         gate
     }
 
-    fn gates(&self) -> MutexGuard<'_, HashMap<i64, Arc<Gate>>> {
+    fn gates(&self) -> MutexGuard<'_, FastMap<i64, Arc<Gate>>> {
         lock(&self.gates)
     }
 }

@@ -6,10 +6,13 @@
 //! WebSocket it comes over, and counts for one caller, one kind of client, one surface and one model. Who names
 //! none, or where stickiness is off, has none: nothing is bound, and no slot of a channel is taken.
 
+use std::borrow::Cow;
+
 use crate::app::App;
 use crate::dialect::envelope::{Envelope, Thread};
 use crate::dialect::json;
 use crate::routing::Conversation;
+use crate::routing::pattern::lower_case;
 use crate::time::now_ms;
 
 use super::client::{Client, Family};
@@ -32,8 +35,8 @@ impl Session {
     ) -> Option<Self> {
         let name = name(client, envelope).or(otherwise)?;
         app.settings.load().sticky_ttl?;
-        let text = sticky_key(key_id, client.family, path, &envelope.model, name);
-        Some(Self { conversation: app.affinity.conversation(&text) })
+        let known_by = KnownBy::session(key_id, client.family, path, &envelope.model, name);
+        Some(Self { conversation: app.affinity.conversation(known_by) })
     }
 
     /// Of a request that goes on from an answer whose channel is known.
@@ -64,11 +67,7 @@ impl Session {
 
 /// The conversation that a stored answer opens, by the id under which its caller knows it.
 pub(super) fn opened_by(app: &App, key_id: Option<i64>, answer_id: &str) -> Conversation {
-    app.affinity.conversation(&format!("answer:{}|{answer_id}", caller(key_id)))
-}
-
-fn caller(key_id: Option<i64>) -> String {
-    key_id.map_or_else(|| "anonymous".to_owned(), |id| id.to_string())
+    app.affinity.conversation(KnownBy::Answer { key_id, answer_id })
 }
 
 fn name<'c>(client: &'c Client, envelope: &'c Envelope) -> Option<&'c str> {
@@ -76,9 +75,27 @@ fn name<'c>(client: &'c Client, envelope: &'c Envelope) -> Option<&'c str> {
     client.session.as_deref().or(envelope.prompt_cache_key.as_deref()).or_else(user)
 }
 
-/// Lower case but for the session's own name.
-fn sticky_key(key_id: Option<i64>, family: Family, path: &str, model: &str, name: &str) -> String {
-    format!("key:{}|{}|{}|{}|{name}", caller(key_id), family.id(), path, model.to_lowercase())
+/// What makes a conversation one and the same. `None` is the global token.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum KnownBy<'a> {
+    Session {
+        key_id: Option<i64>,
+        family: &'static str,
+        path: &'a str,
+        /// In lower case: two spellings name one model.
+        model: Cow<'a, str>,
+        name: &'a str,
+    },
+    Answer {
+        key_id: Option<i64>,
+        answer_id: &'a str,
+    },
+}
+
+impl<'a> KnownBy<'a> {
+    fn session(key_id: Option<i64>, family: Family, path: &'a str, model: &'a str, name: &'a str) -> Self {
+        Self::Session { key_id, family: family.id(), path, model: lower_case(model), name }
+    }
 }
 
 #[cfg(test)]
@@ -91,10 +108,20 @@ mod tests {
     use crate::proxy::client::Confidence;
 
     #[test]
-    fn the_key_is_lower_case_but_for_the_sessions_name() {
-        let key = |id| sticky_key(id, Family::Codex, "/v1/responses", "GPT-5", "Abc");
-        assert_eq!(key(Some(7)), "key:7|codex|/v1/responses|gpt-5|Abc");
-        assert_eq!(key(None), "key:anonymous|codex|/v1/responses|gpt-5|Abc");
+    fn a_model_is_known_in_any_case_and_a_session_in_its_own() {
+        let session = |id, family, path, model, name| KnownBy::session(id, family, path, model, name);
+        let known_by = session(Some(7), Family::Codex, "/v1/responses", "GPT-5", "Abc");
+        assert_eq!(session(Some(7), Family::Codex, "/v1/responses", "gpt-5", "Abc"), known_by);
+        for other in [
+            session(None, Family::Codex, "/v1/responses", "GPT-5", "Abc"),
+            session(Some(7), Family::Generic, "/v1/responses", "GPT-5", "Abc"),
+            session(Some(7), Family::Codex, "/v1/messages", "GPT-5", "Abc"),
+            session(Some(7), Family::Codex, "/v1/responses", "GPT-5x", "Abc"),
+            session(Some(7), Family::Codex, "/v1/responses", "GPT-5", "abc"),
+            KnownBy::Answer { key_id: Some(7), answer_id: "Abc" },
+        ] {
+            assert_ne!(other, known_by);
+        }
     }
 
     #[test]

@@ -13,10 +13,11 @@
 //! a full shard forgets what would expire first. Each shard has a lock of its own, held for one look-up.
 
 use std::array;
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::collections::HashSet;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, MutexGuard};
 
+use crate::fast_map::FastMap;
 use crate::sync::lock;
 use crate::time::Millis;
 
@@ -32,7 +33,7 @@ pub struct Conversation(u64);
 #[derive(Debug)]
 pub struct Affinity {
     keys: RandomState,
-    shards: [Mutex<HashMap<Conversation, Binding>>; SHARDS],
+    shards: [Mutex<FastMap<Conversation, Binding>>; SHARDS],
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -44,9 +45,9 @@ struct Binding {
 // === impl Affinity ===
 
 impl Affinity {
-    /// The conversation that a text names.
-    pub fn conversation(&self, text: &str) -> Conversation {
-        Conversation(self.keys.hash_one(text))
+    /// The conversation that is known by `name`.
+    pub fn conversation(&self, name: impl Hash) -> Conversation {
+        Conversation(self.keys.hash_one(name))
     }
 
     /// The channel a conversation is bound to.
@@ -84,7 +85,7 @@ impl Affinity {
         self.shards.iter().all(|shard| lock(shard).is_empty())
     }
 
-    fn shard(&self, conversation: Conversation) -> MutexGuard<'_, HashMap<Conversation, Binding>> {
+    fn shard(&self, conversation: Conversation) -> MutexGuard<'_, FastMap<Conversation, Binding>> {
         lock(&self.shards[conversation.0 as usize % SHARDS])
     }
 }
@@ -146,11 +147,11 @@ mod tests {
         let affinity = Affinity::default();
         let talks = 200_000;
         for number in 0..talks {
-            affinity.bind(affinity.conversation(&number.to_string()), 1, number);
+            affinity.bind(affinity.conversation(number.to_string()), 1, number);
         }
         let count: usize = affinity.shards.iter().map(|shard| lock(shard).len()).sum();
         assert!((60_000..=MAX_CONVERSATIONS).contains(&count), "{count}");
-        let last = affinity.conversation(&(talks - 1).to_string());
+        let last = affinity.conversation((talks - 1).to_string());
         assert_eq!(affinity.lookup(last, 0), Some(1));
         assert_eq!(affinity.lookup(affinity.conversation("0"), -1), None);
     }

@@ -201,7 +201,11 @@ pub fn alias_equal(one: &str, other: &str) -> bool {
 
 /// The name under which two spellings of one model meet.
 pub fn norm(model: &str) -> Cow<'_, str> {
-    let name = bare_name(model);
+    lower_case(bare_name(model))
+}
+
+/// A name in lower case, which most are written in.
+pub fn lower_case(name: &str) -> Cow<'_, str> {
     let is_lower = name.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
     if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }
 }

@@ -221,9 +221,8 @@ impl Service {
         let (route, params) = match self.find(&head, id) {
             Ok(found) => found,
             Err(response) => {
-                // Every path under /api but one wants the token, those that do not exist, too (admin-ops.md 1).
-                let path = head.uri.path();
-                let is_admin = path.starts_with("/api/") && path != HEALTH_PATH;
+                // Every path under /api wants the token, those that do not exist, too (admin-ops.md 1).
+                let is_admin = head.uri.path().starts_with("/api/");
                 let caller = Caller { peer, client: client_ip, headers: &head.headers };
                 let refusal = if is_admin { self.refuse_admin(&caller) } else { None };
                 return refused(Surface::Other, refusal.unwrap_or(*response));

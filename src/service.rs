@@ -16,6 +16,7 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
+use percent_encoding::percent_decode_str;
 use serde_json::json;
 
 use crate::admin::Caller;
@@ -222,7 +223,8 @@ impl Service {
             Ok(found) => found,
             Err(response) => {
                 // Every path under /api wants the token, those that do not exist, too (admin-ops.md 1).
-                let is_admin = head.uri.path().starts_with("/api/");
+                let first = head.uri.path().split('/').nth(1).unwrap_or_default();
+                let is_admin = percent_decode_str(first).eq(*b"api");
                 let caller = Caller { peer, client: client_ip, headers: &head.headers };
                 let refusal = if is_admin { self.refuse_admin(&caller) } else { None };
                 return refused(Surface::Other, refusal.unwrap_or(*response));

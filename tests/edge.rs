@@ -217,7 +217,7 @@ fn an_unknown_path_is_json_in_the_shape_of_its_interface() {
     let admin = gateway.admin().get("/api/no-such-thing").expect(404);
     assert_eq!(admin["error"], "Not found");
     // What there is under /api is told to the admin alone.
-    for path in ["/api/no-such-thing", "/api/accounts/login"] {
+    for path in ["/api/no-such-thing", "/api/accounts/login", "/%61pi/accounts/login", "/api"] {
         gateway.anyone().get(path).expect(401);
         gateway.client().get(path).expect(403);
     }

@@ -144,9 +144,10 @@ fn a_refresh_that_meets_the_sites_trouble_is_tried_again() {
     let (gateway, id) = with_account(&site, FAR);
     site.ada().token = "eyJhbGciOiJIUzI1NiJ9.b3RoZXI.c2ln".to_owned();
     let path = format!("/api/accounts/{id}/balance");
-    for status in [429, 500, 503] {
-        let trouble = json!({"code": status, "message": "later"});
-        site.answer_once("/api/v1/auth/refresh", Reply::json(status, &trouble));
+    let trouble = |status: u16| Reply::json(status, &json!({"code": status, "message": "later"}));
+    let page = Reply::html(200, "<html><title>Under maintenance</title></html>");
+    for reply in [trouble(429), trouble(500), trouble(503), page] {
+        site.answer_once("/api/v1/auth/refresh", reply);
         gateway.admin().post(&path, &json!({})).expect(400);
         let account = account(&gateway);
         assert_eq!(

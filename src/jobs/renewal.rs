@@ -52,8 +52,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 pub struct Refusal {
     /// For people, without a credential.
     message: String,
-    /// The site could not be heard, or was in trouble: the means to a new session are as good as before.
-    pub may_pass: bool,
+    /// Nobody refused the means to a new session: they are as good as before.
+    pub is_transient: bool,
 }
 
 /// What is under way and what was refused; the app holds one.
@@ -76,19 +76,22 @@ struct Refused {
 
 impl From<SiteError> for Refusal {
     fn from(error: SiteError) -> Self {
-        Self { may_pass: error.is_transient(), message: error.message }
+        // Only an answer of the site itself says something about a token or a password.
+        let is_refused = matches!(error.kind, SiteErrorKind::Refused | SiteErrorKind::Expired);
+        Self { is_transient: !is_refused, message: error.message }
     }
 }
 
-impl From<String> for Refusal {
-    fn from(message: String) -> Self {
-        Self { message, may_pass: false }
+impl Refusal {
+    /// Something of our own was in the way.
+    fn of_ours(message: impl Into<String>) -> Self {
+        Self { message: message.into(), is_transient: true }
     }
 }
 
 impl From<&str> for Refusal {
     fn from(message: &str) -> Self {
-        Self::from(message.to_owned())
+        Self { message: message.to_owned(), is_transient: false }
     }
 }
 
@@ -230,17 +233,17 @@ async fn run_renewal(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(
         async move {
             // Held until the new session is committed: stopping waits for it.
             let Ok(_permit) = app.renewals.in_flight.clone().acquire_owned().await else {
-                return Err("the service is stopping".into());
+                return Err(Refusal::of_ours("the service is stopping"));
             };
             attempt(&app, id, reason).await
         }
     };
     let outcome = app.renewals.flights.run(id, &app.background, "the renewal of a session", work).await;
-    outcome.unwrap_or_else(|Interrupted| Err("the renewal was interrupted".into()))
+    outcome.unwrap_or_else(|Interrupted| Err(Refusal::of_ours("the renewal was interrupted")))
 }
 
 async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), Refusal> {
-    let unreadable = |error: store::Error| error.to_string();
+    let unreadable = |error: store::Error| Refusal::of_ours(error.to_string());
     // Read inside the flight: the one before may have renewed it already.
     let account = accounts::get(&app.store, id).await.map_err(unreadable)?;
     let account = account.ok_or("the account is gone")?;
@@ -263,8 +266,8 @@ async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), R
     };
     accounts::renew(&app.store, id, account.credential_version, &session).await.map_err(
         |error| match error {
-            store::Error::NotFound => "the credential was changed meanwhile".to_owned(),
-            other => other.to_string(),
+            store::Error::NotFound => Refusal::of_ours("the credential was changed meanwhile"),
+            other => unreadable(other),
         },
     )?;
     app.publish().await.map_err(unreadable)?;
@@ -293,7 +296,8 @@ async fn with_password(app: &App, site: &SiteRow, account: &AccountRow) -> Resul
     };
     if let Some(pause) = app.renewals.pause(account) {
         let minutes = pause.as_secs().div_ceil(60);
-        return Err(format!("the stored password was refused; it is tried again in {minutes} min").into());
+        let message = format!("the stored password was refused; it is tried again in {minutes} min");
+        return Err(Refusal { message, is_transient: false });
     }
     let site_client = site_client_of(app, site, account)?;
     match site_client.login(&app.client, name, password.expose()).await {
@@ -303,12 +307,11 @@ async fn with_password(app: &App, site: &SiteRow, account: &AccountRow) -> Resul
             Ok(RenewedSession { access_token: login.credential, rotation, user_id: login.user_id })
         }
         Err(error) => {
-            // Only an answer of the site itself says something about the password.
-            if matches!(error.kind, SiteErrorKind::Refused | SiteErrorKind::Expired) {
+            let refusal = Refusal::from(error);
+            if !refusal.is_transient {
                 app.renewals.note_refusal(account);
             }
-            let message = format!("logging in again failed: {}", error.message);
-            Err(Refusal { message, ..error.into() })
+            Err(Refusal { message: format!("logging in again failed: {}", refusal.message), ..refusal })
         }
     }
 }

@@ -68,7 +68,7 @@ impl Session {
                 error.message = format!("{}; {refusal}", error.message);
             }
             // The session is over, the account is not: an expired one would not be tried again.
-            if refusal.may_pass && error.kind == SiteErrorKind::Expired {
+            if refusal.is_transient && error.kind == SiteErrorKind::Expired {
                 error.kind = SiteErrorKind::Refused;
             }
             return false;

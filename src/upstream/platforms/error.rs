@@ -164,8 +164,8 @@ impl SiteError {
     }
 
     /// What to tell of one session that was sent in two ways, of which one is a guess (upstreams.md 5.1).
-    /// That the site does not know the second tells nothing beside other trouble with the first, unless that
-    /// was a mere page (6.2); and no session is over while either way met something else.
+    /// A second way that is refused for want of a login is ignored where the first met other trouble; a plain
+    /// page (6.2) is no such trouble. And no session is over while either way met something else.
     pub(super) fn of_both_ways(first: Option<Self>, second: Self) -> Self {
         let Some(first) = first else { return second };
         let is_mere_page =
@@ -173,7 +173,10 @@ impl SiteError {
         if second.wants_login() && !first.wants_login() && !is_mere_page {
             return first;
         }
-        let is_open = !first.wants_login() || second.is_transient();
+        if second.kind == SiteErrorKind::Shield && first.wants_login() {
+            return second;
+        }
+        let is_open = !first.wants_login() || second.is_transient() || second.is_page;
         let told = Self::more_telling(Some(first), second);
         match told.kind {
             SiteErrorKind::Expired if is_open => Self { kind: SiteErrorKind::Refused, ..told },

@@ -354,15 +354,21 @@ async fn a_wrong_guess_does_not_end_a_session() {
         let error = within(site_client.check_in(&client())).await;
         assert_eq!(error.expect_err(body).kind, kind, "{status} {body}");
     }
-    // The other way round: the text is a cookie, which the site's trouble kept from being heard.
-    let gate = move |request: &str| {
-        let of_user = request.contains(" /api/user/");
-        let (status, body) = if by_bearer(request) { (401, UNKNOWN) } else { (503, "{}") };
-        of_user.then(|| (status, body.to_owned()))
-    };
-    let stub = Stub::with(gate, &[("GET /api/status", 200, STATUS)]).await;
-    let error = within(stub.site_client(Platform::NewApi, "raw-cookie").balance(&client())).await;
-    assert_eq!(error.expect_err("trouble").kind, SiteErrorKind::Refused);
+    // The other way round: the text is a cookie, which something kept from being heard.
+    for (status, body, kind) in [
+        (503, "{}", SiteErrorKind::Refused),
+        (200, "<html><title>Maintenance</title></html>", SiteErrorKind::Refused),
+        (200, "<html><script>var arg1='B8B7';</script></html>", SiteErrorKind::Shield),
+    ] {
+        let gate = move |request: &str| {
+            let of_user = request.contains(" /api/user/");
+            let (status, body) = if by_bearer(request) { (401, UNKNOWN) } else { (status, body) };
+            of_user.then(|| (status, body.to_owned()))
+        };
+        let stub = Stub::with(gate, &[("GET /api/status", 200, STATUS)]).await;
+        let error = within(stub.site_client(Platform::NewApi, "raw-cookie").balance(&client())).await;
+        assert_eq!(error.expect_err(body).kind, kind, "{status} {body}");
+    }
 }
 
 #[tokio::test]

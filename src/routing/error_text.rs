@@ -92,12 +92,12 @@ impl ErrorText {
 
     /// The channel does not have the model.
     pub fn is_about_model(&self) -> bool {
-        self.says(MODEL) || self.says_around(MODEL_AROUND_NAME) || self.names_lacking_model()
+        self.says(MODEL) || self.says_around(MODEL_AROUND_NAME)
     }
 
     /// Another channel may have the model.
     pub fn sends_model_elsewhere(&self) -> bool {
-        self.is_about_model() || self.says(MODEL_ELSEWHERE)
+        self.is_about_model() || self.says(MODEL_ELSEWHERE) || self.names_lacking_model()
     }
 
     /// It refuses the dialect or the path, not the request.
@@ -139,10 +139,13 @@ impl ErrorText {
     /// parameter of a model is not meant: the request is wrong there.
     fn names_lacking_model(&self) -> bool {
         self.0.match_indices("model").any(|(at, model)| {
-            let mut before = self.0[..at].split_whitespace().rev().take(2);
+            let before = &self.0[..at];
+            let mut words_before = before.split_whitespace().rev().take(3);
             let after = &self.0[at + model.len()..];
+            let is_a_word = !before.ends_with(['-', '_']) && !after.starts_with(['-', '_']);
             let lacks = MODEL_LACKING.iter().filter_map(|phrase| after.find(phrase)).min();
-            !before.any(|word| OF_MODEL.contains(&word))
+            is_a_word
+                && !words_before.any(|word| OF_MODEL.contains(&word))
                 && lacks.is_some_and(|lacks| {
                     let between = &after[..lacks];
                     let names = between.split_whitespace();
@@ -200,10 +203,6 @@ mod tests {
                     "invalid model",
                     "unknown provider for model x",
                     "The model `x` does not exist",
-                    "The requested model 'gpt-4.1' is not supported.",
-                    "model \"llama3:8b\" not found, try pulling it first",
-                    "models/gemini-9 is not found for API version v1beta",
-                    "Model x is currently not available",
                     "不支持所选模型",
                     "当前分组不支持 gpt-9 模型",
                     "模型 gpt-9 暂不支持",
@@ -215,6 +214,10 @@ mod tests {
                     "model_not_found",
                     "You do not have access to the model x",
                     "Project `p` does not have access to model `x`",
+                    "The requested model 'gpt-4.1' is not supported.",
+                    "model \"llama3:8b\" not found, try pulling it first",
+                    "models/gemini-9 is not found for API version v1beta",
+                    "Model x is currently not available",
                 ],
                 "E",
             ),
@@ -277,6 +280,9 @@ mod tests {
                     "not found",
                     "'max_tokens' is not supported with this model.",
                     "Tool use for model x is not supported",
+                    "Tool use with the selected model gpt-x is not supported",
+                    "multi-model input is not supported",
+                    "model_kwargs is not supported",
                     "the file for the model was not found",
                     "The model parameter top_k is not supported",
                     "the model answered that your file was not found",

@@ -132,16 +132,21 @@ pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     found
 }
 
-/// A text as a tree, to look at and not to pass on: halves of surrogate pairs, which no tree holds, are
-/// U+FFFD in it. Upstreams send them as escapes when they cut a text between the two.
-pub(super) fn tree(text: &[u8]) -> Option<Value> {
+/// A text as a tree, to look at and not to pass on. Halves of surrogate pairs, which upstreams send as escapes when they
+/// cut a text between the two, are in no tree: where there is one, all escapes of surrogates are U+FFFD.
+pub(crate) fn tree(text: &[u8]) -> Option<Value> {
     serde_json::from_slice(text).ok().or_else(|| serde_json::from_slice(&without_surrogates(text)?).ok())
 }
 
 /// The text with U+FFFD for every escape of a surrogate; `None` where it has none.
 fn without_surrogates(text: &[u8]) -> Option<Vec<u8>> {
-    let is_surrogate =
-        |digits: &[u8]| matches!(digits, [b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', ..]);
+    // All four are looked at, for what follows an escaped backslash may be anything.
+    let is_surrogate = |digits: &[u8]| match digits {
+        [b'd' | b'D', b'8' | b'9' | b'a'..=b'f' | b'A'..=b'F', low @ ..] => {
+            low.iter().all(u8::is_ascii_hexdigit)
+        }
+        _ => false,
+    };
     let found: Vec<usize> = memchr::memmem::find_iter(text, b"\\u")
         .map(|at| at + 2)
         .filter(|&at| text.get(at..at + 4).is_some_and(is_surrogate))
@@ -462,6 +467,15 @@ mod tests {
             all.push((member.key.into_owned(), member.value));
         })?;
         Ok(all)
+    }
+
+    #[test]
+    fn half_a_letter_makes_a_tree_and_an_escaped_backslash_no_letter() {
+        let said = |text: &str| tree(text.as_bytes()).expect(text)["x"].clone();
+        assert_eq!(said(r#"{"x":"a\ud83d"}"#), "a\u{fffd}");
+        assert_eq!(said(r#"{"y":"C:\\ud8","x":"a\ud83d"}"#), "a\u{fffd}");
+        assert_eq!(said(r#"{"x":"\ud83d\ude00"}"#), "\u{1f600}", "both halves are a letter");
+        assert_eq!(tree(br#"{"x":"\ud83d""#), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use memchr::memmem;
 
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
-use crate::dialect::{Dialect, messages};
+use crate::dialect::{Dialect, json, messages};
 use crate::http::Response;
 use crate::routing::{Secret, failure};
 use crate::time::Millis;
@@ -326,7 +326,7 @@ impl Failure {
 
 /// Whether a body is an error as clients of the dialect expect it, fit to be handed on as it came.
 fn is_error_of(dialect: Dialect, body: &[u8]) -> bool {
-    serde_json::from_slice::<serde_json::Value>(body).is_ok_and(|value| {
+    json::tree(body).is_some_and(|value| {
         value["error"].is_object() && (dialect != Dialect::Messages || value["type"] == "error")
     })
 }

@@ -74,6 +74,9 @@ pub(super) struct Relay {
 }
 
 impl Relay {
+    /// The words by which responses clients know a stream without its last event (proxy.md 10.5, 16.4).
+    pub(super) const CLOSED_EARLY: &str = "stream closed before response.completed";
+
     /// `dialect` is the client's; the converter is for an upstream that speaks another.
     pub(super) fn new(
         dialect: Dialect,
@@ -219,9 +222,8 @@ impl Relay {
             self.attempt.succeed(self.observer.usage());
             return;
         }
-        // Responses clients know a stream without its last event by these words (proxy.md 10.5).
         let what = match self.dialect {
-            Dialect::Responses => "stream closed before response.completed",
+            Dialect::Responses => Self::CLOSED_EARLY,
             _ => "Upstream stream broke",
         };
         let error = UpstreamError {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::dialect::edit::edit;
+use crate::dialect::json;
 use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::members::Members;
 use crate::dialect::tree::Node;
@@ -42,7 +43,7 @@ impl Accumulator {
             return;
         }
         let Ok(chunk) = Node::parse(data) else { return };
-        let error = chunk.get("error").and_then(|error| serde_json::from_str(error.raw()).ok());
+        let error = chunk.get("error").and_then(|error| json::tree(error.raw().as_bytes()));
         if let Some(error) = error.filter(is_error) {
             let said = || UpstreamError::new("Upstream reported an error in the stream");
             self.failure = Some(UpstreamError::of_json(&error).unwrap_or_else(said));

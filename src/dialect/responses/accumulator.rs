@@ -4,11 +4,10 @@
 //! Its terminal event repeats the whole response, with items that no other dialect has. Nothing of it
 //! is written anew; an output that was left out there is filled with the items that were done.
 
-use serde_json::Value;
-
 use super::reply_read;
 use super::turn::TurnOutput;
 use crate::dialect::edit::edit;
+use crate::dialect::json;
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::{UpstreamError, is_error};
 
@@ -80,7 +79,7 @@ impl Accumulator {
     fn fail(&mut self, event: &Node<'_>) {
         let places = [event.path(&["response", "error"]), event.get("error"), Some(event)];
         let values = places.into_iter().flatten();
-        let mut values = values.filter_map(|place| serde_json::from_str::<Value>(place.raw()).ok());
+        let mut values = values.filter_map(|place| json::tree(place.raw().as_bytes()));
         let error = values.find(is_error).and_then(|error| UpstreamError::of_json(&error));
         self.failure = Some(error.unwrap_or_else(reply_read::unnamed));
     }

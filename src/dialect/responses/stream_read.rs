@@ -15,6 +15,7 @@ use super::stream_items::{self, Item, Kind};
 use super::{items, reasoning, searches};
 use crate::dialect::canonical::{CallKind, Event, PartKind};
 use crate::dialect::citation::Citation;
+use crate::dialect::json;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
 use crate::dialect::tree::Node;
@@ -427,6 +428,6 @@ fn error_of(event: &Node<'_>) -> Option<UpstreamError> {
     let places = [event.path(&["response", "error"]), event.get("error"), Some(event)];
     let last = if event.get("response").is_some() { 2 } else { 3 };
     let values = places.into_iter().take(last).flatten();
-    let values = values.filter_map(|place| serde_json::from_str::<serde_json::Value>(place.raw()).ok());
+    let values = values.filter_map(|place| json::tree(place.raw().as_bytes()));
     UpstreamError::of_json(&values.into_iter().find(is_error)?)
 }

@@ -10,9 +10,10 @@ use bytes::Bytes;
 use hyper::HeaderMap;
 use serde_json::{Map, Value, json};
 
-use crate::dialect::errors;
+use crate::dialect::{errors, json};
 use crate::http::{Response, ResponseBody};
 use crate::limits::RetryAfterSeconds;
+use crate::proxy::relay::Relay;
 
 /// Which headers of a refusal a frame tells.
 const TOLD: [&str; 3] = ["retry-after", "x-codex-", "x-ratelimit-"];
@@ -81,7 +82,7 @@ pub(super) fn of_response(response: Response) -> String {
 fn of_answer(status: u16, headers: &HeaderMap, body: &[u8]) -> String {
     let told = headers.iter().filter(|(name, _)| TOLD.iter().any(|told| name.as_str().starts_with(told)));
     let told = told.filter_map(|(name, value)| Some((name.to_string(), json!(value.to_str().ok()?))));
-    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let body = json::tree(body).unwrap_or_default();
     let error = match body.get("error") {
         Some(Value::Object(error)) => of_error(status, error.clone()),
         _ => {
@@ -93,7 +94,7 @@ fn of_answer(status: u16, headers: &HeaderMap, body: &[u8]) -> String {
 
 /// An `error` event of an upstream's stream, which has no status of its own.
 pub(super) fn of_event(event: &str) -> String {
-    let event: Value = serde_json::from_str(event).unwrap_or_default();
+    let event = json::tree(event.as_bytes()).unwrap_or_default();
     let nested = event.get("error").and_then(Value::as_object).cloned();
     let mut error = nested.unwrap_or_else(|| {
         let own = ["code", "message", "param"].into_iter();
@@ -105,7 +106,7 @@ pub(super) fn of_event(event: &str) -> String {
 
 /// The stream of a turn ended without its last event.
 pub(super) fn stream_closed() -> String {
-    Refusal::new(408, "stream closed before response.completed").frame()
+    Refusal::new(408, Relay::CLOSED_EARLY).frame()
 }
 
 /// An error object without what it does not say; our own word for failures of upstreams has another here.

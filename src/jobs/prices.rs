@@ -13,6 +13,7 @@
 //! the snapshot ([`PriceList`](crate::routing::pricing::PriceList)); a restart reads them anew.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -94,7 +95,15 @@ pub fn refresh_soon(app: &Arc<App>, account: i64) {
 /// The same for an account whose list has not been asked for yet: its first requests are not to cost
 /// an estimate only because nothing was discovered.
 pub fn refresh_unread(app: &Arc<App>, account: i64) {
-    if !lock(&app.prices.due).contains_key(&account) {
+    // Marked at once, so that several new channels of one account read its list once.
+    let is_new = match lock(&app.prices.due).entry(account) {
+        Entry::Vacant(unread) => {
+            unread.insert(Due { at: Instant::now(), failures: 0 });
+            true
+        }
+        Entry::Occupied(_) => false,
+    };
+    if is_new {
         refresh_soon(app, account);
     }
 }

@@ -74,14 +74,17 @@ pub async fn verify_token(app: Arc<App>, mut request: Request) -> Result<Respons
             Ok(http::json(StatusCode::OK, &body))
         }
         Ok(Identity::Session { user, balance, api_token }) => {
-            let body = json!({
+            let mut body = json!({
                 "success": true,
                 "tokenType": "session",
                 "userInfo": user_info(&user),
-                "balance": balance.as_ref().map(|balance| number(money(balance.balance))),
-                "balanceInfo": balance.as_ref().map(balance_info),
                 "apiToken": api_token.map(|token| secrets::mask(token.expose())),
             });
+            // Some sites say who somebody is and not what is left.
+            if let Some(balance) = &balance {
+                body["balance"] = number(money(balance.balance));
+                body["balanceInfo"] = balance_info(balance);
+            }
             Ok(http::json(StatusCode::OK, &body))
         }
         Err(refusal) => {

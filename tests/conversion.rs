@@ -311,7 +311,10 @@ fn a_converted_stream_that_breaks_fails_in_the_clients_words() {
         let (bytes, _) = stream.rest();
         let told = String::from_utf8_lossy(&bytes);
         assert!(marks.iter().all(|mark| told.contains(mark)), "{path}: {told}");
-        assert!(!told.contains("message_stop") && !told.contains("response.completed"), "{path}: {told}");
+        assert!(
+            !told.contains("message_stop") && !told.contains("event: response.completed"),
+            "{path}: {told}"
+        );
         let row = gateway.wait_for_logs_of(CHAT, 1).pop().expect("a row");
         assert_eq!(row["status"], "failed", "{row}");
     }

@@ -6,35 +6,35 @@ use subtle::ConstantTimeEq;
 
 use crate::sync::lock;
 
-/// Longer tokens are hashed each time, so that a connection holds no more than this of a stranger's.
+/// Longer tokens are digested each time, so that a connection holds no more than this of a stranger's.
 const LONGEST_KEPT: usize = 256;
 
-/// The last token that came over a connection, with its hash. A hash that leads to no token takes longer than all the
-/// rest of a check, and the requests of a connection nearly always show the same one.
+/// The last token that came over a connection, with its digest: the HMAC by which a key is found costs more than the
+/// rest of its check, and the requests of a connection nearly always show the same token.
 #[derive(Clone, Default)]
-pub struct LastToken(Arc<Mutex<Option<HashedToken>>>);
+pub struct LastToken(Arc<Mutex<Option<DigestedToken>>>);
 
-struct HashedToken {
+struct DigestedToken {
     token: Box<[u8]>,
-    hash: TokenHash,
+    digest: Digest,
 }
 
-/// A hash of 256 bits.
-pub type TokenHash = [u8; 32];
+/// 256 bits that a token leads to, and that lead to no token.
+pub type Digest = [u8; 32];
 
 impl LastToken {
-    /// The hash of `token`, computed by `hash` where it is not the last one. Compared in constant time, since others may
+    /// The digest of `token`, computed by `digest` where it is not the last one. Compared in constant time, since others may
     /// speak over the same connection.
-    pub fn hash(&self, token: &[u8], hash: impl FnOnce(&[u8]) -> TokenHash) -> TokenHash {
+    pub fn digest(&self, token: &[u8], digest: impl FnOnce(&[u8]) -> Digest) -> Digest {
         let mut last = lock(&self.0);
         if let Some(last) = &*last
             && bool::from(last.token.ct_eq(token))
         {
-            return last.hash;
+            return last.digest;
         }
-        let hash = hash(token);
-        *last = (token.len() <= LONGEST_KEPT).then(|| HashedToken { token: token.into(), hash });
-        hash
+        let digest = digest(token);
+        *last = (token.len() <= LONGEST_KEPT).then(|| DigestedToken { token: token.into(), digest });
+        digest
     }
 }
 
@@ -56,18 +56,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_hashed_again_where_it_is_another_or_very_long() {
-        let mut hashed = Vec::new();
+    fn a_token_is_digested_again_where_it_is_another_or_very_long() {
+        let mut digested = Vec::new();
         let last = LastToken::default();
         let long = "l".repeat(LONGEST_KEPT + 1);
         for token in ["a", "a", "b", "b", "ab", &long, &long, "b"] {
-            let hash = |token: &[u8]| {
-                hashed.push(String::from_utf8_lossy(token).into_owned());
+            let digest = |token: &[u8]| {
+                digested.push(String::from_utf8_lossy(token).into_owned());
                 [token[0]; 32]
             };
-            assert_eq!(last.hash(token.as_bytes(), hash), [token.as_bytes()[0]; 32]);
+            assert_eq!(last.digest(token.as_bytes(), digest), [token.as_bytes()[0]; 32]);
         }
-        assert_eq!(hashed, ["a", "b", "ab", &long, &long, "b"]);
+        assert_eq!(digested, ["a", "b", "ab", &long, &long, "b"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! One client request, read once and kept for as many attempts as it takes.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -152,7 +153,7 @@ impl Call {
             Operation::EditImage | Operation::CreateVideo => forms::read(dialect, &head.headers, body)?,
             _ => (envelope::skim(dialect, &body)?, body),
         };
-        // Neither is ever streamed, whatever the request says.
+        // The creation of a video and a count are never streamed, whatever the request says.
         envelope.stream &= !matches!(operation, Operation::CreateVideo | Operation::CountTokens);
         let mut version = None;
         if let Some(path) = of_path {
@@ -195,9 +196,7 @@ impl Call {
 pub(super) fn forwarded_query(raw: &str) -> String {
     let mut out = String::new();
     for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
-        let name = pair.split('=').next().unwrap_or_default();
-        let name = percent_encoding::percent_decode_str(name).decode_utf8_lossy();
-        if !matches!(name.as_ref(), "key" | "alt") {
+        if !matches!(name_in(pair).as_ref(), "key" | "alt") {
             out.push(if out.is_empty() { '?' } else { '&' });
             out.push_str(pair);
         }
@@ -205,12 +204,16 @@ pub(super) fn forwarded_query(raw: &str) -> String {
     out
 }
 
+/// The name in a pair of a query, decoded.
+fn name_in(pair: &str) -> Cow<'_, str> {
+    let name = pair.split('=').next().unwrap_or_default();
+    percent_encoding::percent_decode_str(name).decode_utf8_lossy()
+}
+
 /// Tokens are counted at the surface's beta, as its own clients do (proxy.md 14.3).
 fn ask_for_beta(query: &mut String) {
-    let is_asked = query.split(['?', '&']).any(|pair| pair.split('=').next() == Some("beta"));
-    if !is_asked {
-        query.push_str(if query.is_empty() { "?beta=true" } else { "&beta=true" });
-    }
+    let others = query.split(['?', '&']).filter(|pair| !pair.is_empty() && name_in(pair) != "beta");
+    *query = others.fold(String::from("?beta=true"), |query, pair| query + "&" + pair);
 }
 
 #[cfg(test)]
@@ -219,7 +222,9 @@ mod tests {
 
     #[test]
     fn the_beta_is_asked_for_once() {
-        for (raw, asked) in [("", "?beta=true"), ("?a=1", "?a=1&beta=true"), ("?beta=false", "?beta=false")] {
+        for (raw, asked) in
+            [("", "?beta=true"), ("?a=1&b", "?beta=true&a=1&b"), ("?b%65ta=false&a", "?beta=true&a")]
+        {
             let mut query = raw.to_owned();
             ask_for_beta(&mut query);
             assert_eq!(query, asked, "{raw}");

@@ -5,6 +5,7 @@
 
 use crate::dialect::Dialect;
 use crate::dialect::canonical::ConversionError;
+use crate::dialect::responses::included;
 use crate::dialect::tree::Node;
 
 /// An error about a request of a client of `from`.
@@ -44,7 +45,7 @@ fn word(from: Dialect, body: &Node<'_>, field: String) -> String {
 
 /// Responses has two ways to ask for probabilities (proxy-conversion.md 3.1, 3.2).
 fn includes_logprobs(body: &Node<'_>) -> bool {
-    body.get("include").is_some_and(|include| include.raw().contains("logprobs"))
+    included(body).iter().any(|word| word.is("message.output_text.logprobs"))
 }
 
 /// Members that chat and responses share.

@@ -71,8 +71,8 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) -> bo
 
 fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
     let parts = || run.iter().flat_map(|turn| &turn.parts);
-    // Whether or not later ones bring theirs (proxy-conversion.md 6.1).
-    let mut is_first = true;
+    // Gemini wants a signature with the first call of a turn, also where a later one has its own (6.1).
+    let mut is_first_call = true;
     for part in parts() {
         match part {
             Part::Thinking(Thinking { text, signature: Some(Signature::Gemini(proof)) }) => {
@@ -82,10 +82,10 @@ fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
             }
             Part::Call(call) => list.object(|o| {
                 put_call(o, &call.id, &call.name, &call.input);
-                let is_first = std::mem::take(&mut is_first);
+                let is_first_call = std::mem::take(&mut is_first_call);
                 match &call.signature {
                     Some(Signature::Gemini(proof)) => o.field("thoughtSignature", proof),
-                    _ if signs && is_first => o.field("thoughtSignature", NO_SIGNATURE),
+                    _ if signs && is_first_call => o.field("thoughtSignature", NO_SIGNATURE),
                     _ => {}
                 }
             }),

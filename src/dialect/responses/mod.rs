@@ -50,6 +50,7 @@ pub use own_ids::{without_own_ids, without_reasoning};
 pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;
+pub(in crate::dialect) use request_read::included;
 pub use request_read::read_request;
 pub use request_write::write_request;
 pub use stream_read::StreamReader;

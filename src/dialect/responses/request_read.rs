@@ -106,7 +106,7 @@ fn max_output(body: &Node<'_>) -> Option<u64> {
 }
 
 /// `include`, a list or the only word of one.
-fn included<'a>(body: &Node<'a>) -> Vec<Text<'a>> {
+pub(in crate::dialect) fn included<'a>(body: &Node<'a>) -> Vec<Text<'a>> {
     let Some(include) = body.get("include") else { return Vec::new() };
     match include.text() {
         Some(word) => vec![word],

@@ -17,7 +17,7 @@ use switchyard::dialect::canonical::{Target, Vendor};
 use switchyard::dialect::{Dialect, convert};
 use switchyard::routing::rebuild::{Credential, NewRoute, Plan};
 use switchyard::routing::{
-    Ask, LiveTable, Policy, Rotations, Route, Selection, Snapshot, Strategy, Weights, select,
+    LiveTable, Policy, Rotations, Route, Selection, SelectionQuery, Snapshot, Strategy, Weights, select,
 };
 use switchyard::store::accounts::{self, NewAccount};
 use switchyard::store::sites::{self, NewSite, SiteStatus};
@@ -127,7 +127,10 @@ fn lookup(snapshot: &Snapshot, model: impl Fn(usize) -> String) -> io::Result<(D
     let mut times = Vec::with_capacity(LOOKUPS);
     for round in 0..LOOKUPS {
         let model = model(round);
-        let ask = Ask { rotations: Some(&rotations), ..Ask::new(&model, &policy, round as i64) };
+        let ask = SelectionQuery {
+            rotations: Some(&rotations),
+            ..SelectionQuery::new(&model, &policy, round as i64)
+        };
         let began = Instant::now();
         let selection = snapshot.lookup(&model, &policy).map(|found| select(&found, &ask, &mut random));
         times.push(began.elapsed());

@@ -1,4 +1,4 @@
-//! The token of an `Authorization` header (RFC 6750 §2.1).
+//! The token of an `Authorization` header (RFC 6750 §2.1), and the last one that a connection has shown.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,12 +19,12 @@ struct DigestedToken {
     digest: Digest,
 }
 
-/// 256 bits that a token leads to, and that lead to no token.
-pub type Digest = [u8; 32];
+/// What `keys` looks tokens up by.
+type Digest = [u8; 32];
 
 impl LastToken {
-    /// The digest of `token`, computed by `digest` where it is not the last one. Compared in constant time, since others may
-    /// speak over the same connection.
+    /// The digest of `token`, computed by `digest` where it is not the last one. Compared in constant time, since others
+    /// may speak over the same connection.
     pub fn digest(&self, token: &[u8], digest: impl FnOnce(&[u8]) -> Digest) -> Digest {
         let mut last = lock(&self.0);
         if let Some(last) = &*last

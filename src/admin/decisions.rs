@@ -60,7 +60,7 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         if persist {
             let exact = |route: &&Arc<Route>| route.is_exact() && route.pattern.as_str() == model;
             for route in explainer.snapshot.routes().iter().filter(exact) {
-                app.decisions.store(route, decision.clone(), explainer.now);
+                app.decisions.store(&explainer.snapshot, route, decision.clone(), explainer.now);
             }
         }
         decisions.insert(model, SharedDecision(decision));
@@ -210,7 +210,7 @@ impl<'a> Explainer<'a> {
 
     fn store(&self, route_id: i64, decision: &Arc<Decision>, persist: bool) {
         if let Some(route) = self.snapshot.route(route_id).filter(|_| persist) {
-            self.app.decisions.store(route, decision.clone(), self.now);
+            self.app.decisions.store(&self.snapshot, route, decision.clone(), self.now);
         }
     }
 }
@@ -278,23 +278,21 @@ pub struct CachedDecisionFields {
 // === impl DecisionCache ===
 
 impl DecisionCache {
-    fn store(&self, route: &Route, decision: Arc<Decision>, at: Millis) {
+    fn store(&self, snapshot: &Snapshot, route: &Route, decision: Arc<Decision>, at: Millis) {
         let mut cached = self.cached();
         if cached.len() >= MAX_KEPT && !cached.contains_key(&route.id) {
             let oldest = cached.iter().min_by_key(|(_, cached)| cached.at).map(|(id, _)| *id);
             oldest.map(|oldest| cached.remove(&oldest));
         }
-        cached.insert(
-            route.id,
-            CachedDecision { decision: SharedDecision(decision), at, fingerprint: fingerprint(route) },
-        );
+        let fingerprint = fingerprint(snapshot, route);
+        cached.insert(route.id, CachedDecision { decision: SharedDecision(decision), at, fingerprint });
     }
 
     /// What is kept of a route, if it is still as it was then.
     pub fn of(&self, snapshot: &Snapshot, route_id: i64) -> CachedDecisionFields {
         let mut all = self.cached();
         let Some(cached) = all.get(&route_id) else { return CachedDecisionFields::default() };
-        if snapshot.route(route_id).is_none_or(|route| fingerprint(route) != cached.fingerprint) {
+        if snapshot.route(route_id).is_none_or(|route| fingerprint(snapshot, route) != cached.fingerprint) {
             all.remove(&route_id);
             return CachedDecisionFields::default();
         }
@@ -320,17 +318,17 @@ impl DecisionCache {
     }
 }
 
-/// Everything about a route that a decision depends on and an operator changes; its names are not.
-fn fingerprint(route: &Route) -> u64 {
+/// Everything about a route that a decision depends on and an operator changes, with the sources of a
+/// group (admin-ops-2.md 12); its names are not.
+fn fingerprint(snapshot: &Snapshot, route: &Route) -> u64 {
     let mut hasher = DefaultHasher::new();
-    route.pattern.as_str().hash(&mut hasher);
-    route.enabled.hash(&mut hasher);
-    std::mem::discriminant(&route.strategy).hash(&mut hasher);
-    for (from, to) in &route.mapping {
-        (from.as_str(), to).hash(&mut hasher);
-    }
+    hash_rules(route, &mut hasher);
     if let RouteMode::ExplicitGroup { sources } = &route.mode {
         sources.hash(&mut hasher);
+        sources
+            .iter()
+            .filter_map(|id| snapshot.route(*id))
+            .for_each(|source| hash_rules(source, &mut hasher));
     }
     for channel in &route.channels {
         let source = channel.source_model.as_ref().map(|model| model.as_str());
@@ -338,4 +336,13 @@ fn fingerprint(route: &Route) -> u64 {
         (channel.priority, channel.weight, channel.enabled).hash(&mut hasher);
     }
     hasher.finish()
+}
+
+fn hash_rules(route: &Route, hasher: &mut DefaultHasher) {
+    route.pattern.as_str().hash(hasher);
+    route.enabled.hash(hasher);
+    std::mem::discriminant(&route.strategy).hash(hasher);
+    for (from, to) in &route.mapping {
+        (from.as_str(), to).hash(hasher);
+    }
 }

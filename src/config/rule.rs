@@ -170,6 +170,7 @@ impl Rule {
                 value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(Value::from)
             }
             Self::Secret | Self::Target | Self::Proxy => value.as_str().map(|text| text.trim().into()),
+            Self::PayloadRules => payload_rules::usable(value),
             _ => self.sent(value, default).ok(),
         }
     }

@@ -100,9 +100,18 @@ fn stored_values_are_read_as_older_versions_wrote_them() {
         (Rule::Flag, json!("true"), None),
         (Rule::Integer(1, 24), json!(99), None),
         (Rule::Schedule, json!("soon"), None),
+        (Rule::PayloadRules, json!([]), None),
     ] {
         assert_eq!(rule.stored(&value, &Value::Null), expected, "{rule:?} {value}");
     }
+}
+
+#[test]
+fn of_stored_payload_rules_the_bad_ones_are_dropped() {
+    let good = json!({"models": [{"name": "m"}], "params": {"a": 1}});
+    let stored = json!({"override": [good, {"models": []}], "override-raw": 1, "other": []});
+    let read = json!({"default": [], "defaultRaw": [], "override": [good], "overrideRaw": [], "filter": []});
+    assert_eq!(Rule::PayloadRules.stored(&stored, &Value::Null), Some(read));
 }
 
 #[test]

@@ -60,6 +60,18 @@ pub fn normal(value: &Value) -> Result<Value, String> {
     Ok(rules.into())
 }
 
+/// Reads stored rules, and gives them with all five sections; those that cannot be read are left out
+/// (data.md C).
+pub fn usable(value: &Value) -> Option<Value> {
+    let given = value.as_object()?;
+    let readable = |(section, alias): (&'static str, Option<&'static str>)| {
+        let items = given.get(section).or_else(|| given.get(alias?)).and_then(Value::as_array);
+        let items = items.into_iter().flatten().filter_map(|item| rule(section, item).ok());
+        (section.to_owned(), items.collect::<Value>())
+    };
+    Some(Value::Object(SECTIONS.into_iter().map(readable).collect()))
+}
+
 fn rule(section: &str, item: &Value) -> Result<Value, String> {
     let item = item.as_object().ok_or("it is not an object")?;
     let models = item.get("models").and_then(Value::as_array).filter(|models| !models.is_empty());

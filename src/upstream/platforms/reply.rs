@@ -17,6 +17,9 @@ pub(super) fn json(body: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))
 }
 
+/// Stands for the message of a failure that came without one.
+pub(super) const SPEECHLESS: &str = "the site says that the call failed";
+
 /// A number, also one that a site writes as text.
 pub(super) fn number(value: &Value) -> Option<f64> {
     match value {
@@ -40,7 +43,7 @@ pub(super) fn model_names(body: &[u8]) -> Result<Vec<String>, String> {
     }
     let answer = json(body).map_err(|_| "the model list is not valid JSON".to_owned())?;
     if answer.get("success") == Some(&Value::Bool(false)) {
-        return Err(message(&answer).unwrap_or_else(|| "the site says that the call failed".into()));
+        return Err(message(&answer).unwrap_or_else(|| SPEECHLESS.into()));
     }
     names_in(&answer)
         .ok_or_else(|| message(&answer).unwrap_or_else(|| "the answer has no list of models".into()))
@@ -85,7 +88,7 @@ pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
 /// What a body says for itself, in one short line.
 pub(super) fn error_message(body: &[u8]) -> String {
     match json(body).ok() {
-        Some(answer) => message(&answer).unwrap_or_else(|| "the site says that the call failed".to_owned()),
+        Some(answer) => message(&answer).unwrap_or_else(|| SPEECHLESS.to_owned()),
         None => one_line(&String::from_utf8_lossy(body)),
     }
 }

@@ -293,6 +293,14 @@ async fn check_ins_are_read_in_every_form() {
     assert_eq!(within(site_client.check_in(&client())).await.expect("done").reward, None);
     let sign_in = &stub.asked()[0];
     assert!(sign_in.contains("x-requested-with: XMLHttpRequest") && sign_in.ends_with("{}"), "{sign_in}");
+    // A refusal without a word may mean that the token was not understood.
+    let stub = Stub::start(&[
+        ("POST /api/user/checkin", 200, r#"{"success":false,"message":""}"#),
+        ("POST /api/user/sign_in", 200, r#"{"success":true,"message":"by cookie"}"#),
+    ])
+    .await;
+    let done = within(stub.site_client(Platform::NewApi, "pat").check_in(&client())).await.expect("done");
+    assert_eq!(done.message, "by cookie");
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ pub(in crate::upstream::platforms) async fn check_in(
 /// Whether the other way of sending the session may fare better.
 fn is_cookie_worthy(error: &SiteError) -> bool {
     let text = error.message.to_lowercase();
-    error.message.is_empty()
+    error.message == reply::SPEECHLESS
         || error.kind == SiteErrorKind::Expired
         || error.is_page
         || NOT_UNDERSTOOD.iter().any(|words| text.contains(words))

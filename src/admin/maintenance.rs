@@ -90,6 +90,7 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     if timeout(DRAIN, ended).await.is_err() {
         log::warn!("a reset goes on although requests are still at their upstreams");
     }
+    app.tasks.forget_all();
     app.store.flush().await;
     if let Err(error) = reset::everything(&app.store, PLACEHOLDER_AUTH_TOKEN).await {
         app.publish().await?;
@@ -108,7 +109,6 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     app.marketplace.clear();
     app.live.retain_prices(&HashSet::new());
     app.notifier.reset_cooldowns().await;
-    app.tasks.forget_ended();
     log::warn!(
         "everything was reset: AUTH_TOKEN is its built-in value again, which works from this machine only; \
          change it at POST /api/settings/auth/change"

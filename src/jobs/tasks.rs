@@ -7,8 +7,8 @@
 //! ```
 //!
 //! In memory only: a restart forgets them, as the contract says. A start whose dedupe key belongs to
-//! a task that has not ended gives that task. What has not ended is never dropped; of what has, the
-//! newest [`MAX_ENDED`] stay. Each start and end is reported to the listener, which writes an event; the
+//! a task that has not ended gives that task. What has not ended is dropped by a reset only; of what has,
+//! the newest [`MAX_ENDED`] stay. Each start and end is reported to the listener, which writes an event; the
 //! end before the task shows it, so that who sees a task ended finds its event.
 
 use std::collections::VecDeque;
@@ -186,7 +186,9 @@ impl Tasks {
         let run = progress.clone();
         let supervised = async move {
             let outcome = run.run_in_slot(kind, &title, work).await;
-            run.inner.notify(Notice::of_end(kind, &title, &outcome)).await;
+            if run.is_known() {
+                run.inner.notify(Notice::of_end(kind, &title, &outcome)).await;
+            }
             run.finish(outcome);
         };
         if !self.inner.background.spawn("a background task", supervised) {
@@ -201,9 +203,9 @@ impl Tasks {
         unended(&tasks, dedupe_key).map(|entry| Started::of(&entry.task, true))
     }
 
-    /// Forgets the tasks that have ended.
-    pub fn forget_ended(&self) {
-        lock(&self.inner.tasks).retain(|entry| entry.ended.is_none());
+    /// Forgets every task. Those that run are not stopped, but nobody hears of their end.
+    pub fn forget_all(&self) {
+        lock(&self.inner.tasks).clear();
     }
 
     /// The newest `limit` tasks, newest first.
@@ -243,6 +245,10 @@ impl Progress {
             log::error!("task \"{title}\" panicked: {panic}");
             Err("internal error; the service log has the details".to_owned())
         })
+    }
+
+    fn is_known(&self) -> bool {
+        lock(&self.inner.tasks).iter().any(|entry| entry.task.id == self.id)
     }
 
     fn finish(&self, outcome: Outcome) {

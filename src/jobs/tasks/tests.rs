@@ -101,6 +101,23 @@ async fn tasks_are_forgotten_six_hours_after_their_end_but_never_while_they_run(
 }
 
 #[tokio::test]
+async fn nobody_hears_of_the_end_of_a_forgotten_task() {
+    let (tasks, mut notices) = tasks();
+    let (release, released) = oneshot::channel::<()>();
+    let old = tasks.start(spec("Old", Some("key")), |_| async move {
+        released.await.ok();
+        Err("ended".to_owned())
+    });
+    assert_eq!(notices.recv().await.expect("its start").title, "Old");
+    tasks.forget_all();
+    assert!(tasks.get(&old.id).is_none() && tasks.running("key").is_none());
+    release.send(()).expect("the task waits");
+    tokio::task::yield_now().await;
+    tasks.start(spec("New", Some("key")), |_| async { Err("ended".to_owned()) });
+    assert_eq!(ended(&mut notices).await.title, "New");
+}
+
+#[tokio::test]
 async fn the_log_and_the_registry_are_bounded() {
     let (tasks, mut notices) = tasks();
     let wordy = tasks.start(spec("Wordy", None), |progress| async move {

@@ -107,7 +107,12 @@ fn a_factory_reset_leaves_an_empty_gateway_with_the_built_in_token() {
     gateway.admin().post("/api/downstream-keys", &key).expect(200);
     gateway.admin().put("/api/settings/runtime", &json!({"notifyCooldownSec": 7})).expect(200);
 
-    assert_eq!(gateway.admin().post(FACTORY_RESET, &json!({})).expect(200), json!({"success": true}));
+    for not_meant in [json!("reset"), json!(""), json!(true), json!(null)] {
+        gateway.admin().post(FACTORY_RESET, &json!({"confirm": not_meant})).expect(400);
+    }
+    gateway.client().chat("alpha").expect(200);
+    let meant = json!({"confirm": "RESET"});
+    assert_eq!(gateway.admin().post(FACTORY_RESET, &meant).expect(200), json!({"success": true}));
     with_token(&gateway, ADMIN_TOKEN).get("/api/sites").expect(403);
     let check_empty = |gateway: &Gateway| {
         let admin = with_token(gateway, BUILT_IN_TOKEN);

@@ -9,6 +9,7 @@ use serde_json::json;
 use tokio::time::{sleep, timeout};
 
 use super::errors::{AdminError, Result};
+use super::input::{Fields, Invalid};
 use super::routes::{REFRESH_KEY, start_refresh};
 use super::tasks::queued_body;
 use crate::app::App;
@@ -70,8 +71,13 @@ pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
 }
 
 /// `POST /api/settings/maintenance/factory-reset`: everything goes, the settings included, and the
-/// admin token is the built-in one again. The caller's token is refused from the next request on.
-pub async fn factory_reset(app: Arc<App>, _request: Request) -> Result<Response> {
+/// admin token is the built-in one again. The caller's token is refused from the next request on. Whoever
+/// sends `confirm` has to mean it (data-ops.md G).
+pub async fn factory_reset(app: Arc<App>, mut request: Request) -> Result<Response> {
+    let fields = Fields::from(request.json_object().await?);
+    if fields.text("confirm")?.is_some_and(|word| word != "RESET") {
+        return Err(Invalid::field("confirm", "the word RESET").into());
+    }
     reset_all(&app).await.map_err(|error| AdminError::internal("resetting everything", error))?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }

@@ -195,7 +195,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/downstream-keys/{id}/trend", key_usage::trend),
         action("/api/settings/maintenance/clear-usage", maintenance::clear_usage),
         action("/api/settings/maintenance/clear-cache", maintenance::clear_cache),
-        action("/api/settings/maintenance/factory-reset", maintenance::factory_reset),
+        admin(Method::POST, "/api/settings/maintenance/factory-reset", maintenance::factory_reset),
         admin(Method::GET, "/api/stats/dashboard", dashboard::get),
         admin(Method::GET, "/api/stats/site-distribution", site_stats::distribution),
         admin(Method::GET, "/api/stats/site-trend", site_stats::trend),

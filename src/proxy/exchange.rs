@@ -263,7 +263,8 @@ impl Sending<'_> {
         if formats.len() > 1 && continues_elsewhere(self.call) {
             formats::prefer(&mut formats, Dialect::Responses);
         }
-        formats::keep_address(&mut formats, site.platform, client, self.call.envelope.marks);
+        let body = (self.call.envelope.marks, &self.call.body[..]);
+        formats::keep_address(&mut formats, site.platform, client, body);
         self.app.formats.apply(&mut formats, self.memory_key(), &self.call.body, now);
         if self.call.settings.single_format {
             formats.truncate(1);

@@ -157,12 +157,31 @@ pub(super) fn prefer(formats: &mut Formats, dialect: Dialect) {
 }
 
 /// A document that a request of responses names by its address is fetched by an upstream of that
-/// dialect, and by hardly any other (proxy.md 7.2.2): none of the others is tried.
-pub(super) fn keep_address(formats: &mut Formats, platform: Platform, client: Dialect, marks: Marks) {
+/// dialect, and by hardly any other (proxy.md 7.2.2): none of the others is tried, unless the platform
+/// has none of that dialect.
+pub(super) fn keep_address(
+    formats: &mut Formats,
+    platform: Platform,
+    client: Dialect,
+    (marks, body): (Marks, &[u8]),
+) {
     let fetches_itself = matches!(platform, Platform::Claude | Platform::AnyRouter);
-    if client == Dialect::Responses && marks.file_urls && !fetches_itself && formats.len() > 1 {
+    if client != Dialect::Responses || !marks.file_urls || fetches_itself {
+        return;
+    }
+    if formats.contains(&Dialect::Responses) && names_an_address(body) {
         formats.keep(|_, dialect| dialect == Dialect::Responses);
     }
+}
+
+/// Whether a member holds the address of a file. A parameter of a tool may have the same name, and its
+/// schema is no text.
+fn names_an_address(body: &[u8]) -> bool {
+    const NAME: &[u8] = b"\"file_url\"";
+    memmem::find_iter(body, NAME).any(|at| {
+        let value = body[at + NAME.len()..].trim_ascii_start().strip_prefix(b":");
+        value.is_some_and(|value| value.trim_ascii_start().starts_with(b"\""))
+    })
 }
 
 /// What a label of a price list speaks of.
@@ -427,8 +446,13 @@ impl MemoryKey<'_> {
 }
 
 /// Whether a body carries an image, a sound or a file. Inside a JSON string quotes are escaped, so a
-/// quoted word is a key or a whole value, never what somebody wrote.
+/// quoted word is a key or a whole value, never what somebody wrote. A key called so may be a parameter
+/// of a tool; only gemini tells a file by the key.
 fn has_attachment(body: &[u8]) -> bool {
+    let is_there = |word: &str| memmem::find(body, word.as_bytes()).is_some();
+    let is_value = |word: &str| {
+        memmem::find_iter(body, word.as_bytes()).any(|at| body[..at].trim_ascii_end().ends_with(b":"))
+    };
     [
         "\"image_url\"",
         "\"image\"",
@@ -437,10 +461,10 @@ fn has_attachment(body: &[u8]) -> bool {
         "\"file\"",
         "\"input_file\"",
         "\"document\"",
-        "\"inlineData\"",
     ]
-    .iter()
-    .any(|word| memmem::find(body, word.as_bytes()).is_some())
+    .into_iter()
+    .any(is_value)
+        || ["\"inlineData\"", "\"inline_data\"", "\"fileData\""].into_iter().any(is_there)
 }
 
 #[cfg(test)]

@@ -162,6 +162,10 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
     memory.succeeded(of(Messages, "m"), Chat, 0);
     assert_eq!(at(HOUR, b""), [Chat, Responses]);
     assert_eq!(at(HOUR, br#"{"type":"image"}"#), [Messages, Chat, Responses]);
+    assert_eq!(at(HOUR, br#"{"inline_data":{}}"#), [Messages, Chat, Responses]);
+    // Parameters of a tool.
+    let tool = br#"{"properties":{"image":{"type":"string"},"file":{}},"required":["image","file"]}"#;
+    assert_eq!(at(HOUR, tool), [Chat, Responses]);
     assert_eq!(at(7 * HOUR, b""), [Chat, Messages, Responses]);
     assert_eq!(at(25 * HOUR, b""), [Messages, Chat, Responses]);
     for dialect in [Messages, Chat, Responses] {
@@ -176,16 +180,21 @@ fn a_refused_dialect_waits_six_hours_and_a_good_one_leads_for_a_day() {
 fn a_document_by_its_address_stays_with_responses() {
     let with = r#"{"input":[{"content":[{"type":"input_file","file_url":"https://x/y.pdf"}]}]}"#;
     let named = r#"{"input":"what is a \"file_url\"?"}"#;
+    let of_tool = r#"{"input":"x","tools":[{"type":"function","name":"f","parameters":
+        {"properties":{"file_url":{"type":"string"}},"required":["file_url"]}}]}"#;
     for (platform, client, body, wanted) in [
         (Platform::NewApi, Responses, with, &[Responses][..]),
         (Platform::NewApi, Responses, named, &[Responses, Chat, Messages]),
         (Platform::NewApi, Messages, with, &[Messages, Chat, Responses]),
         (Platform::AnyRouter, Responses, with, &[Responses, Messages, Chat]),
         (Platform::Claude, Responses, with, &[Messages]),
+        (Platform::NewApi, Responses, of_tool, &[Responses, Chat, Messages]),
+        // A platform without responses keeps what it has.
+        (Platform::Gemini, Responses, with, &[Chat, Gemini]),
     ] {
         let mut formats = order(platform, client, "m");
         let marks = json::members(body, |_| ()).unwrap().marks;
-        keep_address(&mut formats, platform, client, marks);
+        keep_address(&mut formats, platform, client, (marks, body.as_bytes()));
         assert_eq!(*formats, *wanted, "{platform:?} {client:?} {body}");
     }
 }

@@ -121,7 +121,7 @@ fn write_tools(o: &mut Writer, request: &Request<'_>, is_third: bool) {
         }
     });
     if calls && let Some(choice) = &request.tool_choice {
-        write_choice(o, choice);
+        write_choice(o, choice, &request.tools);
     }
 }
 
@@ -134,8 +134,12 @@ fn write_tool(list: &mut Writer, tool: &Tool<'_>) {
     });
 }
 
-fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>) {
-    let (mode, names): (_, Vec<&Text<'_>>) = match choice {
+/// A choice that names functions names some that are declared.
+fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[Tool<'_>]) {
+    let is_declared = |wanted: &Text<'_>| {
+        tools.iter().any(|tool| matches!(tool, Tool::Function { name, .. } if name == wanted))
+    };
+    let (mode, mut names): (_, Vec<&Text<'_>>) = match choice {
         ToolChoice::Auto => ("AUTO", Vec::new()),
         ToolChoice::None => ("NONE", Vec::new()),
         ToolChoice::Required => ("ANY", Vec::new()),
@@ -147,6 +151,11 @@ fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>) {
         }
         ToolChoice::Hosted(_) => return,
     };
+    let names_some = !names.is_empty();
+    names.retain(|name| is_declared(name));
+    if names_some && names.is_empty() {
+        return;
+    }
     o.object_at("toolConfig", |o| {
         o.object_at("functionCallingConfig", |o| {
             o.field("mode", mode);

@@ -346,6 +346,14 @@ fn a_search_is_asked_for_where_it_goes_together() {
         let request = Request { tools, tool_choice: Some(ToolChoice::Auto), ..Request::default() };
         assert_eq!(written(&request, model).unwrap()["tools"], wanted);
     }
+    // A search that is left out cannot be asked for by its name.
+    let named = |name| ToolChoice::Named { name: Text::plain(name), kind: CallKind::Function };
+    let of_f = json!({"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}});
+    for (name, wanted) in [("web_search", None), ("f", Some(&of_f))] {
+        let tools = vec![search(), function()];
+        let request = Request { tools, tool_choice: Some(named(name)), ..Request::default() };
+        assert_eq!(written(&request, "gemini-2.5-flash").unwrap().get("toolConfig"), wanted, "{name}");
+    }
 }
 
 /// The words of this dialect.

@@ -65,6 +65,22 @@ fn what_a_responses_upstream_does_not_know_is_left_out_step_by_step() {
 }
 
 #[test]
+fn the_bare_minimum_still_says_that_nothing_is_to_be_stored() {
+    const CODEX: &str = "/responses";
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    gateway.add_codex(&upstream, MODEL);
+    for _ in 0..3 {
+        upstream.answer_once(CODEX, refusal("Unsupported parameter: 'metadata'"));
+    }
+    gateway.client().post(RESPONSES, &full());
+    let last = upstream.last(CODEX).json();
+    let mut fields: Vec<&String> = last.as_object().expect("an object").keys().collect();
+    fields.sort();
+    assert_eq!(fields, ["input", "instructions", "model", "store", "stream", "tools"]);
+    assert_eq!(last["store"], false);
+}
+
+#[test]
 fn an_ordinary_mistake_is_sent_once() {
     let (gateway, upstream) = started("openai", &[]);
     let too_long = json!({"error": {"message": "This model's maximum context length is 8192 tokens.",

@@ -252,7 +252,10 @@ fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
     };
     let mut bodies = vec![Bytes::from(edit(&body, &[], &["metadata"]).into_owned()), only(&KNOWN)];
     if !(is_sub2api && has_own_fields) {
-        bodies.push(only(&STRICT));
+        // What keeps no answers refuses a body that does not say so (proxy.md 12.2).
+        let must_say = is_sub2api || platform == Platform::Codex;
+        let store: &[&str] = if must_say { &["store"] } else { &[] };
+        bodies.push(only(&[&STRICT[..], store].concat()));
     }
     bodies.dedup();
     let with = |bare: bool| bodies.iter().map(move |body| Sent { body: body.clone(), bare });

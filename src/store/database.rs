@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::error::{Error, OpenError, Result};
-use super::seal::{self, Sealer};
+use super::seal::{Derivation, Sealer};
 use super::sql::{Dialect, Outcome, Row, Statement, Value};
 use super::sqlite::{self, Location, Readers};
 use super::telemetry::{Recorder, Telemetry};
@@ -48,8 +48,13 @@ impl Database {
         let unusable = |error: rusqlite::Error| {
             OpenError::Unusable(format!("cannot open the database {location}: {error}"))
         };
+        // The first start waits for the disk while the file is made, and for the derivation: at once for both.
+        let early = if location.is_empty() { Some(Derivation::for_new(&options.secret)?) } else { None };
         let mut connection = sqlite::open_writer(&location, options.synchronous).map_err(unusable)?;
-        let keys = seal::Derivation::begin(&connection, &options.secret)?;
+        let keys = match early {
+            Some(keys) => keys,
+            None => Derivation::for_stored(&connection, &options.secret)?,
+        };
         migrate::run(&mut connection, migrate::STEPS, crate::time::now_ms())?;
         let sealer = keys.finish(&mut connection, options)?;
 

@@ -8,7 +8,7 @@
 //!
 //! The associated data names table and column, so a value copied into another column does not
 //! open. A changed secret re-wraps two short keys; no business row changes. The derivation is slow
-//! on purpose and runs on a thread beside the migrations.
+//! on purpose and runs on a thread beside the migrations, on the first start beside the opening, too.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -149,19 +149,27 @@ pub(super) struct Derivation {
 }
 
 impl Derivation {
-    pub(super) fn begin(connection: &Connection, secret: &str) -> Result<Self, OpenError> {
+    /// For a database that has not been made yet: with a new salt.
+    pub(super) fn for_new(secret: &str) -> Result<Self, OpenError> {
+        Self::start(Kdf::new(&SystemRandom::new()).ok_or_else(no_randomness)?, true, secret)
+    }
+
+    /// With the salt that the database has, or a new one when it has none yet.
+    pub(super) fn for_stored(connection: &Connection, secret: &str) -> Result<Self, OpenError> {
         let damaged = || OpenError::Unusable(format!("settings.{KDF_SETTING} is damaged"));
-        // A fresh database has no settings yet: that is no error, but a reason to choose a salt.
+        // A database without its schema has no settings: that is no error.
         let stored: Option<String> = connection
             .query_row("SELECT value FROM settings WHERE name = ?", [KDF_SETTING], |row| row.get(0))
             .optional()
             .unwrap_or(None);
-        let (kdf, is_new) = match stored {
-            Some(text) => (serde_json::from_str(&text).map_err(|_| damaged())?, false),
-            None => (Kdf::new(&SystemRandom::new()).ok_or_else(no_randomness)?, true),
-        };
-        let (kdf, secret): (Kdf, String) = (kdf, secret.to_owned());
-        let parameters = kdf.clone();
+        match stored {
+            Some(text) => Self::start(serde_json::from_str(&text).map_err(|_| damaged())?, false, secret),
+            None => Self::for_new(secret),
+        }
+    }
+
+    fn start(kdf: Kdf, is_new: bool, secret: &str) -> Result<Self, OpenError> {
+        let (parameters, secret) = (kdf.clone(), secret.to_owned());
         let kek = thread::Builder::new()
             .name("store-kdf".into())
             .spawn(move || parameters.derive(&secret))

@@ -57,6 +57,14 @@ impl Location {
         }
     }
 
+    /// True while there is nothing in the database, not even its header.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::Memory => true,
+            Self::File(path) => path.metadata().is_ok_and(|file| file.len() == 0),
+        }
+    }
+
     fn connect(&self) -> rusqlite::Result<Connection> {
         match self {
             Self::Memory => Connection::open_in_memory(),

@@ -588,4 +588,14 @@ fn a_disabled_address_is_not_used() {
     gateway.wait_for_task(&account);
     gateway.client().chat("m").expect(200);
     assert!(one.asked().is_empty());
+
+    let pool = json!([{"url": one.url(), "enabled": false}, {"url": two.url(), "enabled": false}]);
+    gateway.admin().put(&format!("/api/sites/{}", site["id"]), &json!({"apiEndpoints": pool})).expect(200);
+    gateway.client().chat("m").expect(502);
+    let row = eventually("the log says why", || {
+        let logs = gateway.admin().get("/api/stats/proxy-logs").expect(200);
+        logs["items"][0]["errorMessage"].as_str().map(str::to_owned)
+    });
+    assert!(row.contains("no API endpoint available"), "{row}");
+    assert_eq!(two.asked_for(CHAT).len(), 1, "neither is asked, nor the site's own address");
 }

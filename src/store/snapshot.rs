@@ -195,7 +195,7 @@ impl<'a> Builder<'a> {
         }
         let enabled: Vec<&EndpointRow> = site.endpoints.iter().filter(|row| row.enabled).collect();
         if enabled.is_empty() {
-            return Err("every address of its pool is switched off".into());
+            return Err("no API endpoint available: every address of its pool is switched off".into());
         }
         enabled
             .into_iter()

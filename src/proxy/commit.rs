@@ -58,19 +58,25 @@ const BROKEN_CALL: &[u8] = b"_CALL\"";
 /// Means nothing in UTF-8. Readers of events pass over it, those of JSON do not take it.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
+/// An answer that is of no use. Its attempt is not settled yet: another address may do better.
+pub(super) struct Useless {
+    pub(super) attempt: Box<Attempt>,
+    pub(super) failure: Failure,
+}
+
 /// Holds the answer until it is known to be good, then makes it the client's.
 pub(super) async fn commit(
     app: &Arc<App>,
     call: &Call,
     mut accepted: Box<Accepted>,
     mut attempt: Box<Attempt>,
-) -> Result<Response, Failure> {
+) -> Result<Response, Useless> {
     if call.envelope.stream {
         attempt.keep_lease();
     }
     let mut first = match accepted.next().await {
         Ok(first) => first.unwrap_or_default(),
-        Err(failure) => return Err(give_up(attempt, failure)),
+        Err(failure) => return Err(useless(attempt, failure)),
     };
     attempt.first_byte();
     accepted.timeouts.first_byte = None;
@@ -108,7 +114,7 @@ struct StartedResponse<'a> {
 
 impl StartedResponse<'_> {
     /// A stream: held while it has shown nothing that a client would miss.
-    async fn stream(mut self, attempt: Box<Attempt>) -> Result<Response, Failure> {
+    async fn stream(mut self, attempt: Box<Attempt>) -> Result<Response, Useless> {
         let mut observer = StreamObserver::new(self.accepted.format);
         let mut held = std::mem::take(&mut self.first);
         observer.feed(&held);
@@ -118,13 +124,11 @@ impl StartedResponse<'_> {
             let Ok(more) = more else { break };
             let more = match more {
                 Ok(more) => more,
-                Err(failure) => return Err(self.give_up(attempt, failure)),
+                Err(failure) => return Err(self.useless(attempt, failure)),
             };
             let Some(more) = more else {
                 if matches!(observer.close(), Phase::Preamble | Phase::Output) {
-                    let failure =
-                        Failure::judged("the upstream closed the stream before any output".to_owned());
-                    return Err(self.give_up(attempt, failure));
+                    return Err(self.useless(attempt, Failure::closed_early()));
                 }
                 break;
             };
@@ -139,16 +143,16 @@ impl StartedResponse<'_> {
         if let Phase::Failed(error) = observer.phase() {
             if !observer.output_seen() {
                 let failure = Failure::said(error.clone(), "stream error");
-                return Err(self.give_up(attempt, failure));
+                return Err(self.useless(attempt, failure));
             }
             late = Some(std::mem::take(&mut held));
             observer = StreamObserver::new(self.accepted.format);
         }
         if ended_empty(&observer, &attempt) {
-            return Err(self.give_up(attempt, Failure::judged(Fault::Empty.message())));
+            return Err(self.useless(attempt, Failure::judged(Fault::Empty.message())));
         }
         if let Some(error) = self.broken_call(&held) {
-            return Err(self.give_up(attempt, Failure::said(error, "stream error")));
+            return Err(self.useless(attempt, Failure::said(error, "stream error")));
         }
         let dialect = self.call.face.dialect;
         let mut response = Response::new(ResponseBody::empty());
@@ -174,7 +178,7 @@ impl StartedResponse<'_> {
     }
 
     /// A complete answer in the client's dialect: read, judged, handed on as it came.
-    async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Response, Failure> {
+    async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Response, Useless> {
         let length = self.length();
         let mut reply = self.response();
         *reply.status_mut() = self.accepted.head.status;
@@ -187,11 +191,11 @@ impl StartedResponse<'_> {
 
         let (mut held, complete) = match self.hold(length, MAX_JUDGED).await {
             Ok(held) => held,
-            Err(failure) => return Err(self.give_up(attempt, failure)),
+            Err(failure) => return Err(self.useless(attempt, failure)),
         };
         if !complete {
             if let Err(fault) = judge::beginning(&held) {
-                return Err(self.give_up(attempt, Failure::judged(fault.message())));
+                return Err(self.useless(attempt, Failure::judged(fault.message())));
             }
             let Accepted { body, timeouts, format, .. } = *self.accepted;
             let long = LongReply::new(format, body, held, length, attempt, timeouts.idle);
@@ -219,27 +223,27 @@ impl StartedResponse<'_> {
                 *reply.body_mut() = ResponseBody::full(held);
                 Ok(reply)
             }
-            Err(fault) => Err(self.give_up(attempt, judged(fault))),
+            Err(fault) => Err(self.useless(attempt, judged(fault))),
         }
     }
 
     /// A video: its id is replaced by a public one, which is stored before the client is answered.
-    async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<Response, Failure> {
+    async fn created_video(mut self, mut attempt: Box<Attempt>) -> Result<Response, Useless> {
         let length = self.length();
         let held = match self.hold(length, MAX_JUDGED).await {
             Ok((held, true)) => held,
             Ok((_, false)) => {
-                return Err(give_up(
+                return Err(useless(
                     attempt,
                     Failure::judged("the answer is too long for a video".to_owned()),
                 ));
             }
-            Err(failure) => return Err(self.give_up(attempt, failure)),
+            Err(failure) => return Err(self.useless(attempt, failure)),
         };
         let verdict = judge::object(self.accepted.format, &held);
         let Some(upstream_id) = video::id(&held) else {
             let without_id = || Failure::judged("Upstream returned a video without an id".to_owned());
-            return Err(self.give_up(attempt, verdict.map_or_else(judged, |_| without_id())));
+            return Err(self.useless(attempt, verdict.map_or_else(judged, |_| without_id())));
         };
         let status = self.accepted.head.status;
         let created = CreatedVideo { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
@@ -261,7 +265,7 @@ impl StartedResponse<'_> {
     }
 
     /// An answer that changes its form, its dialect, or both, on its way to the client.
-    async fn converted(mut self, streams: bool, mut attempt: Box<Attempt>) -> Result<Response, Failure> {
+    async fn converted(mut self, streams: bool, mut attempt: Box<Attempt>) -> Result<Response, Useless> {
         let length = self.length();
         let held = match streams {
             true => self.hold_stream(MAX_CONVERTED).await,
@@ -269,15 +273,15 @@ impl StartedResponse<'_> {
         };
         let (held, complete) = match held {
             Ok(held) => held,
-            Err(failure) => return Err(self.give_up(attempt, failure)),
+            Err(failure) => return Err(self.useless(attempt, failure)),
         };
         if !complete {
             let failure = Failure::judged("the answer is too long to be converted".to_owned());
-            return Err(self.give_up(attempt, failure));
+            return Err(self.useless(attempt, failure));
         }
         let Answer { body: answer, usage, signatures } = match self.convert(streams, &held) {
             Ok(converted) => converted,
-            Err(fault) => return Err(self.give_up(attempt, judged(fault))),
+            Err(fault) => return Err(self.useless(attempt, judged(fault))),
         };
         self.note_stored(&answer, &attempt);
         let answer = self.finished(answer);
@@ -401,9 +405,9 @@ impl StartedResponse<'_> {
         reply_context
     }
 
-    /// Settles an attempt whose answer is of no use. What the upstream said of its limits is the client's.
-    fn give_up(&self, attempt: Box<Attempt>, failure: Failure) -> Failure {
-        give_up(attempt, failure.answered_with(&self.accepted.head.headers))
+    /// What the upstream said of its limits is the client's, be the answer of no use.
+    fn useless(&self, attempt: Box<Attempt>, failure: Failure) -> Useless {
+        useless(attempt, failure.answered_with(&self.accepted.head.headers))
     }
 
     /// A response with the headers that any answer has.
@@ -496,11 +500,9 @@ fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
         && attempt.app().settings.load().judge.fails_empty(false, observer.usage())
 }
 
-/// Settles a failed attempt.
-pub(super) fn give_up(mut attempt: Box<Attempt>, failure: Failure) -> Failure {
+fn useless(attempt: Box<Attempt>, failure: Failure) -> Useless {
     let failure = failure.without(attempt.credential());
-    attempt.fail(&failure);
-    failure
+    Useless { attempt, failure }
 }
 
 fn is_event_stream(headers: &AnswerHeaders) -> bool {

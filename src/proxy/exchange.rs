@@ -2,9 +2,9 @@
 //! may take, until one answers with a good status. What the answer is worth, [`commit`] judges.
 //!
 //! ```text
-//! channel ─▶ address ─▶ dialect          proxy.md 8: a refused dialect gives way to the next,
-//!               ▲          │             a broken address to the next, and what is neither
-//!               └──────────┴─▶ failure   ends the attempt
+//! channel ─▶ address ─▶ dialect ─▶ commit     proxy.md 8: a refused dialect gives way to the next,
+//!               ▲          │         │        a broken address to the next, and what is neither
+//!               └──────────┴─────────┴─▶ failure   ends the attempt
 //! ```
 
 use std::future::poll_fn;
@@ -150,11 +150,26 @@ pub(super) async fn attempt(
     call.trace.channel_selected(&choice.channel, &choice.model, choice.reason);
     let mut attempt = Attempt::begin(app, call, choice, number, slots);
     let sending = Sending { app, call, channel: &choice.channel, model: &choice.model };
-    let accepted = match sending.answer(&mut attempt).await {
-        Ok(accepted) => accepted,
-        Err(failure) => return Err(commit::give_up(attempt, failure)),
+    let mut search = sending.search(&attempt);
+    let failure = loop {
+        let (accepted, endpoint) = match sending.answer(&mut search, &mut attempt).await {
+            Ok(answered) => answered,
+            Err(failure) => break failure.without(attempt.credential()),
+        };
+        match commit::commit(app, call, accepted, attempt).await {
+            Ok(response) => return Ok(response),
+            Err(useless) => {
+                attempt = useless.attempt;
+                if !useless.failure.rotates_address() {
+                    break useless.failure;
+                }
+                call.trace.request_failed(&useless.failure, false);
+                search.leave(app, endpoint, useless.failure);
+            }
+        }
     };
-    commit::commit(app, call, accepted, attempt).await
+    attempt.fail(&failure);
+    Err(failure)
 }
 
 /// What an address has said to the dialects tried so far: the first of each kind. Of several the one counts that is about
@@ -186,6 +201,27 @@ impl Refusals {
     }
 }
 
+/// How far one attempt has come.
+struct Search<'a> {
+    /// Those that have not been asked.
+    addresses: pool::Order<'a>,
+    formats: Formats,
+    /// Why the last address was left.
+    last: Option<Box<Failure>>,
+    now: Millis,
+}
+
+impl Search<'_> {
+    /// Lets an address rest that has failed, for the next one (proxy.md 8.1).
+    fn leave(&mut self, app: &App, endpoint: &Endpoint, failure: Failure) {
+        self.now = now_ms();
+        if endpoint.live.record_failure(self.now, self.now + pool::COOLDOWN_MS, &failure.text) {
+            app.store.telemetry().dirty_endpoint(endpoint.live.clone());
+        }
+        self.last = Some(Box::new(failure));
+    }
+}
+
 /// One call on its way to one channel.
 struct Sending<'a> {
     app: &'a Arc<App>,
@@ -195,9 +231,20 @@ struct Sending<'a> {
     model: &'a str,
 }
 
-impl Sending<'_> {
+impl<'a> Sending<'a> {
+    fn search(&self, attempt: &Attempt) -> Search<'a> {
+        // The first address is asked as the attempt begins; a look at the clock less.
+        let now = attempt.began_at().unwrap_or_else(now_ms);
+        let addresses = pool::order(&self.channel.account.site.endpoints, now);
+        Search { addresses, formats: self.formats(now), last: None, now }
+    }
+
     /// Asks one address after the other until one gives a good status (routing.md 10.4).
-    async fn answer(&self, attempt: &mut Attempt) -> Result<Box<Accepted>, Failure> {
+    async fn answer(
+        &self,
+        search: &mut Search<'a>,
+        attempt: &mut Attempt,
+    ) -> Result<(Box<Accepted>, &'a Endpoint), Failure> {
         let site = &self.channel.account.site;
         if let Some(reason) = &site.misconfigured {
             return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
@@ -210,36 +257,28 @@ impl Sending<'_> {
                 "the channel has no credential that can stand in a header".to_owned(),
             ));
         };
-        // The first address is asked as the attempt begins; a look at the clock less.
-        let mut now = attempt.began_at().unwrap_or_else(now_ms);
-        let mut formats = self.formats(now);
-        let mut last: Option<Box<Failure>> = None;
-        for endpoint in pool::order(&site.endpoints, now) {
+        while let Some(endpoint) = search.addresses.next() {
             let live = &endpoint.live;
             let note = |dirty: bool| {
                 if dirty {
                     self.app.store.telemetry().dirty_endpoint(live.clone());
                 }
             };
-            note(live.record_selection(now));
-            let tried = self.ask(endpoint, (credential, values), &mut formats, attempt).await;
+            note(live.record_selection(search.now));
+            let tried = self.ask(endpoint, (credential, values), &mut search.formats, attempt).await;
             match tried {
                 Ok(accepted) => {
                     note(live.record_success());
-                    return Ok(accepted);
+                    return Ok((accepted, endpoint));
                 }
-                Err(failure) if failure.rotates_address() => {
-                    now = now_ms();
-                    note(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
-                    last = Some(Box::new(failure));
-                }
+                Err(failure) if failure.rotates_address() => search.leave(self.app, endpoint, failure),
                 Err(failure) => {
                     note(live.record_other_failure(now_ms(), &failure.text));
                     return Err(failure);
                 }
             }
         }
-        Err(match last {
+        Err(match search.last.take() {
             Some(failure) => *failure,
             None => Failure::local(format!("site {} has no address", site.name)),
         })

@@ -7,6 +7,7 @@
 //! | an answer not whole in time, though it went on | no | no | 504 |
 //! | a status | as routing.md 9.1 | as routing.md 10.2 | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
+//! | a stream that ends before it has said anything | yes | yes | 502 |
 //! | no file or memory left for a connection of ours | no | yes | 502 |
 //! | not configured well enough to try | no | yes | 502 |
 //! | the dialects it speaks cannot say it | no | yes | 400, naming the field |
@@ -39,6 +40,8 @@ enum Kind {
     NeverWhole,
     Status,
     Judged,
+    /// A stream that ended before any output.
+    ClosedEarly,
     Local,
     /// No dialect of the channel can express the request.
     Unsupported,
@@ -96,6 +99,12 @@ impl Failure {
     /// An answer with a good status that cannot be used: empty, broken off, no JSON.
     pub(super) fn judged(cause: String) -> Self {
         Self::of(Kind::Judged, 502, cause)
+    }
+
+    /// A stream that ended, in whatever order, before any output. A connection that is lost behind a relay looks like
+    /// that, so another address may do better.
+    pub(super) fn closed_early() -> Self {
+        Self::of(Kind::ClosedEarly, 502, "the upstream closed the stream before any output".to_owned())
     }
 
     /// What we ourselves could not do. `cause` is for the log: it speaks of the configuration.
@@ -230,7 +239,7 @@ impl Failure {
     pub(super) fn is_channel_fault(&self) -> bool {
         match self.kind {
             Kind::Network(kind) => kind != ErrorKind::Exhausted,
-            Kind::FirstByte | Kind::Judged => true,
+            Kind::FirstByte | Kind::Judged | Kind::ClosedEarly => true,
             Kind::Status => failure::is_channel_fault(self.status, &self.words()),
             Kind::NeverWhole | Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
         }
@@ -244,7 +253,7 @@ impl Failure {
     /// Whether another channel may do better (routing.md 10.2).
     pub(super) fn may_retry(&self) -> bool {
         match self.kind {
-            Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::Local => true,
+            Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::ClosedEarly | Kind::Local => true,
             Kind::Unsupported | Kind::Busy => true,
             Kind::Invalid | Kind::NeverWhole => false,
             Kind::Status => failure::should_retry(self.status, &self.words()),
@@ -260,7 +269,7 @@ impl Failure {
     pub(super) fn rotates_address(&self) -> bool {
         match self.kind {
             Kind::Network(kind) => kind != ErrorKind::Exhausted,
-            Kind::FirstByte => true,
+            Kind::FirstByte | Kind::ClosedEarly => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
             Kind::NeverWhole | Kind::Judged | Kind::Local => false,
             Kind::Unsupported | Kind::Invalid | Kind::Busy => false,

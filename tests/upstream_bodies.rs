@@ -90,6 +90,26 @@ fn results_of_calls_that_only_a_responses_upstream_may_know_go_there_first() {
 }
 
 #[test]
+fn a_document_is_tried_in_responses_before_it_is_in_chat() {
+    let data = "JVBERi0xLjcKaGVsbG8=";
+    let document = json!({"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": data}});
+    let messages =
+        json!({"model": MODEL, "max_tokens": 99, "messages": [{"role": "user", "content": [document]}]});
+    let part = json!({"inlineData": {"mimeType": "application/pdf", "data": data}});
+    let contents = json!({"contents": [{"role": "user", "parts": [part]}]});
+    let generate = format!("/v1beta/models/{MODEL}:generateContent");
+    for (path, asked, refused) in [(MESSAGES, messages, &[MESSAGES][..]), (&generate, contents, &[])] {
+        let (gateway, upstream) = on("new-api");
+        refused.iter().for_each(|path| upstream.answer(path, Reply::error(404, "Not found")));
+        gateway.client().post(path, &asked).expect(200);
+        let sent = upstream.last(RESPONSES).json();
+        let block = &sent["input"][0]["content"][0];
+        assert_eq!(block["type"], "input_file", "{sent}");
+        assert!(upstream.asked_for(CHAT).is_empty(), "{path}");
+    }
+}
+
+#[test]
 fn a_chat_has_no_earlier_answer_to_go_on_from() {
     let (gateway, upstream) = on("new-api");
     let plain =

@@ -291,6 +291,10 @@ impl<'a> Sending<'a> {
         if self.call.operation != Operation::Answer {
             return formats.iter().copied().filter(|format| *format == client).collect();
         }
+        let (marks, body) = (self.call.envelope.marks, &self.call.body[..]);
+        if formats.first() != Some(&client) {
+            formats::order_for_document(&mut formats, site.platform, client, self.model, body);
+        }
         if formats.len() > 1
             && let Some(prices) = self.channel.account.prices.load().as_ref()
             && let Some(price) = prices.price(self.model)
@@ -302,8 +306,7 @@ impl<'a> Sending<'a> {
         if formats.len() > 1 && continues_elsewhere(self.call) {
             formats::prefer(&mut formats, Dialect::Responses);
         }
-        let body = (self.call.envelope.marks, &self.call.body[..]);
-        formats::keep_address(&mut formats, site.platform, client, body);
+        formats::keep_address(&mut formats, site.platform, client, (marks, body));
         self.app.formats.apply(&mut formats, self.memory_key(), &self.call.body, now);
         if self.call.settings.single_format {
             formats.truncate(1);
@@ -403,6 +406,7 @@ impl<'a> Sending<'a> {
                 return Err(refusals.or_last(failure, blocked.is_some()));
             };
             attempt.downgrade(&failure);
+            formats::order_for_document(&mut queue, site.platform, client, self.model, &self.call.body);
             if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {
                 queue.prefer(wanted);
             }

@@ -128,6 +128,29 @@ fn offers(platform: Platform, dialect: Dialect) -> bool {
     }
 }
 
+/// Puts the dialects in which a document is likely to be taken before the others, behind the client's own
+/// (proxy.md 7.2.3, 7.2.4). What cannot carry it at all is left out where it is written.
+pub(super) fn order_for_document(
+    formats: &mut Formats,
+    platform: Platform,
+    client: Dialect,
+    model: &str,
+    body: &[u8],
+) {
+    use Dialect::{Chat, Messages, Responses};
+    let order = match platform {
+        // These have their order, or no choice, whatever is attached.
+        Platform::OpenAi | Platform::Gemini | Platform::Claude | Platform::Codex => return,
+        Platform::AnyRouter if client != Responses => [Messages, Responses, Chat],
+        _ if is_claude(model) => [Messages, Responses, Chat],
+        _ => [Responses, Messages, Chat],
+    };
+    if formats.len() > 1 && has_document(body) {
+        let place = |dialect: &Dialect| order.iter().position(|own| own == dialect && *own != client);
+        formats.room[..formats.count].sort_by_key(place);
+    }
+}
+
 /// Moves what a site's price list names for a model to the front (proxy.md 7.2.6): the first dialect of
 /// the list, unless the client's own is in it, too. A list that names nothing known changes nothing, and
 /// none speaks of legacy completions.
@@ -445,26 +468,41 @@ impl MemoryKey<'_> {
     }
 }
 
-/// Whether a body carries an image, a sound or a file. Inside a JSON string quotes are escaped, so a
-/// quoted word is a key or a whole value, never what somebody wrote. A key called so may be a parameter
-/// of a tool; only gemini tells a file by the key.
+/// Whether a body carries an image, a sound or a file. Only gemini tells a file by the key.
 fn has_attachment(body: &[u8]) -> bool {
-    let is_there = |word: &str| memmem::find(body, word.as_bytes()).is_some();
-    let is_value = |word: &str| {
-        memmem::find_iter(body, word.as_bytes()).any(|at| body[..at].trim_ascii_end().ends_with(b":"))
+    has_file_block(body)
+        || ["\"image_url\"", "\"image\"", "\"input_image\"", "\"input_audio\""]
+            .into_iter()
+            .any(|word| is_a_value(body, word))
+        || ["\"inlineData\"", "\"inline_data\"", "\"fileData\""]
+            .into_iter()
+            .any(|word| memmem::find(body, word.as_bytes()).is_some())
+}
+
+/// Whether a body carries a file that is neither image nor sound.
+fn has_document(body: &[u8]) -> bool {
+    let is_other = |value: &[u8]| {
+        value.starts_with(b"\"")
+            && ![b"\"image/", b"\"audio/", b"\"video/"].iter().any(|it| value.starts_with(*it))
     };
-    [
-        "\"image_url\"",
-        "\"image\"",
-        "\"input_image\"",
-        "\"input_audio\"",
-        "\"file\"",
-        "\"input_file\"",
-        "\"document\"",
-    ]
-    .into_iter()
-    .any(is_value)
-        || ["\"inlineData\"", "\"inline_data\"", "\"fileData\""].into_iter().any(is_there)
+    // Gemini has one kind of block for all, which names its media type.
+    let names_other = |member: &str| {
+        memmem::find_iter(body, member.as_bytes()).any(|at| {
+            let value = body[at + member.len()..].trim_ascii_start().strip_prefix(b":");
+            value.is_some_and(|value| is_other(value.trim_ascii_start()))
+        })
+    };
+    has_file_block(body) || ["\"mimeType\"", "\"mime_type\""].into_iter().any(names_other)
+}
+
+fn has_file_block(body: &[u8]) -> bool {
+    ["\"file\"", "\"input_file\"", "\"document\""].into_iter().any(|word| is_a_value(body, word))
+}
+
+/// Whether a quoted word is a value. Inside a JSON string quotes are escaped, so a quoted word is a key or a whole
+/// value, never what somebody wrote; a key called so may be a parameter of a tool.
+fn is_a_value(body: &[u8], word: &str) -> bool {
+    memmem::find_iter(body, word.as_bytes()).any(|at| body[..at].trim_ascii_end().ends_with(b":"))
 }
 
 #[cfg(test)]

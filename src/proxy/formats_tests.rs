@@ -200,6 +200,30 @@ fn a_document_by_its_address_stays_with_responses() {
 }
 
 #[test]
+fn a_document_goes_where_most_of_it_is_taken() {
+    let in_chat = r#"{"messages":[{"content":[{"type":"file","file":{"file_data":"data:…"}}]}]}"#;
+    let in_messages = r#"{"messages":[{"content":[{"type": "document","source":{}}]}]}"#;
+    let in_gemini = r#"{"contents":[{"parts":[{"inlineData":{"mimeType": "application/pdf"}}]}]}"#;
+    let image = r#"{"contents":[{"parts":[{"inlineData":{"mimeType":"image/png"}}]}],"x":{"type":"image"}}"#;
+    for (platform, client, model, body, wanted) in [
+        (Platform::NewApi, Chat, "m", in_chat, &[Chat, Responses, Messages][..]),
+        (Platform::NewApi, Chat, "claude-x", in_chat, &[Chat, Messages, Responses]),
+        (Platform::NewApi, Messages, "m", in_messages, &[Messages, Responses, Chat]),
+        (Platform::NewApi, Gemini, "m", in_gemini, &[Responses, Messages, Chat]),
+        (Platform::NewApi, Gemini, "claude-x", in_gemini, &[Messages, Responses, Chat]),
+        (Platform::NewApi, Gemini, "m", image, &[Chat, Messages, Responses]),
+        (Platform::AnyRouter, Messages, "m", in_messages, &[Messages, Responses, Chat]),
+        (Platform::AnyRouter, Gemini, "m", in_gemini, &[Messages, Responses, Chat]),
+        (Platform::OpenAi, Messages, "m", in_messages, &[Messages, Responses, Chat]),
+        (Platform::Gemini, Messages, "m", in_messages, &[Chat, Gemini]),
+    ] {
+        let mut formats = order(platform, client, model);
+        order_for_document(&mut formats, platform, client, model, body.as_bytes());
+        assert_eq!(*formats, *wanted, "{platform:?} {client:?} {model}");
+    }
+}
+
+#[test]
 fn the_memory_is_bounded() {
     let memory = Memory::default();
     for number in 0..2 * MAX_ENTRIES {

@@ -258,6 +258,17 @@ fn a_site_may_wish_to_be_probed_after_each_discovery() {
 }
 
 #[test]
+fn a_probe_that_names_no_model_asks_for_one_that_talks() {
+    let gateway = Gateway::start();
+    let upstream = Upstream::start(&["a-rerank-2", "b-embedding-3", "m-a", "tts-1"]);
+    let (site, _) = gateway.add("Relay A", &upstream);
+    let probed =
+        gateway.admin().post(&format!("/api/sites/{}/probe-now", site["id"]), &json!({})).expect(200);
+    assert_eq!((&probed["probed"], &probed["details"][0]["modelName"]), (&json!(1), &json!("m-a")));
+    assert_eq!(upstream.last(CHAT).json()["model"], "m-a");
+}
+
+#[test]
 fn a_probe_of_a_site_is_told_as_it_happens() {
     let gateway = Gateway::start();
     let upstream = Upstream::start(&["m-a", "m-b"]);

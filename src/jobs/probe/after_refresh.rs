@@ -25,7 +25,7 @@ use crate::time::now_ms;
 pub struct ProbeScope {
     /// All of them, else one.
     pub all: bool,
-    /// The one, in any case; where it is unknown, the first of the list.
+    /// The one, in any case; where it is unknown, the first of the list that takes part in conversations, if any does.
     pub model: String,
     /// A slower answer counts as none; 0 is any time.
     pub threshold_ms: i64,
@@ -84,7 +84,8 @@ impl ProbeScope {
             return models.iter().filter(|model| is_conversational(model)).collect();
         }
         let named = models.iter().find(|model| model.eq_ignore_ascii_case(&self.model));
-        named.or_else(|| models.first()).into_iter().collect()
+        let first = || models.iter().find(|model| is_conversational(model)).or(models.first());
+        named.or_else(first).into_iter().collect()
     }
 }
 
@@ -168,8 +169,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_model_is_chosen_by_name_in_any_case_else_the_first() {
-        let models = ["m-a", "M-B", "text-embedding-3"].map(str::to_owned);
+    fn one_model_is_chosen_by_name_in_any_case_else_the_first_that_talks() {
+        let models = ["Embedding-1", "m-a", "M-B", "text-embedding-3"].map(str::to_owned);
         let chosen = |all, model: &str| {
             let scope = ProbeScope { all, model: model.to_owned(), threshold_ms: 0 };
             scope.chosen(&models).into_iter().cloned().collect::<Vec<_>>()
@@ -177,7 +178,10 @@ mod tests {
         assert_eq!(chosen(false, "m-b"), ["M-B"]);
         assert_eq!(chosen(false, "unknown"), ["m-a"]);
         assert_eq!(chosen(false, ""), ["m-a"]);
+        assert_eq!(chosen(false, "embedding-1"), ["Embedding-1"]);
         assert_eq!(chosen(true, "m-b"), ["m-a", "M-B"]);
-        assert!(ProbeScope { all: false, model: String::new(), threshold_ms: 0 }.chosen(&[]).is_empty());
+        let any = ProbeScope { all: false, model: String::new(), threshold_ms: 0 };
+        assert_eq!(any.chosen(&models[3..]), [&models[3]]);
+        assert!(any.chosen(&[]).is_empty());
     }
 }

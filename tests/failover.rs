@@ -257,6 +257,7 @@ fn the_clients_own_mistake_reaches_it_unchanged_and_cools_nothing() {
         (400, "timeout must be <= 60", json!(null)),
         (400, "Unknown parameter: 'frobnicate'", json!("unknown_parameter")),
         (404, "not found", json!(null)),
+        (400, "model tools not supported", json!(null)),
         (413, "too large", json!(null)),
         (422, "Unprocessable", json!(null)),
     ] {

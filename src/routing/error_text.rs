@@ -37,6 +37,31 @@ const MODEL_AROUND_NAME: &[(&str, &str)] =
 const MODEL_LACKING: &[&str] = &["not supported", "not found", "not available"];
 /// Before "model" these say that something else is lacking: "max_tokens for model x is not supported".
 const OF_MODEL: &[&str] = &["with", "for", "on", "by", "in", "of", "from", "to"];
+/// What a request asks of a model. Where one of these stands, no name does: "model tools not supported".
+const ASKED_OF_MODEL: &[&str] = &[
+    "audio",
+    "feature",
+    "file",
+    "format",
+    "function",
+    "image",
+    "input",
+    "output",
+    "reasoning",
+    "response_format",
+    "schema",
+    "stream",
+    "streaming",
+    "system",
+    "temperature",
+    "thinking",
+    "tool",
+    "tool_choice",
+    "top_k",
+    "top_p",
+    "video",
+    "vision",
+];
 const PROTOCOL: &[&str] = &[
     "unsupported legacy protocol",
     "please use /v1/responses",
@@ -136,7 +161,7 @@ impl ErrorText {
     }
 
     /// "model", at most its name and "is", and then that it is lacking. A text that speaks of a
-    /// parameter of a model is not meant: the request is wrong there.
+    /// parameter of a model, or of what it is to do, is not meant: the request is wrong there.
     fn names_lacking_model(&self) -> bool {
         self.0.match_indices("model").any(|(at, model)| {
             let before = &self.0[..at];
@@ -148,9 +173,11 @@ impl ErrorText {
                 && !words_before.any(|word| OF_MODEL.contains(&word))
                 && lacks.is_some_and(|lacks| {
                     let between = &after[..lacks];
-                    let names = between.split_whitespace();
-                    let mut names = names.filter(|word| !matches!(*word, "is" | "was" | "currently" | ":"));
-                    !between.contains("parameter") && names.nth(1).is_none()
+                    let words = || between.split_whitespace();
+                    let mut names = words().filter(|word| !matches!(*word, "is" | "was" | "currently" | ":"));
+                    !between.contains("parameter")
+                        && !words().any(is_asked_of_model)
+                        && names.nth(1).is_none()
                 })
         })
     }
@@ -164,6 +191,13 @@ impl ErrorText {
             .iter()
             .any(|(start, end)| self.0.find(start).is_some_and(|at| self.0[at + start.len()..].contains(end)))
     }
+}
+
+/// In the singular or the plural. What stands in quotes is a name.
+fn is_asked_of_model(word: &str) -> bool {
+    let word = word.trim_end_matches([',', ';', ':', '.']);
+    let one = word.strip_suffix('s').unwrap_or(word);
+    ASKED_OF_MODEL.contains(&word) || ASKED_OF_MODEL.contains(&one)
 }
 
 #[cfg(test)]
@@ -218,6 +252,8 @@ mod tests {
                     "model \"llama3:8b\" not found, try pulling it first",
                     "models/gemini-9 is not found for API version v1beta",
                     "Model x is currently not available",
+                    "model 'vision' is not supported",
+                    "model vision-2 not supported",
                 ],
                 "E",
             ),
@@ -286,6 +322,9 @@ mod tests {
                     "the file for the model was not found",
                     "The model parameter top_k is not supported",
                     "the model answered that your file was not found",
+                    "model tools not supported",
+                    "Model streaming is not supported",
+                    "model: temperature not supported",
                     "",
                 ],
                 "",

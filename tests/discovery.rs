@@ -180,3 +180,22 @@ fn an_accounts_own_proxy_is_never_gone_around_either() {
     assert_eq!(upstream.asked_for("/v1/models").len(), asked, "no direct connection was made");
     assert_eq!(gateway.models(), ["kept"]);
 }
+
+#[test]
+fn a_session_is_told_of_no_models_that_its_keys_do_not_reach() {
+    let sub = Site::start(Program::Sub2Api, &["m"]);
+    let gateway = Gateway::start();
+    for (path, models) in [("/api/v1", &[][..]), ("/v1", &["m"])] {
+        let url = format!("{}{path}", sub.url());
+        let site = gateway.create_site(&json!({"name": path, "url": url, "platform": "sub2api",
+            "apiEndpoints": [{"url": url}]}));
+        let body = json!({"siteId": site["id"], "accessToken": sub.token(), "credentialMode": "session"});
+        let account = gateway.admin().post("/api/accounts", &body).expect(200);
+        gateway.wait_for_task(&account);
+        let listed = gateway.admin().get(&format!("/api/accounts/{}/models", account["id"])).expect(200);
+        let names: Vec<_> =
+            listed["models"].as_array().expect("models").iter().map(|one| &one["name"]).collect();
+        assert_eq!(names, models.to_vec(), "{path}");
+        assert_eq!(gateway.models(), models.to_vec(), "{path}");
+    }
+}

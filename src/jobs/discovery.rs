@@ -87,7 +87,8 @@ pub async fn discover(
 }
 
 /// The models that one credential reaches. A credential that is the session of its account and lists nothing as a
-/// key is asked for what its user may use, through the account's client.
+/// key is asked for what its user may use, through the account's client: with a key of the user, where one is needed,
+/// at the addresses that requests go to.
 async fn list(
     app: &App,
     site: &Site,
@@ -97,7 +98,11 @@ async fn list(
     let began = Instant::now();
     let names = match (ask(app, site, credential).await, session) {
         (Err(error), Some(session)) if error.kind != DiscoveryKind::Timeout => {
-            session.models_of_session(&app.client).await.map_err(|_less_telling| error)?
+            match session.key_for_models(&app.client).await {
+                Ok(Some(key)) => ask(app, site, key.expose()).await?,
+                Ok(None) => session.models_of_session(&app.client).await.map_err(|_less_telling| error)?,
+                Err(_less_telling) => return Err(error),
+            }
         }
         (listed, _) => listed?,
     };

@@ -186,6 +186,14 @@ impl SiteClient {
         .await
     }
 
+    /// A key of the session's user to ask for models with, where nothing but a key is told of them (upstreams.md 7).
+    pub async fn key_for_models(&self, client: &Client) -> Result<Option<Secret>, SiteError> {
+        match self.platform {
+            Platform::Sub2Api => self.bounded(sub2api::first_key(self, client)).await.map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Whether this text is the client's session.
     pub fn is_session(&self, text: &str) -> bool {
         self.session().is_ok_and(|session| session == bare(text))

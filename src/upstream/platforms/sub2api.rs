@@ -90,12 +90,18 @@ pub(super) async fn models_of_session(
     site_client: &SiteClient,
     client: &Client,
 ) -> Result<Vec<String>, SiteError> {
-    let keys = keys::list(site_client, client).await?;
-    let Some(key) = keys.into_iter().find(|key| key.enabled && !key.is_masked()) else {
-        return Err(SiteError::new(SiteErrorKind::Refused, "the account has no enabled key at the site"));
-    };
-    let with_key = SiteClient { session: None, keys: vec![key.key], ..site_client.clone() };
+    let key = first_key(site_client, client).await?;
+    let with_key = SiteClient { session: None, keys: vec![key], ..site_client.clone() };
     with_key.listed_models(client).await
+}
+
+/// The user's first enabled key.
+pub(super) async fn first_key(site_client: &SiteClient, client: &Client) -> Result<Secret, SiteError> {
+    let keys = keys::list(site_client, client).await?;
+    let first = keys.into_iter().find(|key| key.enabled && !key.is_masked());
+    first
+        .map(|key| key.key)
+        .ok_or_else(|| SiteError::new(SiteErrorKind::Refused, "the account has no enabled key at the site"))
 }
 
 pub(super) async fn announcements(

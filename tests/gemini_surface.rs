@@ -484,3 +484,33 @@ fn the_command_line_is_served_in_its_envelope() {
     let rows = gateway.wait_for_logs(2);
     assert!(rows.iter().any(|row| row["clientFamily"] == "gemini_cli"), "{rows:?}");
 }
+
+#[test]
+fn a_gemini_upstream_gets_contents_or_nothing() {
+    let upstream = Upstream::start(&[MODEL]);
+    let models = json!({"models": [{"name": format!("models/{MODEL}"), "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    upstream.answer("/v1beta/openai/chat/completions", Reply::error(404, "Not found"));
+    upstream.answer(CALL, Reply::json(200, &answer("North.")));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let chat = |text: &str| json!({"messages": [{"role": "developer", "content": text}]});
+    let messages =
+        |text: &str| json!({"max_tokens": 9, "system": text, "messages": [{"role": "user", "content": ""}]});
+    for (path, mut asked, status) in [
+        ("/v1/chat/completions", chat("Which way?"), 200),
+        ("/v1/chat/completions", chat(" "), 400),
+        ("/v1/responses", json!({"instructions": "Which way?", "input": []}), 200),
+        ("/v1/responses", json!({"instructions": "\n", "input": []}), 400),
+        ("/v1/messages", messages("Which way?"), 400),
+    ] {
+        asked["model"] = json!(MODEL);
+        let before = upstream.asked_for(CALL).len();
+        gateway.client().post(path, &asked).expect(status);
+        assert_eq!(upstream.asked_for(CALL).len() - before, usize::from(status == 200), "{path} {asked}");
+        if status == 200 {
+            let question = json!([{"role": "user", "parts": [{"text": "Which way?"}]}]);
+            assert_eq!(upstream.last(CALL).json()["contents"], question, "{path}");
+        }
+    }
+}

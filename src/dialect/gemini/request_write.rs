@@ -40,8 +40,8 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
             o.field("generationConfig", crate::dialect::literal::Json::checked(config.as_str()));
         }
     });
-    // Of a conversation of empty texts nothing is left (proxy.md 4).
-    if !says_something && !request.turns.is_empty() {
+    // Of a conversation of empty texts, or of blank instructions, nothing is left (proxy.md 4).
+    if !says_something {
         return Err(ConversionError::unsupported("messages"));
     }
     Ok(json.into_bytes())

@@ -313,6 +313,10 @@ fn files_are_said_as_they_can_be() {
     assert_eq!(written(&id, "m"), Err(ConversionError::unsupported("file_id")));
 }
 
+fn question() -> Request<'static> {
+    conversation(vec![(Role::User, vec![Part::Text(Text::plain("?"))])])
+}
+
 #[test]
 fn models_are_asked_to_think_as_they_can() {
     let high = Reasoning { effort: Some(Effort::High), ..Reasoning::default() };
@@ -326,7 +330,7 @@ fn models_are_asked_to_think_as_they_can() {
         (&high, "gemma-3-27b-it", Value::Null),
         (&Reasoning::default(), "gemini-2.5-flash", Value::Null),
     ] {
-        let request = Request { reasoning: reasoning.clone(), ..Request::default() };
+        let request = Request { reasoning: reasoning.clone(), ..question() };
         let written = written(&request, model).unwrap();
         assert_eq!(written["generationConfig"]["thinkingConfig"], wanted, "{model}");
     }
@@ -343,7 +347,7 @@ fn a_search_is_asked_for_where_it_goes_together() {
         (vec![search(), function()], "gemini-2.5-flash", json!([functions])),
         (vec![search(), function()], "gemini-3-flash", json!([functions, {"googleSearch":{}}])),
     ] {
-        let request = Request { tools, tool_choice: Some(ToolChoice::Auto), ..Request::default() };
+        let request = Request { tools, tool_choice: Some(ToolChoice::Auto), ..question() };
         assert_eq!(written(&request, model).unwrap()["tools"], wanted);
     }
     // A search that is left out cannot be asked for by its name.
@@ -351,7 +355,7 @@ fn a_search_is_asked_for_where_it_goes_together() {
     let of_f = json!({"functionCallingConfig":{"mode":"ANY","allowedFunctionNames":["f"]}});
     for (name, wanted) in [("web_search", None), ("f", Some(&of_f))] {
         let tools = vec![search(), function()];
-        let request = Request { tools, tool_choice: Some(named(name)), ..Request::default() };
+        let request = Request { tools, tool_choice: Some(named(name)), ..question() };
         assert_eq!(written(&request, "gemini-2.5-flash").unwrap().get("toolConfig"), wanted, "{name}");
     }
 }

@@ -184,6 +184,21 @@ fn an_upstream_that_stalls_past_the_first_byte_timeout_is_not_seen_by_the_client
 }
 
 #[test]
+fn who_is_late_with_the_first_byte_is_asked_in_the_next_dialect() {
+    let silent = Reply::events(wire::chat_events(Pair::MODEL)).stalls_after(0);
+    for reply in [Reply::stall(), silent] {
+        let upstream = Upstream::start(&[Pair::MODEL]);
+        let gateway = Gateway::with(&[("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1")]);
+        gateway.add("alone", &upstream);
+        upstream.answer(CHAT, reply);
+        gateway.client().chat(Pair::MODEL).expect(200);
+        let paths: Vec<_> = upstream.asked().iter().map(|asked| asked.path().to_owned()).collect();
+        assert!(paths.ends_with(&[CHAT.to_owned(), "/v1/responses".to_owned()]), "{paths:?}");
+        assert_eq!(gateway.channels(Pair::MODEL)[0]["failCount"], json!(0), "the channel is fine");
+    }
+}
+
+#[test]
 fn a_stalled_upstream_is_hung_up_on() {
     let pair = Pair::with(&[("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1")]);
     pair.first.answer(CHAT, Reply::stall());

@@ -51,6 +51,8 @@ const WHOLE_TIMEOUT: Duration = Duration::from_secs(900);
 /// step to step, and the future of every step would have room for it twice.
 pub(super) struct Accepted {
     pub(super) head: AnswerHead,
+    /// What has come of the body already.
+    first: Option<Bytes>,
     pub(super) body: UpstreamBody,
     pub(super) timeouts: Timeouts,
     /// The dialect it answers in.
@@ -66,11 +68,23 @@ pub(super) struct Accepted {
 impl Accepted {
     /// The next bytes of the body; `None` at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
+        if let Some(first) = self.first.take() {
+            return Ok(Some(first));
+        }
         match self.timeouts.wait(self.timeouts.idle, pin!(self.body.data())).await? {
             None => Ok(None),
             Some(Ok(bytes)) => Ok(Some(bytes)),
             Some(Err(error)) => Err(Failure::network(error.kind(), error.message())),
         }
+    }
+
+    /// Waits for the first of the body where the operator sets a limit to that: one who is late is late in this
+    /// dialect, and may not be in the next (proxy.md 8.2, 10.1).
+    async fn begun(mut self: Box<Self>) -> Result<Box<Self>, Failure> {
+        if self.timeouts.first_byte.is_some() {
+            self.first = Box::pin(self.next()).await?;
+        }
+        Ok(self)
     }
 }
 
@@ -364,21 +378,29 @@ impl<'a> Sending<'a> {
             };
             attempt.via(path);
             let timeouts = Timeouts::of(self.app, &self.call.settings, self.call.timer.clone());
-            let failure = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
+            let accepted = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
                 Ok((head, body)) => {
-                    if refusals.of_dialect.is_some() {
-                        self.app.formats.succeeded(self.memory_key(), format, now_ms());
-                    }
                     let keeps_nothing = outgoing::keeps_nothing(site.platform, format);
-                    return Ok(Box::new(Accepted {
+                    let accepted = Accepted {
                         head,
+                        first: None,
                         body,
                         timeouts,
                         format,
                         keeps_nothing,
                         reply_context,
                         endpoint: endpoint.id,
-                    }));
+                    };
+                    Box::new(accepted).begun().await
+                }
+                Err(failure) => Err(failure),
+            };
+            let failure = match accepted {
+                Ok(accepted) => {
+                    if refusals.of_dialect.is_some() {
+                        self.app.formats.succeeded(self.memory_key(), format, now_ms());
+                    }
+                    return Ok(accepted);
                 }
                 Err(failure) => failure.without(Some(credential.secret())),
             };

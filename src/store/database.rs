@@ -13,7 +13,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::error::{Error, OpenError, Result};
-use super::seal::{Derivation, Sealer};
+use super::keyring::Derivation;
+use super::seal::Sealer;
 use super::sql::{Dialect, Outcome, Row, Statement, Value};
 use super::sqlite::{self, Location, Readers};
 use super::telemetry::{Recorder, Telemetry};

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `sql`, `database`, `error` | values, statements and dialects; the open database; what can go wrong |
 //! | `sqlite`, `writer`, `wal_sync`, `migrate` | the SQLite connections, the one thread that changes, the one that syncs behind it, the schema |
-//! | `seal`, `sweep` | credentials at rest: keys, envelope, and the pass at start that seals what is still plain |
+//! | `seal`, `envelope`, `keyring`, `sweep` | credentials at rest: sealing and opening, the form of a sealed value, the keys, and the pass at start that seals what is still plain |
 //! | `telemetry` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
@@ -21,11 +21,13 @@ pub mod balances;
 pub mod checkins;
 mod database;
 pub mod debug_traces;
+mod envelope;
 mod error;
 pub mod events;
 pub mod files;
 pub mod job_runs;
 pub mod key_usage;
+mod keyring;
 pub mod keys;
 mod migrate;
 pub mod model_rates;

@@ -6,38 +6,22 @@
 //!   enc:2:<key id>:<b64url(nonce 12 ‖ ciphertext ‖ tag 16)>  ◀─AES-256-GCM       HMAC-SHA256─▶ *_hash
 //! ```
 //!
-//! The associated data names table and column, so a value copied into another column does not
-//! open. A changed secret re-wraps two short keys; no business row changes. The derivation is slow
-//! on purpose and runs on a thread beside the migrations, on the first start beside the opening, too.
+//! The associated data names table and column, so a value copied into another column does not open.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::thread::{self, JoinHandle};
 
-use argon2::{Algorithm, Argon2, Block, Params, Version};
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::aead::LessSafeKey;
 use ring::digest::{SHA256, digest};
 use ring::hmac;
-use ring::rand::{SecureRandom, SystemRandom};
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
-use serde::{Deserialize, Serialize};
+use ring::rand::SystemRandom;
 
-use super::error::{Error, OpenError, Result};
-use super::{StoreOptions, sweep};
+use super::envelope::{aes, decrypt, encrypt, is_reference_form, open_reference};
+use super::error::{Error, Result};
 use crate::hex;
 use crate::routing::Secret;
-use crate::time::now_ms;
 
 const PREFIX: &str = "enc:2:";
-const KDF_SETTING: &str = "crypto_kdf_v1";
-const KEY_LEN: usize = 32;
-const TAG_LEN: usize = 16;
-/// Blocks of 1 KiB that make one allocation larger than 32 MiB. Freeing a smaller one teaches glibc to
-/// keep buffers of that size instead of returning them, for the rest of the process; the pages beyond
-/// what the derivation needs are never touched.
-const MAPPED_ALONE: usize = 33 * 1024;
 
 /// Seals and opens values with the keys of this database.
 pub struct Sealer {
@@ -49,7 +33,27 @@ pub struct Sealer {
     random: SystemRandom,
 }
 
+/// The keys of one database, opened.
+pub(super) struct Keys {
+    pub(super) active: i64,
+    pub(super) seal: HashMap<i64, LessSafeKey>,
+    pub(super) index: hmac::Key,
+}
+
 impl Sealer {
+    /// `secrets`: the current one and those before it, with which the reference sealed.
+    pub(super) fn new<'a>(keys: Keys, secrets: impl Iterator<Item = &'a str>) -> Self {
+        Self {
+            active: keys.active,
+            keys: keys.seal,
+            index: keys.index,
+            reference_keys: secrets
+                .map(|secret| aes(digest(&SHA256, secret.trim().as_bytes()).as_ref()))
+                .collect(),
+            random: SystemRandom::new(),
+        }
+    }
+
     /// The sealed text of a value for this column; empty stays empty.
     pub fn seal(&self, table: &str, column: &str, plain: &str) -> Result<String> {
         if plain.is_empty() {
@@ -112,304 +116,6 @@ impl fmt::Debug for Sealer {
     }
 }
 
-/// The parameters of the derivation, stored beside the keys they lead to.
-#[derive(Clone, Serialize, Deserialize)]
-struct Kdf {
-    salt: String,
-    memory_kib: u32,
-    passes: u32,
-    lanes: u32,
-}
-
-impl Kdf {
-    fn new(random: &SystemRandom) -> Option<Self> {
-        let mut salt = [0; 16];
-        random.fill(&mut salt).ok()?;
-        Some(Self { salt: URL_SAFE_NO_PAD.encode(salt), memory_kib: 19 * 1024, passes: 2, lanes: 1 })
-    }
-
-    fn derive(&self, secret: &str) -> Option<LessSafeKey> {
-        let salt = URL_SAFE_NO_PAD.decode(&self.salt).ok()?;
-        let params = Params::new(self.memory_kib, self.passes, self.lanes, Some(KEY_LEN)).ok()?;
-        let mut key = [0; KEY_LEN];
-        let mut memory = Vec::with_capacity(MAPPED_ALONE.max(params.block_count()));
-        memory.resize(params.block_count(), Block::default());
-        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-            .hash_password_into_with_memory(secret.as_bytes(), &salt, &mut key, &mut memory)
-            .ok()?;
-        Some(aes(&key))
-    }
-}
-
-/// The derivation of the current secret's key, running while the schema is brought up to date.
-pub(super) struct Derivation {
-    kdf: Kdf,
-    is_new: bool,
-    kek: JoinHandle<Option<LessSafeKey>>,
-}
-
-impl Derivation {
-    /// For a database that has not been made yet: with a new salt.
-    pub(super) fn for_new(secret: &str) -> Result<Self, OpenError> {
-        Self::start(Kdf::new(&SystemRandom::new()).ok_or_else(no_randomness)?, true, secret)
-    }
-
-    /// With the salt that the database has, or a new one when it has none yet.
-    pub(super) fn for_stored(connection: &Connection, secret: &str) -> Result<Self, OpenError> {
-        let damaged = || OpenError::Unusable(format!("settings.{KDF_SETTING} is damaged"));
-        // A database without its schema has no settings: that is no error.
-        let stored: Option<String> = connection
-            .query_row("SELECT value FROM settings WHERE name = ?", [KDF_SETTING], |row| row.get(0))
-            .optional()
-            .unwrap_or(None);
-        match stored {
-            Some(text) => Self::start(serde_json::from_str(&text).map_err(|_| damaged())?, false, secret),
-            None => Self::for_new(secret),
-        }
-    }
-
-    fn start(kdf: Kdf, is_new: bool, secret: &str) -> Result<Self, OpenError> {
-        let (parameters, secret) = (kdf.clone(), secret.to_owned());
-        let kek = thread::Builder::new()
-            .name("store-kdf".into())
-            .spawn(move || parameters.derive(&secret))
-            .map_err(|error| OpenError::Unusable(format!("cannot start a thread: {error}")))?;
-        Ok(Self { kdf, is_new, kek })
-    }
-
-    /// Opens the keys, makes them on the first start, re-wraps them after a change of secret, and
-    /// seals what is still plain.
-    pub(super) fn finish(
-        self,
-        connection: &mut Connection,
-        options: &StoreOptions,
-    ) -> Result<Sealer, OpenError> {
-        let kek =
-            self.kek.join().ok().flatten().ok_or_else(|| {
-                OpenError::Unusable("cannot derive the key of the stored credentials".into())
-            })?;
-        let transaction =
-            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Error::from)?;
-        let random = SystemRandom::new();
-        let keyring = Keyring { transaction: &transaction, random: &random };
-        if self.is_new {
-            keyring.store_kdf(&self.kdf)?;
-        }
-        let (keys, lost) = keyring.open(&kek, &self.kdf, options)?;
-        let mut sealer = Sealer {
-            active: keys.active,
-            keys: keys.seal,
-            index: keys.index,
-            reference_keys: std::iter::once(&options.secret)
-                .chain(&options.previous_secrets)
-                .map(|secret| aes(digest(&SHA256, secret.trim().as_bytes()).as_ref()))
-                .collect(),
-            random: SystemRandom::new(),
-        };
-        if lost {
-            sweep::forget_unreadable(&transaction, &sealer)?;
-        }
-        let swept = sweep::seal_plain(&transaction, &sealer)?;
-        transaction.commit().map_err(Error::from)?;
-        if swept > 0 {
-            sweep::wipe_traces(connection)?;
-        }
-        sealer.reference_keys.shrink_to_fit();
-        Ok(sealer)
-    }
-}
-
-/// The keys of one database, opened.
-struct Keys {
-    active: i64,
-    seal: HashMap<i64, LessSafeKey>,
-    index: hmac::Key,
-}
-
-struct WrappedKey {
-    id: i64,
-    purpose: String,
-    wrapped: String,
-    active: bool,
-}
-
-/// The rows of `crypto_keys`, within the transaction of the start.
-struct Keyring<'a> {
-    transaction: &'a Transaction<'a>,
-    random: &'a SystemRandom,
-}
-
-impl Keyring<'_> {
-    fn store_kdf(&self, kdf: &Kdf) -> Result<()> {
-        let text = serde_json::to_string(kdf).map_err(|error| Error::Database(error.to_string()))?;
-        self.transaction.execute(
-            "INSERT INTO settings (name, value, updated_at) VALUES (?, ?, ?)",
-            (KDF_SETTING, text, now_ms()),
-        )?;
-        Ok(())
-    }
-
-    /// The opened keys, and whether they are new because the old ones are lost.
-    fn open(&self, kek: &LessSafeKey, kdf: &Kdf, options: &StoreOptions) -> Result<(Keys, bool), OpenError> {
-        let rows = self.rows()?;
-        if rows.is_empty() {
-            return Ok((self.create(kek, 1)?, false));
-        }
-        if let Some(raw) = unwrap_all(kek, &rows) {
-            return Ok((keys(&rows, &raw)?, false));
-        }
-        for previous in &options.previous_secrets {
-            let Some(raw) = kdf.derive(previous).and_then(|former| unwrap_all(&former, &rows)) else {
-                continue;
-            };
-            self.rewrap(kek, &rows, &raw)?;
-            log::info!(
-                "the stored keys are wrapped under the new ACCOUNT_CREDENTIAL_SECRET now; \
-                 ACCOUNT_CREDENTIAL_SECRET_PREVIOUS may be removed"
-            );
-            return Ok((keys(&rows, &raw)?, false));
-        }
-        if !options.secret_lost {
-            return Err(OpenError::WrongSecret(
-                "the credentials in this database are sealed under another secret. Set \
-                 ACCOUNT_CREDENTIAL_SECRET (or, where it is unset, AUTH_TOKEN) to the value it had, or put \
-                 the former value into ACCOUNT_CREDENTIAL_SECRET_PREVIOUS. If it is lost for good, \
-                 CREDENTIAL_SECRET_LOST=1 starts with new keys and empties every stored credential"
-                    .into(),
-            ));
-        }
-        let next = rows.iter().map(|row| row.id).max().unwrap_or(0) + 1;
-        let created = self.create(kek, next)?;
-        self.transaction.execute("DELETE FROM crypto_keys WHERE id < ?", [next]).map_err(Error::from)?;
-        Ok((created, true))
-    }
-
-    fn rows(&self) -> Result<Vec<WrappedKey>> {
-        let mut query =
-            self.transaction.prepare("SELECT id, purpose, wrapped, status FROM crypto_keys ORDER BY id")?;
-        let rows = query.query_map([], |row| {
-            let status: String = row.get(3)?;
-            Ok(WrappedKey {
-                id: row.get(0)?,
-                purpose: row.get(1)?,
-                wrapped: row.get(2)?,
-                active: status == "active",
-            })
-        })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
-    }
-
-    /// Two new keys with the ids `first` and `first + 1`.
-    fn create(&self, kek: &LessSafeKey, first: i64) -> Result<Keys, OpenError> {
-        let mut raw = [[0; KEY_LEN]; 2];
-        for (key, (id, purpose)) in raw.iter_mut().zip([(first, "seal"), (first + 1, "index")]) {
-            self.random.fill(key).map_err(|_| no_randomness())?;
-            let wrapped = encrypt(kek, self.random, &wrap_aad(id, purpose), key).ok_or_else(no_randomness)?;
-            self.transaction
-                .execute(
-                    "INSERT INTO crypto_keys (id, purpose, wrapped, status, created_at) VALUES (?, ?, ?, ?, ?)",
-                    (id, purpose, wrapped, "active", now_ms()),
-                )
-                .map_err(Error::from)?;
-        }
-        Ok(Keys {
-            active: first,
-            seal: HashMap::from([(first, aes(&raw[0]))]),
-            index: hmac::Key::new(hmac::HMAC_SHA256, &raw[1]),
-        })
-    }
-
-    fn rewrap(&self, kek: &LessSafeKey, rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<(), OpenError> {
-        for (row, key) in rows.iter().zip(raw) {
-            let wrapped = encrypt(kek, self.random, &wrap_aad(row.id, &row.purpose), key);
-            self.transaction
-                .execute(
-                    "UPDATE crypto_keys SET wrapped = ? WHERE id = ?",
-                    (wrapped.ok_or_else(no_randomness)?, row.id),
-                )
-                .map_err(Error::from)?;
-        }
-        Ok(())
-    }
-}
-
-/// Every key in the clear, or `None` when this KEK is not theirs.
-fn unwrap_all(kek: &LessSafeKey, rows: &[WrappedKey]) -> Option<Vec<Vec<u8>>> {
-    rows.iter()
-        .map(|row| {
-            decrypt(kek, &wrap_aad(row.id, &row.purpose), &row.wrapped).filter(|key| key.len() == KEY_LEN)
-        })
-        .collect()
-}
-
-fn keys(rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<Keys, OpenError> {
-    let incomplete = |purpose| OpenError::Unusable(format!("crypto_keys has no active {purpose} key"));
-    let of = |purpose: &'static str| rows.iter().zip(raw).filter(move |(row, _)| row.purpose == purpose);
-    let active = of("seal").find(|(row, _)| row.active).ok_or_else(|| incomplete("seal"))?;
-    let index = of("index").find(|(row, _)| row.active).ok_or_else(|| incomplete("index"))?;
-    Ok(Keys {
-        active: active.0.id,
-        seal: of("seal").map(|(row, key)| (row.id, aes(key))).collect(),
-        index: hmac::Key::new(hmac::HMAC_SHA256, index.1),
-    })
-}
-
-fn no_randomness() -> OpenError {
-    OpenError::Unusable("the operating system gives no randomness".into())
-}
-
 fn aad(table: &str, column: &str) -> String {
     format!("{table}|{column}")
-}
-
-fn wrap_aad(id: i64, purpose: &str) -> String {
-    format!("switchyard|key|{id}|{purpose}")
-}
-
-fn aes(key: &[u8]) -> LessSafeKey {
-    let key = UnboundKey::new(&AES_256_GCM, key).expect("every caller gives 32 bytes, the length of the key");
-    LessSafeKey::new(key)
-}
-
-/// `b64url(nonce ‖ ciphertext ‖ tag)`; `None` without randomness.
-fn encrypt(key: &LessSafeKey, random: &SystemRandom, aad: &str, plain: &[u8]) -> Option<String> {
-    let mut nonce = [0; NONCE_LEN];
-    random.fill(&mut nonce).ok()?;
-    let mut body = Vec::with_capacity(NONCE_LEN + plain.len() + TAG_LEN);
-    body.extend_from_slice(&nonce);
-    body.extend_from_slice(plain);
-    let tag = key
-        .seal_in_place_separate_tag(
-            Nonce::assume_unique_for_key(nonce),
-            Aad::from(aad.as_bytes()),
-            &mut body[NONCE_LEN..],
-        )
-        .ok()?;
-    body.extend_from_slice(tag.as_ref());
-    Some(URL_SAFE_NO_PAD.encode(body))
-}
-
-fn decrypt(key: &LessSafeKey, aad: &str, text: &str) -> Option<Vec<u8>> {
-    let body = URL_SAFE_NO_PAD.decode(text).ok()?;
-    let (nonce, sealed) = body.split_at_checked(NONCE_LEN)?;
-    open_sealed(key, nonce.try_into().ok()?, aad, sealed.to_vec())
-}
-
-fn open_sealed(key: &LessSafeKey, nonce: [u8; NONCE_LEN], aad: &str, mut sealed: Vec<u8>) -> Option<Vec<u8>> {
-    let nonce = Nonce::assume_unique_for_key(nonce);
-    let length = key.open_in_place(nonce, Aad::from(aad.as_bytes()), &mut sealed).ok()?.len();
-    sealed.truncate(length);
-    Some(sealed)
-}
-
-/// `v1:<nonce>:<tag>:<ciphertext>`: what the reference implementation writes.
-fn is_reference_form(stored: &str) -> bool {
-    stored.starts_with("v1:") && stored.split(':').count() == 4
-}
-
-fn open_reference(key: &LessSafeKey, stored: &str) -> Option<String> {
-    let mut parts = stored.split(':').skip(1).map(|part| URL_SAFE_NO_PAD.decode(part).ok());
-    let (nonce, tag, mut sealed) = (parts.next()??, parts.next()??, parts.next()??);
-    sealed.extend_from_slice(&tag);
-    String::from_utf8(open_sealed(key, nonce.try_into().ok()?, "", sealed)?).ok()
 }

@@ -2,8 +2,9 @@
 //! [`KeyTable`], replaced as a whole with every change, and beside it one [`KeyLive`] per key that
 //! outlives tables.
 //!
-//! A presented token is found by the HMAC under which its key is stored, so neither the table nor
-//! the database holds anything that would open a door. Without a managed key nothing is computed.
+//! A presented token is found by its HMAC, here under a key of this process and in the database under
+//! the index key, so neither holds anything that would open a door. Without a managed key nothing is
+//! computed.
 //!
 //! Pure: reserving, charging and resetting in the database is `store::quota`'s.
 
@@ -17,7 +18,7 @@ use crate::time::Millis;
 
 pub use live::{KeyDelta, KeyLive};
 
-/// HMAC-SHA256 of a token under the index key of this database.
+/// HMAC-SHA256 of a token under a key that the process has made for itself.
 pub type Digest = [u8; 32];
 
 /// One managed key.

@@ -113,7 +113,7 @@ impl Derivation {
         }
         let (keys, lost) = keyring.open(&kek, &self.kdf, options)?;
         let secrets = std::iter::once(&options.secret).chain(&options.previous_secrets);
-        let sealer = Sealer::new(keys, secrets.map(String::as_str));
+        let sealer = Sealer::new(keys, secrets.map(String::as_str)).ok_or_else(no_randomness)?;
         if lost {
             sweep::forget_unreadable(&transaction, &sealer)?;
         }

@@ -28,6 +28,9 @@ pub struct Sealer {
     active: i64,
     keys: HashMap<i64, LessSafeKey>,
     index: hmac::Key,
+    /// For look-ups in memory, of this process alone: the database may get another index key, and neither a
+    /// table of keys nor what a connection remembers is worth less for it.
+    lookup: hmac::Key,
     /// The keys of the reference's own format, from the current and each previous secret.
     reference_keys: Vec<LessSafeKey>,
     random: SystemRandom,
@@ -41,17 +44,20 @@ pub(super) struct Keys {
 }
 
 impl Sealer {
-    /// `secrets`: the current one and those before it, with which the reference sealed.
-    pub(super) fn new<'a>(keys: Keys, secrets: impl Iterator<Item = &'a str>) -> Self {
-        Self {
+    /// `secrets`: the current one and those before it, with which the reference sealed. `None` without
+    /// randomness.
+    pub(super) fn new<'a>(keys: Keys, secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let random = SystemRandom::new();
+        Some(Self {
             active: keys.active,
             keys: keys.seal,
             index: keys.index,
+            lookup: hmac::Key::generate(hmac::HMAC_SHA256, &random).ok()?,
             reference_keys: secrets
                 .map(|secret| aes(digest(&SHA256, secret.trim().as_bytes()).as_ref()))
                 .collect(),
-            random: SystemRandom::new(),
-        }
+            random,
+        })
     }
 
     /// The sealed text of a value for this column; empty stays empty.
@@ -99,15 +105,19 @@ impl Sealer {
 
     /// The look-up hash of a token: equal values give equal hashes, and nothing leads back.
     pub fn index(&self, value: &str) -> String {
-        hex::encode(&self.digest(value.as_bytes()))
+        hex::encode(&mac(&self.index, value.as_bytes()))
     }
 
-    /// The same hash as bytes, for look-ups in memory.
+    /// What tables in memory find a token by; another in every process.
     pub fn digest(&self, value: &[u8]) -> [u8; 32] {
-        let mut digest = [0; 32];
-        digest.copy_from_slice(hmac::sign(&self.index, value.trim_ascii()).as_ref());
-        digest
+        mac(&self.lookup, value)
     }
+}
+
+fn mac(key: &hmac::Key, value: &[u8]) -> [u8; 32] {
+    let mut digest = [0; 32];
+    digest.copy_from_slice(hmac::sign(key, value.trim_ascii()).as_ref());
+    digest
 }
 
 impl fmt::Debug for Sealer {

@@ -11,14 +11,13 @@ use argon2::{Algorithm, Argon2, Block, Params, Version};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::LessSafeKey;
-use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use serde::{Deserialize, Serialize};
 
 use super::envelope::{KEY_LEN, aes, decrypt, encrypt};
 use super::error::{Error, OpenError, Result};
-use super::seal::{Keys, Sealer};
+use super::seal::{IndexKey, Keys, Sealer, wrap_aad};
 use super::{StoreOptions, sweep};
 use crate::time::now_ms;
 
@@ -113,7 +112,7 @@ impl Derivation {
         }
         let (keys, lost) = keyring.open(&kek, &self.kdf, options)?;
         let secrets = std::iter::once(&options.secret).chain(&options.previous_secrets);
-        let sealer = Sealer::new(keys, secrets.map(String::as_str)).ok_or_else(no_randomness)?;
+        let sealer = Sealer::new(kek, keys, secrets.map(String::as_str)).ok_or_else(no_randomness)?;
         if lost {
             sweep::forget_unreadable(&transaction, &sealer)?;
         }
@@ -215,7 +214,8 @@ impl Keyring<'_> {
         Ok(Keys {
             active: first,
             seal: HashMap::from([(first, aes(&raw[0]))]),
-            index: hmac::Key::new(hmac::HMAC_SHA256, &raw[1]),
+            index: IndexKey::new(first + 1, &raw[1]),
+            retired_index: Vec::new(),
         })
     }
 
@@ -250,14 +250,14 @@ fn keys(rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<Keys, OpenError> {
     Ok(Keys {
         active: active.0.id,
         seal: of("seal").map(|(row, key)| (row.id, aes(key))).collect(),
-        index: hmac::Key::new(hmac::HMAC_SHA256, index.1),
+        index: IndexKey::new(index.0.id, index.1),
+        retired_index: of("index")
+            .filter(|(row, _)| !row.active)
+            .map(|(row, key)| IndexKey::new(row.id, key))
+            .collect(),
     })
 }
 
 fn no_randomness() -> OpenError {
     OpenError::Unusable("the operating system gives no randomness".into())
-}
-
-fn wrap_aad(id: i64, purpose: &str) -> String {
-    format!("switchyard|key|{id}|{purpose}")
 }

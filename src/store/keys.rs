@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::seal::Hashing;
 use super::sql::{Row, Statement, Value};
 use super::{Error, Result, Secret, Store};
 use crate::keys::{Key, KeyLive, KeyTable};
@@ -76,10 +77,9 @@ pub async fn get(store: &Store, id: i64) -> Result<Option<KeyRow>> {
 /// Stores a new key and gives its id; [`Error::Conflict`] when the key exists.
 pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Result<i64> {
     let now = now_ms();
-    let mut args = vec![
-        store.sealer().index(key.expose()).into(),
-        store.sealer().seal(TABLE, "key_enc", key.expose())?.into(),
-    ];
+    let hashing = store.sealer().hashing().await;
+    let mut args =
+        vec![hashing.index(key.expose()).into(), store.sealer().seal(TABLE, "key_enc", key.expose())?.into()];
     args.extend(columns(settings)?);
     args.extend([now.into(), now.into()]);
     let insert = Statement::new(
@@ -89,15 +89,19 @@ pub async fn insert(store: &Store, key: &Secret, settings: &KeySettings) -> Resu
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         args,
     );
-    Ok(store.batch(vec![insert]).await?[0].last_id)
+    let mut statements = bring_forward(&hashing, key);
+    statements.push(insert);
+    Ok(store.batch(statements).await?.last().map_or(0, |inserted| inserted.last_id))
 }
 
 /// Replaces the settings of a key, and the key itself when a new one is given. [`Error::NotFound`]
 /// when it is gone, [`Error::Conflict`] when the new key exists.
 pub async fn update(store: &Store, id: i64, key: Option<&Secret>, settings: &KeySettings) -> Result<()> {
+    let hashing = store.sealer().hashing().await;
     let mut statements = Vec::new();
     if let Some(key) = key {
-        let hash = store.sealer().index(key.expose());
+        statements = bring_forward(&hashing, key);
+        let hash = hashing.index(key.expose());
         let sealed = store.sealer().seal(TABLE, "key_enc", key.expose())?;
         statements.push(Statement::new(
             "UPDATE downstream_api_keys SET key_hash = ?, key_enc = ? WHERE id = ?",
@@ -115,6 +119,15 @@ pub async fn update(store: &Store, id: i64, key: Option<&Secret>, settings: &Key
     );
     statements.push(update.must_change());
     store.batch(statements).await.map(drop)
+}
+
+/// While the index key is being replaced, a row may still be found by the former one only. Who has the same
+/// key gets the new hash first, so that no two rows come to have it.
+fn bring_forward(hashing: &Hashing<'_>, key: &Secret) -> Vec<Statement> {
+    let sql = "UPDATE downstream_api_keys SET key_hash = ? WHERE key_hash = ?";
+    let forward =
+        |former: String| Statement::new(sql, vec![hashing.index(key.expose()).into(), former.into()]);
+    hashing.former(key.expose()).map(forward).collect()
 }
 
 /// Deletes a key; its logs stay. [`Error::NotFound`] when it is gone already.

@@ -5,7 +5,8 @@
 //! |---|---|
 //! | `sql`, `database`, `error` | values, statements and dialects; the open database; what can go wrong |
 //! | `sqlite`, `writer`, `wal_sync`, `migrate` | the SQLite connections, the one thread that changes, the one that syncs behind it, the schema |
-//! | `seal`, `envelope`, `keyring`, `sweep` | credentials at rest: sealing and opening, the form of a sealed value, the keys, and the pass at start that seals what is still plain |
+//! | `seal`, `sealed`, `envelope` | credentials at rest: sealing and opening, a sealed text on its way, its form |
+//! | `keyring`, `rekey`, `sweep` | their keys: opened at start, replaced in use; the pass at start that seals what is still plain |
 //! | `telemetry` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
@@ -35,10 +36,12 @@ pub mod owner;
 pub mod proxy_logs;
 mod prune;
 pub mod quota;
+pub mod rekey;
 pub mod reset;
 pub mod route_edits;
 pub mod routes;
 pub mod seal;
+mod sealed;
 pub mod settings;
 pub mod sites;
 pub mod snapshot;
@@ -63,7 +66,7 @@ use std::sync::Arc;
 
 pub use database::Database;
 pub use error::{Error, OpenError, Result};
-pub use seal::Sealer;
+pub use seal::{Purpose, Sealer};
 pub use sql::{Outcome, Row, Statement, Value};
 pub use telemetry::Telemetry;
 

@@ -1,33 +1,53 @@
 //! Credentials at rest (data.md D).
 //!
 //! ```text
-//! ACCOUNT_CREDENTIAL_SECRET ──Argon2id, salt──▶ KEK ──wraps──▶ crypto_keys: one `seal` key, one `index` key
+//! ACCOUNT_CREDENTIAL_SECRET ──Argon2id, salt──▶ KEK ──wraps──▶ crypto_keys: the `seal` keys, the `index` key
 //!                                                                  │                 │
 //!   enc:2:<key id>:<b64url(nonce 12 ‖ ciphertext ‖ tag 16)>  ◀─AES-256-GCM       HMAC-SHA256─▶ *_hash
 //! ```
 //!
-//! The associated data names table and column, so a value copied into another column does not open.
+//! The associated data names table and column, so a value copied into another column does not open. One
+//! key of each purpose is active; the others are retired: they still open what they sealed, and go when
+//! `rekey` has replaced it. The keys as of now are the [`Ring`], which is changed after the rows of
+//! `crypto_keys` are, as a whole, under the feet of whoever seals and opens.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use ring::aead::LessSafeKey;
 use ring::digest::{SHA256, digest};
 use ring::hmac;
-use ring::rand::SystemRandom;
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tokio::time::timeout;
 
-use super::envelope::{aes, decrypt, encrypt, is_reference_form, open_reference};
+use super::envelope::{KEY_LEN, aes, decrypt, encrypt, is_reference_form, open_reference};
 use super::error::{Error, Result};
+use super::sealed::{Claim, Claims, Sealed};
 use crate::hex;
 use crate::routing::Secret;
 
 const PREFIX: &str = "enc:2:";
 
+/// What a key of the database is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Seals and opens values.
+    Seal,
+    /// Makes the hashes by which equal values are found.
+    Index,
+}
+
 /// Seals and opens values with the keys of this database.
 pub struct Sealer {
-    active: i64,
-    keys: HashMap<i64, LessSafeKey>,
-    index: hmac::Key,
+    /// What the keys are wrapped under, new ones too.
+    kek: LessSafeKey,
+    ring: ArcSwap<Ring>,
+    /// Read by whoever stores a hash, from making it to the commit; written while the index key changes.
+    hashing: RwLock<()>,
     /// For look-ups in memory, of this process alone: the database may get another index key, and neither a
     /// table of keys nor what a connection remembers is worth less for it.
     lookup: hmac::Key,
@@ -38,20 +58,88 @@ pub struct Sealer {
 
 /// The keys of one database, opened.
 pub(super) struct Keys {
+    /// The active seal key.
     pub(super) active: i64,
+    /// The retired ones too.
     pub(super) seal: HashMap<i64, LessSafeKey>,
-    pub(super) index: hmac::Key,
+    pub(super) index: IndexKey,
+    pub(super) retired_index: Vec<IndexKey>,
 }
+
+#[derive(Clone)]
+pub(super) struct IndexKey {
+    pub(super) id: i64,
+    pub(super) key: hmac::Key,
+}
+
+/// The keys that are in use.
+#[derive(Clone)]
+struct Ring {
+    active: i64,
+    /// Cloned into every text that the active key seals.
+    claim: Claim,
+    claims: Claims,
+    /// Also those that have been deleted since the start: who read a value before it was sealed anew opens
+    /// it after.
+    seal: HashMap<i64, Arc<LessSafeKey>>,
+    retired_seal: Vec<RetiredSeal>,
+    index: IndexKey,
+    retired_index: Vec<IndexKey>,
+}
+
+#[derive(Clone)]
+struct RetiredSeal {
+    id: i64,
+    /// What it has sealed since the start; nothing where it was retired before.
+    claims: Option<Claims>,
+}
+
+/// A key that is not in use yet.
+pub(super) struct NewKey {
+    pub(super) id: i64,
+    pub(super) purpose: Purpose,
+    pub(super) wrapped: String,
+    raw: [u8; KEY_LEN],
+}
+
+/// A turn in which the index key stays what it is: hold it until the hashes made with it are committed.
+pub(super) struct Hashing<'a> {
+    ring: Arc<Ring>,
+    _turn: RwLockReadGuard<'a, ()>,
+}
+
+// === impl Purpose ===
+
+impl Purpose {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Seal => "seal",
+            Self::Index => "index",
+        }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+// === impl Sealer ===
 
 impl Sealer {
     /// `secrets`: the current one and those before it, with which the reference sealed. `None` without
     /// randomness.
-    pub(super) fn new<'a>(keys: Keys, secrets: impl Iterator<Item = &'a str>) -> Option<Self> {
+    pub(super) fn new<'a>(
+        kek: LessSafeKey,
+        keys: Keys,
+        secrets: impl Iterator<Item = &'a str>,
+    ) -> Option<Self> {
         let random = SystemRandom::new();
         Some(Self {
-            active: keys.active,
-            keys: keys.seal,
-            index: keys.index,
+            kek,
+            ring: ArcSwap::from_pointee(Ring::new(keys)),
+            hashing: RwLock::new(()),
             lookup: hmac::Key::generate(hmac::HMAC_SHA256, &random).ok()?,
             reference_keys: secrets
                 .map(|secret| aes(digest(&SHA256, secret.trim().as_bytes()).as_ref()))
@@ -61,17 +149,18 @@ impl Sealer {
     }
 
     /// The sealed text of a value for this column; empty stays empty.
-    pub fn seal(&self, table: &str, column: &str, plain: &str) -> Result<String> {
+    pub fn seal(&self, table: &str, column: &str, plain: &str) -> Result<Sealed> {
+        let ring = self.ring.load();
         if plain.is_empty() {
-            return Ok(String::new());
+            return Ok(Sealed::new(String::new(), ring.claim.clone()));
         }
-        let sealed = encrypt(&self.keys[&self.active], &self.random, &aad(table, column), plain.as_bytes())
+        let body = encrypt(&ring.seal[&ring.active], &self.random, &aad(table, column), plain.as_bytes())
             .ok_or_else(|| Error::Sealed(format!("{table}.{column}: no randomness")))?;
-        Ok(format!("{PREFIX}{}:{sealed}", self.active))
+        Ok(Sealed::new(format!("{PREFIX}{}:{body}", ring.active), ring.claim.clone()))
     }
 
     /// Like [`Self::seal`], for a column that may be NULL.
-    pub fn seal_opt(&self, table: &str, column: &str, plain: Option<&Secret>) -> Result<Option<String>> {
+    pub fn seal_opt(&self, table: &str, column: &str, plain: Option<&Secret>) -> Result<Option<Sealed>> {
         plain.map(|plain| self.seal(table, column, plain.expose())).transpose()
     }
 
@@ -80,7 +169,8 @@ impl Sealer {
         let failed = || Error::Sealed(format!("{table}.{column}"));
         if let Some(rest) = stored.strip_prefix(PREFIX) {
             let (id, body) = rest.split_once(':').ok_or_else(failed)?;
-            let key = id.parse().ok().and_then(|id: i64| self.keys.get(&id)).ok_or_else(failed)?;
+            let ring = self.ring.load();
+            let key = id.parse().ok().and_then(|id: i64| ring.seal.get(&id)).ok_or_else(failed)?;
             let plain = decrypt(key, &aad(table, column), body).ok_or_else(failed)?;
             return String::from_utf8(plain).map(Secret::new).map_err(|_| failed());
         }
@@ -103,14 +193,161 @@ impl Sealer {
         }
     }
 
-    /// The look-up hash of a token: equal values give equal hashes, and nothing leads back.
+    /// The look-up hash of a token: equal values give equal hashes, and nothing leads back. Who stores it
+    /// while the service runs makes it in a turn of [`Self::hashing`].
     pub fn index(&self, value: &str) -> String {
-        hex::encode(&mac(&self.index, value.as_bytes()))
+        self.ring.load().index.hash(value)
+    }
+
+    /// A turn to make hashes and store them.
+    pub(super) async fn hashing(&self) -> Hashing<'_> {
+        let turn = self.hashing.read().await;
+        Hashing { ring: self.ring.load_full(), _turn: turn }
     }
 
     /// What tables in memory find a token by; another in every process.
     pub fn digest(&self, value: &[u8]) -> [u8; 32] {
         mac(&self.lookup, value)
+    }
+}
+
+// === The change of keys ===
+
+impl Sealer {
+    /// The id of the key in use.
+    pub(super) fn active(&self, purpose: Purpose) -> i64 {
+        let ring = self.ring.load();
+        match purpose {
+            Purpose::Seal => ring.active,
+            Purpose::Index => ring.index.id,
+        }
+    }
+
+    /// The retired keys whose work is not replaced yet.
+    pub(super) fn retired(&self, purpose: Purpose) -> Vec<i64> {
+        let ring = self.ring.load();
+        match purpose {
+            Purpose::Seal => ring.retired_seal.iter().map(|key| key.id).collect(),
+            Purpose::Index => ring.retired_index.iter().map(|key| key.id).collect(),
+        }
+    }
+
+    /// What those wait for who would store a hash: while it is held, none is on its way.
+    pub(super) async fn pause_hashing(&self) -> RwLockWriteGuard<'_, ()> {
+        self.hashing.write().await
+    }
+
+    /// A new key, wrapped to be stored.
+    pub(super) fn make(&self, purpose: Purpose, id: i64) -> Result<NewKey> {
+        let no_randomness = || Error::Sealed(format!("crypto_keys.wrapped of a new {purpose} key"));
+        let mut raw = [0; KEY_LEN];
+        self.random.fill(&mut raw).map_err(|_| no_randomness())?;
+        let wrapped = encrypt(&self.kek, &self.random, &wrap_aad(id, purpose.as_str()), &raw);
+        Ok(NewKey { id, purpose, wrapped: wrapped.ok_or_else(no_randomness)?, raw })
+    }
+
+    /// Uses a new key from now on, and retires the one it follows. It has to be committed.
+    pub(super) fn adopt(&self, new: &NewKey) {
+        self.ring.rcu(|ring| Ring::clone(ring).with(new));
+    }
+
+    /// Waits until nothing that a retired seal key sealed is on its way to the database any more.
+    pub(super) async fn settle(&self, limit: Duration) {
+        let retired = self.ring.load().retired_seal.clone();
+        let settled = async {
+            for claims in retired.iter().filter_map(|key| key.claims.as_ref()) {
+                claims.released().await;
+            }
+        };
+        // Those that are left keep their key: see `is_settled`.
+        let _ = timeout(limit, settled).await;
+    }
+
+    /// Whether all that a retired seal key has ever sealed is stored, or never will be.
+    pub(super) fn is_settled(&self, id: i64) -> bool {
+        let ring = self.ring.load();
+        let key = ring.retired_seal.iter().find(|key| key.id == id);
+        key.and_then(|key| key.claims.as_ref()).is_none_or(Claims::are_released)
+    }
+
+    /// Retired keys that are deleted: nothing is left to do for them.
+    pub(super) fn forget(&self, deleted: &[i64]) {
+        self.ring.rcu(|ring| {
+            let mut ring = Ring::clone(ring);
+            ring.retired_seal.retain(|key| !deleted.contains(&key.id));
+            ring.retired_index.retain(|key| !deleted.contains(&key.id));
+            ring
+        });
+    }
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealer").field("active", &self.ring.load().active).finish_non_exhaustive()
+    }
+}
+
+// === impl Ring ===
+
+impl Ring {
+    fn new(keys: Keys) -> Self {
+        let (claims, claim) = Claims::new();
+        let retired = keys.seal.keys().filter(|&&id| id != keys.active);
+        Self {
+            active: keys.active,
+            claim,
+            claims,
+            retired_seal: retired.map(|&id| RetiredSeal { id, claims: None }).collect(),
+            seal: keys.seal.into_iter().map(|(id, key)| (id, Arc::new(key))).collect(),
+            index: keys.index,
+            retired_index: keys.retired_index,
+        }
+    }
+
+    fn with(mut self, new: &NewKey) -> Self {
+        match new.purpose {
+            Purpose::Seal => {
+                let (claims, claim) = Claims::new();
+                // The ring that is replaced had a claim of its own, and so has everybody who is just
+                // sealing with it; this one has none on the former key.
+                self.claim = claim;
+                let claims = std::mem::replace(&mut self.claims, claims);
+                self.retired_seal.push(RetiredSeal { id: self.active, claims: Some(claims) });
+                self.seal.insert(new.id, Arc::new(aes(&new.raw)));
+                self.active = new.id;
+            }
+            Purpose::Index => {
+                let former = std::mem::replace(&mut self.index, IndexKey::new(new.id, &new.raw));
+                self.retired_index.push(former);
+            }
+        }
+        self
+    }
+}
+
+// === impl IndexKey ===
+
+impl IndexKey {
+    pub(super) fn new(id: i64, raw: &[u8]) -> Self {
+        Self { id, key: hmac::Key::new(hmac::HMAC_SHA256, raw) }
+    }
+
+    fn hash(&self, value: &str) -> String {
+        hex::encode(&mac(&self.key, value.as_bytes()))
+    }
+}
+
+// === impl Hashing ===
+
+impl Hashing<'_> {
+    /// The hash to store.
+    pub(super) fn index(&self, value: &str) -> String {
+        self.ring.index.hash(value)
+    }
+
+    /// What else a row with this value may be found by while an index key is being replaced.
+    pub(super) fn former(&self, value: &str) -> impl Iterator<Item = String> {
+        self.ring.retired_index.iter().map(move |key| key.hash(value))
     }
 }
 
@@ -120,12 +357,11 @@ fn mac(key: &hmac::Key, value: &[u8]) -> [u8; 32] {
     digest
 }
 
-impl fmt::Debug for Sealer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sealer").field("active", &self.active).finish_non_exhaustive()
-    }
-}
-
 fn aad(table: &str, column: &str) -> String {
     format!("{table}|{column}")
+}
+
+/// What binds a wrapped key to its row.
+pub(super) fn wrap_aad(id: i64, purpose: &str) -> String {
+    format!("switchyard|key|{id}|{purpose}")
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::sql::{OnConflict, Statement, upsert};
+use super::sql::{OnConflict, Statement, Value, upsert};
 use super::{Result, Secret, Store};
 use crate::routing::health;
 use crate::time::{Millis, now_ms};
@@ -66,11 +66,13 @@ pub async fn put(store: &Store, values: Vec<(String, String)>) -> Result<()> {
 
 /// Saving one setting, for a batch that changes more.
 pub fn put_statement(store: &Store, name: &str, value: &str, now: Millis) -> Result<Statement> {
-    let stored =
-        if SEALED.contains(&name) { store.sealer().seal("settings", name, value)? } else { value.to_owned() };
+    let stored: Value = match SEALED.contains(&name) {
+        true => store.sealer().seal("settings", name, value)?.into(),
+        false => value.into(),
+    };
     let columns = [("value", OnConflict::Replace), ("updated_at", OnConflict::Replace)];
     let sql = upsert(store.database().dialect(), "settings", &["name"], &columns);
-    Ok(Statement::new(sql, vec![name.into(), stored.into(), now.into()]))
+    Ok(Statement::new(sql, vec![name.into(), stored, now.into()]))
 }
 
 /// Forgetting every setting but the one without which no secret could be opened any more.

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::error::{Error, Result};
+use super::sealed::Sealed;
 
 /// One argument or one field.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +19,8 @@ pub enum Value {
     Int(i64),
     Real(f64),
     Text(String),
+    /// A text that keeps its key until it is written. In a box, because it is rare and larger than the others.
+    Sealed(Box<Sealed>),
     Blob(Vec<u8>),
     /// The id that statement `n` (from 0) of the same batch inserted.
     IdOf(usize),
@@ -86,6 +89,12 @@ impl From<&str> for Value {
 impl From<String> for Value {
     fn from(value: String) -> Self {
         Self::Text(value)
+    }
+}
+
+impl From<Sealed> for Value {
+    fn from(value: Sealed) -> Self {
+        Self::Sealed(Box::new(value))
     }
 }
 

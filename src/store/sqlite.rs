@@ -261,6 +261,7 @@ fn bind(query: &mut CachedStatement<'_>, args: &[Value], outcomes: &[Outcome]) -
             Value::Int(value) => Arg::Int(*value),
             Value::Real(value) => Arg::Real(*value),
             Value::Text(value) => Arg::Text(value),
+            Value::Sealed(value) => Arg::Text(value.as_str()),
             Value::Blob(value) => Arg::Blob(value),
             Value::IdOf(statement) => {
                 let outcome = outcomes.get(*statement).ok_or_else(|| {

@@ -9,17 +9,18 @@ use super::settings;
 use crate::time::{Millis, now_ms};
 
 /// A column that holds sealed text, and the column of its look-up hash.
-struct Column {
-    table: &'static str,
-    name: &'static str,
-    hash: Option<&'static str>,
+pub(super) struct Column {
+    pub(super) table: &'static str,
+    pub(super) name: &'static str,
+    pub(super) hash: Option<&'static str>,
 }
 
 const fn column(table: &'static str, name: &'static str) -> Column {
     Column { table, name, hash: None }
 }
 
-const COLUMNS: &[Column] = &[
+/// Every sealed column; beside them there are the settings of [`settings::SEALED`].
+pub(super) const COLUMNS: &[Column] = &[
     column("sites", "custom_headers"),
     column("sites", "proxy_url"),
     column("accounts", "access_token"),
@@ -46,7 +47,8 @@ pub(super) fn seal_plain(transaction: &Transaction<'_>, sealer: &Sealer) -> Resu
                 continue;
             };
             let sealed = sealer.seal(table, name, plain.expose())?;
-            transaction.execute(&format!("UPDATE {table} SET {name} = ? WHERE id = ?"), (sealed, &id))?;
+            transaction
+                .execute(&format!("UPDATE {table} SET {name} = ? WHERE id = ?"), (sealed.as_str(), &id))?;
             if let Some(hash) = hash {
                 let index = sealer.index(plain.expose());
                 transaction.execute(&format!("UPDATE {table} SET {hash} = ? WHERE id = ?"), (index, &id))?;
@@ -57,7 +59,7 @@ pub(super) fn seal_plain(transaction: &Transaction<'_>, sealer: &Sealer) -> Resu
     for (name, stored) in texts(transaction, "settings", "name", "value", "NOT LIKE 'enc:2:%'")? {
         if settings::SEALED.contains(&name.as_str()) {
             let sealed = sealer.seal("settings", &name, &stored)?;
-            transaction.execute("UPDATE settings SET value = ? WHERE name = ?", (sealed, name))?;
+            transaction.execute("UPDATE settings SET value = ? WHERE name = ?", (sealed.as_str(), name))?;
             count += 1;
         }
     }

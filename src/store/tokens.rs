@@ -4,6 +4,7 @@
 //! brings the table, and the account's `api_token` that mirrors the default one, from the one to the
 //! other in one transaction.
 
+use super::seal::Hashing;
 use super::sql::{Row, Statement, Value};
 use super::{Result, Secret, Store};
 use crate::time::{Millis, now_ms};
@@ -94,23 +95,27 @@ pub async fn save(
     before: &[TokenRow],
     after: &[TokenRow],
 ) -> Result<Vec<i64>> {
+    let hashing = store.sealer().hashing().await;
     let mut batch = Vec::new();
     for row in before.iter().filter(|old| !after.iter().any(|row| row.id == old.id)) {
         batch.push(Statement::new("DELETE FROM account_tokens WHERE id = ?", vec![row.id.into()]));
     }
     // A value may move from one row to another: no two may have it in between.
     let changed: Vec<&TokenRow> = after.iter().filter(|row| row.id != 0 && !before.contains(row)).collect();
+    for row in changed.iter().copied().chain(after.iter().filter(|row| row.id == 0)) {
+        batch.extend(bring_forward(&hashing, account_id, row));
+    }
     for row in &changed {
         let sql = "UPDATE account_tokens SET token_hash = NULL WHERE id = ?";
         batch.push(Statement::new(sql, vec![row.id.into()]));
     }
     for row in changed {
-        batch.push(update(store, row)?);
+        batch.push(update(store, &hashing, row)?);
     }
     let mut inserted = Vec::new();
     for (index, row) in after.iter().enumerate().filter(|(_, row)| row.id == 0) {
         inserted.push((index, batch.len()));
-        batch.push(insert(store, account_id, row)?);
+        batch.push(insert(store, &hashing, account_id, row)?);
     }
     let default = after.iter().find(|row| row.is_default).and_then(|row| row.token.as_ref());
     batch.push(
@@ -132,9 +137,20 @@ pub async fn save(
     Ok(ids)
 }
 
-fn insert(store: &Store, account_id: i64, row: &TokenRow) -> Result<Statement> {
+/// While the index key is being replaced, a row may still be found by the former one only. Who has the same
+/// value gets the new hash first, so that no two rows of the account come to have it.
+fn bring_forward(hashing: &Hashing<'_>, account_id: i64, row: &TokenRow) -> Vec<Statement> {
+    let sql = "UPDATE account_tokens SET token_hash = ? WHERE account_id = ? AND token_hash = ?";
+    let Some(token) = known(row).map(Secret::expose) else { return Vec::new() };
+    let forward = |former: String| {
+        Statement::new(sql, vec![hashing.index(token).into(), account_id.into(), former.into()])
+    };
+    hashing.former(token).map(forward).collect()
+}
+
+fn insert(store: &Store, hashing: &Hashing<'_>, account_id: i64, row: &TokenRow) -> Result<Statement> {
     let now = now_ms();
-    let mut args = values(store, row)?;
+    let mut args = values(store, hashing, row)?;
     args.extend([account_id.into(), now.into(), now.into()]);
     Ok(Statement::new(
         "INSERT INTO account_tokens (name, token_enc, token_hash, token_group, value_status, source, enabled, \
@@ -143,8 +159,8 @@ fn insert(store: &Store, account_id: i64, row: &TokenRow) -> Result<Statement> {
     ))
 }
 
-fn update(store: &Store, row: &TokenRow) -> Result<Statement> {
-    let mut args = values(store, row)?;
+fn update(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<Statement> {
+    let mut args = values(store, hashing, row)?;
     args.extend([now_ms().into(), row.id.into()]);
     Ok(Statement::new(
         "UPDATE account_tokens SET name = ?, token_enc = ?, token_hash = ?, token_group = ?, value_status = ?, \
@@ -155,20 +171,23 @@ fn update(store: &Store, row: &TokenRow) -> Result<Statement> {
 }
 
 /// The columns from `name` to `is_default`.
-fn values(store: &Store, row: &TokenRow) -> Result<Vec<Value>> {
-    let sealer = store.sealer();
-    // A mask stands for nobody knows how many keys: it is no value that only one row may have.
-    let known = row.token.as_ref().filter(|_| row.value_status == READY);
+fn values(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<Vec<Value>> {
     Ok(vec![
         row.name.as_str().into(),
-        sealer.seal_opt(TABLE, "token_enc", row.token.as_ref())?.into(),
-        known.map(|token| sealer.index(token.expose())).into(),
+        store.sealer().seal_opt(TABLE, "token_enc", row.token.as_ref())?.into(),
+        known(row).map(|token| hashing.index(token.expose())).into(),
         row.token_group.as_deref().into(),
         row.value_status.as_str().into(),
         row.source.as_str().into(),
         row.enabled.into(),
         row.is_default.into(),
     ])
+}
+
+/// The value, where all of it is known. A mask stands for nobody knows how many keys: it is no value that
+/// only one row may have.
+fn known(row: &TokenRow) -> Option<&Secret> {
+    row.token.as_ref().filter(|_| row.value_status == READY)
 }
 
 fn read(store: &Store, row: &Row) -> Result<TokenRow> {

@@ -1,6 +1,7 @@
 //! The store with real files, each test in a directory of its own.
 
 mod keys;
+mod rekeying;
 mod reset;
 mod sealing;
 mod snapshot;

@@ -183,9 +183,9 @@ fn a_sealed_value_opens_in_its_own_column_only() {
     let sealer = store.sealer();
     let sealed = sealer.seal("accounts", "api_token", "sk-ä").unwrap();
     assert_ne!(sealed, sealer.seal("accounts", "api_token", "sk-ä").unwrap(), "every nonce is fresh");
-    assert_eq!(sealer.open("accounts", "api_token", &sealed).unwrap().expose(), "sk-ä");
-    assert_eq!(sealer.seal("accounts", "api_token", "").unwrap(), "");
-    let mut damaged = sealed.clone();
+    assert_eq!(sealer.open("accounts", "api_token", sealed.as_str()).unwrap().expose(), "sk-ä");
+    assert_eq!(sealer.seal("accounts", "api_token", "").unwrap().as_str(), "");
+    let mut damaged = sealed.as_str().to_owned();
     damaged.pop();
     for (column, stored) in
         [("access_token", sealed.as_str()), ("api_token", &damaged), ("api_token", "enc:2:9:AA")]

@@ -1,0 +1,280 @@
+//! Replacing a key of the database while the service runs (data.md D).
+//!
+//! ```text
+//! replace ─▶ new row `active`, the former one `retired`, one commit; from here on writes use the new key
+//! finish  ─▶ what the former made is made anew, 200 rows a transaction, each only if nobody wrote it meanwhile
+//!         ─▶ the retired key is deleted once nothing uses it
+//! ```
+//!
+//! Whatever ends the process in between, the retired keys say that there is something to finish, and open
+//! what they sealed until it is. A value that does not open stays as it is, and keeps its seal key.
+//!
+//! Nothing is lost to a write that was under way when its key retired. A sealed text claims its key until
+//! the writer is done with it ([`super::sealed`]); while one does, the key is not deleted. Look-up hashes are
+//! stored in turns ([`super::seal::Hashing`]), and the index key changes between two of them.
+
+use std::time::Duration;
+
+use super::seal::Purpose;
+use super::sql::{Statement, Value};
+use super::sweep::{COLUMNS, Column};
+use super::{Result, Store, settings};
+use crate::time::now_ms;
+
+/// Rows per transaction.
+const BATCH: usize = 200;
+/// How long writes under way may take to reach the database. They take milliseconds; one that takes longer
+/// leaves the retired key where it is, until the next start finds nothing under way.
+const SETTLING: Duration = Duration::from_secs(30);
+
+/// What has been done for a new key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Finished {
+    /// The key that everything is made with now.
+    pub active: i64,
+    /// Values sealed, or hashes made, anew.
+    pub renewed: u64,
+    /// Values that do not open, which stay as they are.
+    pub unreadable: u64,
+    /// Retired keys that are gone.
+    pub deleted: u64,
+    /// Retired keys that something still needs.
+    pub kept: u64,
+}
+
+/// Called after each batch with the count of what has been renewed so far.
+pub type Tell<'a> = &'a (dyn Fn(u64) + Send + Sync);
+
+/// Makes a new key and uses it from now on; gives its id. [`finish`] does the rest.
+/// [`super::Error::NotFound`] when somebody else has just replaced the same key.
+pub async fn replace(store: &Store, purpose: Purpose) -> Result<i64> {
+    let sealer = store.sealer();
+    // Two rows with one value would be two if one were hashed before, the other after.
+    let _pause = match purpose {
+        Purpose::Index => Some(sealer.pause_hashing().await),
+        Purpose::Seal => None,
+    };
+    // The newest key is never deleted before a newer one is there: no id is given twice.
+    let newest = store.query("SELECT MAX(id) FROM crypto_keys", Vec::new()).await?;
+    let newest = newest.first().map_or(Ok(0), |row| row.fields().int())?;
+    let new = sealer.make(purpose, newest + 1)?;
+    let retire = Statement::new(
+        "UPDATE crypto_keys SET status = 'retired' WHERE id = ? AND status = 'active'",
+        vec![sealer.active(purpose).into()],
+    );
+    let insert = Statement::new(
+        "INSERT INTO crypto_keys (id, purpose, wrapped, status, created_at) VALUES (?, ?, ?, 'active', ?)",
+        vec![new.id.into(), purpose.as_str().into(), new.wrapped.as_str().into(), now_ms().into()],
+    );
+    store.batch(vec![retire.must_change(), insert]).await?;
+    sealer.adopt(&new);
+    Ok(new.id)
+}
+
+/// Whether retired keys of this purpose wait for [`finish`].
+pub fn is_unfinished(store: &Store, purpose: Purpose) -> bool {
+    !store.sealer().retired(purpose).is_empty()
+}
+
+/// Makes anew what the retired keys of this purpose made, and deletes them.
+pub async fn finish(store: &Store, purpose: Purpose, tell: Tell<'_>) -> Result<Finished> {
+    match purpose {
+        Purpose::Seal => reseal(store, tell).await,
+        Purpose::Index => rehash(store, tell).await,
+    }
+}
+
+// === Sealed values ===
+
+async fn reseal(store: &Store, tell: Tell<'_>) -> Result<Finished> {
+    let sealer = store.sealer();
+    let retired = sealer.retired(Purpose::Seal);
+    sealer.settle(SETTLING).await;
+    let mut count = Count { tell, renewed: 0, unreadable: 0 };
+    for &Column { table, name, .. } in COLUMNS {
+        reseal_column(store, table, name, &mut count).await?;
+    }
+    reseal_settings(store, &mut count).await?;
+    let mut deleted = Vec::new();
+    for &id in retired.iter().filter(|&&id| sealer.is_settled(id)) {
+        // Settled: what this statement does not see is sealed with a newer key.
+        if store.batch(vec![delete_unused(id)]).await?[0].rows > 0 {
+            deleted.push(id);
+        }
+    }
+    sealer.forget(&deleted);
+    Ok(count.finished(sealer.active(Purpose::Seal), retired.len(), deleted.len()))
+}
+
+async fn reseal_column(store: &Store, table: &str, column: &str, count: &mut Count<'_>) -> Result<()> {
+    let mut after = 0;
+    loop {
+        let active = store.sealer().active(Purpose::Seal);
+        let sql = format!(
+            "SELECT id, {column} FROM {table} WHERE id > ? AND {column} LIKE 'enc:2:%' \
+             AND {column} NOT LIKE 'enc:2:{active}:%' ORDER BY id LIMIT {BATCH}"
+        );
+        let rows = store.query(sql, vec![after.into()]).await?;
+        let mut batch = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let mut row = row.fields();
+            let (id, stored) = (row.int()?, row.str()?);
+            after = id;
+            let Some(sealed) = sealed_anew(store, table, column, stored, id, count)? else { continue };
+            let sql = format!("UPDATE {table} SET {column} = ? WHERE id = ? AND {column} = ?");
+            batch.push(Statement::new(sql, vec![sealed, id.into(), stored.into()]));
+        }
+        count.add(store, batch).await?;
+        if rows.len() < BATCH {
+            return Ok(());
+        }
+    }
+}
+
+async fn reseal_settings(store: &Store, count: &mut Count<'_>) -> Result<()> {
+    let active = store.sealer().active(Purpose::Seal);
+    let sql = format!(
+        "SELECT name, value FROM settings WHERE value LIKE 'enc:2:%' AND value NOT LIKE 'enc:2:{active}:%'"
+    );
+    let mut batch = Vec::new();
+    for row in &store.query(sql, Vec::new()).await? {
+        let mut row = row.fields();
+        let (name, stored) = (row.str()?, row.str()?);
+        if !settings::SEALED.contains(&name) {
+            continue;
+        }
+        let Some(sealed) = sealed_anew(store, "settings", name, stored, name, count)? else { continue };
+        let sql = "UPDATE settings SET value = ? WHERE name = ? AND value = ?";
+        batch.push(Statement::new(sql, vec![sealed, name.into(), stored.into()]));
+    }
+    count.add(store, batch).await
+}
+
+/// The value under the active key, or `None` when it does not open.
+fn sealed_anew(
+    store: &Store,
+    table: &str,
+    column: &str,
+    stored: &str,
+    row: impl std::fmt::Display,
+    count: &mut Count<'_>,
+) -> Result<Option<Value>> {
+    let Ok(plain) = store.sealer().open(table, column, stored) else {
+        log::warn!("{table}.{column} of row {row} does not open, and keeps its key");
+        count.unreadable += 1;
+        return Ok(None);
+    };
+    Ok(Some(store.sealer().seal(table, column, plain.expose())?.into()))
+}
+
+/// Deletes a retired seal key unless something is sealed with it.
+fn delete_unused(id: i64) -> Statement {
+    let mut sql =
+        String::from("DELETE FROM crypto_keys WHERE id = ? AND purpose = 'seal' AND status = 'retired'");
+    let columns = COLUMNS.iter().map(|column| (column.table, column.name));
+    for (table, column) in columns.chain([("settings", "value")]) {
+        sql += &format!(" AND NOT EXISTS (SELECT 1 FROM {table} WHERE {column} LIKE 'enc:2:{id}:%')");
+    }
+    Statement::new(sql, vec![id.into()])
+}
+
+// === Look-up hashes ===
+
+async fn rehash(store: &Store, tell: Tell<'_>) -> Result<Finished> {
+    let sealer = store.sealer();
+    let retired = sealer.retired(Purpose::Index);
+    let mut count = Count { tell, renewed: 0, unreadable: 0 };
+    // A hash does not tell its key. Each pass compares them all; a row that was written in the middle of its
+    // batch is met again in the next, and the last finds nothing.
+    loop {
+        count.unreadable = 0;
+        let mut stale = 0;
+        for &Column { table, name, hash } in COLUMNS {
+            if let Some(hash) = hash {
+                stale += rehash_column(store, table, name, hash, &mut count).await?;
+            }
+        }
+        if stale == 0 {
+            break;
+        }
+    }
+    let sql = "DELETE FROM crypto_keys WHERE id = ? AND purpose = 'index' AND status = 'retired'";
+    let delete = |&id: &i64| Statement::new(sql, vec![id.into()]);
+    let outcomes = store.batch(retired.iter().map(delete).collect()).await?;
+    sealer.forget(&retired);
+    let deleted = outcomes.iter().filter(|outcome| outcome.rows > 0).count();
+    Ok(count.finished(sealer.active(Purpose::Index), deleted, deleted))
+}
+
+/// Brings the hashes of a column up to date; gives how many were not. One whose value does not open can be
+/// found by nobody: it stays, and keeps no key.
+async fn rehash_column(
+    store: &Store,
+    table: &str,
+    column: &str,
+    hash: &str,
+    count: &mut Count<'_>,
+) -> Result<u64> {
+    let (mut after, mut stale) = (0, 0);
+    loop {
+        // Held until the batch is committed.
+        let hashing = store.sealer().hashing().await;
+        let sql = format!(
+            "SELECT id, {column}, {hash} FROM {table} WHERE id > ? AND {column} <> '' AND {hash} IS NOT NULL \
+             ORDER BY id LIMIT {BATCH}"
+        );
+        let rows = store.query(sql, vec![after.into()]).await?;
+        let mut batch = Vec::new();
+        for row in &rows {
+            let mut row = row.fields();
+            let (id, stored, former) = (row.int()?, row.str()?, row.str()?);
+            after = id;
+            let Ok(plain) = store.sealer().open(table, column, stored) else {
+                log::warn!("{table}.{column} of row {id} does not open, and keeps its {hash}");
+                count.unreadable += 1;
+                continue;
+            };
+            let index = hashing.index(plain.expose());
+            if index == former {
+                continue;
+            }
+            stale += 1;
+            let sql = format!("UPDATE {table} SET {hash} = ? WHERE id = ? AND {column} = ? AND {hash} = ?");
+            batch.push(Statement::new(sql, vec![index.into(), id.into(), stored.into(), former.into()]));
+        }
+        count.add(store, batch).await?;
+        if rows.len() < BATCH {
+            return Ok(stale);
+        }
+    }
+}
+
+/// How far it is.
+struct Count<'a> {
+    tell: Tell<'a>,
+    renewed: u64,
+    unreadable: u64,
+}
+
+impl Count<'_> {
+    /// Commits a batch, and counts the rows that nobody had changed meanwhile.
+    async fn add(&mut self, store: &Store, batch: Vec<Statement>) -> Result<()> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let outcomes = store.batch(batch).await?;
+        self.renewed += outcomes.iter().map(|outcome| outcome.rows).sum::<u64>();
+        (self.tell)(self.renewed);
+        Ok(())
+    }
+
+    fn finished(&self, active: i64, retired: usize, deleted: usize) -> Finished {
+        Finished {
+            active,
+            renewed: self.renewed,
+            unreadable: self.unreadable,
+            deleted: deleted as u64,
+            kept: (retired - deleted) as u64,
+        }
+    }
+}

@@ -81,6 +81,8 @@ pub struct App {
     pub token_edits: Mutex<()>,
     /// The same for settings, of which some are changed in part. Who needs both takes `route_edits` first.
     pub settings_edits: Mutex<()>,
+    /// Held from looking whether a key of the store is being replaced to beginning it.
+    pub key_edits: Mutex<()>,
     pub guards: Guards,
     pub rates: RateLimiter,
     /// Who is at which upstream site right now.
@@ -177,6 +179,7 @@ impl App {
             route_edits: Mutex::new(()),
             token_edits: Mutex::new(()),
             settings_edits: Mutex::new(()),
+            key_edits: Mutex::new(()),
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),
             leases,

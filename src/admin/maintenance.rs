@@ -1,4 +1,5 @@
-//! Maintenance: clearing the discovered models, the usage, or everything (admin-ops.md 9).
+//! Maintenance: clearing the discovered models, the usage, or everything (admin-ops.md 9); new keys for what
+//! is stored (data.md D).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,14 +12,15 @@ use tokio::time::{sleep, timeout};
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::routes::{REFRESH_KEY, start_refresh};
-use super::tasks::queued_body;
+use super::tasks::{queued, queued_body};
 use crate::app::App;
 use crate::config::PLACEHOLDER_AUTH_TOKEN;
 use crate::http::{self, Request, Response};
 use crate::jobs::rebuild::{self, Forgotten};
+use crate::jobs::rekey;
 use crate::routing::ChannelTotals;
 use crate::store::events::{EventLevel, NewEvent};
-use crate::store::{proxy_logs, reset, stats};
+use crate::store::{self, Purpose, proxy_logs, reset, stats};
 use crate::time::now_ms;
 
 /// How long requests at an upstream may hold a reset up.
@@ -68,6 +70,35 @@ pub async fn clear_usage(app: Arc<App>, _request: Request) -> Result<Response> {
     app.publish().await?;
     let answer = json!({ "success": true, "message": "Usage was cleared", "deletedProxyLogs": deleted });
     Ok(http::json(StatusCode::OK, &answer))
+}
+
+/// `POST /api/settings/maintenance/rotate-seal-key`: a new key seals credentials from now on; a task seals
+/// those that are stored anew, then deletes the former key.
+pub async fn rotate_seal_key(app: Arc<App>, _request: Request) -> Result<Response> {
+    replace_key(&app, Purpose::Seal).await
+}
+
+/// `POST /api/settings/maintenance/replace-index-key`: the same for the key of the look-up hashes.
+pub async fn replace_index_key(app: Arc<App>, _request: Request) -> Result<Response> {
+    replace_key(&app, Purpose::Index).await
+}
+
+async fn replace_key(app: &Arc<App>, purpose: Purpose) -> Result<Response> {
+    let _turn = app.key_edits.lock().await;
+    let (other, its_work) = match purpose {
+        Purpose::Seal => (Purpose::Index, "The index key is being replaced"),
+        Purpose::Index => (Purpose::Seal, "The seal key is being rotated"),
+    };
+    if let Some(other) = rekey::running(app, other) {
+        let message = format!("{its_work}. Try again when that task has ended (GET /api/tasks/{})", other.id);
+        return Err(AdminError::conflict(message));
+    }
+    if let Some(running) = rekey::running(app, purpose) {
+        return Ok(queued(&running));
+    }
+    let id = store::rekey::replace(&app.store, purpose).await?;
+    log::info!("{purpose} key {id} is in use from now on");
+    Ok(queued(&rekey::start(app, purpose)))
 }
 
 /// `POST /api/settings/maintenance/factory-reset`: everything goes, the settings included, and the

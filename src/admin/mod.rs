@@ -19,7 +19,7 @@
 //! | `marketplace`, `token_candidates`, `model_offers` | which models can be had, from whom, for how much |
 //! | `model_checks` | discovery and probes of models, started by hand |
 //! | `notifications`, `system_proxy` | tests of the notification channels and of the system proxy |
-//! | `maintenance` | clearing caches and usage; the factory reset |
+//! | `maintenance` | clearing caches and usage; new keys for what is stored; the factory reset |
 //! | `search` | one text over everything |
 //! | `playground` | an operator tries the proxy |
 //! | `checkins`, `announcements` | daily check-ins and their log; what sites announce |
@@ -195,6 +195,8 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/downstream-keys/{id}/trend", key_usage::trend),
         action("/api/settings/maintenance/clear-usage", maintenance::clear_usage),
         action("/api/settings/maintenance/clear-cache", maintenance::clear_cache),
+        action("/api/settings/maintenance/rotate-seal-key", maintenance::rotate_seal_key),
+        action("/api/settings/maintenance/replace-index-key", maintenance::replace_index_key),
         admin(Method::POST, "/api/settings/maintenance/factory-reset", maintenance::factory_reset),
         admin(Method::GET, "/api/stats/dashboard", dashboard::get),
         admin(Method::GET, "/api/stats/site-distribution", site_stats::distribution),

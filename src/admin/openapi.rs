@@ -45,6 +45,8 @@ static OPERATIONS: &[Operation] = &[
     op("GET /api/settings/brand-list", "Brands that can be blocked"),
     op("POST /api/settings/maintenance/clear-usage", "Forget the log, all sums, counters and cooldowns"),
     op("POST /api/settings/maintenance/clear-cache", "Forget what was discovered and ask for it anew"),
+    op("POST /api/settings/maintenance/rotate-seal-key", "Seal all stored credentials with a new key, as a task"),
+    op("POST /api/settings/maintenance/replace-index-key", "Make the look-up hashes of all keys anew with a new key, as a task"),
     op("POST /api/settings/maintenance/factory-reset", "Forget everything"),
     op("GET /api/sites", "Sites with their balances"),
     op("POST /api/sites", "Add a site"),

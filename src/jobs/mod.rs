@@ -13,6 +13,7 @@
 //! | `checkin`, `announcements`, `summary` | daily check-ins; what sites announce; the day in one notice |
 //! | `probe` | which models are really served, and which cooling channels answer again |
 //! | `prices`, `usage_lookup` | price lists, read before requests need them; exact usage from a site's own log |
+//! | `rekey` | replaces the keys that credentials are sealed and found by |
 //! | `health`, `quotas`, `retention` | keeps the health of sites over a restart; gives back unused reservations of keys; deletes old rows and files |
 
 pub mod account_health;
@@ -33,6 +34,7 @@ pub mod prices;
 pub mod probe;
 pub mod quotas;
 pub mod rebuild;
+pub mod rekey;
 pub mod renewal;
 pub mod retention;
 pub mod schedule;
@@ -80,6 +82,7 @@ fn all(app: &Arc<App>) -> Vec<Job> {
     let prune_interval = app.config.proxy_log_prune_interval;
     vec![
         job(app, "route rebuild", When::AtStart, rebuild_routes),
+        job(app, "change of keys", When::AtStart, finish_rekeying),
         job(app, "renewal of sessions", When::Every(renewal::INTERVAL), renewal::refresh_due),
         planned(app, "check-in", plan_of_checkins, check_in),
         planned(app, "balance refresh", plan_of_balances, refresh_balances),
@@ -182,6 +185,12 @@ async fn clean_logs(app: Arc<App>) -> Pass {
 async fn rebuild_routes(app: Arc<App>) -> Pass {
     let counts = rebuild::rebuild(&app).await.map_err(|error| error.to_string())?;
     Ok(counts.changed().then(|| format!("{counts:?}")))
+}
+
+/// As a task: an operator sees it, and who would start one meanwhile joins it.
+async fn finish_rekeying(app: Arc<App>) -> Pass {
+    rekey::resume(&app);
+    Ok(None)
 }
 
 async fn check_in(app: Arc<App>) -> Pass {

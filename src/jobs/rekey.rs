@@ -1,0 +1,128 @@
+//! Replacing the keys that credentials are sealed and found by, as a task (data.md D).
+//!
+//! An operator starts it; a start of the process goes on with what an earlier one left unfinished. One kind
+//! at a time is at work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
+
+use super::tasks::{Done, Outcome, Progress, Spec, Started};
+use crate::app::App;
+use crate::store::Purpose;
+use crate::store::rekey::{self, Finished};
+
+/// A line in the task's log for so many values.
+const TOLD_EVERY: u64 = 2_000;
+
+/// The task that replaces the key of this purpose, where one is under way.
+pub fn running(app: &App, purpose: Purpose) -> Option<Started> {
+    app.tasks.running(dedupe_key(purpose))
+}
+
+/// Brings everything under the key that is in use now. `app.key_edits` is held from replacing the key to this.
+pub fn start(app: &Arc<App>, purpose: Purpose) -> Started {
+    let title = match purpose {
+        Purpose::Seal => "Rotate the seal key",
+        Purpose::Index => "Replace the index key",
+    };
+    start_as(app, purpose, title)
+}
+
+/// Goes on where an earlier process ended: with the retired keys that it left.
+pub fn resume(app: &Arc<App>) {
+    for (purpose, title) in [
+        (Purpose::Seal, "Finish the rotation of the seal key"),
+        (Purpose::Index, "Finish the replacement of the index key"),
+    ] {
+        if rekey::is_unfinished(&app.store, purpose) {
+            log::info!("{}: a retired key is still there", title.to_lowercase());
+            start_as(app, purpose, title);
+        }
+    }
+}
+
+fn start_as(app: &Arc<App>, purpose: Purpose, title: &str) -> Started {
+    let spec = Spec {
+        kind: "maintenance",
+        title: title.to_owned(),
+        dedupe_key: Some(dedupe_key(purpose).to_owned()),
+    };
+    let work = app.clone();
+    app.tasks.start(spec, move |progress| async move { finish(&work, purpose, &progress).await })
+}
+
+fn dedupe_key(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Seal => "rotate-seal-key",
+        Purpose::Index => "replace-index-key",
+    }
+}
+
+async fn finish(app: &App, purpose: Purpose, progress: &Progress) -> Outcome {
+    let told = AtomicU64::new(0);
+    let tell = |renewed: u64| {
+        let step = renewed / TOLD_EVERY;
+        if told.swap(step, Ordering::Relaxed) < step {
+            progress.log(format!("{renewed} {} so far", renewals(purpose)));
+        }
+    };
+    let finished = rekey::finish(&app.store, purpose, &tell).await.map_err(|error| {
+        format!("{error}; what is left is done at the next start, or by starting it again")
+    })?;
+    let message = message(purpose, &finished);
+    log::info!("{message}");
+    let counted = match purpose {
+        Purpose::Seal => "resealed",
+        Purpose::Index => "rehashed",
+    };
+    let result = json!({
+        "activeKeyId": finished.active,
+        counted: finished.renewed,
+        "unreadable": finished.unreadable,
+        "deletedKeys": finished.deleted,
+    });
+    Ok(Done { message, result })
+}
+
+fn renewals(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Seal => "stored value(s) sealed anew",
+        Purpose::Index => "look-up hash(es) made anew",
+    }
+}
+
+fn message(purpose: Purpose, finished: &Finished) -> String {
+    let Finished { active, renewed, unreadable, deleted, kept } = finished;
+    let mut message = format!(
+        "{renewed} {} with key {active}; {deleted} retired {purpose} key(s) deleted",
+        renewals(purpose)
+    );
+    if *kept > 0 {
+        message += &format!(", {kept} still in use");
+    }
+    if *unreadable > 0 {
+        message += &format!("; {unreadable} value(s) do not open and stay as they are, see the log");
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_says_what_stays_behind() {
+        let clean = Finished { active: 3, renewed: 12, unreadable: 0, deleted: 1, kept: 0 };
+        assert_eq!(
+            message(Purpose::Seal, &clean),
+            "12 stored value(s) sealed anew with key 3; 1 retired seal key(s) deleted"
+        );
+        assert_eq!(
+            message(Purpose::Seal, &Finished { unreadable: 2, deleted: 0, kept: 1, ..clean }),
+            "12 stored value(s) sealed anew with key 3; 0 retired seal key(s) deleted, 1 still in use; \
+             2 value(s) do not open and stay as they are, see the log"
+        );
+    }
+}

@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, split_events, wire};
+use support::{Gateway, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-narrow";
 const CHAT: &str = "/v1/chat/completions";
@@ -62,15 +62,6 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-/// The `data` of every event that is JSON.
-fn data(stream: &str) -> Vec<Value> {
-    split_events(stream.as_bytes())
-        .iter()
-        .filter_map(|event| event.lines().find_map(|line| line.strip_prefix("data: ").map(str::to_owned)))
-        .filter_map(|data| serde_json::from_str(&data).ok())
-        .collect()
-}
-
 fn streamed_text(path: &str, events: &[Value]) -> String {
     let piece = |event: &Value| match path {
         CHAT => text(&event["choices"][0]["delta"]["content"]),
@@ -92,7 +83,7 @@ fn every_client_is_answered_by_every_upstream() {
 
             let stream = gateway.client().send(Request::post(path).json(&body(path, true)));
             assert_eq!(stream.status, 200, "{}", stream.text());
-            let events = data(&stream.text());
+            let events = wire::data_of(&stream.text());
             assert_eq!(streamed_text(path, &events), wire::TEXT, "{path} on {offered}: {}", stream.text());
         }
         assert!(upstream.asked_for(offered).len() >= 6);
@@ -267,7 +258,7 @@ fn an_answer_in_the_wrong_form_is_brought_into_the_right_one() {
     let stream = gateway.client().send(Request::post(CHAT).json(&body(CHAT, true)));
     assert_eq!(stream.header("content-type"), Some("text/event-stream; charset=utf-8"));
     assert!(stream.text().ends_with("data: [DONE]\n\n"), "{}", stream.text());
-    assert_eq!(streamed_text(CHAT, &data(&stream.text())), wire::TEXT);
+    assert_eq!(streamed_text(CHAT, &wire::data_of(&stream.text())), wire::TEXT);
 }
 
 #[test]
@@ -276,7 +267,12 @@ fn plain_text_in_place_of_a_stream_is_the_answer() {
     upstream.answer(CHAT, Reply::bytes(200, "text/plain; charset=utf-8", "just words"));
     for path in PATHS {
         let stream = gateway.client().send(Request::post(path).json(&body(path, true)));
-        assert_eq!(streamed_text(path, &data(&stream.text())), "just words", "{path}: {}", stream.text());
+        assert_eq!(
+            streamed_text(path, &wire::data_of(&stream.text())),
+            "just words",
+            "{path}: {}",
+            stream.text()
+        );
     }
 }
 
@@ -291,7 +287,10 @@ fn an_error_behind_the_first_output_is_told_however_the_network_cuts_it() {
         let stream = gateway.client().stream(Request::post(path).json(&body(path, true)));
         let (bytes, _) = stream.rest();
         let told = String::from_utf8_lossy(&bytes);
-        assert!(!streamed_text(path, &data(&told)).is_empty() && told.contains("boom"), "{path}: {told}");
+        assert!(
+            !streamed_text(path, &wire::data_of(&told)).is_empty() && told.contains("boom"),
+            "{path}: {told}"
+        );
         let ends = ["[DONE]", "message_stop", "response.completed"];
         assert!(!ends.iter().any(|end| told.contains(end)), "{path}: {told}");
         let row = gateway.wait_for_logs_of(CHAT, 1).pop().expect("a row");
@@ -389,7 +388,7 @@ fn what_an_upstream_found_is_shown_and_stays_with_us() {
     let answer = gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
     assert_eq!(annotations(&answer["choices"][0]["message"]), PAGE, "{answer}");
     let stream = gateway.client().send(Request::post(CHAT).json(&body(CHAT, true)));
-    let told = data(&stream.text());
+    let told = wire::data_of(&stream.text());
     let deltas: Vec<_> = told.iter().map(|chunk| annotations(&chunk["choices"][0]["delta"])).collect();
     assert_eq!(deltas.iter().filter(|url| **url == PAGE).count(), 1, "{}", stream.text());
 

@@ -50,6 +50,15 @@ pub fn named(value: &Value) -> String {
     format!("event: {name}\ndata: {value}\n\n")
 }
 
+/// The `data` of every event of a stream that is JSON.
+pub fn data_of(stream: &str) -> Vec<Value> {
+    super::split_events(stream.as_bytes())
+        .iter()
+        .filter_map(|event| event.lines().find_map(|line| line.strip_prefix("data: ").map(str::to_owned)))
+        .filter_map(|data| serde_json::from_str(&data).ok())
+        .collect()
+}
+
 pub const DONE: &str = "data: [DONE]\n\n";
 
 // === chat completions ===

@@ -49,15 +49,21 @@ impl Database {
         let unusable = |error: rusqlite::Error| {
             OpenError::Unusable(format!("cannot open the database {location}: {error}"))
         };
-        // The first start waits for the disk while the file is made, and for the derivation: at once for both.
-        let early = if location.is_empty() { Some(Derivation::for_new(&options.secret)?) } else { None };
+        // A new database has nothing sealed: it waits for the disk only, while the derivation goes on beside it.
+        let is_new = location.is_empty();
+        let early = is_new.then(|| Derivation::for_new(&options.secret)).transpose()?;
         let mut connection = sqlite::open_writer(&location, options.synchronous).map_err(unusable)?;
-        let keys = match early {
-            Some(keys) => keys,
+        let derivation = match early {
+            Some(derivation) => derivation,
             None => Derivation::for_stored(&connection, &options.secret)?,
         };
         migrate::run(&mut connection, migrate::STEPS, crate::time::now_ms())?;
-        let sealer = keys.finish(&mut connection, options)?;
+        let (sealer, first_keys) = if is_new {
+            let (sealer, keys) = derivation.begin(options)?;
+            (sealer, Some(keys))
+        } else {
+            (derivation.finish(&mut connection, options)?, None)
+        };
 
         let queue = Queue::new();
         let recorder = Recorder::new(Dialect::Sqlite, options.time_zone.clone());
@@ -71,10 +77,19 @@ impl Database {
             }
             _ => Durability::AsOpened,
         };
-        let writer = Writer::new(Arc::clone(&queue), connection, durability, recorder);
+        let for_writer = Arc::clone(&queue);
         let writer = thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || writer.run())
+            .spawn(move || {
+                if let Some(keys) = first_keys
+                    && let Err(error) = keys.store(&mut connection)
+                {
+                    // Nothing is committed yet, and nothing that would be could be opened by the next start.
+                    log::error!("{error}");
+                    std::process::exit(error.exit_code().into());
+                }
+                Writer::new(for_writer, connection, durability, recorder).run();
+            })
             .map_err(|error| OpenError::Unusable(format!("cannot start the writer thread: {error}")))?;
         let readers = (location != Location::Memory).then(|| Readers::new(location));
         Ok((Self { queue, readers, writer: Mutex::new(Some(writer)), _lock: lock }, sealer))

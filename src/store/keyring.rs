@@ -1,10 +1,12 @@
 //! The keys of this database (data.md D): their rows, wrapped under a key derived from the secret, and
 //! what a start makes of them.
 //!
-//! The derivation is slow on purpose and runs on a thread beside the migrations, on the first start
-//! beside the opening, too. A changed secret re-wraps two short keys; no business row changes.
+//! The derivation is slow on purpose and runs on a thread beside the migrations. On the first start there is
+//! nothing to open: the new keys are in use at once, and the writer's first act is to wrap and store them. A
+//! changed secret re-wraps two short keys; no business row changes.
 
 use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use argon2::{Algorithm, Argon2, Block, Params, Version};
@@ -22,6 +24,8 @@ use super::{StoreOptions, sweep};
 use crate::time::now_ms;
 
 const KDF_SETTING: &str = "crypto_kdf_v1";
+/// Of the first seal key; the first index key has the next.
+const FIRST_ID: i64 = 1;
 /// Blocks of 1 KiB that make one allocation larger than 32 MiB. Freeing a smaller one teaches glibc to
 /// keep buffers of that size instead of returning them, for the rest of the process; the pages beyond
 /// what the derivation needs are never touched.
@@ -92,17 +96,14 @@ impl Derivation {
         Ok(Self { kdf, is_new, kek })
     }
 
-    /// Opens the keys, makes them on the first start, re-wraps them after a change of secret, and
+    /// Opens the keys, makes them where there are none, re-wraps them after a change of secret, and
     /// seals what is still plain.
     pub(super) fn finish(
         self,
         connection: &mut Connection,
         options: &StoreOptions,
     ) -> Result<Sealer, OpenError> {
-        let kek =
-            self.kek.join().ok().flatten().ok_or_else(|| {
-                OpenError::Unusable("cannot derive the key of the stored credentials".into())
-            })?;
+        let kek = joined(self.kek)?;
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Error::from)?;
         let random = SystemRandom::new();
@@ -111,8 +112,7 @@ impl Derivation {
             keyring.store_kdf(&self.kdf)?;
         }
         let (keys, lost) = keyring.open(&kek, &self.kdf, options)?;
-        let secrets = std::iter::once(&options.secret).chain(&options.previous_secrets);
-        let sealer = Sealer::new(kek, keys, secrets.map(String::as_str)).ok_or_else(no_randomness)?;
+        let sealer = sealer(Arc::new(OnceLock::from(kek)), keys, options)?;
         if lost {
             sweep::forget_unreadable(&transaction, &sealer)?;
         }
@@ -122,6 +122,48 @@ impl Derivation {
             sweep::wipe_traces(connection)?;
         }
         Ok(sealer)
+    }
+
+    /// The keys of a database that has just been made, without waiting for the derivation.
+    pub(super) fn begin(self, options: &StoreOptions) -> Result<(Sealer, FirstKeys), OpenError> {
+        let raw = new_pair(&SystemRandom::new())?;
+        let kek = Arc::new(OnceLock::new());
+        let sealer = sealer(Arc::clone(&kek), opened(FIRST_ID, &raw), options)?;
+        Ok((sealer, FirstKeys { derivation: self, raw, kek }))
+    }
+}
+
+fn joined(kek: JoinHandle<Option<LessSafeKey>>) -> Result<LessSafeKey, OpenError> {
+    let failed = || OpenError::Unusable("cannot derive the key of the stored credentials".into());
+    kek.join().ok().flatten().ok_or_else(failed)
+}
+
+fn sealer(kek: Arc<OnceLock<LessSafeKey>>, keys: Keys, options: &StoreOptions) -> Result<Sealer, OpenError> {
+    let secrets = std::iter::once(&options.secret).chain(&options.previous_secrets);
+    Sealer::new(kek, keys, secrets.map(String::as_str)).ok_or_else(no_randomness)
+}
+
+/// Keys that are in use and not stored yet. What they seal is worth nothing without them: nothing may be
+/// committed before [`Self::store`].
+pub(super) struct FirstKeys {
+    derivation: Derivation,
+    raw: [[u8; KEY_LEN]; 2],
+    kek: Arc<OnceLock<LessSafeKey>>,
+}
+
+impl FirstKeys {
+    /// Waits for the derivation, and commits the keys and its parameters.
+    pub(super) fn store(self, connection: &mut Connection) -> Result<(), OpenError> {
+        let kek = joined(self.derivation.kek)?;
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(Error::from)?;
+        let keyring = Keyring { transaction: &transaction, random: &SystemRandom::new() };
+        keyring.store_kdf(&self.derivation.kdf)?;
+        keyring.insert(&kek, FIRST_ID, &self.raw)?;
+        transaction.commit().map_err(Error::from)?;
+        // Nobody else sets it.
+        let _ = self.kek.set(kek);
+        Ok(())
     }
 }
 
@@ -152,7 +194,7 @@ impl Keyring<'_> {
     fn open(&self, kek: &LessSafeKey, kdf: &Kdf, options: &StoreOptions) -> Result<(Keys, bool), OpenError> {
         let rows = self.rows()?;
         if rows.is_empty() {
-            return Ok((self.create(kek, 1)?, false));
+            return Ok((self.create(kek, FIRST_ID)?, false));
         }
         if let Some(raw) = unwrap_all(kek, &rows) {
             return Ok((keys(&rows, &raw)?, false));
@@ -200,9 +242,13 @@ impl Keyring<'_> {
 
     /// Two new keys with the ids `first` and `first + 1`.
     fn create(&self, kek: &LessSafeKey, first: i64) -> Result<Keys, OpenError> {
-        let mut raw = [[0; KEY_LEN]; 2];
-        for (key, (id, purpose)) in raw.iter_mut().zip([(first, "seal"), (first + 1, "index")]) {
-            self.random.fill(key).map_err(|_| no_randomness())?;
+        let raw = new_pair(self.random)?;
+        self.insert(kek, first, &raw)?;
+        Ok(opened(first, &raw))
+    }
+
+    fn insert(&self, kek: &LessSafeKey, first: i64, raw: &[[u8; KEY_LEN]; 2]) -> Result<(), OpenError> {
+        for (key, (id, purpose)) in raw.iter().zip([(first, "seal"), (first + 1, "index")]) {
             let wrapped = encrypt(kek, self.random, &wrap_aad(id, purpose), key).ok_or_else(no_randomness)?;
             self.transaction
                 .execute(
@@ -211,12 +257,7 @@ impl Keyring<'_> {
                 )
                 .map_err(Error::from)?;
         }
-        Ok(Keys {
-            active: first,
-            seal: HashMap::from([(first, aes(&raw[0]))]),
-            index: IndexKey::new(first + 1, &raw[1]),
-            retired_index: Vec::new(),
-        })
+        Ok(())
     }
 
     fn rewrap(&self, kek: &LessSafeKey, rows: &[WrappedKey], raw: &[Vec<u8>]) -> Result<(), OpenError> {
@@ -230,6 +271,24 @@ impl Keyring<'_> {
                 .map_err(Error::from)?;
         }
         Ok(())
+    }
+}
+
+/// A seal key and an index key.
+fn new_pair(random: &SystemRandom) -> Result<[[u8; KEY_LEN]; 2], OpenError> {
+    let mut raw = [[0; KEY_LEN]; 2];
+    for key in &mut raw {
+        random.fill(key).map_err(|_| no_randomness())?;
+    }
+    Ok(raw)
+}
+
+fn opened(first: i64, raw: &[[u8; KEY_LEN]; 2]) -> Keys {
+    Keys {
+        active: first,
+        seal: HashMap::from([(first, aes(&raw[0]))]),
+        index: IndexKey::new(first + 1, &raw[1]),
+        retired_index: Vec::new(),
     }
 }
 

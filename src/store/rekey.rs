@@ -54,6 +54,8 @@ pub async fn replace(store: &Store, purpose: Purpose) -> Result<i64> {
         Purpose::Index => Some(sealer.pause_hashing().await),
         Purpose::Seal => None,
     };
+    // Behind a first start's keys, which the writer stores before all else.
+    store.batch(Vec::new()).await?;
     // The newest key is never deleted before a newer one is there: no id is given twice.
     let newest = store.query("SELECT MAX(id) FROM crypto_keys", Vec::new()).await?;
     let newest = newest.first().map_or(Ok(0), |row| row.fields().int())?;

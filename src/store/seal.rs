@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -43,8 +43,8 @@ pub enum Purpose {
 
 /// Seals and opens values with the keys of this database.
 pub struct Sealer {
-    /// What the keys are wrapped under, new ones too.
-    kek: LessSafeKey,
+    /// What the keys are wrapped under, new ones too. Set some 40 ms after the first start of all.
+    kek: Arc<OnceLock<LessSafeKey>>,
     ring: ArcSwap<Ring>,
     /// Read by whoever stores a hash, from making it to the commit; written while the index key changes.
     hashing: RwLock<()>,
@@ -131,7 +131,7 @@ impl Sealer {
     /// `secrets`: the current one and those before it, with which the reference sealed. `None` without
     /// randomness.
     pub(super) fn new<'a>(
-        kek: LessSafeKey,
+        kek: Arc<OnceLock<LessSafeKey>>,
         keys: Keys,
         secrets: impl Iterator<Item = &'a str>,
     ) -> Option<Self> {
@@ -242,7 +242,7 @@ impl Sealer {
         let no_randomness = || Error::Sealed(format!("crypto_keys.wrapped of a new {purpose} key"));
         let mut raw = [0; KEY_LEN];
         self.random.fill(&mut raw).map_err(|_| no_randomness())?;
-        let wrapped = encrypt(&self.kek, &self.random, &wrap_aad(id, purpose.as_str()), &raw);
+        let wrapped = encrypt(self.kek.wait(), &self.random, &wrap_aad(id, purpose.as_str()), &raw);
         Ok(NewKey { id, purpose, wrapped: wrapped.ok_or_else(no_randomness)?, raw })
     }
 

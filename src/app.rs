@@ -256,7 +256,7 @@ impl App {
 
     /// Ends background work and closes the store, everything handed to it committed.
     pub async fn stop(&self) {
-        self.renewals.drain().await;
+        tokio::join!(self.renewals.drain(), self.checkins.drain());
         self.background.stop().await;
         self.notifier.stop().await;
         if let Err(error) = quotas::give_back_all(self).await {

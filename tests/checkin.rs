@@ -224,3 +224,30 @@ fn a_failed_check_in_is_told_to_the_operator() {
         );
     }
 }
+
+#[test]
+fn the_stop_waits_for_a_check_in_under_way_and_begins_none() {
+    let mut gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    for name in ["ada", "bob"] {
+        relay.account(&gateway, &site, name);
+    }
+    let gate = Gate::new();
+    let done = json!({"success": true, "message": "签到成功", "data": {"quota_awarded": 12_500}});
+    relay.upstream.answer("/api/user/checkin", Reply::json(200, &done).head_waits_for(&gate));
+    gateway.admin().post("/api/checkin/trigger", &json!({})).expect(202);
+    eventually("a check-in is under way", || {
+        (!relay.upstream.asked_for("/api/user/checkin").is_empty()).then_some(())
+    });
+    gateway.signal("TERM");
+    gateway.wait_for_output("all requests ended");
+    assert!(gateway.is_running(), "what the site gives is not lost");
+    gate.open();
+    assert!(gateway.wait_for_exit().success());
+    let gateway = gateway.restart();
+    let rows = logs(&gateway);
+    assert_eq!(rows.len(), 1, "{rows:?}");
+    assert_eq!(rows[0]["checkin_logs"]["reward"], "0.025");
+    assert_eq!(relay.upstream.asked_for("/api/user/checkin").len(), 1);
+}

@@ -7,16 +7,19 @@
 //! ```
 //!
 //! However a check-in is asked for, the accounts of one site take turns. Its log row, the account's health
-//! and the event are one transaction.
+//! and the event are one transaction. What a site has given is not given again: the service does not stop
+//! before check-ins under way are stored, and begins none meanwhile.
 
 pub mod all;
 pub mod verdict;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde::Serialize;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio::time::timeout;
 
 use self::verdict::{Class, MANUAL, is_challenge};
 use super::account_health::{note_failure, success_statements};
@@ -36,8 +39,12 @@ use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 use crate::upstream::platforms::{CheckIn, SiteError, SiteErrorKind};
 
+/// How long the stop of the service waits for check-ins under way.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// More than are ever under way at once.
+const MAX_UNDER_WAY: u32 = 1 << 16;
+
 /// What is under way and what was tried; the app holds one.
-#[derive(Default)]
 pub struct Checkins {
     all: SingleFlight<Arc<Vec<Item>>>,
     due: SingleFlight<Arc<Vec<Item>>>,
@@ -45,6 +52,8 @@ pub struct Checkins {
     turns: Mutex<HashMap<i64, Arc<AsyncMutex<()>>>>,
     /// When each account was last tried: an interval begins anew with a failure, too.
     tried: Mutex<HashMap<i64, Millis>>,
+    /// A permit for each check-in from its first request until it is stored.
+    under_way: Semaphore,
 }
 
 /// Who asks for a check-in.
@@ -128,6 +137,9 @@ async fn try_check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> store::Resul
         app.store.batch(batch).await?;
         return Ok(outcome);
     }
+    let Ok(_permit) = app.checkins.under_way.acquire().await else {
+        return Ok(CheckinOutcome::failed("the service is stopping"));
+    };
     lock(&app.checkins.tried).insert(id, now_ms());
     let asked = Asked { app, site: &site, account: &account, trigger };
     match ask(app, &site, &account).await {
@@ -287,7 +299,28 @@ pub fn is_interval(app: &App) -> bool {
 
 // === impl Checkins ===
 
+impl Default for Checkins {
+    fn default() -> Self {
+        Self {
+            all: SingleFlight::default(),
+            due: SingleFlight::default(),
+            turns: Mutex::default(),
+            tried: Mutex::default(),
+            under_way: Semaphore::new(MAX_UNDER_WAY as usize),
+        }
+    }
+}
+
 impl Checkins {
+    /// Begins no further check-in and returns when those under way are stored, or after a while.
+    pub async fn drain(&self) {
+        let all = timeout(DRAIN_TIMEOUT, self.under_way.acquire_many(MAX_UNDER_WAY)).await;
+        if all.is_err() {
+            log::warn!("a check-in was still under way when the service stopped");
+        }
+        self.under_way.close();
+    }
+
     fn turn(&self, site: i64) -> Arc<AsyncMutex<()>> {
         let mut turns = lock(&self.turns);
         turns.retain(|_, turn| Arc::strong_count(turn) > 1);

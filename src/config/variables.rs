@@ -92,6 +92,8 @@ impl<'a> Vars<'a> {
         let ttl = self.valid("PROXY_SITE_CONCURRENCY_LEASE_TTL_MS", 90_000, 5_000..=2_147_483_647);
         let keepalive = 15_000.min(ttl - 1);
         let keepalive = self.valid("PROXY_SITE_CONCURRENCY_LEASE_KEEPALIVE_MS", keepalive, 1_000..=ttl - 1);
+        // A timer may fire a little late: renewed in its last moment, a lease would be gone now and then.
+        let keepalive = keepalive.min(ttl - ttl / 10);
         LeaseRules {
             queue_limit: self.valid("PROXY_SITE_CONCURRENCY_QUEUE_LIMIT", 100, 0..=10_000) as usize,
             queue_wait: Duration::from_millis(self.valid(

@@ -245,7 +245,7 @@ fn read_responses(kind: &str, event: &Value) -> Reading {
             Reading::failure(response)
         }
         "response.completed" | "response.incomplete" => {
-            Reading::end(true, list(&response["output"]).iter().any(is_output_item))
+            Reading::end(true, list(&response["output"]).iter().any(is_answer_item))
         }
         _ if is_error(&event["error"]) => Reading::failure(event),
         _ => Reading::output(),
@@ -278,13 +278,19 @@ fn read_image(kind: &str, event: &Value) -> Reading {
 }
 
 /// Whether an item of a response's `output` is more than an empty message or empty reasoning.
-pub(super) fn is_output_item(item: &Value) -> bool {
+fn is_output_item(item: &Value) -> bool {
     let parts = |key: &str| list(&item[key]).iter().any(is_output_part);
     match item["type"].as_str() {
         Some("message") => parts("content") || item["content"].as_str().is_some_and(|text| !text.is_empty()),
         Some("reasoning") => parts("content") || parts("summary") || is_content(&item["encrypted_content"]),
         _ => true,
     }
+}
+
+/// Whether an item of a finished response is an answer: all are but an empty message (proxy.md 9). One that only
+/// begins may still be filled.
+pub(super) fn is_answer_item(item: &Value) -> bool {
+    item["type"] == "reasoning" || is_output_item(item)
 }
 
 fn is_output_part(part: &Value) -> bool {

@@ -14,7 +14,7 @@
 
 use super::{
     Dialect,
-    events::{is_content, is_output_item, list},
+    events::{is_answer_item, is_content, list},
     json,
     upstream_error::{self, UpstreamError, is_error},
     usage::{self, Usage},
@@ -229,14 +229,9 @@ fn content_texts<'v>(content: &'v Value, texts: &mut Vec<&'v Value>) {
 /// Whether an answer holds anything a client could use: text, a refusal, reasoning, a call, an image.
 fn has_output(dialect: Dialect, answer: &Value) -> bool {
     match dialect {
-        Dialect::Messages => list(&answer["content"]).iter().any(|block| {
-            let kind = block["type"].as_str();
-            !matches!(kind, Some("text" | "thinking"))
-                || !is_blank(&block["text"])
-                || !is_blank(&block["thinking"])
-        }),
+        Dialect::Messages => list(&answer["content"]).iter().any(|block| !is_blank_text(block)),
         Dialect::Responses => {
-            !is_blank(&answer["output_text"]) || list(&answer["output"]).iter().any(is_output_item)
+            !is_blank(&answer["output_text"]) || list(&answer["output"]).iter().any(is_answer_item)
         }
         // One that was blocked says why it has none.
         Dialect::Gemini => {
@@ -264,8 +259,14 @@ fn gemini_parts(answer: &Value) -> impl Iterator<Item = &Value> {
 fn is_blank(value: &Value) -> bool {
     match value {
         Value::String(text) => text.trim().is_empty(),
+        Value::Array(parts) => parts.iter().all(|part| !is_content(part) || is_blank_text(part)),
         other => !is_content(other),
     }
+}
+
+/// Whether it is a part of a text, with nothing in it.
+fn is_blank_text(part: &Value) -> bool {
+    part["type"] == "text" && is_blank(&part["text"])
 }
 
 #[cfg(test)]
@@ -293,6 +294,8 @@ mod tests {
             (Messages, r#"{"content":[{"type":"thinking","thinking":"hm"}]}"#),
             (Responses, r#"{"status":"completed","error":null,"output":[{"type":"function_call"}]}"#),
             (Responses, r#"{"output":[{"type":"reasoning","summary":[{"text":"s"}]}]}"#),
+            (Responses, r#"{"output":[{"type":"reasoning","id":"r","summary":[]}]}"#),
+            (Chat, r#"{"choices":[{"message":{"content":[{"type":"text","text":""},{"type":"image"}]}}]}"#),
             (Completions, r#"{"choices":[{"text":"x"}]}"#),
             (Gemini, r#"{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":{}}}]}}]}"#),
             (Gemini, r#"{"candidates":[{"content":{"parts":[{"text":"quota exceeded","thought":true}]}}]}"#),
@@ -373,6 +376,10 @@ mod tests {
         for (dialect, body) in [
             (Chat, r#"{"choices":[{"message":{"role":"assistant","content":" ","tool_calls":[]}}]}"#),
             (Chat, r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":0}}"#),
+            (
+                Chat,
+                r#"{"choices":[{"message":{"role":"assistant","content":[{"type":"text","text":" "}]}}]}"#,
+            ),
             (Messages, r#"{"content":[{"type":"text","text":""}]}"#),
             (Responses, r#"{"output":[{"type":"message","id":"m","content":[]}]}"#),
         ] {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use support::{Caller, Gateway, PROXY_TOKEN, Pair, Reply, Request, Upstream, wire};
 
 const MODEL: &str = "model-odd";
@@ -207,4 +207,35 @@ fn an_absurd_usage_spoils_no_sum() {
     for path in ["/api/stats/dashboard?refresh=1", "/api/downstream-keys/summary"] {
         gateway.admin().get(path).expect(200);
     }
+}
+
+#[test]
+fn who_names_a_version_of_the_messages_api_reads_errors_as_it_has_them() {
+    let (gateway, upstream) = through();
+    let words = json!({"error": {"message": "top_p is too high", "type": "invalid_request_error",
+        "param": "top_p", "code": null}});
+    upstream.answer(CHAT, Reply::json(400, &words));
+    let ask =
+        |path: &str, body: &Value| Request::post(path).json(body).header("anthropic-version", "2023-06-01");
+    let chat = |model: &str| json!({"model": model, "messages": [{"role": "user", "content": "x"}]});
+    let (client, nobody) = (gateway.client(), gateway.anyone());
+    for (caller, path, body, status, kind) in [
+        (&nobody, CHAT, chat(MODEL), 401, "authentication_error"),
+        (&client, CHAT, json!({}), 400, "invalid_request_error"),
+        (&client, CHAT, chat("no-such-model"), 503, "overloaded_error"),
+        (&client, CHAT, chat(MODEL), 400, "invalid_request_error"),
+        (&client, "/v1/embeddings", json!({"model": "none", "input": "x"}), 503, "overloaded_error"),
+        (&client, "/v1/responses", json!([]), 400, "invalid_request_error"),
+        (&client, "/v1/search", json!({}), 400, "invalid_request_error"),
+    ] {
+        let answer = caller.send(ask(path, &body));
+        let id = answer.header("request-id").map(str::to_owned);
+        let error = answer.expect(status);
+        assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!(kind)), "{path}");
+        assert!(id.is_some() && error["request_id"].as_str() == id.as_deref(), "{path}: {error}");
+    }
+    let error = client.send(ask("/v1beta/models/none:generateContent", &json!({"contents": []}))).expect(503);
+    assert_eq!(error["error"]["status"], "UNAVAILABLE", "gemini's surface has a shape of its own: {error}");
+    let told = client.chat(MODEL).expect(400);
+    assert_eq!(told, words, "who names none is told as before");
 }

@@ -146,13 +146,18 @@ pub(super) struct Call {
 
 impl Call {
     /// Reads what routing must know of a request whose body is `body`.
-    pub(super) fn read(app: &App, head: Head<'_>, body: Bytes) -> Result<Box<Self>, EnvelopeError> {
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the body, and in which shape the client is to be told.
+    pub(super) fn read(app: &App, head: Head<'_>, body: Bytes) -> Result<Box<Self>, (Face, EnvelopeError)> {
         let CallKind { dialect, operation, of_path } = head.kind;
-        let face = Face { dialect, id: head.id };
-        let (mut envelope, body) = match operation {
-            Operation::EditImage | Operation::CreateVideo => forms::read(dialect, &head.headers, body)?,
-            _ => (envelope::skim(dialect, &body)?, body),
+        let read = match operation {
+            Operation::EditImage | Operation::CreateVideo => forms::read(dialect, &head.headers, body),
+            _ => envelope::skim(dialect, &body).map(|envelope| (envelope, body)),
         };
+        let (mut envelope, body) =
+            read.map_err(|error| (Face::of(&head.headers, Some(dialect), head.id), error))?;
         // The creation of a video and a count are never streamed, whatever the request says.
         envelope.stream &= !matches!(operation, Operation::CreateVideo | Operation::CountTokens);
         let mut version = None;
@@ -166,6 +171,7 @@ impl Call {
             ask_for_beta(&mut query);
         }
         let client = Client::detect(head.path, dialect, &head.headers, envelope.user.as_deref());
+        let face = Face::new(dialect, head.id).to_client(client.names_version);
         let path = operation.path(dialect);
         let key_id = head.caller.key_id();
         let session = Session::going_on(app, &body, &envelope, key_id)

@@ -71,6 +71,8 @@ pub(super) struct Client {
     pub(super) app: Option<App>,
     /// The id of the conversation or of the process that leads it.
     pub(super) session: Option<Arc<str>>,
+    /// It sends `anthropic-version`.
+    pub(super) names_version: bool,
 }
 
 /// The headers that may tell something, each as first sent.
@@ -135,7 +137,9 @@ impl Client {
             confidence: Confidence::Unknown,
             app: None,
             session: None,
+            names_version: false,
         });
+        client.names_version = marks.has_anthropic_version;
         if let Some((app, confidence)) = marks.application() {
             client.app = Some(app);
             if client.family == Family::Generic {
@@ -152,7 +156,7 @@ impl Client {
         session: Option<Arc<str>>,
     ) -> Option<Self> {
         let app = app.map(|(id, name)| App { id: id.into(), name: name.into() });
-        Some(Self { family, confidence, app, session })
+        Some(Self { family, confidence, app, session, names_version: false })
     }
 }
 

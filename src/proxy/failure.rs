@@ -318,7 +318,7 @@ impl Failure {
             (Kind::Status, Some(body))
                 if ((400..500).contains(&self.status) || face.dialect == Dialect::Gemini)
                     && !matches!(self.status, 401..=403)
-                    && is_error_of(face.dialect, &body) =>
+                    && is_error_of(face.errors(), &body) =>
             {
                 face.verbatim(self.status, body)
             }

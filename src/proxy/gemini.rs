@@ -27,7 +27,7 @@ const OTHER_ACTIONS: [&str; 6] = [
 ///
 /// Who streams without `alt=sse` gets one JSON array, piece by piece.
 pub(super) async fn call(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    let face = Face { dialect: Dialect::Gemini, id: request.id };
+    let face = Face::new(Dialect::Gemini, request.id);
     let named = request.params.get("model").to_owned();
     let Some((model, action)) = named.rsplit_once(':').filter(|(model, _)| !model.trim().is_empty()) else {
         return face.refuse(400, "The path must end in models/{model}:{action}", None, Some("model"));
@@ -57,7 +57,7 @@ pub(super) async fn call_of_cli(
     operation: Operation,
     stream: bool,
 ) -> Response {
-    let face = Face { dialect: Dialect::Gemini, id: request.id };
+    let face = Face::new(Dialect::Gemini, request.id);
     let body = match request.bytes().await {
         Ok(body) => body,
         Err(error) => return face.body_error(&error),

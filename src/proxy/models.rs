@@ -61,7 +61,7 @@ pub(super) async fn get(app: Arc<App>, request: Request, caller: Caller) -> Resp
 
 /// One model in gemini's shape.
 pub(super) async fn gemini_get(app: Arc<App>, request: Request, caller: Caller) -> Response {
-    let face = Face { dialect: Dialect::Gemini, id: request.id };
+    let face = Face::new(Dialect::Gemini, request.id);
     one(&app, &request, &caller, face).await
 }
 

@@ -47,7 +47,9 @@ const FREE_SLOT_TRIES: usize = 16;
 pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, caller: Caller) -> Response {
     let body = match request.bytes().await {
         Ok(body) => body,
-        Err(error) => return Face { dialect: kind.dialect, id: request.id }.body_error(&error),
+        Err(error) => {
+            return Face::of(&request.headers, Some(kind.dialect), request.id).body_error(&error);
+        }
     };
     match read_call(&app, kind, request, body, caller) {
         Ok(call) => answer(&app, call).await,
@@ -80,7 +82,6 @@ fn read_call(
     body: Bytes,
     caller: Caller,
 ) -> Result<Box<Call>, Box<Response>> {
-    let face = Face { dialect: kind.dialect, id: request.id };
     app.metrics.received_bytes.add(body.len() as u64);
     let headers = mem::take(&mut request.headers);
     let head = Head {
@@ -93,10 +94,11 @@ fn read_call(
         timer: request.timer.clone(),
         session: None,
     };
-    let refuse = |message: &str, field| Box::new(face.refuse(400, message, None, field));
-    let mut call = Call::read(app, head, body).map_err(|error| refuse(&error.message, error.field))?;
+    let refuse = |face: Face, message: &str, field| Box::new(face.refuse(400, message, None, field));
+    let mut call =
+        Call::read(app, head, body).map_err(|(face, error)| refuse(face, &error.message, error.field))?;
     if call.operation == Operation::Compact && call.envelope.stream {
-        return Err(refuse("A compaction cannot be streamed", Some("stream")));
+        return Err(refuse(call.face, "A compaction cannot be streamed", Some("stream")));
     }
     response_store::resume(&app.stored_responses, &mut call);
     match orphaned_output(&call) {

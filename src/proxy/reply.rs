@@ -20,16 +20,32 @@ use super::headers;
 #[derive(Clone, Copy)]
 pub struct Face {
     pub dialect: Dialect,
+    /// Whose shape errors have: a client may ask in one dialect and read the errors of another.
+    errors: Dialect,
     pub id: RequestId,
 }
 
 impl Face {
-    /// The face of a path under `/v1`: by the request's headers where the path does not tell
-    /// (proxy.md 4: any request with `anthropic-version` gets the messages shape).
+    pub(super) fn new(dialect: Dialect, id: RequestId) -> Self {
+        Self { dialect, errors: dialect, id }
+    }
+
+    /// The face of a path under `/v1`: by the request's headers where the path does not tell.
     pub fn of(headers: &HeaderMap, dialect: Option<Dialect>, id: RequestId) -> Self {
-        let by_header =
-            if headers.contains_key("anthropic-version") { Dialect::Messages } else { Dialect::Chat };
-        Self { dialect: dialect.unwrap_or(by_header), id }
+        let names_version = headers.contains_key("anthropic-version");
+        let by_header = if names_version { Dialect::Messages } else { Dialect::Chat };
+        Self::new(dialect.unwrap_or(by_header), id).to_client(names_version)
+    }
+
+    /// Any client that sends `anthropic-version` reads errors as the messages API has them (proxy.md 4).
+    pub(super) fn to_client(self, names_version: bool) -> Self {
+        let reads_messages = names_version && self.dialect != Dialect::Gemini;
+        Self { errors: if reads_messages { Dialect::Messages } else { self.errors }, ..self }
+    }
+
+    /// Whose shape errors have.
+    pub(super) fn errors(self) -> Dialect {
+        self.errors
     }
 
     /// The face of a path that led to no handler; `None` where it is no path of the proxy interface.
@@ -113,7 +129,7 @@ impl Face {
     /// An upstream's own error body, handed on as it came.
     pub fn verbatim(self, status: u16, body: Bytes) -> Response {
         let mut response = http::json_bytes(status_code(status), body);
-        headers::request_id(self.dialect, self.id, response.headers_mut());
+        headers::request_id(self.errors, self.id, response.headers_mut());
         response
     }
 
@@ -127,8 +143,8 @@ impl Face {
     ) -> Response {
         let message: Cow<'_, str> = if message.is_empty() { "Unknown error".into() } else { message.into() };
         let reply = ErrorReply { status, kind, message: &message, code, param, request_id: self.id.as_str() };
-        let mut response = http::json_bytes(status_code(status), errors::body(self.dialect, &reply));
-        headers::request_id(self.dialect, self.id, response.headers_mut());
+        let mut response = http::json_bytes(status_code(status), errors::body(self.errors, &reply));
+        headers::request_id(self.errors, self.id, response.headers_mut());
         response
     }
 }

@@ -158,7 +158,7 @@ fn socket(path: &'static str) -> Route {
                 return responses_ws::open(app, request);
             }
             authenticated(app, request, dialect, |_, request, _| async move {
-                let face = Face { dialect: Dialect::Responses, id: request.id };
+                let face = Face::of(&request.headers, dialect, request.id);
                 let mut response = face.refuse(426, ONLY_FOR_SOCKETS, None, None);
                 response.headers_mut().insert(UPGRADE, HeaderValue::from_static("websocket"));
                 response
@@ -177,7 +177,7 @@ fn refusing(
     message: &'static str,
 ) -> Route {
     route(method, path, surface, Some(dialect), move |_, request, _| {
-        let face = Face { dialect, id: request.id };
+        let face = Face::of(&request.headers, Some(dialect), request.id);
         std::future::ready(face.refuse(status, message, None, None))
     })
 }

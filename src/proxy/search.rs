@@ -27,7 +27,7 @@ pub(super) const NOTHING_FOUND: &[u8] = b"{\"data\":[]}";
 
 /// `POST /v1/search`
 pub(super) async fn search(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
-    let face = Face { dialect: Dialect::Chat, id: request.id };
+    let face = Face::of(&request.headers, Some(Dialect::Chat), request.id);
     let body = match request.bytes().await {
         Ok(body) => body,
         Err(error) => return face.body_error(&error),

@@ -138,7 +138,8 @@ mod tests {
         ] {
             let envelope = skim(Dialect::Messages, body(&rest).as_bytes()).unwrap();
             let session = session.map(Arc::from);
-            let client = Client { family, confidence: Confidence::Unknown, app: None, session };
+            let confidence = Confidence::Unknown;
+            let client = Client { family, confidence, app: None, session, names_version: false };
             assert_eq!(name(&client, &envelope), expected, "{rest}");
         }
     }

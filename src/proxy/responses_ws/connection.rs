@@ -227,7 +227,7 @@ impl TurnRunner<'_> {
     fn begin(&mut self, frame: &Bytes) -> Result<Turn, String> {
         let (app, opener) = (self.app, self.opener);
         app.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
-        let face = Face { dialect: Dialect::Responses, id: RequestId::next() };
+        let face = Face::new(Dialect::Responses, RequestId::next());
         let caller =
             opener.caller(app).map_err(|refused| refusal::of_response(face.reject_caller(&refused)))?;
         let frame = frame::read(std::str::from_utf8(frame).unwrap_or_default());
@@ -244,7 +244,7 @@ impl TurnRunner<'_> {
             session: Some(&opener.session),
         };
         let call = Call::read(app, head, request)
-            .map_err(|error| Refusal::invalid(error.field, error.message).frame())?;
+            .map_err(|(_, error)| Refusal::invalid(error.field, error.message).frame())?;
         if !frame.is_warm_up {
             return Ok(Turn::Call(call));
         }

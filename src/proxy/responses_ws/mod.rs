@@ -66,7 +66,7 @@ impl Opener {
 
 /// `GET /v1/responses` with `Upgrade: websocket`.
 pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
-    let face = Face { dialect: Dialect::Responses, id: request.id };
+    let face = Face::of(&request.headers, Some(Dialect::Responses), request.id);
     let shown = Shown::from(&request);
     let local = shown.local;
     let rates = match auth::authenticate(&app, &shown) {

@@ -275,6 +275,25 @@ fn what_a_key_used_survives_a_stop_to_the_request() {
 }
 
 #[test]
+fn the_usage_of_a_key_that_does_not_open_any_more_is_reset_like_any_other() {
+    let World { mut gateway, upstream: _upstream, .. } = world();
+    let item = create(&gateway, &json!({}));
+    gateway.kill();
+    let damage = "UPDATE downstream_api_keys SET key_enc = 'enc:2:1:AAAA', used_requests = 7, used_cost = 0.5";
+    gateway.home().database().execute(damage, []).expect("a damaged key");
+    let gateway = gateway.restart();
+    let admin = gateway.admin();
+    assert_eq!(listed(&gateway, &item)["usedRequests"], 7);
+    let reset = admin.post(&path(&item, "/reset-usage"), &json!({})).expect(200)["item"].clone();
+    assert_eq!((&reset["usedRequests"], &reset["usedCost"]), (&json!(0), &json!(0)));
+    let batch = json!({"ids": [item["id"], 999], "action": "resetUsage"});
+    let answer = admin.post("/api/downstream-keys/batch", &batch).expect(200);
+    assert_eq!(answer["successIds"], json!([item["id"]]));
+    assert_eq!(answer["failedItems"][0]["id"], 999);
+    admin.post("/api/downstream-keys/999/reset-usage", &json!({})).expect(404);
+}
+
+#[test]
 fn only_calls_that_reach_routing_count() {
     let World { gateway, upstream: _upstream, .. } = world();
     let item = create(&gateway, &json!({"supportedModels": [MODEL], "maxRequests": 2}));

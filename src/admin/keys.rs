@@ -16,6 +16,7 @@ use super::key_view::KeyItem;
 use super::{require_id, secrets};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::keys::KeyLive;
 use crate::store::keys::{self, KeyRow, KeySettings};
 use crate::store::{self, Secret, quota};
 
@@ -148,8 +149,10 @@ async fn changed(
 }
 
 async fn reset(app: &App, id: i64) -> Result<()> {
-    let key = app.keys.load().get(id).cloned().ok_or_else(not_found)?;
-    quota::reset(&app.store, &key.live).await.map_err(missing)
+    let known = app.keys.load().get(id).map(|key| key.live.clone());
+    // A key that does not open any more has a row, and nobody who could use it.
+    let live = known.unwrap_or_else(|| KeyLive::new(id, 0, 0.0, None).into());
+    quota::reset(&app.store, &live).await.map_err(missing)
 }
 
 async fn item(app: &App, id: i64) -> Result<Response> {

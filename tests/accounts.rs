@@ -276,6 +276,34 @@ fn an_update_gives_the_row_back() {
 }
 
 #[test]
+fn members_of_extra_config_that_are_set_at_the_same_time_all_hold() {
+    let upstream = Upstream::start(&["alpha"]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    let path = format!("/api/accounts/{}", account["id"]);
+    std::thread::scope(|scope| {
+        for hand in ["left", "right", "third"] {
+            let (gateway, path) = (&gateway, &path);
+            scope.spawn(move || {
+                for round in 0..10 {
+                    let member = format!("{hand}{round}");
+                    gateway.admin().put(path, &json!({"extraConfig": {member: round}})).expect(200);
+                }
+            });
+        }
+    });
+    let list = gateway.admin().get("/api/accounts").expect(200);
+    let text = list["accounts"][0]["extraConfig"].as_str().expect("a text").to_owned();
+    let config: Value = serde_json::from_str(&text).expect("JSON");
+    for hand in ["left", "right", "third"] {
+        for round in 0..10 {
+            assert_eq!(config[format!("{hand}{round}")], round, "{text}");
+        }
+    }
+    gateway.admin().put("/api/accounts/999", &json!({"extraConfig": {"a": 1}})).expect(404);
+}
+
+#[test]
 fn a_disabled_account_serves_nobody() {
     let upstream = Upstream::start(&[MODEL]);
     let gateway = Gateway::start();

@@ -61,7 +61,7 @@ pub struct LoginInput {
 }
 
 /// A change of an account. `None` means the field was not sent.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct UpdateInput {
     pub username: Option<String>,
     pub access_token: Option<String>,

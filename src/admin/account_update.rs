@@ -35,6 +35,9 @@ use crate::store::{self, Secret};
 /// Members of `extraConfig` that are made from columns and never taken from a client.
 const DERIVED: [&str; 3] = ["runtimeHealth", "autoRelogin", "sub2apiAuth"];
 
+/// How often a change is made anew because `extraConfig` changed under it: in every round somebody succeeds.
+const ATTEMPTS: usize = 64;
+
 /// What an update stores, and what has to follow.
 struct Change {
     patch: AccountPatch,
@@ -50,20 +53,11 @@ struct Change {
 pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let fields = Fields::from(request.json_object().await?);
-    let input = UpdateInput::read(&fields)?;
-    let before = find(&app, id).await?;
-    let site = app.snapshot.load().site(before.site_id).cloned();
-    let platform = site.as_ref().map(|site| site.platform);
-    let change = change(input, &before, platform)?;
-    let has_new_session = matches!(change.patch.access_token, Some(Some(_)));
-    accounts::update(&app.store, id, change.patch).await.map_err(|error| match error {
-        store::Error::NotFound => AdminError::not_found("Account"),
-        other => other.into(),
-    })?;
+    let change = store_change(&app, id, &UpdateInput::read(&fields)?).await?;
     if let Some(key) = &change.adopts {
         adopt_key(&app, id, key.expose(), Source::Manual).await.map_err(refused)?;
     }
-    if has_new_session {
+    if matches!(change.patch.access_token, Some(Some(_))) {
         app.renewals.forget(id);
     }
     app.publish().await?;
@@ -77,6 +71,22 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     }
     let account = find(&app, id).await?;
     Ok(http::json(StatusCode::OK, &account_view::AccountView::of(&account)))
+}
+
+/// Stores what was sent over the account as it is at that moment: others change `extraConfig`, too.
+async fn store_change(app: &App, id: i64, input: &UpdateInput) -> Result<Change> {
+    for _ in 0..ATTEMPTS {
+        let before = find(app, id).await?;
+        let platform = app.snapshot.load().site(before.site_id).map(|site| site.platform);
+        let change = change(input.clone(), &before, platform)?;
+        match accounts::update_merged(&app.store, &before, change.patch.clone()).await {
+            Ok(()) => return Ok(change),
+            // Changed meanwhile; or gone, which the next look says.
+            Err(store::Error::NotFound) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(store::Error::Busy.into())
 }
 
 /// Asks an expired account's site with the key as it is now; when that lists models, the account is

@@ -341,6 +341,19 @@ pub async fn update(store: &Store, id: i64, patch: AccountPatch) -> Result<()> {
     store.batch(vec![update_statement(store, id, patch)?]).await.map(drop)
 }
 
+/// The same for a patch whose `extra` is merged with that of `before`; [`Error::NotFound`] also when somebody
+/// has changed it meanwhile.
+pub async fn update_merged(store: &Store, before: &AccountRow, mut patch: AccountPatch) -> Result<()> {
+    let mut batch = Vec::new();
+    if let Some(merged) = patch.extra.take().filter(|merged| *merged != before.extra) {
+        let sql = "UPDATE accounts SET extra = ? WHERE id = ? AND COALESCE(extra, '') = ?";
+        let was = before.extra.clone().unwrap_or_default();
+        batch.push(Statement::new(sql, vec![merged.into(), before.id.into(), was.into()]).must_change());
+    }
+    batch.push(update_statement(store, before.id, patch)?);
+    store.batch(batch).await.map(drop)
+}
+
 /// The update, for a batch that changes more with it.
 pub fn update_statement(store: &Store, id: i64, patch: AccountPatch) -> Result<Statement> {
     let sealer = store.sealer();

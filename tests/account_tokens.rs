@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Program, Reply, Site};
+use support::{Gate, Gateway, Program, Relay, Reply, Site, eventually};
 
 const MODEL: &str = "model-token";
 
@@ -318,6 +318,33 @@ fn all_accounts_are_synced_at_once_or_behind() {
     gateway.admin().post("/api/account-tokens/sync-all", &json!({"wait": 1})).expect(400);
     let path = format!("/api/account-tokens/sync/{}", keyed["id"]);
     gateway.admin().post(&path, &json!({})).expect(400);
+}
+
+#[test]
+fn an_account_that_is_deleted_during_a_sync_of_all_keeps_nobody_else_from_it() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    let (ada, bob) = (relay.account(&gateway, &site, "ada"), relay.account(&gateway, &site, "bob"));
+    let gate = Gate::default();
+    let keys = json!({"success": true, "message": "", "data": {"page": 1, "page_size": 100, "total": 1,
+        "items": [{"id": 7, "key": "abcd0123456789wxyz", "name": "cli", "status": 1, "group": "default"}]}});
+    let before = relay.upstream.asked_for("/api/token/").len();
+    relay.upstream.answer("/api/token/", Reply::json(200, &keys).head_waits_for(&gate));
+    let all = json!({"wait": true});
+    std::thread::scope(|scope| {
+        let syncing = scope.spawn(|| gateway.admin().post("/api/account-tokens/sync-all", &all).expect(200));
+        eventually("both are asked about", || {
+            (relay.upstream.asked_for("/api/token/").len() >= before + 2).then_some(())
+        });
+        gateway.admin().delete(&format!("/api/accounts/{}", ada["id"])).expect(200);
+        gate.open();
+        let synced = syncing.join().expect("an answer");
+        assert_eq!(synced["summary"]["synced"], 1, "{synced}");
+        assert_eq!(synced["results"][0]["accountId"], bob["id"]);
+        assert_eq!(synced["results"].as_array().map(Vec::len), Some(1));
+    });
+    gateway.admin().post(&format!("/api/account-tokens/sync/{}", ada["id"]), &json!({})).expect(404);
 }
 
 #[test]

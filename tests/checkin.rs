@@ -150,6 +150,67 @@ fn an_expired_session_is_reported_once_and_revived_by_a_success() {
     assert_eq!(gateway.account(&account["id"])["status"], "active");
 }
 
+/// While the site is asked, somebody does something else; gives what the check-in came to.
+#[track_caller]
+fn meanwhile(gateway: &Gateway, relay: &Relay, account: &Value, act: impl FnOnce(&str)) -> Value {
+    let expired = json!({"success": false, "message": "无权进行此操作，access token 无效"});
+    let gate = Gate::default();
+    relay.upstream.answer("/api/user/checkin", Reply::json(401, &expired).head_waits_for(&gate));
+    let before = relay.check_ins();
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| check_in(gateway, account));
+        eventually("the site is asked", || (relay.check_ins() > before).then_some(()));
+        act(&format!("/api/accounts/{}", account["id"]));
+        gate.open();
+        asking.join().expect("an answer")
+    })
+}
+
+#[test]
+fn what_an_operator_does_while_a_site_is_asked_is_not_undone_by_its_answer() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    for (name, change, status) in [
+        ("ada", json!({"status": "disabled"}), "disabled"),
+        ("bob", json!({"accessToken": "a-new-session"}), "active"),
+    ] {
+        let account = relay.account(&gateway, &site, name);
+        let act = |path: &str| drop(gateway.admin().put(path, &change).expect(200));
+        assert_eq!(meanwhile(&gateway, &relay, &account, act)["status"], "failed");
+        assert_eq!(gateway.account(&account["id"])["status"], status, "{name}");
+    }
+    assert!(gateway.events("token").iter().all(|event| event["title"] != "Session expired"));
+    let account = relay.account(&gateway, &site, "cy");
+    let gone = meanwhile(&gateway, &relay, &account, |path| drop(gateway.admin().delete(path).expect(200)));
+    assert_eq!(gone["success"], false);
+}
+
+#[test]
+fn an_expired_account_that_is_disabled_while_its_balance_is_read_stays_disabled() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let account = relay.account(&gateway, &relay.site(&gateway, "Relay A"), "ada");
+    meanwhile(&gateway, &relay, &account, |_| ());
+    assert_eq!(gateway.account(&account["id"])["status"], "expired");
+    let gate = Gate::default();
+    let user = json!({"success": true, "message": "", "data": {"id": 11, "username": "ada", "quota": 1, "used_quota": 0}});
+    relay.upstream.answer("/api/user/self", Reply::json(200, &user).head_waits_for(&gate));
+    let before = relay.upstream.asked_for("/api/user/self").len();
+    let path = format!("/api/accounts/{}", account["id"]);
+    std::thread::scope(|scope| {
+        let reading =
+            scope.spawn(|| gateway.admin().post(&format!("{path}/balance"), &json!({})).expect(200));
+        eventually("the site is asked", || {
+            (relay.upstream.asked_for("/api/user/self").len() > before).then_some(())
+        });
+        gateway.admin().put(&path, &json!({"status": "disabled"})).expect(200);
+        gate.open();
+        reading.join().expect("an answer");
+    });
+    assert_eq!(gateway.account(&account["id"])["status"], "disabled");
+}
+
 #[test]
 fn all_accounts_check_in_as_one_task_and_those_of_a_site_in_turn() {
     let gateway = Gateway::start();

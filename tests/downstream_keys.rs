@@ -279,7 +279,8 @@ fn the_usage_of_a_key_that_does_not_open_any_more_is_reset_like_any_other() {
     let World { mut gateway, upstream: _upstream, .. } = world();
     let item = create(&gateway, &json!({}));
     gateway.kill();
-    let damage = "UPDATE downstream_api_keys SET key_enc = 'enc:2:1:AAAA', used_requests = 7, used_cost = 0.5";
+    let damage =
+        "UPDATE downstream_api_keys SET key_enc = 'enc:2:1:AAAA', used_requests = 7, used_cost = 0.5";
     gateway.home().database().execute(damage, []).expect("a damaged key");
     let gateway = gateway.restart();
     let admin = gateway.admin();

@@ -97,7 +97,7 @@ async fn recovers(app: &Arc<App>, id: i64) -> Result<bool> {
     let (Some(site), Some(key)) = (site, &account.api_token) else { return Ok(false) };
     match models_of_key(app, &site, key.expose(), account.platform_user_id.is_some()).await {
         Ok(_) => {
-            accounts::set_status(&app.store, id, AccountStatus::Active).await?;
+            app.store.batch(vec![accounts::revive_statement(id)]).await?;
             app.publish().await?;
             Ok(true)
         }

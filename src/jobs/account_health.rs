@@ -3,7 +3,7 @@
 
 use crate::app::App;
 use crate::notify::Notice;
-use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, Health, HealthState};
+use crate::store::accounts::{self, AccountRow, AccountStatus, Health, HealthState};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::SiteRow;
 use crate::store::{self, Statement};
@@ -26,7 +26,7 @@ pub fn advised(message: &str) -> String {
 }
 
 /// Records that a call for `source` (balance, checkin, …) failed. A session that is over makes an
-/// active account expired, about which the operator is notified.
+/// active account expired, about which the operator is notified; `account` has the credential that was shown.
 pub async fn note_failure(
     app: &App,
     site: &SiteRow,
@@ -53,36 +53,35 @@ pub async fn note_failure(
         related_type: Some("account"),
     };
     let notice = Notice::from(&event).about(format!("token-expired:{}", account.id));
-    let expired = AccountPatch { status: Some(AccountStatus::Expired), ..AccountPatch::default() };
     let batch = vec![
-        accounts::update_statement(&app.store, account.id, expired)?,
+        accounts::expire_statement(account),
         accounts::health_statement(account.id, &Health::now(HealthState::Unhealthy, &message, "auth")),
         event.insert(now_ms()),
     ];
-    app.store.batch(batch).await?;
-    app.notifier.send(notice);
-    app.publish().await
+    match app.store.batch(batch).await {
+        // The account is what somebody made of it while its site was asked.
+        Err(store::Error::NotFound) => Ok(()),
+        Err(error) => Err(error),
+        Ok(_) => {
+            app.notifier.send(notice);
+            app.publish().await
+        }
+    }
 }
 
 /// What to store when a call for `source` succeeded: the account is healthy, and active again when it
 /// was expired. What is known of a missing check-in stays: a balance says nothing about it.
-pub fn success_statements(
-    app: &App,
-    account: &AccountRow,
-    source: &str,
-    reason: &str,
-) -> store::Result<Vec<Statement>> {
+pub fn success_statements(account: &AccountRow, source: &str, reason: &str) -> Vec<Statement> {
     let mut batch = Vec::new();
     if account.status == AccountStatus::Expired {
-        let active = AccountPatch { status: Some(AccountStatus::Active), ..AccountPatch::default() };
-        batch.push(accounts::update_statement(&app.store, account.id, active)?);
+        batch.push(accounts::revive_statement(account.id));
     }
     let lacks_check_in = |known: &Health| known.state == HealthState::Degraded && known.source == "checkin";
     if source == "checkin" || !account.health.as_ref().is_some_and(lacks_check_in) {
         batch
             .push(accounts::health_statement(account.id, &Health::now(HealthState::Healthy, reason, source)));
     }
-    Ok(batch)
+    batch
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ impl fmt::Display for Failure {
 /// Reads the account's balance and stores it. Call [`App::publish`] when it is
 /// [`BalanceReading::Read`]: routing weighs balances.
 pub async fn refresh(app: &Arc<App>, id: i64) -> Result<BalanceReading, Failure> {
-    let account = accounts::get(&app.store, id).await?.ok_or(Failure::NoAccount)?;
+    let mut account = accounts::get(&app.store, id).await?.ok_or(Failure::NoAccount)?;
     let site = sites::get(&app.store, account.site_id).await?.ok_or(Failure::NoAccount)?;
     let stored = |reason| BalanceReading::Stored {
         balance: account.balance,
@@ -92,7 +92,7 @@ pub async fn refresh(app: &Arc<App>, id: i64) -> Result<BalanceReading, Failure>
     if Platform::parse(&site.platform).is_none() {
         return Err(Failure::NoAdapter(site.platform));
     }
-    match read(app, &site, &account).await {
+    match read(app, &site, &mut account).await {
         Ok((session, balance)) => {
             store(app, &session, &balance).await?;
             low_balance::note(app, &site, &account, balance.balance).await;
@@ -125,12 +125,17 @@ pub async fn refresh_all(app: &Arc<App>) -> store::Result<(usize, usize)> {
 }
 
 /// Asks the site, perhaps with a new session, and gives its answer.
-async fn read(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<(Session, Balance), SiteError> {
+async fn read(
+    app: &Arc<App>,
+    site: &SiteRow,
+    account: &mut AccountRow,
+) -> Result<(Session, Balance), SiteError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
     let mut answer = session.site_client().balance(&app.client).await;
     if session.is_renewed_after(app, &mut answer).await {
         answer = session.site_client().balance(&app.client).await;
     }
+    account.credential_version = session.account.credential_version;
     let mut balance = answer?;
     if ![balance.balance, balance.used, balance.quota].into_iter().all(f64::is_finite) {
         return Err(SiteError::new(SiteErrorKind::Malformed, "the balance is not a number"));
@@ -148,7 +153,7 @@ async fn read(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<(S
 async fn store(app: &App, session: &Session, balance: &Balance) -> store::Result<()> {
     let now = now_ms();
     let account = &session.account;
-    let mut along = success_statements(app, account, "balance", "balance read")?;
+    let mut along = success_statements(account, "balance", "balance read");
     // A number that had to be found out, and that the site has confirmed, is found once.
     if let (None, Some(id)) = (account.platform_user_id, session.site_client().known_user_id()) {
         let found = AccountPatch { platform_user_id: Some(Some(id)), ..AccountPatch::default() };

@@ -80,9 +80,21 @@ pub async fn sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
     Ok(Some(synced))
 }
 
-/// Syncs one account.
+/// Syncs one account; `None` when there is none, or none any more.
 pub async fn sync_without_event(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
-    let Some(account) = accounts::get(&app.store, id).await? else { return Ok(None) };
+    match try_sync(app, id).await {
+        // Deleted while its site was asked.
+        Err(store::Error::NotFound | store::Error::Dangling(_))
+            if accounts::get(&app.store, id).await?.is_none() =>
+        {
+            Ok(None)
+        }
+        synced => synced,
+    }
+}
+
+async fn try_sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
+    let Some(mut account) = accounts::get(&app.store, id).await? else { return Ok(None) };
     let Some(site) = sites::get(&app.store, account.site_id).await? else { return Ok(None) };
     let outcome = Synced::of(&site, &account);
     let platform = Platform::parse(&site.platform);
@@ -101,7 +113,7 @@ pub async fn sync_without_event(app: &Arc<App>, id: i64) -> store::Result<Option
     if account.access_token.is_none() {
         return skipped("missing_access_token");
     }
-    let keys = match listed(app, &site, &account).await {
+    let keys = match listed(app, &site, &mut account).await {
         Ok(keys) => keys,
         Err(error) => {
             note_failure(app, &site, &account, "token-sync", &error).await?;
@@ -156,12 +168,13 @@ pub fn owns_tokens(account: &AccountRow) -> bool {
     account.oauth_provider.is_none() && is_session
 }
 
-async fn listed(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Vec<Listed>, SiteError> {
+async fn listed(app: &Arc<App>, site: &SiteRow, account: &mut AccountRow) -> Result<Vec<Listed>, SiteError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
     let mut keys = session.site_client().keys(&app.client).await;
     if session.is_renewed_after(app, &mut keys).await {
         keys = session.site_client().keys(&app.client).await;
     }
+    account.credential_version = session.account.credential_version;
     Ok(keys?.into_iter().map(Listed::from).filter(|item| !item.key.trim().is_empty()).collect())
 }
 

@@ -444,9 +444,20 @@ pub async fn renew(store: &Store, id: i64, version: i64, session: &RenewedSessio
     store.batch(vec![Statement::new(sql, args).must_change()]).await.map(drop)
 }
 
-/// Sets the status alone.
-pub async fn set_status(store: &Store, id: i64, status: AccountStatus) -> Result<()> {
-    update(store, id, AccountPatch { status: Some(status), ..AccountPatch::default() }).await
+/// Ends the session of an account that is active and has the credential of this row. Its batch is undone with
+/// [`Error::NotFound`] where somebody has disabled the account or given it another credential meanwhile.
+pub fn expire_statement(account: &AccountRow) -> Statement {
+    let sql = "UPDATE accounts SET status = 'expired', former_status = NULL, updated_at = ? \
+               WHERE id = ? AND status = 'active' AND credential_version = ?";
+    let args = vec![now_ms().into(), account.id.into(), account.credential_version.into()];
+    Statement::new(sql, args).must_change()
+}
+
+/// Makes an expired account active again; one that somebody has disabled meanwhile stays so.
+pub fn revive_statement(id: i64) -> Statement {
+    let sql = "UPDATE accounts SET status = 'active', former_status = NULL, updated_at = ? \
+               WHERE id = ? AND status = 'expired'";
+    Statement::new(sql, vec![now_ms().into(), id.into()])
 }
 
 /// Records what was seen of the account's health.

@@ -98,6 +98,8 @@ pub struct Item {
 pub async fn check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> CheckinOutcome {
     match try_check_in(app, id, trigger).await {
         Ok(outcome) => outcome,
+        // Deleted while its site was asked.
+        Err(store::Error::NotFound | store::Error::Dangling(_)) => CheckinOutcome::of_nobody(),
         Err(error) => {
             log::error!("the check-in of account {id} could not be stored: {error}");
             CheckinOutcome::failed("the check-in could not be stored")
@@ -106,12 +108,11 @@ pub async fn check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> CheckinOutco
 }
 
 async fn try_check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> store::Result<CheckinOutcome> {
-    let unknown = || CheckinOutcome { message: "account not found".to_owned(), ..CheckinOutcome::default() };
-    let Some((site, _)) = rows(app, id).await? else { return Ok(unknown()) };
+    let Some((site, _)) = rows(app, id).await? else { return Ok(CheckinOutcome::of_nobody()) };
     let turn = app.checkins.turn(site.id);
     let _turn = turn.lock().await;
     // It may have been changed while others had their turns.
-    let Some((site, account)) = rows(app, id).await? else { return Ok(unknown()) };
+    let Some((site, mut account)) = rows(app, id).await? else { return Ok(CheckinOutcome::of_nobody()) };
     if site.status != SiteStatus::Active {
         let outcome =
             CheckinOutcome { reason: Some("site_disabled"), ..CheckinOutcome::skipped("site is disabled") };
@@ -141,8 +142,9 @@ async fn try_check_in(app: &Arc<App>, id: i64, trigger: Trigger) -> store::Resul
         return Ok(CheckinOutcome::failed("the service is stopping"));
     };
     lock(&app.checkins.tried).insert(id, now_ms());
+    let answer = ask(app, &site, &mut account).await;
     let asked = Asked { app, site: &site, account: &account, trigger };
-    match ask(app, &site, &account).await {
+    match answer {
         Ok(answer) => asked.succeeded(answer).await,
         Err(error) => match classify(&error) {
             Class::Already => asked.succeeded(Answer::already(error.message)).await,
@@ -174,12 +176,13 @@ impl From<CheckIn> for Answer {
     }
 }
 
-async fn ask(app: &Arc<App>, site: &SiteRow, account: &AccountRow) -> Result<Answer, SiteError> {
+async fn ask(app: &Arc<App>, site: &SiteRow, account: &mut AccountRow) -> Result<Answer, SiteError> {
     let mut session = Session::open(app, site.clone(), account.clone()).await?;
     let mut answer = session.site_client().check_in(&app.client).await;
     if session.is_renewed_after(app, &mut answer).await {
         answer = session.site_client().check_in(&app.client).await;
     }
+    account.credential_version = session.account.credential_version;
     answer.map(Answer::from)
 }
 
@@ -205,7 +208,7 @@ impl Asked<'_> {
     async fn succeeded(&self, answer: Answer) -> store::Result<CheckinOutcome> {
         let (app, account) = (self.app, self.account);
         // Active before its balance is read: an expired account has proved that it is not.
-        app.store.batch(success_statements(app, account, "checkin", &answer.message)?).await?;
+        app.store.batch(success_statements(account, "checkin", &answer.message)).await?;
         let read = balance::refresh(app, account.id).await;
         let gained = match read {
             // What it rose by since it was last read; a first reading says nothing.
@@ -343,6 +346,11 @@ impl CheckinOutcome {
 
     fn failed(message: &str) -> Self {
         Self { status: Some("failed"), message: message.to_owned(), ..Self::default() }
+    }
+
+    /// There is no such account.
+    fn of_nobody() -> Self {
+        Self { message: "account not found".to_owned(), ..Self::default() }
     }
 
     fn row(&self, account_id: i64) -> NewCheckin {

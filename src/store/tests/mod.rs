@@ -257,7 +257,8 @@ async fn enabling_a_site_gives_each_account_its_former_status_back() {
     assert_eq!(statuses().await, before);
 
     sites::update(&store, id, to(SiteStatus::Disabled)).await.unwrap();
-    accounts::set_status(&store, ids[0], AccountStatus::Disabled).await.unwrap();
+    let disabled = AccountPatch { status: Some(AccountStatus::Disabled), ..AccountPatch::default() };
+    accounts::update(&store, ids[0], disabled).await.unwrap();
     sites::update(&store, id, to(SiteStatus::Active)).await.unwrap();
     assert_eq!(statuses().await[0], AccountStatus::Disabled, "what an operator chose meanwhile stays");
 }

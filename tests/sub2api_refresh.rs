@@ -159,6 +159,20 @@ fn a_refresh_that_meets_the_sites_trouble_is_tried_again() {
     assert_eq!(account(&gateway)["runtimeHealth"]["state"], "healthy");
 }
 
+/// Older versions have no such route (upstreams.md 11.6): the session is over for good.
+#[test]
+fn a_site_that_cannot_refresh_makes_the_account_expired() {
+    let site = Site::start(Program::Sub2Api, &[MODEL]);
+    let (gateway, id) = with_account(&site, FAR);
+    let over = json!({"code": "TOKEN_EXPIRED", "message": "Token has expired"});
+    site.answer("/api/v1/auth/me", Reply::json(401, &over));
+    site.answer("/api/v1/auth/refresh", Reply::bytes(404, "text/plain", "404 page not found"));
+    let refused = gateway.admin().post(&format!("/api/accounts/{id}/balance"), &json!({})).expect(400);
+    let told = "sub2api token refresh failed: HTTP 404: 404 page not found";
+    assert!(refused["message"].as_str().is_some_and(|message| message.contains(told)), "{refused}");
+    assert_eq!(account(&gateway)["status"], "expired");
+}
+
 #[test]
 fn a_blank_refresh_token_keeps_the_old_one_and_none_is_shown() {
     let site = Site::start(Program::Sub2Api, &[MODEL]);

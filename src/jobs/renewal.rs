@@ -76,8 +76,10 @@ struct Refused {
 
 impl From<SiteError> for Refusal {
     fn from(error: SiteError) -> Self {
-        // Only an answer of the site itself says something about a token or a password.
-        let is_refused = matches!(error.kind, SiteErrorKind::Refused | SiteErrorKind::Expired);
+        // Only an answer of the site itself says something about a token or a password: also that it has no
+        // such route, as older versions of sub2api have not.
+        let is_refused =
+            matches!(error.kind, SiteErrorKind::Refused | SiteErrorKind::Expired | SiteErrorKind::Missing);
         Self { is_transient: !is_refused, message: error.message }
     }
 }

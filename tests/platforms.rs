@@ -70,6 +70,18 @@ fn a_site_that_wants_the_users_number_says_so() {
     }
 }
 
+/// Servers pad the base64 of their session cookies, and people paste the value without its name.
+#[test]
+fn the_bare_value_of_a_session_cookie_is_a_session() {
+    for value in ["MTc2NzIyNTYwMHxiZz09fHNpZw", "MTc2NzIyNTYwMHxiZz09fHNpZw=="] {
+        let (gateway, site) = (gateway(), Site::start(Program::NewApi, &["m"]));
+        let made = make_site(&gateway, &site);
+        site.ada().cookie = value.to_owned();
+        let verdict = verify(&gateway, &made, value, json!({"platformUserId": 7659}));
+        assert_eq!(verdict["tokenType"], "session", "{value}: {verdict}");
+    }
+}
+
 #[test]
 fn a_shield_is_reported_and_never_solved() {
     let (gateway, site) = (gateway(), Site::start(Program::NewApi, &["m"]));

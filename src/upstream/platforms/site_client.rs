@@ -139,8 +139,9 @@ impl SiteClient {
         if !guesses || credential.starts_with("sk-") {
             return vec![bearer];
         }
-        let pair =
-            if credential.contains('=') { credential.to_owned() } else { format!("session={credential}") };
+        // Session cookies are base64, and what is pasted of one may end in its padding.
+        let is_pair = credential.trim_end_matches('=').contains('=');
+        let pair = if is_pair { credential.to_owned() } else { format!("session={credential}") };
         let cookie = AuthScheme::Cookie(pair);
         let known = self.memory.session(&self.base, credential).unwrap_or_default();
         if known.by_cookie { vec![cookie, bearer] } else { vec![bearer, cookie] }
@@ -364,7 +365,8 @@ mod tests {
             (Platform::NewApi, "session=x", vec![cookie("session=x"), bearer("session=x")]),
             (Platform::NewApi, "token=x", vec![cookie("token=x"), bearer("token=x")]),
             (Platform::NewApi, "a=b; c=d", vec![cookie("a=b; c=d"), bearer("a=b; c=d")]),
-            (Platform::NewApi, "cGF0=", vec![bearer("cGF0="), cookie("cGF0=")]),
+            (Platform::NewApi, "cGF0=", vec![bearer("cGF0="), cookie("session=cGF0=")]),
+            (Platform::NewApi, "name=cGF0=", vec![bearer("name=cGF0="), cookie("name=cGF0=")]),
             (Platform::AnyRouter, "sk-1", vec![bearer("sk-1")]),
             (Platform::OneApi, "pat", vec![bearer("pat")]),
             (Platform::OneApi, "session=x", vec![cookie("session=x"), bearer("session=x")]),

@@ -7,6 +7,7 @@
 //! A change of configuration commits in the store, then [`App::publish`] builds a new snapshot from
 //! the rows and swaps it in, then the caller answers: so an answered change is in force.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,6 +33,7 @@ use crate::jobs::tasks::{Notice, Tasks};
 use crate::jobs::usage_lookup::UsageLookup;
 use crate::keys::KeyTable;
 use crate::limits::{Guards, RateLimiter, SessionLeases, SiteLeases};
+use crate::logging::Complaint;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
 use crate::routing::health::saved;
@@ -39,6 +41,7 @@ use crate::routing::{Affinity, Channel, LiveTable, Snapshot};
 use crate::settings::Settings;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::{self, Store, StoreOptions};
+use crate::sync::lock;
 use crate::time::{Millis, now_ms};
 use crate::upstream::platforms::SiteMemory;
 use crate::upstream::{Client, ClientOptions, roots_from_pem};
@@ -85,6 +88,8 @@ pub struct App {
     pub key_edits: Mutex<()>,
     pub guards: Guards,
     pub rates: RateLimiter,
+    /// Of callers that were not let in.
+    auth_failures: std::sync::Mutex<Complaint>,
     /// Who is at which upstream site right now.
     pub leases: SiteLeases,
     /// Which dialects sites have refused.
@@ -182,6 +187,7 @@ impl App {
             key_edits: Mutex::new(()),
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),
+            auth_failures: std::sync::Mutex::default(),
             leases,
             formats: crate::proxy::FormatMemory::default(),
             stored_responses: Arc::default(),
@@ -242,6 +248,11 @@ impl App {
         }
         let limit = self.settings.load().session_leases.limit;
         self.session_leases.load(channel.id, limit).multiplier()
+    }
+
+    /// Tells the log of a caller that was not let in; of many soon after each other only the first.
+    pub fn note_auth_failure(&self, client: IpAddr, why: &str) {
+        lock(&self.auth_failures).say(|| format!("auth failed for {client}: {why}"));
     }
 
     /// True once the process is stopping.

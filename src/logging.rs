@@ -3,12 +3,21 @@
 //! One writer behind the `log` facade, no files, no rotation: a service manager or a container
 //! keeps the stream. Modules of dependencies are quiet below warnings, because at their lower
 //! levels they print headers, and headers carry credentials.
+//!
+//! Operators look for these words (service.md Events): auth failed, no available channel, channel cooling, upstream 429,
+//! upstream 5xx, notify failed, checkin failed, balance refresh failed, proxy timeout, token expired.
 
 use std::io::Write;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use crate::time;
+
+/// How often a [`Complaint`] is heard.
+const COMPLAINT_EVERY: Duration = Duration::from_secs(60);
 
 struct Stderr;
 
@@ -34,4 +43,26 @@ impl Log for Stderr {
     }
 
     fn flush(&self) {}
+}
+
+/// A message that the log hears at most once a minute, however often there is cause.
+#[derive(Default)]
+pub struct Complaint {
+    said: Option<Instant>,
+    kept_back: u64,
+}
+
+impl Complaint {
+    pub fn say(&mut self, message: impl FnOnce() -> String) {
+        if self.said.is_some_and(|at| at.elapsed() < COMPLAINT_EVERY) {
+            self.kept_back += 1;
+            return;
+        }
+        let before = match std::mem::take(&mut self.kept_back) {
+            0 => String::new(),
+            times => format!(" ({times} times more since it was last said)"),
+        };
+        log::warn!("{}{before}", message());
+        self.said = Some(Instant::now());
+    }
 }

@@ -288,6 +288,7 @@ impl Service {
     /// The refusal of a request to the admin interface: whoever sent it is not the admin, or asks too often.
     fn refuse_admin(&self, caller: &Caller<'_>) -> Option<Response> {
         if let Err(error) = admin::authorize(&self.app, caller) {
+            self.app.note_auth_failure(caller.client, error.message());
             return Some(error.into_response());
         }
         let admitted = self.app.rates.admit_request(&self.app.rates.admin, monotonic_ms());

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use support::{
-    Caller, Gate, Gateway, Home, Reply, SOON, Setup, Upstream, eventually, eventually_within, run, wire,
+    Caller, Gate, Gateway, Home, Reply, Request, SOON, Setup, Upstream, eventually, eventually_within, run,
+    wire,
 };
 
 const MODEL: &str = "model-life";
@@ -118,6 +119,37 @@ fn the_start_up_log_says_where_it_listens_and_no_secret() {
     for secret in [support::ADMIN_TOKEN, support::PROXY_TOKEN, "credential-secret"] {
         assert!(!gateway.output().contains(secret), "{}", gateway.output());
     }
+}
+
+/// The words of service.md's Events that operators look for.
+#[test]
+fn the_log_says_what_goes_wrong_in_the_words_that_operators_look_for() {
+    let gateway = Gateway::with(&[
+        ("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1"),
+        // The stub would answer in another dialect.
+        ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true"),
+    ]);
+    for (model, reply, words) in [
+        ("m-429", Reply::error(429, "slow down"), "upstream 429: "),
+        ("m-503", Reply::error(503, "overloaded"), "upstream 5xx: "),
+        ("m-late", Reply::stall(), "proxy timeout: "),
+    ] {
+        let upstream = Upstream::start(&[model]);
+        gateway.add(model, &upstream);
+        upstream.answer("/v1/chat/completions", reply);
+        gateway.client().send(Caller::chat_ask(model, true));
+        gateway.wait_for_output("channel cooling: ");
+        gateway.wait_for_output(words);
+    }
+    gateway.client().chat("m-nobody-has");
+    gateway.wait_for_output("no available channel: ");
+    let stranger = |header: &str| Request::new("GET", "/v1/models").header("authorization", header);
+    for _ in 0..5 {
+        gateway.anyone().send(stranger("Bearer sk-nobodys-key")).expect(403);
+    }
+    gateway.wait_for_output("auth failed for 127.0.0.1: Invalid API key");
+    assert_eq!(gateway.output().matches("auth failed").count(), 1, "a flood of them is no flood of lines");
+    assert!(!gateway.output().contains("sk-nobodys-key"));
 }
 
 #[test]

@@ -25,7 +25,6 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
-use tokio::time::Instant;
 
 use super::Response;
 use super::bearer::LastToken;
@@ -33,6 +32,7 @@ use super::stream::{AmbiguousFraming, ClientStream};
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
 use super::websocket::Upgrade;
+use crate::logging::Complaint;
 use crate::open_files;
 use crate::wake_flag::{InnerFlag, WakeFlag};
 
@@ -42,8 +42,6 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER: usize = 256 * 1024;
 /// Pause after an accept that failed for want of descriptors or memory.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
-/// How often the log says that clients have to wait.
-const COMPLAINT_EVERY: Duration = Duration::from_secs(60);
 
 /// What the edge needs to know; see `config` for the meaning of each.
 #[derive(Clone)]
@@ -168,28 +166,6 @@ where
     let left = connections.len();
     connections.shutdown().await;
     left
-}
-
-/// A message that the log hears at most once in [`COMPLAINT_EVERY`], however often there is cause.
-#[derive(Default)]
-struct Complaint {
-    said: Option<Instant>,
-    kept_back: u64,
-}
-
-impl Complaint {
-    fn say(&mut self, message: impl FnOnce() -> String) {
-        if self.said.is_some_and(|at| at.elapsed() < COMPLAINT_EVERY) {
-            self.kept_back += 1;
-            return;
-        }
-        let before = match std::mem::take(&mut self.kept_back) {
-            0 => String::new(),
-            times => format!(" ({times} times more since it was last said)"),
-        };
-        log::warn!("{}{before}", message());
-        self.said = Some(Instant::now());
-    }
 }
 
 /// Waits until the server is stopping.

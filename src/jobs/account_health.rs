@@ -44,10 +44,12 @@ pub async fn note_failure(
         .await;
     }
     let name = account.username.as_deref().unwrap_or("(no name)");
+    let told = format!("Account {} ({name}) on site \"{}\": {message}", account.id, site.name);
+    log::warn!("token expired: {told}");
     let event = NewEvent {
         kind: "token",
         title: "Session expired".to_owned(),
-        message: Some(format!("Account {} ({name}) on site \"{}\": {message}", account.id, site.name)),
+        message: Some(told),
         level: EventLevel::Error,
         related_id: Some(account.id),
         related_type: Some("account"),

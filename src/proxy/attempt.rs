@@ -268,10 +268,11 @@ impl Attempt {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }
         log::info!(
-            "channel {} ({}) cools until {}: {}",
+            "channel cooling: {} ({}) until {}: {}{}",
             self.channel.id,
             self.channel.account.site.name,
             crate::time::iso(until),
+            failure.keyword(),
             failure.text
         );
         if failure.is_usage_limit() {

@@ -281,6 +281,16 @@ impl Failure {
         self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.words())
     }
 
+    /// What operators look for in the log, before the text; none for most failures.
+    pub(super) fn keyword(&self) -> &'static str {
+        match (self.kind, self.status) {
+            (Kind::Status, 429) => "upstream 429: ",
+            (Kind::Status, 500..) => "upstream 5xx: ",
+            (Kind::FirstByte | Kind::Network(ErrorKind::Timeout), _) => "proxy timeout: ",
+            _ => "",
+        }
+    }
+
     pub(super) fn is_first_byte_timeout(&self) -> bool {
         self.kind == Kind::FirstByte
     }

@@ -219,6 +219,9 @@ where
             Ok(()) => handler(app, request, caller).await,
             Err(wait) => too_many_of_identity(wait),
         },
-        Err(refused) => Face::of(&request.headers, dialect, request.id).reject_caller(&refused),
+        Err(refused) => {
+            app.note_auth_failure(request.client_ip, refused.message());
+            Face::of(&request.headers, dialect, request.id).reject_caller(&refused)
+        }
     }
 }

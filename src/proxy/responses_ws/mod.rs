@@ -71,7 +71,10 @@ pub(super) fn open(app: Arc<App>, mut request: Request) -> Response {
     let local = shown.local;
     let rates = match auth::authenticate(&app, &shown) {
         Ok(caller) => caller.rates(&app.rates).clone(),
-        Err(refused) => return closing(face.reject_caller(&refused)),
+        Err(refused) => {
+            app.note_auth_failure(request.client_ip, refused.message());
+            return closing(face.reject_caller(&refused));
+        }
     };
     if let Err(wait) = app.rates.admit_socket(&rates, monotonic_ms()) {
         return closing(too_many_of_peer(wait));

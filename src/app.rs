@@ -86,6 +86,8 @@ pub struct App {
     pub settings_edits: Mutex<()>,
     /// Held from looking whether a key of the store is being replaced to beginning it.
     pub key_edits: Mutex<()>,
+    /// Held from looking for the account of a login to storing it: one name at a site has one.
+    pub account_logins: Mutex<()>,
     pub guards: Guards,
     pub rates: RateLimiter,
     /// Of callers that were not let in.
@@ -185,6 +187,7 @@ impl App {
             token_edits: Mutex::new(()),
             settings_edits: Mutex::new(()),
             key_edits: Mutex::new(()),
+            account_logins: Mutex::new(()),
             guards: Guards::default(),
             rates: RateLimiter::new(config.rate_limits),
             auth_failures: std::sync::Mutex::default(),

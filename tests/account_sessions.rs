@@ -251,6 +251,22 @@ fn a_login_makes_an_account_and_the_next_one_finds_it() {
 }
 
 #[test]
+fn logins_by_one_name_at_the_same_time_share_one_account() {
+    let site = Site::start(Program::NewApi, &["model-login"]);
+    let gateway = Gateway::start();
+    let login = json!({"siteId": site_of(&gateway, &site), "username": "ada", "password": "correct horse"});
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let made = gateway.admin().post("/api/accounts/login", &login).expect(200);
+                assert_eq!(made["success"], true, "{made}");
+            });
+        }
+    });
+    assert_eq!(listed_ids(&gateway).len(), 1);
+}
+
+#[test]
 fn a_refused_login_says_why() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, id) = with_site(&site);

@@ -78,6 +78,7 @@ async fn save(app: &App, site: &SiteRow, input: &LoginInput, login: LoggedIn) ->
         let name = account.username.as_deref();
         account.oauth_provider.is_none() && (name == Some(&username) || name == Some(&input.username))
     };
+    let _turn = app.account_logins.lock().await;
     let known = accounts::of_site(&app.store, site.id).await?.into_iter().find(is_it);
     let is_sub2api = Platform::parse(&site.platform) == Some(Platform::Sub2Api);
     let refresh_token = login.refresh_token.filter(|_| is_sub2api);

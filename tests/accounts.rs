@@ -4,7 +4,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Reply, Request, Upstream, eventually};
+use support::{Gate, Gateway, Reply, Request, Upstream, eventually};
 
 const MODEL: &str = "model-account";
 const KEY: &str = "sk-upstream-key";
@@ -224,6 +224,31 @@ fn a_changed_key_is_used_from_the_next_request_on() {
     gateway.client().chat(MODEL).expect(200);
     let asked = upstream.last("/v1/chat/completions");
     assert_eq!(asked.header("authorization"), Some("Bearer sk-another-key"));
+}
+
+#[test]
+fn what_a_former_key_is_refused_says_nothing_of_the_new_one() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    gateway.wait_for_channels(MODEL, 1);
+    let gate = Gate::default();
+    let refused = Reply::error(401, "Incorrect API key provided").head_waits_for(&gate);
+    upstream.answer_once("/v1/models", refused);
+    let before = upstream.asked_for("/v1/models").len();
+    let check = format!("/api/models/check/{}", account["id"]);
+    std::thread::scope(|scope| {
+        let checking = scope.spawn(|| gateway.admin().post(&check, &json!({})).expect(200));
+        eventually("the site is asked", || (upstream.asked_for("/v1/models").len() > before).then_some(()));
+        let path = format!("/api/accounts/{}", account["id"]);
+        gateway.admin().put(&path, &json!({"apiToken": "sk-another-key"})).expect(200);
+        gate.open();
+        let checked = checking.join().expect("an answer");
+        assert_eq!(checked["refresh"]["status"], "success", "{checked}");
+    });
+    assert_eq!(upstream.last("/v1/models").header("authorization"), Some("Bearer sk-another-key"));
+    let list = gateway.admin().get("/api/accounts").expect(200);
+    assert_eq!(list["accounts"][0]["runtimeHealth"]["state"], "healthy", "{list}");
 }
 
 #[test]

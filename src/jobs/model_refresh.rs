@@ -37,6 +37,8 @@ use crate::sync::lock;
 
 /// Accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
+/// How often an account is asked about whose credential is changed meanwhile.
+const ATTEMPTS: usize = 3;
 /// How long a site may take to tell the keys of an account that has none here.
 const KEY_WAIT: Duration = Duration::from_secs(8);
 /// How often clients' requests for unknown models can start a refresh.
@@ -130,21 +132,40 @@ async fn refresh_each(app: Arc<App>) -> Vec<RefreshOutcome> {
 }
 
 async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
+    for _ in 0..ATTEMPTS {
+        if let Some(outcome) = refresh_once(app, id).await? {
+            return Ok(outcome);
+        }
+    }
+    Ok(RefreshOutcome::skipped(id, "adapter_or_status", "the credential was changed again and again"))
+}
+
+/// `None` when the account has another credential than the one that its site was asked with: what that one was
+/// given, or refused, says nothing of the new one.
+async fn refresh_once(app: &Arc<App>, id: i64) -> store::Result<Option<RefreshOutcome>> {
     let Some(account) = accounts::get(&app.store, id).await? else {
-        return Ok(RefreshOutcome::not_found(id));
+        return Ok(Some(RefreshOutcome::not_found(id)));
     };
     let site = sites::get(&app.store, account.site_id).await?;
     let Some(row) = site.filter(|site| site.status == SiteStatus::Active) else {
-        return Ok(RefreshOutcome::skipped(id, "site_disabled", "site is disabled"));
+        return Ok(Some(RefreshOutcome::skipped(id, "site_disabled", "site is disabled")));
     };
     let settings = app.settings.load_full();
     let site_client = site_client_of(app, &row, &account).ok();
     let site = site_of_account(&row, &account, &app.live, settings.system_proxy_url.as_deref());
     if !is_active(&account) {
-        return Ok(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active"));
+        return Ok(Some(RefreshOutcome::skipped(id, "adapter_or_status", "account is not active")));
     }
     let (tokens, discovered_api_token) = tokens_of(app, &account).await?;
-    match discover(app, &site, &account, &tokens, site_client.as_ref()).await {
+    let found = discover(app, &site, &account, &tokens, site_client.as_ref()).await;
+    let by_tokens = serves_by(&account) == ServesBy::Tokens;
+    let is_same = |now: AccountRow| {
+        now.access_token == account.access_token && (by_tokens || now.api_token == account.api_token)
+    };
+    if !accounts::get(&app.store, id).await?.is_some_and(is_same) {
+        return Ok(None);
+    }
+    match found {
         Ok(Found { models, of_tokens, tokens_asked, by_credential }) => {
             let mut batch = availability::replace_discovered_statements(id, &models);
             for (token, models) in &of_tokens {
@@ -163,12 +184,12 @@ async fn try_refresh(app: &Arc<App>, id: i64) -> store::Result<RefreshOutcome> {
                 Some(scope) => Some(after_refresh::run(app, &row, &account, &names, &scope).await?),
                 None => None,
             };
-            Ok(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) })
+            Ok(Some(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) }))
         }
         Err(error) => {
             log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);
             app.store.batch(vec![health(id, HealthState::Unhealthy, &error.message)]).await?;
-            Ok(RefreshOutcome::failed(id, error.kind.code(), error.message))
+            Ok(Some(RefreshOutcome::failed(id, error.kind.code(), error.message)))
         }
     }
 }

@@ -319,6 +319,67 @@ fn a_converted_stream_that_breaks_fails_in_the_clients_words() {
     }
 }
 
+/// A call of `add`, in the events of an upstream, of which one of `twice` comes a second time.
+fn called(offered: &str, twice: &str) -> Vec<String> {
+    let arguments = "{\"a\":5}";
+    let item =
+        json!({"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "add", "arguments": ""});
+    let done = json!({"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "add", "arguments": arguments});
+    let response = json!({"id": "resp_1", "object": "response", "created_at": 7, "status": "completed", "model": MODEL,
+        "output": [done], "usage": {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}});
+    let events = if offered == RESPONSES {
+        json!([
+            {"type": "response.created", "response": {"id": "resp_1", "model": MODEL}},
+            {"type": "response.output_item.added", "output_index": 0, "item": item},
+            {"type": "response.function_call_arguments.delta", "item_id": "fc_1", "output_index": 0, "delta": arguments},
+            {"type": "response.function_call_arguments.done", "item_id": "fc_1", "output_index": 0, "arguments": arguments},
+            {"type": "response.output_item.done", "output_index": 0, "item": done},
+            {"type": "response.completed", "response": response},
+        ])
+    } else {
+        json!([
+            {"type": "message_start", "message": {"id": "msg_1", "model": MODEL, "usage": {"input_tokens": 1}}},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Adding."}},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "content_block_start", "index": 1,
+                "content_block": {"type": "tool_use", "id": "c1", "name": "add", "input": {}}},
+            {"type": "content_block_stop", "index": 0},
+            {"type": "content_block_delta", "index": 1,
+                "delta": {"type": "input_json_delta", "partial_json": arguments}},
+            {"type": "content_block_stop", "index": 1},
+            {"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 2}},
+            {"type": "message_stop"},
+        ])
+    };
+    let events = events.as_array().expect("a list").iter();
+    events.map(|event| wire::named(event).repeat(if event["type"] == twice { 2 } else { 1 })).collect()
+}
+
+#[test]
+fn a_call_that_is_announced_twice_is_one_call() {
+    for (offered, twice) in [
+        (RESPONSES, "response.output_item.added"),
+        (RESPONSES, "response.output_item.done"),
+        (MESSAGES, "content_block_start"),
+        (MESSAGES, "content_block_stop"),
+    ] {
+        let (gateway, upstream) = narrow(offered, &[]);
+        upstream.answer(offered, Reply::events(called(offered, twice)));
+        let answer = gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
+        let calls = &answer["choices"][0]["message"]["tool_calls"];
+        let wanted = json!([{"id": "c1", "type": "function",
+            "function": {"name": "add", "arguments": "{\"a\":5}"}}]);
+        assert_eq!(calls, &wanted, "{twice} twice");
+        let stream = gateway.client().send(Request::post(CHAT).json(&body(CHAT, true)));
+        let events = wire::data_of(&stream.text());
+        let pieces = events.iter().map(|event| &event["choices"][0]["delta"]["tool_calls"][0]);
+        let names = pieces.clone().filter(|piece| piece["function"]["name"] == "add").count();
+        let arguments: String = pieces.map(|piece| text(&piece["function"]["arguments"])).collect();
+        assert_eq!((names, arguments.as_str()), (1, "{\"a\":5}"), "{twice} twice: {}", stream.text());
+    }
+}
+
 #[test]
 fn a_last_error_without_its_blank_line_is_told_all_the_same() {
     let events = wire::chat_events(MODEL);

@@ -53,8 +53,11 @@ enum Kind {
     Text,
     /// With its signature as far as it has come.
     Thinking(Text<'static>),
-    /// With an input that came whole with the start of the block.
-    Call(Text<'static>),
+    Call {
+        id: Text<'static>,
+        /// An input that came with the start of the block.
+        whole: Text<'static>,
+    },
     /// With its input so far.
     Search(Text<'static>),
     Other,
@@ -92,8 +95,9 @@ impl StreamReader {
             "content_block_delta" => self.read_delta(&event, each),
             "content_block_stop" => {
                 let index = event.u64_at("index");
-                let own = self.blocks.iter().rposition(|block| Some(block.index) == index);
-                if let Some(at) = own.or(self.blocks.len().checked_sub(1)) {
+                // One that comes a second time ends nothing.
+                let is_meant = |block: &Block| index.is_none_or(|index| index == block.index);
+                if let Some(at) = self.blocks.iter().rposition(is_meant) {
                     let block = self.blocks.remove(at);
                     close(block, each);
                 }
@@ -142,6 +146,9 @@ impl StreamReader {
             return;
         }
         let (block, index) = (event.get("content_block"), event.u64_at("index").unwrap_or(0));
+        if block.is_some_and(|block| self.is_open(index, block)) {
+            return;
+        }
         self.close_before(index, each);
         let Some(block) = block else { return };
         match block.str_at("type").as_ref() {
@@ -171,8 +178,9 @@ impl StreamReader {
                 }
                 self.called = true;
                 let whole = if call.input.is("{}") { Text::EMPTY } else { call.input.into_owned() };
+                let kind = Kind::Call { id: call.id.clone().into_owned(), whole };
                 let part = PartKind::Call { id: call.id, name: call.name, kind: call.kind };
-                self.open(index, Kind::Call(whole), part, None, each);
+                self.open(index, kind, part, None, each);
             }
             "server_tool_use" if searches::is_search(block) => {
                 let id = block.text_at("id").unwrap_or_default();
@@ -191,6 +199,15 @@ impl StreamReader {
             }
             _ => self.blocks.push(Block { index, key: None, kind: Kind::Other }),
         }
+    }
+
+    /// Whether the block is the call that is open at that index: some relays send events twice.
+    fn is_open(&self, index: u64, block: &Node<'_>) -> bool {
+        let id = block.text_at("id").filter(|id| !id.is_empty());
+        self.blocks.iter().any(|open| match &open.kind {
+            Kind::Call { id: own, .. } => open.index == index && id.as_ref() == Some(own),
+            _ => false,
+        })
     }
 
     fn open(
@@ -240,7 +257,7 @@ impl StreamReader {
         match (open, kind) {
             (Kind::Thinking(proof), "signature") => proof.push(&text),
             (Kind::Search(input), "input") => input.push(&text),
-            (Kind::Call(whole), "input") => {
+            (Kind::Call { whole, .. }, "input") => {
                 *whole = Text::EMPTY;
                 each(Event::Delta { key: *key, text });
             }
@@ -259,7 +276,7 @@ impl StreamReader {
 
     /// Closes what a block of that index leaves behind it.
     fn close_before(&mut self, index: u64, each: &mut dyn FnMut(Event<'_>)) {
-        let ends = |block: &mut Block| block.index == index || !matches!(block.kind, Kind::Call(_));
+        let ends = |block: &mut Block| block.index == index || !matches!(block.kind, Kind::Call { .. });
         self.blocks.extract_if(.., ends).for_each(|block| close(block, each));
     }
 
@@ -306,7 +323,7 @@ fn close(block: Block, each: &mut dyn FnMut(Event<'_>)) {
                 each(Event::Signature { key, signature });
             }
         }
-        Kind::Call(text) if !text.is_empty() => each(Event::Delta { key, text }),
+        Kind::Call { whole: text, .. } if !text.is_empty() => each(Event::Delta { key, text }),
         Kind::Search(input) => {
             let query = searches::query(&input.decode());
             if !query.is_empty() {
@@ -315,7 +332,7 @@ fn close(block: Block, each: &mut dyn FnMut(Event<'_>)) {
             // It is over when its result has come.
             return;
         }
-        Kind::Call(_) | Kind::Text | Kind::Other => {}
+        Kind::Call { .. } | Kind::Text | Kind::Other => {}
     }
     each(Event::PartStop { key });
 }

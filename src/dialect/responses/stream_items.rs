@@ -14,6 +14,8 @@ pub(super) struct Item {
     pub index: Option<u64>,
     pub id: Option<Text<'static>>,
     pub done: bool,
+    /// The event that adds it has come.
+    pub added: bool,
     /// It has been found again in the terminal response.
     pub repeated: bool,
     /// The open part.
@@ -63,13 +65,13 @@ impl Item {
     }
 }
 
-/// Adds an item, and gives its place among those seen so far.
-pub(super) fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
+fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
     items.push(Item {
         kind,
         index,
         id: id.map(Text::into_owned),
         done: false,
+        added: false,
         repeated: false,
         key: None,
         at: 0,
@@ -80,6 +82,23 @@ pub(super) fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_
         held: Text::EMPTY,
     });
     items.len() - 1
+}
+
+/// The item that an event adds, and its place among those seen so far: one that a delta has told of already, or that
+/// comes a second time, is no other.
+pub(super) fn added(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
+    let is_meant = |item: &Item| {
+        let is_same = item.id.is_some() && item.id == id;
+        let may_be = !item.added && !item.done && (item.id.is_none() || id.is_none());
+        item.kind == kind && item.index == index && (is_same || (index.is_some() && may_be))
+    };
+    let at = items.iter().rposition(is_meant).unwrap_or_else(|| push(items, index, id.clone(), kind));
+    let item = &mut items[at];
+    item.added = true;
+    if item.id.is_none() {
+        item.id = id.map(Text::into_owned);
+    }
+    at
 }
 
 /// The item an event is about: of its kind, at its place, or else of its id; the latest one when it

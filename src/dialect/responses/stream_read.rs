@@ -150,7 +150,7 @@ impl StreamReader {
     fn item_added(&mut self, event: &Node<'_>, each: Each<'_>) {
         let Some(item) = event.get("item") else { return };
         let kind = Kind::of(item);
-        let at = stream_items::push(&mut self.items, event.u64_at("output_index"), item.text_at("id"), kind);
+        let at = stream_items::added(&mut self.items, event.u64_at("output_index"), item.text_at("id"), kind);
         if matches!(kind, Kind::Call(_)) {
             self.start_call(at, item, each);
         }

@@ -262,6 +262,30 @@ fn one_huge_event_passes() {
 }
 
 #[test]
+fn a_whole_answer_in_one_huge_event_has_an_end() {
+    let said = "é".repeat(1 << 20);
+    let upstream = Upstream::start(&[]);
+    let models =
+        json!({"models": [{"name": "models/gemini-2", "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let answer = wire::data(&json!({"candidates": [{"content": {"role": "model", "parts": [{"text": said}]},
+        "finishReason": "STOP", "index": 0}], "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2}}));
+    upstream.answer("/v1beta/models/gemini-2:streamGenerateContent", Reply::events([&answer]));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "gemini", "platform": "gemini"}), &upstream);
+    let native = Request::post("/v1beta/models/gemini-2:streamGenerateContent?alt=sse")
+        .json(&json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}]}));
+    assert!(gateway.client().send(native).text() == answer, "it came as it was");
+    let chunks = wire::data_of(&gateway.client().chat_streamed("gemini-2").text());
+    let text: String =
+        chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str()).collect();
+    assert!(text == said, "{} bytes came", text.len());
+    assert_eq!(chunks.last().map(|chunk| &chunk["choices"][0]["finish_reason"]), Some(&json!("stop")));
+    let row = &gateway.wait_for_logs_of("/v1beta/models", 2)[1];
+    assert_eq!((&row["status"], &row["promptTokens"]), (&json!("success"), &json!(3)), "{row}");
+}
+
+#[test]
 fn a_stream_ends_when_its_upstream_says_done() {
     let (gateway, upstream) = streaming();
     let events = wire::chat_events(MODEL);

@@ -101,6 +101,7 @@ fn is_terminal(name: &[u8]) -> bool {
 struct SearchTerms {
     choices: Finder<'static>,
     finish_reason: Finder<'static>,
+    gemini_reason: Finder<'static>,
     usage: Finder<'static>,
     error: Finder<'static>,
     message: Finder<'static>,
@@ -110,6 +111,7 @@ struct SearchTerms {
 static SEARCH_TERMS: LazyLock<SearchTerms> = LazyLock::new(|| SearchTerms {
     choices: Finder::new("\"choices\""),
     finish_reason: Finder::new("\"finish_reason\""),
+    gemini_reason: Finder::new("\"finishReason\""),
     usage: Finder::new("\"usage\""),
     error: Finder::new("\"error\""),
     message: Finder::new("\"message_"),
@@ -187,6 +189,11 @@ fn read_cut(dialect: Dialect, name: &[u8], data: &[u8]) -> Reading {
             Reading::end(true, true)
         }
         Dialect::Images if named("image_generation.completed") => Reading::end(true, true),
+        // Whole answers in one event, and images, have their reason behind them.
+        Dialect::Chat | Dialect::Completions if is_filled(&SEARCH_TERMS.finish_reason, data) => {
+            Reading::end(false, true)
+        }
+        Dialect::Gemini if is_filled(&SEARCH_TERMS.gemini_reason, data) => Reading::end(false, true),
         _ => Reading::output(),
     };
     reading.usage = usage::of_tail(dialect, data);
@@ -264,7 +271,9 @@ fn read_gemini(event: &Value) -> Reading {
     }
     let candidates = list(&event["candidates"]);
     let output = candidates.iter().any(|candidate| is_content(&candidate["content"]["parts"]));
-    if candidates.iter().any(|candidate| is_content(&candidate["finishReason"])) {
+    let ends =
+        |candidate: &Value| ["finishReason", "finish_reason"].iter().any(|key| is_content(&candidate[*key]));
+    if candidates.iter().any(ends) {
         return Reading::end(false, output);
     }
     Reading::of(Meaning::Plain, output)

@@ -133,6 +133,25 @@ fn a_stream_may_end_without_a_reason() {
 }
 
 #[test]
+fn a_reason_speaks_of_the_calls_that_were_made() {
+    let (gateway, upstream) = through();
+    let piece = |delta: Value, reason: &str| wire::chat_chunk(MODEL, &delta, json!(reason));
+    let call = json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+        "function": {"name": "add", "arguments": "{}"}}]});
+    let legacy = json!({"function_call": {"name": "add", "arguments": "{}"}});
+    for (event, wanted) in [
+        (piece(call, "stop"), "tool_calls"),
+        (piece(legacy, "function_call"), "tool_calls"),
+        (piece(json!({"content": "Cut o"}), "length"), "length"),
+    ] {
+        // Streamed, although nobody asked for that: gathered into one answer.
+        upstream.answer_once(CHAT, Reply::events([event.as_str(), wire::DONE]));
+        let answer = gateway.client().chat(MODEL).expect(200);
+        assert_eq!(answer["choices"][0]["finish_reason"], wanted, "{answer}");
+    }
+}
+
+#[test]
 fn a_good_status_with_nothing_behind_it_is_no_answer() {
     for (status, streamed) in [(200, false), (204, false), (200, true), (204, true)] {
         let pair = Pair::start();

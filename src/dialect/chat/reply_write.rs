@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::leftovers::{ChoiceMembers, Leftovers};
 use super::turns_write::{put_call, put_gemini_signature};
 use super::{stop, thinking, usage};
-use crate::dialect::canonical::{Call, Candidate, Part, Reply, ReplyContext};
+use crate::dialect::canonical::{Call, Candidate, Part, Reply, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs::{self, Token};
@@ -63,7 +63,8 @@ fn write_choice(o: &mut Writer, index: usize, candidate: &Candidate<'_>, left: O
         Some(logprobs) => o.object_at("logprobs", |o| logprobs.put(o)),
         None => put_logprobs(o, candidate.logprobs.iter().map(|(_, token)| token)),
     }
-    match left.and_then(ChoiceMembers::reason) {
+    // Whatever the chunks called it: their calls are in the message in the one form there is.
+    match left.and_then(ChoiceMembers::reason).filter(|_| candidate.stop != Stop::ToolCall) {
         Some(reason) => o.field("finish_reason", reason),
         None => o.field("finish_reason", stop::word(&candidate.stop)),
     }

@@ -146,6 +146,12 @@ fn an_ordinary_mistake_is_sent_once_and_keeps_its_code() {
     assert_eq!((&error["type"], &error["error"]["type"]), (&json!("error"), &json!("invalid_request_error")));
     assert_eq!(error["error"]["message"], "maximum context length is 10");
     assert_eq!(gateway.channels(MODEL)[0]["cooldownUntil"], Value::Null);
+
+    // What lacks a member that clients read is put into the whole form.
+    upstream.answer(CHAT, Reply::json(422, &json!({"error": {"message": "no such track"}})));
+    let error = gateway.client().post(CHAT, &body(CHAT, false)).expect(422);
+    let wanted = json!({"message": "no such track", "type": "upstream_error", "param": null, "code": null});
+    assert_eq!(error["error"], wanted);
 }
 
 #[test]

@@ -346,7 +346,13 @@ impl Failure {
 /// Whether a body is an error as clients of the dialect expect it, fit to be handed on as it came.
 fn is_error_of(dialect: Dialect, body: &[u8]) -> bool {
     json::tree(body).is_some_and(|value| {
-        value["error"].is_object() && (dialect != Dialect::Messages || value["type"] == "error")
+        let error = &value["error"];
+        let says = |key: &str| error[key].as_str().is_some_and(|text| !text.is_empty());
+        match dialect {
+            Dialect::Messages => value["type"] == "error" && says("type") && says("message"),
+            Dialect::Gemini => error["code"].is_number() && says("message") && says("status"),
+            _ => says("message") && says("type"),
+        }
     })
 }
 

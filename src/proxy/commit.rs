@@ -118,7 +118,8 @@ impl StartedResponse<'_> {
         let mut observer = StreamObserver::new(self.accepted.format);
         let mut held = std::mem::take(&mut self.first);
         observer.feed(&held);
-        let hold_until = Instant::now() + MAX_HOLD;
+        let mut last_data = Instant::now();
+        let hold_until = last_data + MAX_HOLD;
         while withheld(&observer, &attempt) && held.len() < MAX_HELD {
             let more = tokio::time::timeout_at(hold_until, self.accepted.next()).await;
             let Ok(more) = more else { break };
@@ -132,6 +133,7 @@ impl StartedResponse<'_> {
                 }
                 break;
             };
+            last_data = Instant::now();
             observer.feed(&more);
             let mut joined = BytesMut::from(held);
             joined.extend_from_slice(&more);
@@ -168,7 +170,7 @@ impl StartedResponse<'_> {
         }
         self.note_stored(&held, &attempt);
         let Accepted { body, timeouts, .. } = *self.accepted;
-        let stream = HeldStream { upstream: body, held, observer, idle: timeouts.idle };
+        let stream = HeldStream { upstream: body, held, last_data, observer, idle: timeouts.idle };
         let mut relay = Relay::new(dialect, converter, stream, attempt);
         if let Some(late) = late {
             relay.take(late);

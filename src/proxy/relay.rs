@@ -44,6 +44,8 @@ pub(super) struct HeldStream {
     pub(super) upstream: UpstreamBody,
     /// What was read, all of it seen by the observer.
     pub(super) held: Bytes,
+    /// When the last of it came.
+    pub(super) last_data: Instant,
     pub(super) observer: StreamObserver,
     /// The longest silence.
     pub(super) idle: Duration,
@@ -84,7 +86,7 @@ impl Relay {
         stream: HeldStream,
         attempt: Box<Attempt>,
     ) -> Self {
-        let HeldStream { upstream, held, observer, idle } = stream;
+        let HeldStream { upstream, held, last_data, observer, idle } = stream;
         let open = attempt.app().metrics.streams.enter();
         let mut relay = Self {
             dialect,
@@ -96,7 +98,7 @@ impl Relay {
             attempt,
             idle,
             timer: None,
-            last_data: Instant::now(),
+            last_data,
             finished: false,
             lingering: false,
             _stream: open,
@@ -265,7 +267,8 @@ impl Relay {
         let idle = if self.finished { LAST_WORDS.min(self.idle) } else { self.idle };
         loop {
             let pause = KEEPALIVE.min(idle);
-            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(pause)));
+            let due = self.last_data + pause;
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             if timer.as_mut().poll(context).is_pending() {
                 return Poll::Pending;
             }

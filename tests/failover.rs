@@ -199,6 +199,27 @@ fn who_is_late_with_the_first_byte_is_asked_in_the_next_dialect() {
 }
 
 #[test]
+fn each_dialect_that_was_asked_has_one_row() {
+    for (status, message) in [(400, "that is unsupported here"), (405, "Method not allowed")] {
+        let upstream = Upstream::start(&[Pair::MODEL]);
+        let gateway = Gateway::start();
+        gateway.add("alone", &upstream);
+        let paths = [CHAT, "/v1/responses", "/v1/messages"];
+        for path in paths {
+            upstream.answer(path, Reply::error(status, message));
+        }
+        gateway.client().chat(Pair::MODEL).expect(status);
+        let log = gateway.wait_for_logs(paths.len());
+        for (row, path) in log.iter().zip(paths) {
+            let text = row["errorMessage"].as_str().unwrap_or_default();
+            assert!(text.contains(&format!("[upstream:{path}]")), "{status}: {row}");
+            assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(status)), "{row}");
+            assert_eq!(row["retryCount"], 0, "{row}");
+        }
+    }
+}
+
+#[test]
 fn a_stalled_upstream_is_hung_up_on() {
     let pair = Pair::with(&[("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1")]);
     pair.first.answer(CHAT, Reply::stall());

@@ -166,17 +166,17 @@ impl Attempt {
         }
     }
 
-    /// The upstream is asked again in another dialect: what it said to this one has a row of its own
-    /// (routing-accounting.md 18.1), and is no failure of the channel.
-    pub(super) fn downgrade(&self, failure: &Failure) {
-        let Some(row) = &self.row else { return };
-        self.app.store.telemetry().log(ProxyLogRow {
+    /// What the upstream said to a dialect: a row of its own if it is asked in another (routing-accounting.md 18.1),
+    /// and no failure of the channel.
+    pub(super) fn downgrade(&self, failure: &Failure) -> Option<Box<ProxyLogRow>> {
+        let row = self.row.as_ref()?;
+        Some(Box::new(ProxyLogRow {
             http_status: Some(failure.status),
             latency_ms: Some(self.elapsed_ms()),
             usage_source: Some(UsageSource::Unknown),
             error_message: Some(failure.text.clone()),
             ..row.clone()
-        });
+        }))
     }
 
     /// The client has its answer, or will have had it.

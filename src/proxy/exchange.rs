@@ -25,6 +25,7 @@ use crate::http::Response;
 use crate::http::timer::ReusableTimer;
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, pool};
 use crate::settings::Settings;
+use crate::store::proxy_logs::ProxyLogRow;
 use crate::time::{Millis, now_ms};
 use crate::upstream::{self, Answer, AnswerHead, ErrorKind, RequestBody, SendError, UpstreamBody};
 
@@ -352,6 +353,7 @@ impl<'a> Sending<'a> {
         let mut again: Option<Box<Outgoing>> = None;
         let mut recovery = Recovery::default();
         let mut operation = self.call.operation;
+        let mut downgraded: Option<Box<ProxyLogRow>> = None;
         while let Some(format) = queue.pop_first() {
             let path = operation.upstream_path(site.platform, format);
             // In a block of its own, so that the future has no room for the request.
@@ -376,6 +378,9 @@ impl<'a> Sending<'a> {
                 self.call.trace.request_sent(&endpoint.base, path, &request);
                 (self.app.client.send_boxed(&endpoint.base.origin, request), reply_context)
             };
+            if let Some(row) = downgraded.take() {
+                self.app.store.telemetry().log(*row);
+            }
             attempt.via(path);
             let timeouts = Timeouts::of(self.app, &self.call.settings, self.call.timer.clone());
             let accepted = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
@@ -427,7 +432,7 @@ impl<'a> Sending<'a> {
                 }
                 return Err(refusals.or_last(failure, blocked.is_some()));
             };
-            attempt.downgrade(&failure);
+            downgraded = attempt.downgrade(&failure);
             formats::order_for_document(&mut queue, site.platform, client, self.model, &self.call.body);
             if let Some(wanted) = downgrade.to.and_then(|to| queue.iter().position(|own| *own == to)) {
                 queue.prefer(wanted);

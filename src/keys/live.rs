@@ -23,10 +23,11 @@ const BLOCK: i64 = 32;
 /// The most for a key in a hurry. Each reservation is a commit of its own: thousands of requests a second
 /// must not become hundreds of commits.
 const MAX_BLOCK: i64 = 1024;
-/// A block that was nearly spent sooner than this was too small.
-const HURRY_MS: Millis = 5;
-/// One that lasted longer than this need not be larger than the usual.
-const EASE_MS: Millis = 40;
+/// A block of which half was spent sooner than this is too small: the commit of the next one, which waits for the
+/// disk behind what the writer is at, would take longer than the other half lasts.
+const HURRY_MS: Millis = 25;
+/// One of which half lasted this long need not be larger than the usual.
+const EASE_MS: Millis = 200;
 
 /// How many requests to hold reserved while `rest` are left of a limit: a hundredth of them, at
 /// least one, at most `most`.
@@ -153,10 +154,10 @@ impl KeyLive {
         self.reserved() >= max && self.block() <= 0
     }
 
-    /// The block is nearly spent and more can be reserved: better now than when a request waits.
+    /// Half of the block is spent and more can be reserved: better now than when a request waits.
     pub fn runs_low(&self, max: i64) -> bool {
         let size = block_size((max - self.reserved()).max(0), self.most.load(Acquire));
-        size > 3 && self.block() <= size / 4
+        size > 1 && self.block() <= size / 2
     }
 
     // What follows is for the holder of `turn`.
@@ -237,7 +238,7 @@ mod tests {
         let live = KeyLive::new(1, 0, 0.0, None);
         let mut now = 1_000;
         for (lasted, size) in
-            [(60_000, 32), (5, 32), (4, 64), (1, 128), (39, 128), (0, 256), (40, 32), (4, 64)]
+            [(60_000, 32), (25, 32), (24, 64), (1, 128), (199, 128), (0, 256), (200, 32), (24, 64)]
         {
             now += lasted;
             assert_eq!(live.wants(1_000_000, now), size, "after {lasted} ms");

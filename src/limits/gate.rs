@@ -259,10 +259,9 @@ impl Gate {
     }
 
     fn release(self: &Arc<Self>, ticket: u64) {
-        let now = Instant::now();
-        let mut state = self.state_at(now);
-        if state.held.remove(&ticket).is_some() {
-            self.admit_waiters(&mut state, now);
+        let mut state = lock(&self.state);
+        if state.held.remove(&ticket).is_some() && !state.waiters.is_empty() {
+            self.admit_waiters(&mut state, Instant::now());
         }
     }
 
@@ -276,7 +275,9 @@ impl Gate {
     }
 
     pub(super) fn has_free_slot(self: &Arc<Self>) -> bool {
-        self.state().has_room()
+        // Mostly there is one, whatever has expired.
+        let has_room = lock(&self.state).has_room();
+        has_room || self.state().has_room()
     }
 
     /// There is no limit, no lease in force and nobody in the queue.

@@ -199,8 +199,10 @@ impl Attempt {
         if self.channel.live.record_success(now, latency, cost::nano(bill.usd)) {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }
-        self.charge(bill.usd);
-        self.bind();
+        self.charge(bill.usd, now);
+        if let Some(conversation) = self.conversation {
+            self.bind(conversation, now);
+        }
         let lookup = cost::lookup(&self.channel, self.key.as_ref(), &row, usage.as_ref());
         self.app.store.telemetry().log(row);
         if let Some(lookup) = lookup {
@@ -246,7 +248,7 @@ impl Attempt {
             // nothing, as every failure, but shows how much that was.
             let partial = cost::bill(&self.channel, &row, Some(usage));
             row.billing_details = cost::details(partial.details.as_ref());
-            self.charge(partial.usd);
+            self.charge(partial.usd, now_ms());
         }
         book(self);
         // Not before the channel cools: who waits for a slot would go on to it.
@@ -285,22 +287,16 @@ impl Attempt {
         }
     }
 
-    /// The conversation stays where it was answered, for as long again.
-    fn bind(&self) {
-        if let Some(conversation) = self.conversation {
-            self.bind_to_channel(conversation);
-        }
-    }
-
     /// Who goes on from the answer of this id comes back here: no other channel has stored it.
     pub(super) fn has_stored(&self, answer_id: &str) {
         let key_id = self.key.as_ref().map(|key| key.id);
-        self.bind_to_channel(session::opened_by(&self.app, key_id, answer_id));
+        self.bind(session::opened_by(&self.app, key_id, answer_id), now_ms());
     }
 
-    fn bind_to_channel(&self, conversation: Conversation) {
+    /// The conversation stays where it was answered, for as long again.
+    fn bind(&self, conversation: Conversation, now: Millis) {
         if let Some(ttl) = self.app.settings.load().sticky_ttl {
-            let expires = now_ms().saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
+            let expires = now.saturating_add(i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX));
             self.app.affinity.bind(conversation, self.channel.id, expires);
         }
     }
@@ -313,9 +309,9 @@ impl Attempt {
     }
 
     /// Adds what a request cost to what the caller's key has used (routing.md 13).
-    fn charge(&self, usd: f64) {
+    fn charge(&self, usd: f64, now: Millis) {
         let Some(key) = self.key.as_ref().filter(|_| usd > 0.0) else { return };
-        if key.live.charge(usd, now_ms()) {
+        if key.live.charge(usd, now) {
             self.app.store.telemetry().dirty_key(key.live.clone(), key.is_near_cost_limit());
         }
     }

@@ -14,8 +14,10 @@
 
 use std::array;
 use std::collections::HashSet;
-use std::hash::{BuildHasher, Hash, RandomState};
+use std::hash::{BuildHasher, Hash};
 use std::sync::{Mutex, MutexGuard};
+
+use foldhash::quality::RandomState;
 
 use crate::fast_map::FastMap;
 use crate::sync::lock;
@@ -92,7 +94,7 @@ impl Affinity {
 
 impl Default for Affinity {
     fn default() -> Self {
-        Self { keys: RandomState::new(), shards: array::from_fn(|_| Mutex::default()) }
+        Self { keys: RandomState::default(), shards: array::from_fn(|_| Mutex::default()) }
     }
 }
 

@@ -268,6 +268,22 @@ fn an_answer_in_the_wrong_form_is_brought_into_the_right_one() {
 }
 
 #[test]
+fn a_gathered_answer_is_logged_with_the_tokens_its_upstream_counts() {
+    let mut events = wire::message_events(MODEL);
+    events[0] = events[0].replace("\"usage\":{", "\"usage\":{\"cache_read_input_tokens\":40,");
+    let mut answer = wire::message(MODEL);
+    answer["usage"]["cache_read_input_tokens"] = json!(40);
+    for reply in [Reply::events(events), Reply::json(200, &answer)] {
+        let (gateway, upstream) = narrow(MESSAGES, &[]);
+        upstream.answer(MESSAGES, reply);
+        let answer = gateway.client().post(CHAT, &body(CHAT, false)).expect(200);
+        assert_eq!(answer["usage"]["prompt_tokens"], wire::PROMPT_TOKENS + 40, "{answer}");
+        let row = &gateway.wait_for_logs_of(MESSAGES, 1)[0];
+        assert_eq!(row["promptTokens"], wire::PROMPT_TOKENS, "{row}");
+    }
+}
+
+#[test]
 fn plain_text_in_place_of_a_stream_is_the_answer() {
     let (gateway, upstream) = narrow(CHAT, &[]);
     upstream.answer(CHAT, Reply::bytes(200, "text/plain; charset=utf-8", "just words"));

@@ -313,7 +313,10 @@ impl StartedResponse<'_> {
             }
             let answer = convert::accumulated(from, to, held, &self.reply_context()).map_err(Fault::Error)?;
             judge::reply(to, &answer.body, rules)?;
-            return Ok(answer);
+            // As its upstream counts: the client's dialect may count cached tokens in another way.
+            let mut observer = StreamObserver::new(from);
+            observer.feed(held);
+            return Ok(Answer { usage: observer.usage().or(answer.usage), ..answer });
         }
         // A stream without events, from an upstream that does not heed how it was asked.
         let events = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten();

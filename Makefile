@@ -30,7 +30,7 @@ fuzz: ## Feed every reader with mutated input, FUZZ_SECONDS (20) for each
 bench: ## Measure against bare hyper proxies and nginx in one run; writes bench/RESULTS.md
 	bench/run
 
-profile: ## Make the profile that release builds are optimised with; needs llvm-profdata
+profile: ## Make what release builds are optimised with; needs llvm-profdata and valgrind
 	profile/train
 
 static: ## One static binary for x86_64 (musl)

@@ -10,9 +10,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use tokio::time::Instant;
 
 use crate::time;
 

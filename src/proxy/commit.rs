@@ -24,6 +24,7 @@ use crate::dialect::envelope::Thread;
 use crate::dialect::errors::UpstreamError;
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
+use crate::dialect::usage::Usage;
 use crate::dialect::{Dialect, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
@@ -269,8 +270,9 @@ impl StartedResponse<'_> {
     /// An answer that changes its form, its dialect, or both, on its way to the client.
     async fn converted(mut self, streams: bool, mut attempt: Box<Attempt>) -> Result<Response, Useless> {
         let length = self.length();
+        let mut seen = None;
         let held = match streams {
-            true => self.hold_stream(MAX_CONVERTED).await,
+            true => self.hold_stream(MAX_CONVERTED, &mut seen).await,
             false => self.hold(length, MAX_CONVERTED).await,
         };
         let (held, complete) = match held {
@@ -285,6 +287,8 @@ impl StartedResponse<'_> {
             Ok(converted) => converted,
             Err(fault) => return Err(self.useless(attempt, judged(fault))),
         };
+        // As its upstream counts: the client's dialect may count cached tokens in another way.
+        let usage = seen.or(usage);
         self.note_stored(&answer, &attempt);
         let answer = self.finished(answer);
         attempt.store_signatures(signatures);
@@ -313,10 +317,7 @@ impl StartedResponse<'_> {
             }
             let answer = convert::accumulated(from, to, held, &self.reply_context()).map_err(Fault::Error)?;
             judge::reply(to, &answer.body, rules)?;
-            // As its upstream counts: the client's dialect may count cached tokens in another way.
-            let mut observer = StreamObserver::new(from);
-            observer.feed(held);
-            return Ok(Answer { usage: observer.usage().or(answer.usage), ..answer });
+            return Ok(answer);
         }
         // A stream without events, from an upstream that does not heed how it was asked.
         let events = (from == Dialect::Gemini).then(|| gemini::events_of(held)).flatten();
@@ -451,14 +452,19 @@ impl StartedResponse<'_> {
     }
 
     /// The same of a stream, which ends with its end event: what breaks or stays silent behind that
-    /// takes nothing from the answer.
-    async fn hold_stream(&mut self, limit: usize) -> Result<(Bytes, bool), Failure> {
+    /// takes nothing from the answer. Notes the usage that the upstream tells.
+    async fn hold_stream(
+        &mut self,
+        limit: usize,
+        usage: &mut Option<Usage>,
+    ) -> Result<(Bytes, bool), Failure> {
         let mut observer = StreamObserver::new(self.accepted.format);
         let first = std::mem::take(&mut self.first);
         observer.feed(&first);
         self.accepted.timeouts.begin_whole();
         let mut buffer = BytesMut::from(first);
         while buffer.len() <= limit {
+            *usage = observer.usage();
             let ended = matches!(observer.phase(), Phase::Ended);
             if observer.is_finished() || matches!(observer.phase(), Phase::Failed(_)) {
                 return Ok((buffer.freeze(), true));

@@ -61,6 +61,29 @@ fn a_conversation_goes_on_by_the_id_of_its_last_answer() {
 }
 
 #[test]
+fn answers_of_an_upstream_that_repeats_its_ids_are_told_apart() {
+    let sub2api = || {
+        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+        gateway.add_as(&json!({"name": "site", "platform": "sub2api"}), &upstream);
+        upstream.answer(RESPONSES, Reply::events(wire::response_events(MODEL)));
+        (gateway, upstream)
+    };
+    for (gateway, upstream) in [started(), sub2api()] {
+        let client = gateway.client();
+        for streamed in [false, true] {
+            let mine = says(&client, "Mine", None, streamed);
+            let yours = says(&client, "Yours", None, streamed);
+            let digits = |answer: &Value| answer["id"].as_str().unwrap_or_default().replace("resp_", "");
+            assert!(digits(&mine).len() == 32 && digits(&mine) != digits(&yours), "{mine} {yours}");
+            let next = says(&client, "And then?", Some(&mine), streamed);
+            assert_ne!(digits(&next), digits(&mine));
+            let asked = upstream.asked().last().expect("asked").json().to_string();
+            assert!(asked.contains("Mine") && !asked.contains("Yours"), "{streamed}: {asked}");
+        }
+    }
+}
+
+#[test]
 fn an_answer_is_kept_for_its_owner_and_only_if_it_wants() {
     let (gateway, upstream) = started();
     let first = says(&gateway.client(), "One", None, false);

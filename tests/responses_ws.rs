@@ -173,6 +173,21 @@ fn a_second_turn_sends_the_whole_conversation_once_on_every_upstream() {
 }
 
 #[test]
+fn the_turns_of_a_socket_have_ids_of_ours() {
+    let (gateway, _upstream) = narrow(CHAT);
+    let mut socket = gateway.client().socket();
+    let ids: Vec<String> = (0..2)
+        .map(|_| {
+            socket.create(&first());
+            id_of(&socket.turn())
+        })
+        .collect();
+    assert!(ids.iter().all(|id| id.starts_with("resp_") && id.len() == 37) && ids[0] != ids[1], "{ids:?}");
+    socket.create(&json!({"previous_response_id": ids[0], "input": "And then?"}));
+    assert_eq!(refused(&mut socket)["error"]["code"], "previous_response_not_found");
+}
+
+#[test]
 fn a_tools_output_goes_on_with_the_call_of_the_turn_before() {
     let (gateway, upstream) = narrow(CHAT);
     let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",

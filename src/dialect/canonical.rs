@@ -528,6 +528,9 @@ pub struct ReplyContext {
     pub echo: Vec<(&'static str, String)>,
     /// Seconds since 1970, for answers that must have a time and whose upstream gave none.
     pub now: u64,
+    /// What names an answer of the responses dialect and its items, where they are not to have the upstream's
+    /// name: 32 hex digits that nothing else has.
+    pub answer_id: Option<String>,
     /// For ids where the upstream gave none: the request's id.
     pub fallback_id: String,
     /// For answers whose upstream names no model: the one that was asked for.

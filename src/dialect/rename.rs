@@ -1,4 +1,5 @@
-//! Answers under the name that the client asked for, where an operator wants it (proxy.md 5).
+//! Answers under another name: that of the model which the client asked for, where an operator wants it, and an id of
+//! ours in place of an upstream's.
 //!
 //! Bytes go in as they come, cut anywhere, and come out the same but for one string. What holds it back
 //! is only that string, from its first quote to its last: nothing waits for the end of an event.
@@ -20,7 +21,7 @@ const LONGEST_NAME: usize = 1024;
 /// And no key that is looked for, however it is escaped.
 const LONGEST_KEY: usize = 128;
 
-/// Renames the model in one answer.
+/// Renames the model of one answer, or the answer itself.
 #[derive(Debug)]
 pub struct Renamer {
     walk: Walk,
@@ -59,8 +60,17 @@ impl Renamer {
             Dialect::Gemini => ("modelVersion", ""),
             Dialect::Images => return None,
         };
+        Some(Self::of(Walk::new(member, holder, model), is_stream))
+    }
+
+    /// For an answer of the responses dialect, which is to have this id.
+    pub fn of_response(id: &str, is_stream: bool) -> Self {
+        Self::of(Walk::new("id", "response", id), is_stream)
+    }
+
+    fn of(walk: Walk, is_stream: bool) -> Self {
         let line = Line { state: State::Begins(0), after_cr: false, fresh: true };
-        Some(Self { walk: Walk::new(member, holder, model), line: is_stream.then_some(line) })
+        Self { walk, line: is_stream.then_some(line) }
     }
 
     /// Takes the next bytes and appends what may pass to `out`.

@@ -29,6 +29,7 @@ use crate::dialect::{Dialect, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
 use crate::time::now_ms;
 use crate::upstream::AnswerHeaders;
+use crate::uuid;
 
 use super::attempt::Attempt;
 use super::call::{Call, Operation};
@@ -89,7 +90,9 @@ pub(super) async fn commit(
     }
     let format = accepted.format;
     let own = format == call.face.dialect;
-    let answer = StartedResponse { app, call, accepted, first, own };
+    let is_named = !own && call.face.dialect == Dialect::Responses;
+    let answer_id = if is_named { uuid::random_hex() } else { String::new() };
+    let answer = StartedResponse { app, call, accepted, first, own, answer_id };
     match (call.envelope.stream, streams) {
         // Boxed, so that it weighs on no call without a stream.
         (true, true) => Box::pin(answer.stream(attempt)).await,
@@ -111,6 +114,8 @@ struct StartedResponse<'a> {
     first: Bytes,
     /// The upstream speaks the client's dialect.
     own: bool,
+    /// What names an answer that is converted to the responses dialect; else empty.
+    answer_id: String,
 }
 
 impl StartedResponse<'_> {
@@ -166,9 +171,7 @@ impl StartedResponse<'_> {
             let reply_context = Arc::new(self.reply_context());
             Box::new(StreamConverter::new(self.accepted.format, dialect, reply_context))
         });
-        if self.is_not_stored_upstream() {
-            response.extensions_mut().insert(NotStoredUpstream);
-        }
+        self.mark_not_stored(&mut response);
         self.note_stored(&held, &attempt);
         let Accepted { body, timeouts, .. } = *self.accepted;
         let stream = HeldStream { upstream: body, held, last_data, observer, idle: timeouts.idle };
@@ -188,9 +191,7 @@ impl StartedResponse<'_> {
         let json = HeaderValue::from_static("application/json");
         let content_type = self.accepted.head.headers.value(&header::CONTENT_TYPE).filter(is_json);
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
-        if self.is_not_stored_upstream() {
-            reply.extensions_mut().insert(NotStoredUpstream);
-        }
+        self.mark_not_stored(&mut reply);
 
         let (mut held, complete) = match self.hold(length, MAX_JUDGED).await {
             Ok(held) => held,
@@ -299,9 +300,7 @@ impl StartedResponse<'_> {
             let json = HeaderValue::from_static("application/json");
             reply.headers_mut().insert(header::CONTENT_TYPE, json);
         }
-        if self.is_not_stored_upstream() {
-            reply.extensions_mut().insert(NotStoredUpstream);
-        }
+        self.mark_not_stored(&mut reply);
         self.app.metrics.sent_bytes.add(answer.len() as u64);
         attempt.succeed(usage);
         *reply.body_mut() = ResponseBody::full(answer);
@@ -368,6 +367,14 @@ impl StartedResponse<'_> {
         self.call.face.dialect == Dialect::Responses && (!self.own || self.accepted.keeps_nothing)
     }
 
+    /// Such an answer gets an id of ours, under which it may be stored. A converted one is written with it.
+    fn mark_not_stored(&self, response: &mut Response) {
+        if self.is_not_stored_upstream() {
+            let answer_id = (!self.own).then(|| self.answer_id.clone());
+            response.extensions_mut().insert(NotStoredUpstream { answer_id });
+        }
+    }
+
     /// An answer that its upstream stores is for this channel alone to go on from.
     fn note_stored(&self, answer: &[u8], attempt: &Attempt) {
         let call = self.call;
@@ -406,6 +413,7 @@ impl StartedResponse<'_> {
             convert::context_of(call.face.dialect, std::str::from_utf8(&call.body).unwrap_or_default())
         });
         reply_context.now = u64::try_from(now_ms() / 1000).unwrap_or_default();
+        reply_context.answer_id = Some(self.answer_id.clone()).filter(|id| !id.is_empty());
         reply_context.fallback_id = call.face.id.as_str().to_owned();
         reply_context.model = call.envelope.model.clone();
         reply_context

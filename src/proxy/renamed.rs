@@ -1,4 +1,5 @@
-//! Answers that name the model as the client did, where the operator wants it (`echoRequestedModel`).
+//! Answers that name the model as the client did, where the operator wants it (`echoRequestedModel`), and answers under
+//! an id of ours.
 
 use bytes::Bytes;
 
@@ -16,18 +17,28 @@ pub(super) fn of(call: &Call, answer: Response) -> Response {
 }
 
 /// The same, of an answer that belongs to an earlier request.
-pub(super) fn named(dialect: Dialect, model: &str, mut answer: Response) -> Response {
+pub(super) fn named(dialect: Dialect, model: &str, answer: Response) -> Response {
     if !answer.status().is_success() {
         return answer;
     }
-    let Some(mut renamer) = Renamer::new(dialect, model, is_event_stream(answer.headers())) else {
-        return answer;
-    };
+    match Renamer::new(dialect, model, is_event_stream(answer.headers())) {
+        Some(renamer) => passed(renamer, answer),
+        None => answer,
+    }
+}
+
+/// An answer of the responses dialect under this id.
+pub(super) fn with_id(id: &str, answer: Response) -> Response {
+    let renamer = Renamer::of_response(id, is_event_stream(answer.headers()));
+    passed(renamer, answer)
+}
+
+fn passed(mut renamer: Renamer, mut answer: Response) -> Response {
     let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
     *answer.body_mut() = match body {
         ResponseBody::Full(None) => ResponseBody::empty(),
         ResponseBody::Full(Some(bytes)) => {
-            let mut out = Vec::with_capacity(bytes.len() + model.len());
+            let mut out = Vec::with_capacity(bytes.len() + 64);
             renamer.feed(&bytes, &mut out);
             renamer.finish(&mut out);
             ResponseBody::full(Bytes::from(out))

@@ -5,6 +5,9 @@
 //! next request that refers to it is merged into a complete one, as on a WebSocket, and can be served by any channel.
 //! Every other upstream of the dialect stores its own answers, and nothing is stored here.
 //!
+//! Each answer gets an id of ours, 128 random bits: an upstream that gives one id twice would else give one client's next turn
+//! the history of another.
+//!
 //! Everything is in memory, for its owner alone, and bounded: the oldest entries go first. A reference to an answer that
 //! is gone gets the 400 that clients recover from.
 
@@ -24,18 +27,26 @@ use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
+use crate::uuid;
 
 use super::call::{Call, Operation};
+use super::renamed;
 
 /// Bytes of all turns together, and of one.
 const MAX_BYTES: usize = 64 << 20;
 const MAX_TURN: usize = 4 << 20;
+/// What a turn, and each of its items, takes beside their texts.
+const ENTRY_OVERHEAD: usize = 256;
+const ITEM_OVERHEAD: usize = 32;
 /// How long a conversation may pause.
 const RETENTION_MS: Millis = 24 * 60 * 60 * 1000;
 
 /// Marks a response whose upstream does not store it.
-#[derive(Clone, Copy)]
-pub(super) struct NotStoredUpstream;
+#[derive(Clone)]
+pub(super) struct NotStoredUpstream {
+    /// What names it, where it is written with a name of ours; else it has the upstream's.
+    pub(super) answer_id: Option<String>,
+}
 
 /// The downstream key (none for the global token) and the response id.
 type Key = (Option<i64>, String);
@@ -59,8 +70,11 @@ struct StoredTurn {
 }
 
 impl StoredTurn {
-    fn len(&self) -> usize {
-        self.request.len() + self.items.iter().map(String::len).sum::<usize>()
+    /// The bytes that it takes under an id.
+    fn size(&self, id: &str) -> usize {
+        let items = self.items.iter().map(|item| item.len() + ITEM_OVERHEAD).sum::<usize>();
+        // The id stands in the map and in the order.
+        self.request.len() + items + 2 * id.len() + ENTRY_OVERHEAD
     }
 }
 
@@ -70,20 +84,21 @@ impl ResponseStore {
     }
 
     fn insert(&self, key: Key, turn: StoredTurn) {
-        if turn.len() > MAX_TURN {
+        let size = turn.size(&key.1);
+        if size > MAX_TURN {
             return;
         }
         let mut entries = self.entries();
-        entries.bytes += turn.len();
+        entries.bytes += size;
         if let Some(other) = entries.turns.insert(key.clone(), Arc::new(turn)) {
-            entries.bytes -= other.len();
+            entries.bytes -= other.size(&key.1);
         } else {
             entries.order.push_back(key);
         }
         while entries.bytes > MAX_BYTES
             && let Some(oldest) = entries.order.pop_front()
         {
-            let gone = entries.turns.remove(&oldest).map_or(0, |turn| turn.len());
+            let gone = entries.turns.remove(&oldest).map_or(0, |turn| turn.size(&oldest.1));
             entries.bytes -= gone;
         }
     }
@@ -122,17 +137,26 @@ pub(super) fn resume(store: &ResponseStore, call: &mut Call) {
     }
 }
 
-/// The same response, which is stored here when its upstream does not store it and the client may refer to it.
+/// Stores a response whose upstream does not, under an id of ours, when the client may refer to it.
 pub(super) fn remember(store: &Arc<ResponseStore>, call: &Call, mut answer: Response) -> Response {
     let may_go_on = call.face.dialect == Dialect::Responses && call.operation == Operation::Answer;
-    if !may_go_on || answer.extensions_mut().remove::<NotStoredUpstream>().is_none() {
+    let Some(marked) = answer.extensions_mut().remove::<NotStoredUpstream>().filter(|_| may_go_on) else {
         return answer;
-    }
+    };
     let text = std::str::from_utf8(&call.body).unwrap_or_default();
     if call.body.len() > MAX_TURN || json::member(text, "store") == Some("false") {
         return answer;
     }
-    let recorder = TurnRecorder { store: store.clone(), key: call.key_id, request: call.body.clone() };
+    let id = match marked.answer_id {
+        Some(own) => format!("resp_{own}"),
+        None => {
+            let id = format!("resp_{}", uuid::random_hex());
+            answer = renamed::with_id(&id, answer);
+            id
+        }
+    };
+    let key = (call.key_id, id);
+    let recorder = TurnRecorder { store: store.clone(), key, request: call.body.clone() };
     let body = std::mem::replace(answer.body_mut(), ResponseBody::empty());
     *answer.body_mut() = match body {
         ResponseBody::Full(Some(bytes)) => {
@@ -153,17 +177,16 @@ pub(super) fn remember(store: &Arc<ResponseStore>, call: &Call, mut answer: Resp
 
 struct TurnRecorder {
     store: Arc<ResponseStore>,
-    key: Option<i64>,
+    key: Key,
     request: Bytes,
 }
 
 impl TurnRecorder {
     /// Stores a completed answer.
     fn record(&self, output: &TurnOutput) {
-        let Some(id) = output.response_id() else { return };
         let items = output.items().into_iter().map(str::to_owned).collect();
         let turn = StoredTurn { request: self.request.clone(), items, stored_at: now_ms() };
-        self.store.insert((self.key, id.to_owned()), turn);
+        self.store.insert(self.key.clone(), turn);
     }
 }
 
@@ -235,16 +258,31 @@ mod tests {
     fn memory_is_bounded_and_the_oldest_go_first() {
         let store = ResponseStore::default();
         for number in 0..40 {
-            store.insert((None, number.to_string()), turn(2 << 20, 0));
+            store.insert((None, format!("{number:02}")), turn((2 << 20) - ENTRY_OVERHEAD - 4, 0));
         }
-        let found = |number: i32| store.find(&(None, number.to_string()), 1).is_some();
+        let found = |number: i32| store.find(&(None, format!("{number:02}")), 1).is_some();
         assert!(!found(7) && found(8) && found(39));
         assert_eq!(store.entries().bytes, MAX_BYTES);
         store.insert((None, "39".to_owned()), turn(1, 0));
-        assert_eq!(store.entries().bytes, 62 * (1 << 20) + 1);
+        assert_eq!(store.entries().bytes, 62 * (1 << 20) + 1 + ENTRY_OVERHEAD + 4);
         assert_eq!(store.entries().order.len(), 32);
         store.insert((None, "large".to_owned()), turn(MAX_TURN + 1, 0));
         assert!(store.find(&(None, "large".to_owned()), 1).is_none());
+    }
+
+    #[test]
+    fn ids_and_what_each_entry_takes_count_as_well() {
+        let store = ResponseStore::default();
+        for number in 0..200 {
+            store.insert((None, format!("{number}{}", "x".repeat(1 << 20))), turn(1, 0));
+        }
+        assert_eq!(store.entries().order.len(), 31);
+        store.clear();
+        for number in 0..MAX_BYTES / ENTRY_OVERHEAD {
+            store.insert((None, number.to_string()), turn(1, 0));
+        }
+        assert!(store.entries().bytes <= MAX_BYTES);
+        assert!(store.entries().order.len() < MAX_BYTES / ENTRY_OVERHEAD);
     }
 
     #[test]

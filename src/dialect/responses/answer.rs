@@ -35,13 +35,12 @@ const DEFAULTS: [(&str, &str); 16] = [
     ("truncation", r#""disabled""#),
     ("user", "null"),
 ];
-/// Prefixes of the ids of other dialects.
-const FOREIGN_PREFIXES: [&str; 5] = ["msg_", "chatcmpl-", "chatcmpl_", "cmpl-", "gen-"];
-
 /// What an answer is called.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     pub id: String,
+    /// What leads from an item's id to the answer; empty where that has the upstream's name.
+    answer_id: String,
     pub model: Text<'static>,
     /// Seconds since 1970.
     pub created: u64,
@@ -51,9 +50,23 @@ impl Head {
     pub(super) fn new(id: &Text<'_>, model: &Text<'_>, created: Option<u64>, context: &ReplyContext) -> Self {
         Self {
             id: response_id(id, context),
+            answer_id: context.answer_id.clone().unwrap_or_default(),
             model: model.borrowed().into_owned(),
             created: created.unwrap_or(context.now),
         }
+    }
+
+    /// The id of the item at that place of the output. It is taken out again before an upstream of
+    /// this dialect sees it ([`without_own_ids`](super::without_own_ids)).
+    pub(super) fn item_id(&self, item: &Item<'_>, index: usize) -> String {
+        let prefix = match item {
+            Item::Reasoning { id: Some(id), .. } => return id.decode().into_owned(),
+            Item::Reasoning { .. } => "rs_sy",
+            Item::Message(_) => "msg_sy",
+            Item::Call { .. } => "fc_sy",
+            Item::Search(_) => "ws_sy",
+        };
+        format!("{prefix}{}{index}", self.answer_id)
     }
 
     /// The members of a response object; `output` writes its items.
@@ -105,16 +118,13 @@ pub(super) fn lacking<'t>(answer: &Node<'_>, context: &'t ReplyContext) -> Vec<(
     lacking.map(|(name, default)| (*name, echoed(name).map_or(*default, |(_, value)| value))).collect()
 }
 
-/// `resp_` and what makes the upstream's id its own.
+/// The name that we gave it, else the upstream's.
 fn response_id(id: &Text<'_>, context: &ReplyContext) -> String {
-    let plain = id.decode();
-    if plain.starts_with("resp_") {
-        return plain.into_owned();
+    match &context.answer_id {
+        Some(own) => format!("resp_{own}"),
+        None if id.is_empty() => format!("resp_{}", context.fallback_id),
+        None => id.decode().into_owned(),
     }
-    let bare = FOREIGN_PREFIXES.iter().find_map(|prefix| plain.strip_prefix(prefix)).unwrap_or(&plain);
-    let bare = if bare.is_empty() { context.fallback_id.as_str() } else { bare };
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
-    "resp_".chars().chain(bare.chars().map(|letter| if fits(letter) { letter } else { '_' })).collect()
 }
 
 fn put_error(o: &mut Writer, error: &UpstreamError) {
@@ -198,21 +208,9 @@ pub(super) struct OutputPart<'t> {
 }
 
 impl Item<'_> {
-    /// The id of the item at that place of the output. It is taken out again before an upstream of
-    /// this dialect sees it ([`without_own_ids`](super::without_own_ids)).
-    pub(super) fn id(&self, index: usize) -> String {
-        match self {
-            Self::Reasoning { id: Some(id), .. } => id.decode().into_owned(),
-            Self::Reasoning { .. } => format!("rs_sy{index}"),
-            Self::Message(_) => format!("msg_sy{index}"),
-            Self::Call { .. } => format!("fc_sy{index}"),
-            Self::Search(_) => format!("ws_sy{index}"),
-        }
-    }
-
     /// The item's members.
-    pub(super) fn put(&self, o: &mut Writer, index: usize, status: Status<'_>) {
-        o.field("id", self.id(index));
+    pub(super) fn put(&self, o: &mut Writer, id: &str, status: Status<'_>) {
+        o.field("id", id);
         match self {
             Self::Reasoning { summary, encrypted, .. } => {
                 o.field("type", "reasoning");

@@ -46,7 +46,7 @@ pub use accumulator::Accumulator;
 pub use compaction::as_compaction;
 pub use echo::echo;
 pub use instructions::with_gathered_instructions;
-pub use own_ids::{without_own_ids, without_reasoning};
+pub use own_ids::{answer_of, without_own_ids, without_reasoning};
 pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;

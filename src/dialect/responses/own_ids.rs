@@ -11,12 +11,30 @@ use crate::dialect::signature;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// How the ids of items begin that we made; the place in the output follows.
+/// How the ids of items begin that we made. What names the answer follows, and the item's place in its output; those of
+/// older answers have the place alone.
 const PREFIXES: [&str; 4] = ["msg_sy", "rs_sy", "fc_sy", "ws_sy"];
+
+/// The length of the hex digits that name an answer.
+const ANSWER_DIGITS: usize = 32;
 
 /// Whether an item's id is one of ours.
 pub(super) fn is_own_id(id: &Text<'_>) -> bool {
-    let number = PREFIXES.iter().find_map(|prefix| id.literal().strip_prefix(prefix));
+    let id = id.literal();
+    let number = PREFIXES.iter().find_map(|prefix| id.strip_prefix(prefix));
+    is_place(number) || answer_of(id).is_some()
+}
+
+/// The hex digits that name the answer in which an item of this id was given; `None` where the id is none that leads
+/// to an answer.
+pub fn answer_of(item_id: &str) -> Option<&str> {
+    let rest = PREFIXES.iter().find_map(|prefix| item_id.strip_prefix(prefix))?;
+    let (answer, place) = rest.split_at_checked(ANSWER_DIGITS)?;
+    let is_hex = answer.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_hex && is_place(Some(place))).then_some(answer)
+}
+
+fn is_place(number: Option<&str>) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
@@ -54,7 +72,7 @@ pub fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
 }
 
 /// The body with other items; every byte around them stays.
-fn with_input(body: &Node<'_>, items: impl FnOnce(&mut Writer)) -> Option<Bytes> {
+pub(super) fn with_input(body: &Node<'_>, items: impl FnOnce(&mut Writer)) -> Option<Bytes> {
     let input = body.get("input")?;
     let mut list = Writer::with_capacity(input.raw().len());
     list.list(items);

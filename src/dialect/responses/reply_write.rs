@@ -21,7 +21,8 @@ pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
         for (index, item) in items.iter().enumerate() {
             // Only the last one can have been cut off; a call that was is the client's to judge.
             let cut = index == last && matches!(item, Item::Message(_));
-            list.object(|o| item.put(o, index, if cut { status } else { Status::Completed }));
+            let id = head.item_id(item, index);
+            list.object(|o| item.put(o, &id, if cut { status } else { Status::Completed }));
         }
     };
     // Clients' types want counts, known or not.

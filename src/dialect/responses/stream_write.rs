@@ -181,11 +181,12 @@ impl StreamWriter {
     fn add(&mut self, key: Option<u32>, item: Item<'static>, out: &mut String) {
         let index = self.items.len();
         self.items.push(String::new());
+        // An item comes behind the event that names the answer.
+        let id = self.head.as_ref().map(|head| head.item_id(&item, index)).unwrap_or_default();
         emit(&mut self.sequence, out, "output_item.added", |o| {
             o.field("output_index", index as u64);
-            o.object_at("item", |o| item.put(o, index, Status::InProgress));
+            o.object_at("item", |o| item.put(o, &id, Status::InProgress));
         });
-        let id = item.id(index);
         if matches!(item, Item::Search(_)) {
             emit(&mut self.sequence, out, "web_search_call.in_progress", |o| open_fields(o, &id, index));
         }
@@ -334,7 +335,7 @@ impl StreamWriter {
             emit(&mut self.sequence, out, "web_search_call.completed", |o| open_fields(o, id, index));
         }
         let mut finished = Writer::new();
-        finished.object(|o| open.item.put(o, index, status));
+        finished.object(|o| open.item.put(o, id, status));
         emit(&mut self.sequence, out, "output_item.done", |o| {
             o.field("output_index", index as u64);
             o.field("item", Json::checked(finished.as_str()));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{context, echo, read_reply, write_reply};
+use super::{answer_of, context, echo, read_reply, write_reply};
 use crate::dialect::canonical::*;
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
@@ -65,18 +65,29 @@ fn an_answer_repeats_what_was_asked() {
 }
 
 #[test]
-fn ids_are_of_this_dialect() {
-    for (id, wanted) in [
-        ("msg_01", "resp_01"),
-        ("resp_68", "resp_68"),
-        ("chatcmpl-9x", "resp_9x"),
-        ("gen-1-2", "resp_1-2"),
-        ("a.b/c", "resp_a_b_c"),
-        ("", "resp_req-1"),
+fn an_answer_and_its_items_have_the_id_that_they_are_given_else_the_upstreams() {
+    let own = "0123456789abcdef0123456789abcdef";
+    for (id, given, wanted, item) in [
+        ("resp_68", None, "resp_68", "msg_sy0"),
+        ("", None, "resp_req-1", "msg_sy0"),
+        (
+            "chatcmpl-1",
+            Some(own),
+            "resp_0123456789abcdef0123456789abcdef",
+            "msg_sy0123456789abcdef0123456789abcdef0",
+        ),
     ] {
-        let reply = Reply { id: Text::of(id), ..Reply::default() };
-        let out: Value = serde_json::from_slice(&write_reply(&reply, &context())).unwrap();
-        assert_eq!(out["id"], wanted);
+        let context = ReplyContext { answer_id: given.map(str::to_owned), ..context() };
+        let candidate = Candidate { parts: vec![Part::Text(Text::of("hi"))], ..Candidate::default() };
+        let reply = Reply { id: Text::of(id), candidates: vec![candidate], ..Reply::default() };
+        let out: Value = serde_json::from_slice(&write_reply(&reply, &context)).unwrap();
+        assert_eq!((&out["id"], &out["output"][0]["id"]), (&json!(wanted), &json!(item)));
+        assert_eq!(answer_of(item), given, "{item}");
+    }
+    for foreign in
+        ["", "msg_sy", "msg_0123456789abcdef0123456789abcdef0", "msg_sy0123456789abcdef0123456789abcdef"]
+    {
+        assert_eq!(answer_of(foreign), None, "{foreign}");
     }
 }
 

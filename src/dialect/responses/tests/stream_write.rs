@@ -93,7 +93,7 @@ fn follow(events: &[Value]) -> Value {
 
 fn answer() -> Vec<Event<'static>> {
     vec![
-        Event::Start { id: Text::plain("msg_01"), model: Text::plain("m"), created: Some(7) },
+        Event::Start { id: Text::plain("resp_01"), model: Text::plain("m"), created: Some(7) },
         part(0, PartKind::Thinking),
         delta(0, "Now\n"),
         delta(0, ""),

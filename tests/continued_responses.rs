@@ -105,6 +105,72 @@ fn an_answer_is_kept_for_its_owner_and_only_if_it_wants() {
     assert_eq!(upstream.asked_for(CHAT).len(), 2);
 }
 
+/// What an agent sends as its second turn: references in place of the items that it was given.
+fn refers_to(answer: &Value, more: &[Value]) -> Value {
+    let output = answer["output"].as_array().expect("items").iter();
+    let mut input = vec![json!({"role": "user", "content": "Look there."})];
+    input.extend(output.map(|item| json!({"type": "item_reference", "id": item["id"]})));
+    input.extend(more.iter().cloned());
+    json!({"model": MODEL, "input": input})
+}
+
+#[test]
+fn items_of_an_answer_can_be_referred_to_on_a_converted_upstream() {
+    let (gateway, upstream) = started();
+    let call = json!({"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let message = json!({"role": "assistant", "content": "Looking.", "tool_calls": [call]});
+    let mut called = wire::chat(MODEL);
+    called["choices"] = json!([{"index": 0, "message": message, "finish_reason": "tool_calls"}]);
+    upstream.answer_once(CHAT, Reply::json(200, &called));
+    let client = gateway.client();
+    let first = client.post(RESPONSES, &json!({"model": MODEL, "input": "Look there."})).expect(200);
+    let result = json!({"type": "function_call_output", "call_id": "call_1", "output": "a map"});
+    let body = refers_to(&first, &[result]);
+    let second = client.post(RESPONSES, &body).expect(200);
+    let asked = upstream.last(CHAT).json();
+    let roles: Vec<&Value> =
+        asked["messages"].as_array().expect("messages").iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "tool"], "{asked}");
+    assert_eq!(asked["messages"][1]["content"], "Looking.");
+    assert_eq!(asked["messages"][1]["tool_calls"][0]["id"], "call_1");
+
+    // The turn after that one may be told by its id alone.
+    let body = json!({"model": MODEL, "input": "And?", "previous_response_id": second["id"]});
+    client.post(RESPONSES, &body).expect(200);
+    assert_eq!(upstream.last(CHAT).json()["messages"].as_array().map(Vec::len), Some(5));
+
+    // On a socket as well.
+    let mut socket = client.socket();
+    let mut frame =
+        refers_to(&first, &[json!({"type": "function_call_output", "call_id": "call_1", "output": "x"})]);
+    frame["type"] = json!("response.create");
+    socket.send(&frame);
+    socket.turn();
+    let asked = upstream.last(CHAT).json();
+    assert_eq!(asked["messages"][1]["tool_calls"][0]["id"], "call_1", "{asked}");
+}
+
+#[test]
+fn a_reference_to_an_item_that_is_not_stored_is_refused_with_what_to_send() {
+    let (gateway, upstream) = started();
+    let client = gateway.client();
+    let body = json!({"model": MODEL, "input": "One", "store": false});
+    let unkept = client.post(RESPONSES, &body).expect(200);
+    let kept = says(&client, "One", None, false);
+    let key = json!({"name": "other", "key": "sk-managed-key-8", "supportedModels": ["*"]});
+    gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    let other = gateway.anyone().with("authorization", "Bearer sk-managed-key-8");
+    let theirs = json!({"output": [{"id": "msg_1"}]});
+    let asked = upstream.asked_for(CHAT).len();
+    for (client, answer) in [(&client, &unkept), (&other, &kept), (&client, &theirs)] {
+        let refused = client.post(RESPONSES, &refers_to(answer, &[])).expect(400);
+        let message = refused["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("send the item"), "{refused}");
+        assert_eq!(refused["error"]["type"], "invalid_request_error", "{refused}");
+    }
+    assert_eq!(upstream.asked_for(CHAT).len(), asked);
+}
+
 #[test]
 fn an_upstream_that_is_asked_to_store_nothing_has_its_answers_kept_for_it() {
     for platform in ["sub2api", "codex"] {

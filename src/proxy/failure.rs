@@ -120,7 +120,12 @@ impl Failure {
             ConversionError::Invalid { field, message } => (Kind::Invalid, field, message),
             ConversionError::Unsupported { field, form } => {
                 let gap = if form.is_empty() { "" } else { " " };
-                let text = format!("{field}{gap}{form} is not supported by any upstream of this model");
+                let advice = match field.as_str() {
+                    "item_reference" => ": send the items themselves in place of references to them",
+                    _ => "",
+                };
+                let text =
+                    format!("{field}{gap}{form} is not supported by any upstream of this model{advice}");
                 (Kind::Unsupported, field, text)
             }
         };

@@ -101,6 +101,7 @@ fn read_call(
         return Err(refuse(call.face, "A compaction cannot be streamed", Some("stream")));
     }
     response_store::resume(&app.stored_responses, &mut call);
+    response_store::resolve_references(app, &mut call)?;
     match orphaned_output(&call) {
         Some(refusal) => Err(Box::new(refusal)),
         None => Ok(call),

@@ -5,6 +5,8 @@
 //! next request that refers to it is merged into a complete one, as on a WebSocket, and can be served by any channel.
 //! Every other upstream of the dialect stores its own answers, and nothing is stored here.
 //!
+//! A request may also refer to single items of such an answer (`item_reference`): their ids lead back to it.
+//!
 //! Each answer gets an id of ours, 128 random bits: an upstream that gives one id twice would else give one client's next turn
 //! the history of another.
 //!
@@ -18,8 +20,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
+use memchr::memmem;
 
-use crate::dialect::responses::{TurnOutput, merge_turn};
+use crate::app::App;
+use crate::dialect::canonical::ConversionError;
+use crate::dialect::responses::{TurnOutput, merge_turn, with_items_referred_to};
 use crate::dialect::sse::Scanner;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, edit::edit, envelope, json};
@@ -135,6 +140,46 @@ pub(super) fn resume(store: &ResponseStore, call: &mut Call) {
         call.envelope = envelope;
         call.body = whole;
     }
+}
+
+/// Puts the items into a call that it refers to, where they are of answers stored here.
+///
+/// # Errors
+///
+/// A refusal that says what to send: an item is not stored (any more), or they are too much together.
+pub(super) fn resolve_references(app: &App, call: &mut Call) -> Result<(), Box<Response>> {
+    let may_refer = call.face.dialect == Dialect::Responses
+        && call.operation != Operation::CountTokens
+        && call.envelope.marks.own
+        && memmem::find(&call.body, b"item_reference").is_some();
+    let text = std::str::from_utf8(&call.body).unwrap_or_default();
+    let Some(body) = may_refer.then(|| Node::parse(text).ok()).flatten() else { return Ok(()) };
+    let face = call.face;
+    let mut answers: HashMap<String, Option<Arc<StoredTurn>>> = HashMap::new();
+    let find = |item_id: &str, answer: &str| {
+        let turn = answers
+            .entry(answer.to_owned())
+            .or_insert_with(|| app.stored_responses.find(&(call.key_id, format!("resp_{answer}")), now_ms()));
+        // The place in the answer stands at the end of the id.
+        let place = item_id.rsplit_once(answer)?.1.parse::<usize>().ok()?;
+        turn.as_ref()?.items.get(place).filter(|item| has_id(item, item_id)).cloned()
+    };
+    let longest = app.config.request_body_limit;
+    let refuse = |message: &str, field: Option<&str>| Box::new(face.refuse(400, message, None, field));
+    let whole = match with_items_referred_to(&body, longest, find) {
+        Ok(None) => return Ok(()),
+        Ok(Some(whole)) => whole,
+        Err(ConversionError::Invalid { field, message }) => return Err(refuse(&message, Some(&field))),
+        Err(ConversionError::Unsupported { field, .. }) => return Err(refuse(&field, Some(&field))),
+    };
+    call.envelope =
+        envelope::skim(Dialect::Responses, &whole).map_err(|error| refuse(&error.message, error.field))?;
+    call.body = whole;
+    Ok(())
+}
+
+fn has_id(item: &str, id: &str) -> bool {
+    json::member(item, "id").and_then(json::string).is_some_and(|own| own == id)
 }
 
 /// Stores a response whose upstream does not, under an id of ours, when the client may refer to it.

@@ -38,6 +38,7 @@ use crate::uuid;
 use super::super::call::{Call, CallKind, Head, Operation};
 use super::super::pipeline;
 use super::super::reply::Face;
+use super::super::response_store;
 use super::Opener;
 use super::events::Events;
 use super::frame;
@@ -243,8 +244,10 @@ impl TurnRunner<'_> {
             timer: ReusableTimer::default(),
             session: Some(&opener.session),
         };
-        let call = Call::read(app, head, request)
+        let mut call = Call::read(app, head, request)
             .map_err(|(_, error)| Refusal::invalid(error.field, error.message).frame())?;
+        response_store::resolve_references(app, &mut call)
+            .map_err(|refused| refusal::of_response(*refused))?;
         if !frame.is_warm_up {
             return Ok(Turn::Call(call));
         }

@@ -22,7 +22,7 @@ Options:
   -V, --version  Print the version
 
 Configuration comes from environment variables and a .env file, for example
-PORT, DATA_DIR, AUTH_TOKEN and PROXY_TOKEN; the README lists them all.
+PORT, DATA_DIR, AUTH_TOKEN and PROXY_TOKEN; docs/configuration.md lists them all.
 ";
 
 /// How long `health` waits for an answer.

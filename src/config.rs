@@ -4,8 +4,8 @@
 //! clamped, and what is no number means the default, each with a warning. Where guessing would open a
 //! door or look in the wrong place (addresses, networks, the database), a value that cannot be read is an
 //! error. All errors are collected, so that one start shows every mistake. A `.env` file in the working
-//! directory is read first and never overrides the real environment. Names and defaults are the README's
-//! table.
+//! directory is read first and never overrides the real environment. Names and defaults are the
+//! table of `docs/configuration.md`.
 
 pub mod rule;
 pub mod runtime;

@@ -45,7 +45,7 @@ pub fn started(app: &Arc<App>) {
     log::info!("admin API:  curl -H \"Authorization: Bearer $AUTH_TOKEN\" {base}/api/sites");
     log::info!("proxy API:  curl -H \"Authorization: Bearer $PROXY_TOKEN\" {base}/v1/models");
     if app.snapshot.load().routes().is_empty() {
-        log::info!("next: add a site and an account (README, \"First steps\"), or run `switchyard demo`");
+        log::info!("next: add a site and an account (README.md, \"First steps\"), or run `switchyard demo`");
     }
     if !built_in.is_empty() {
         let app_of_event = app.clone();

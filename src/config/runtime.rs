@@ -257,8 +257,8 @@ mod tests {
 
     /// Except the one that is only kept for the clients that send it.
     #[test]
-    fn every_variable_is_in_the_readme() {
-        let readme = include_str!("../../README.md");
+    fn every_variable_is_documented() {
+        let page = include_str!("../../docs/configuration.md");
         for setting in SETTINGS.iter().filter(|setting| setting.key != "codex_upstream_websocket_enabled") {
             let names = match setting.default {
                 Default::Variables([name, ..], _) => vec![*name],
@@ -266,7 +266,7 @@ mod tests {
                 _ => continue,
             };
             for name in names {
-                assert!(readme.contains(&format!("`{name}`")), "{name}");
+                assert!(page.contains(&format!("`{name}`")), "{name}");
             }
         }
     }

@@ -184,17 +184,16 @@ fn an_upstream_that_stalls_past_the_first_byte_timeout_is_not_seen_by_the_client
 }
 
 #[test]
-fn who_is_late_with_the_first_byte_is_asked_in_the_next_dialect() {
+fn who_is_late_with_the_first_byte_is_not_asked_again() {
     let silent = Reply::events(wire::chat_events(Pair::MODEL)).stalls_after(0);
     for reply in [Reply::stall(), silent] {
         let upstream = Upstream::start(&[Pair::MODEL]);
         let gateway = Gateway::with(&[("PROXY_FIRST_BYTE_TIMEOUT_SEC", "1")]);
         gateway.add("alone", &upstream);
+        let before = upstream.asked().len();
         upstream.answer(CHAT, reply);
-        gateway.client().chat(Pair::MODEL).expect(200);
-        let paths: Vec<_> = upstream.asked().iter().map(|asked| asked.path().to_owned()).collect();
-        assert!(paths.ends_with(&[CHAT.to_owned(), "/v1/responses".to_owned()]), "{paths:?}");
-        assert_eq!(gateway.channels(Pair::MODEL)[0]["failCount"], json!(0), "the channel is fine");
+        gateway.client().chat(Pair::MODEL).expect(408);
+        assert_eq!(upstream.asked().len(), before + 1, "it may be at work on it, in whatever dialect");
     }
 }
 
@@ -235,7 +234,10 @@ fn a_small_surface_fails_over_as_well() {
         ("/v1/completions", json!({"prompt": "x"}), wire::completion(Pair::MODEL)),
         ("/v1/images/generations", json!({"prompt": "x"}), wire::image()),
     ] {
-        for reply in [Reply::error(500, "boom"), Reply::html(200, "<html></html>"), Reply::silence()] {
+        let mut troubles = vec![Reply::error(500, "boom"), Reply::html(200, "<html></html>")];
+        // A picture that may be made is not asked for again.
+        troubles.extend((!path.contains("images")).then(Reply::silence));
+        for reply in troubles {
             let pair = Pair::start();
             pair.first.answer(path, reply);
             let mut body = body.clone();

@@ -131,7 +131,7 @@ fn is_unconnected(kind: ErrorKind) -> bool {
         ErrorKind::Dns | ErrorKind::Connect | ErrorKind::Proxy | ErrorKind::Tls | ErrorKind::Exhausted => {
             true
         }
-        ErrorKind::Timeout | ErrorKind::Closed | ErrorKind::Protocol => false,
+        ErrorKind::Timeout | ErrorKind::Closed | ErrorKind::Expired | ErrorKind::Protocol => false,
     }
 }
 

@@ -104,7 +104,7 @@ impl Server {
 /// An address literal: always a valid name (RFC 5321, 4.1.3), which a host's own idea of its name is not.
 fn own_name(stream: &Stream) -> String {
     let address = match stream {
-        Stream::Tcp(tcp) => tcp.local_addr().ok().map(|address| address.ip()),
+        Stream::Tcp(_) => stream.local_addr().ok().map(|address| address.ip()),
         Stream::Tls(_) => None,
     };
     match address {

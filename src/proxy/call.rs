@@ -13,11 +13,13 @@ use crate::http::timer::ReusableTimer;
 use crate::request_id::RequestId;
 use crate::routing::Platform;
 use crate::settings::Settings;
+use crate::upstream::Work;
 
 use super::auth::Caller;
 use super::call_signatures::CallSignatures;
 use super::client::Client;
 use super::forms;
+use super::gemini;
 use super::reply::Face;
 use super::session::Session;
 use super::trace::Trace;
@@ -52,6 +54,17 @@ impl Operation {
             Self::EditImage => "/v1/images/edits",
             Self::CreateVideo => "/v1/videos",
             Self::Search => "/v1/search",
+        }
+    }
+
+    /// What an upstream does for it.
+    pub(super) fn work(self, dialect: Dialect) -> Work {
+        match self {
+            Self::CountTokens => Work::Lookup,
+            Self::EditImage | Self::CreateVideo => Work::Creation,
+            Self::Answer if dialect == Dialect::Images => Work::Creation,
+            Self::OfGemini(action) if gemini::is_creation(action) => Work::Creation,
+            Self::Answer | Self::Compact | Self::Search | Self::OfGemini(_) => Work::Text,
         }
     }
 
@@ -194,6 +207,11 @@ impl Call {
             trace: Trace::default(),
             timer: head.timer,
         }))
+    }
+
+    /// What an upstream does for it: says where it may be sent again.
+    pub(super) fn work(&self) -> Work {
+        self.operation.work(self.face.dialect)
     }
 }
 

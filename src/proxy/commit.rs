@@ -498,6 +498,8 @@ impl StartedResponse<'_> {
 pub(super) fn judged(fault: Fault) -> Failure {
     match fault {
         Fault::Error(error) => Failure::said(error, "an error as an answer"),
+        // A page is not of the API, but of what stands before it.
+        Fault::Html(_) => Failure::judged(fault.message()).refused(),
         fault => Failure::judged(fault.message()),
     }
 }

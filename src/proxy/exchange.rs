@@ -2,10 +2,12 @@
 //! may take, until one answers with a good status. What the answer is worth, [`commit`] judges.
 //!
 //! ```text
-//! channel ─▶ address ─▶ dialect ─▶ commit     proxy.md 8: a refused dialect gives way to the next,
-//!               ▲          │         │        a broken address to the next, and what is neither
-//!               └──────────┴─────────┴─▶ failure   ends the attempt
+//! channel ─▶ address ─▶ dialect ─▶ commit     a refused dialect gives way to the next, a broken address
+//!               ▲          │         │        to the next, and what is neither ends the attempt
+//!               └──────────┴─────────┴─▶ failure
 //! ```
+//!
+//! No channel gets twice what it may be at work on already: [`Failure::may_repeat`].
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -27,7 +29,7 @@ use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, pool};
 use crate::settings::Settings;
 use crate::store::proxy_logs::ProxyLogRow;
 use crate::time::{Millis, now_ms};
-use crate::upstream::{self, Answer, AnswerHead, ErrorKind, RequestBody, SendError, UpstreamBody};
+use crate::upstream::{self, Answer, AnswerHead, Repeat, RequestBody, SendError, UpstreamBody};
 
 use super::attempt::{Attempt, Choice, Slots};
 use super::call::{Call, Operation};
@@ -52,8 +54,6 @@ const WHOLE_TIMEOUT: Duration = Duration::from_secs(900);
 /// step to step, and the future of every step would have room for it twice.
 pub(super) struct Accepted {
     pub(super) head: AnswerHead,
-    /// What has come of the body already.
-    first: Option<Bytes>,
     pub(super) body: UpstreamBody,
     pub(super) timeouts: Timeouts,
     /// The dialect it answers in.
@@ -69,23 +69,11 @@ pub(super) struct Accepted {
 impl Accepted {
     /// The next bytes of the body; `None` at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, Failure> {
-        if let Some(first) = self.first.take() {
-            return Ok(Some(first));
-        }
         match self.timeouts.wait(self.timeouts.idle, pin!(self.body.data())).await? {
             None => Ok(None),
             Some(Ok(bytes)) => Ok(Some(bytes)),
-            Some(Err(error)) => Err(Failure::network(error.kind(), error.message())),
+            Some(Err(error)) => Err(Failure::cut(&error)),
         }
-    }
-
-    /// Waits for the first of the body where the operator sets a limit to that: one who is late is late in this
-    /// dialect, and may not be in the next (proxy.md 8.2, 10.1).
-    async fn begun(mut self: Box<Self>) -> Result<Box<Self>, Failure> {
-        if self.timeouts.first_byte.is_some() {
-            self.first = Box::pin(self.next()).await?;
-        }
-        Ok(self)
     }
 }
 
@@ -145,10 +133,7 @@ impl Timeouts {
         match (self.first_byte, self.whole) {
             (Some((_, total)), _) => Failure::first_byte_timeout(total),
             (None, Some(whole)) if whole <= Instant::now() => Failure::never_whole(WHOLE_TIMEOUT),
-            _ => {
-                let cause = format!("the upstream sent nothing for {} s", limit.as_secs());
-                Failure::network(ErrorKind::Timeout, &cause)
-            }
+            _ => Failure::silence(limit),
         }
     }
 }
@@ -175,11 +160,16 @@ pub(super) async fn attempt(
             Ok(response) => return Ok(response),
             Err(useless) => {
                 attempt = useless.attempt;
-                if !useless.failure.rotates_address() {
+                if !useless.failure.blames_address() {
                     break useless.failure;
                 }
-                call.trace.request_failed(&useless.failure, false);
-                search.leave(app, endpoint, useless.failure);
+                let rotates = useless.failure.rotates_address(call.work());
+                let failure = search.leave(app, endpoint, useless.failure);
+                if !rotates {
+                    break failure;
+                }
+                call.trace.request_failed(&failure, false);
+                search.last = Some(Box::new(failure));
             }
         }
     };
@@ -227,13 +217,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Lets an address rest that has failed, for the next one (proxy.md 8.1).
-    fn leave(&mut self, app: &App, endpoint: &Endpoint, failure: Failure) {
+    /// Lets the address rest that is to blame. While the channel has another one, it is not blamed itself.
+    fn leave(&mut self, app: &App, endpoint: &Endpoint, failure: Failure) -> Failure {
         self.now = now_ms();
         if endpoint.live.record_failure(self.now, self.now + pool::COOLDOWN_MS, &failure.text) {
             app.store.telemetry().dirty_endpoint(endpoint.live.clone());
         }
-        self.last = Some(Box::new(failure));
+        if self.addresses.has_more() { failure.of_one_address() } else { failure }
     }
 }
 
@@ -286,10 +276,17 @@ impl<'a> Sending<'a> {
                     note(live.record_success());
                     return Ok((accepted, endpoint));
                 }
-                Err(failure) if failure.rotates_address() => search.leave(self.app, endpoint, failure),
-                Err(failure) => {
+                Err(failure) if !failure.blames_address() => {
                     note(live.record_other_failure(now_ms(), &failure.text));
                     return Err(failure);
+                }
+                Err(failure) => {
+                    let rotates = failure.rotates_address(self.call.work());
+                    let failure = search.leave(self.app, endpoint, failure);
+                    if !rotates {
+                        return Err(failure);
+                    }
+                    search.last = Some(Box::new(failure));
                 }
             }
         }
@@ -386,17 +383,15 @@ impl<'a> Sending<'a> {
             let accepted = match answered(pin!(sending), path, &timeouts, &self.call.trace).await {
                 Ok((head, body)) => {
                     let keeps_nothing = outgoing::keeps_nothing(site.platform, format);
-                    let accepted = Accepted {
+                    Ok(Box::new(Accepted {
                         head,
-                        first: None,
                         body,
                         timeouts,
                         format,
                         keeps_nothing,
                         reply_context,
                         endpoint: endpoint.id,
-                    };
-                    Box::new(accepted).begun().await
+                    }))
                 }
                 Err(failure) => Err(failure),
             };
@@ -421,7 +416,8 @@ impl<'a> Sending<'a> {
                 continue;
             }
             let failure = if format == client { failure } else { failure.in_other_words() };
-            let refused = formats::downgrade(&failure, format);
+            let may_ask = failure.may_repeat(self.call.work()) == Repeat::Here;
+            let refused = formats::downgrade(&failure, format).filter(|_| may_ask);
             let downgrade = refused.filter(|_| formats.len() > 1);
             self.call.trace.request_failed(&failure, downgrade.is_some());
             let Some(downgrade) = downgrade else {
@@ -499,6 +495,7 @@ impl<'a> Sending<'a> {
             query => endpoint.base.join(&format!("{path}{query}")),
         };
         let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));
+        request.work = self.call.work();
         request.headers =
             headers::upstream(client, format, stream, site, credential, less.as_ref().unwrap_or(own));
         if let Some(betas) = &betas {
@@ -541,10 +538,8 @@ pub(super) async fn answered(
     timeouts: &Timeouts,
     trace: &Trace,
 ) -> Result<(AnswerHead, UpstreamBody), Failure> {
-    let Answer { head, body } = timeouts
-        .wait(HEAD_TIMEOUT, sending)
-        .await?
-        .map_err(|error| Failure::network(error.kind(), error.message()))?;
+    let Answer { head, body } =
+        timeouts.wait(HEAD_TIMEOUT, sending).await?.map_err(|error| Failure::unanswered(&error))?;
     let body = trace.response_started(&head, body);
     if head.status.is_success() {
         return Ok((head, body));
@@ -592,7 +587,8 @@ mod tests {
         assert_eq!(begun.elapsed(), WHOLE_TIMEOUT);
         assert!(failure.text.contains("not whole within 900 s"), "{}", failure.text);
         assert_eq!(failure.status, 504);
-        assert!(!failure.is_channel_fault() && !failure.may_retry(), "it was answered, and billed");
+        let may_retry = failure.may_retry(upstream::Work::Text);
+        assert!(!failure.is_channel_fault() && !may_retry, "it was answered, and billed");
         let silent = timeouts.wait(Duration::ZERO, pin!(std::future::pending::<()>())).await;
         assert!(silent.is_err());
     }

@@ -1,8 +1,12 @@
 //! Why an attempt gave no answer, and what follows from it.
 //!
+//! Whether the request may go on to another address or channel also hangs on what it asks for and on how far it came:
+//! [`Failure::may_repeat`]. A creation that may have been read goes nowhere.
+//!
 //! | kind | fault of the channel | next channel | the client, when it was the last |
 //! |---|---|---|---|
 //! | refused, reset, no answer | yes | yes | 502 |
+//! | a rested connection closed as it was used again | no | yes | 502 |
 //! | no first byte in time | yes | yes | 408 |
 //! | an answer not whole in time, though it went on | no | no | 504 |
 //! | a status | as routing.md 9.1 | as routing.md 10.2 | that status (401 to 403: 502) |
@@ -26,7 +30,7 @@ use crate::dialect::{Dialect, json, messages};
 use crate::http::Response;
 use crate::routing::{Secret, failure};
 use crate::time::Millis;
-use crate::upstream::{AnswerHeaders, ErrorKind};
+use crate::upstream::{AnswerHeaders, BodyError, Came, ErrorKind, Progress, Repeat, SendError, Work};
 
 use super::headers;
 use super::reply::Face;
@@ -54,6 +58,9 @@ enum Kind {
 #[derive(Debug)]
 pub(super) struct Failure {
     kind: Kind,
+    progress: Progress,
+    /// The address is to blame, and the channel has another.
+    spares_channel: bool,
     /// The upstream's status; 0 when there was none.
     pub(super) status: u16,
     error: UpstreamError,
@@ -68,8 +75,24 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// No answer, or none to the end. `cause` is for the log: it may name the upstream's address.
-    pub(super) fn network(kind: ErrorKind, cause: &str) -> Self {
+    /// There is no answer.
+    pub(super) fn unanswered(error: &SendError) -> Self {
+        Self::network(error.kind(), error.message(), error.progress())
+    }
+
+    /// The answer did not come to its end.
+    pub(super) fn cut(error: &BodyError) -> Self {
+        Self::network(error.kind(), error.message(), Progress::whole(Came::Answer))
+    }
+
+    /// Nothing came for too long. How much of the request has left by then is not known.
+    pub(super) fn silence(limit: Duration) -> Self {
+        let cause = format!("the upstream sent nothing for {} s", limit.as_secs());
+        Self::network(ErrorKind::Timeout, &cause, Progress::whole(Came::Nothing))
+    }
+
+    /// `cause` is for the log: it may name the upstream's address.
+    fn network(kind: ErrorKind, cause: &str, progress: Progress) -> Self {
         let shown = match kind {
             ErrorKind::Dns => "its name cannot be resolved",
             ErrorKind::Connect => "no connection",
@@ -78,11 +101,12 @@ impl Failure {
             ErrorKind::Timeout => "it took too long",
             ErrorKind::Exhausted => "the gateway has no file or no memory left for a connection",
             ErrorKind::Closed => "it closed the connection before the answer was whole",
+            ErrorKind::Expired => "it closed an idle connection just as it was used again",
             ErrorKind::Protocol => "its answer is not valid HTTP",
         };
         let mut failure = Self::of(Kind::Network(kind), 0, format!("Upstream error: {shown}"));
         failure.text = format!("Upstream error: {cause}");
-        failure
+        Self { progress, ..failure }
     }
 
     pub(super) fn first_byte_timeout(limit: Duration) -> Self {
@@ -101,8 +125,13 @@ impl Failure {
         Self::of(Kind::Judged, 502, cause)
     }
 
+    /// What the upstream said says that it did not carry the request out.
+    pub(super) fn refused(self) -> Self {
+        Self { progress: Progress::whole(Came::Refusal), ..self }
+    }
+
     /// A stream that ended, in whatever order, before any output. A connection that is lost behind a relay looks like
-    /// that, so another address may do better.
+    /// that, so the address is to blame.
     pub(super) fn closed_early() -> Self {
         Self::of(Kind::ClosedEarly, 502, "the upstream closed the stream before any output".to_owned())
     }
@@ -166,8 +195,9 @@ impl Failure {
         let text = errors::upstream_text(path, status, &error.message);
         let hint = upstream.get(&RETRY_AFTER).and_then(|value| std::str::from_utf8(value).ok());
         let recovers_at = failure::provider_hint(status, hint, &body, now);
+        let progress = Progress::whole(Came::of_status(status));
         let body = complete.then_some(body);
-        Self { kind: Kind::Status, status, error, text, headers: None, recovers_at, body }
+        Self { progress, error, recovers_at, body, ..Self::of(Kind::Status, status, text) }
             .answered_with(upstream)
     }
 
@@ -181,7 +211,7 @@ impl Failure {
     /// client, or as the whole answer.
     pub(super) fn said(error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
-        Self { kind: Kind::Judged, status: 502, error, text, headers: None, recovers_at: None, body: None }
+        Self { error, ..Self::of(Kind::Judged, 502, text) }.refused()
     }
 
     /// Takes the credential out of everything the upstream said: some repeat what they were sent.
@@ -197,7 +227,15 @@ impl Failure {
 
     fn of(kind: Kind, status: u16, text: String) -> Self {
         let error = UpstreamError { message: text.clone(), ..UpstreamError::default() };
-        Self { kind, status, error, text, headers: None, recovers_at: None, body: None }
+        let progress = match kind {
+            Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => Progress::UNSENT,
+            Kind::FirstByte => Progress::whole(Came::Nothing),
+            Kind::Network(_) | Kind::NeverWhole | Kind::Status | Kind::Judged | Kind::ClosedEarly => {
+                Progress::whole(Came::Answer)
+            }
+        };
+        let (headers, recovers_at, body) = (None, None, None);
+        Self { kind, progress, spares_channel: false, status, error, text, headers, recovers_at, body }
     }
 
     /// Whether the upstream refused the way in which the request asks for thinking.
@@ -243,7 +281,8 @@ impl Failure {
     /// Whether the channel is to blame, so that it cools down (routing.md 9.1).
     pub(super) fn is_channel_fault(&self) -> bool {
         match self.kind {
-            Kind::Network(kind) => kind != ErrorKind::Exhausted,
+            _ if self.spares_channel => false,
+            Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::Judged | Kind::ClosedEarly => true,
             Kind::Status => failure::is_channel_fault(self.status, &self.words()),
             Kind::NeverWhole | Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
@@ -255,8 +294,18 @@ impl Failure {
         self.kind == Kind::Busy || self.is_channel_fault()
     }
 
-    /// Whether another channel may do better (routing.md 10.2).
-    pub(super) fn may_retry(&self) -> bool {
+    /// Where the request may be sent once more, whether or not that would help.
+    pub(super) fn may_repeat(&self, work: Work) -> Repeat {
+        self.progress.may_repeat(work)
+    }
+
+    /// Whether another channel may have the request, and may do better.
+    pub(super) fn may_retry(&self, work: Work) -> bool {
+        self.may_repeat(work) >= Repeat::Elsewhere && self.is_of_this_channel()
+    }
+
+    /// Whether another channel may do better.
+    fn is_of_this_channel(&self) -> bool {
         match self.kind {
             Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::ClosedEarly | Kind::Local => true,
             Kind::Unsupported | Kind::Busy => true,
@@ -270,10 +319,20 @@ impl Failure {
         !matches!(self.kind, Kind::Unsupported | Kind::Invalid | Kind::Busy)
     }
 
-    /// Whether another address of the same site may do better (routing.md 10.4).
-    pub(super) fn rotates_address(&self) -> bool {
+    /// Whether another address of the same site may have the request, and may do better.
+    pub(super) fn rotates_address(&self, work: Work) -> bool {
+        self.may_repeat(work) == Repeat::Here && self.blames_address()
+    }
+
+    /// The channel has another address, which the next request is sent to.
+    pub(super) fn of_one_address(self) -> Self {
+        Self { spares_channel: true, ..self }
+    }
+
+    /// Whether another address of the same site may do better.
+    pub(super) fn blames_address(&self) -> bool {
         match self.kind {
-            Kind::Network(kind) => kind != ErrorKind::Exhausted,
+            Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::ClosedEarly => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
             Kind::NeverWhole | Kind::Judged | Kind::Local => false,
@@ -296,10 +355,6 @@ impl Failure {
         }
     }
 
-    pub(super) fn is_first_byte_timeout(&self) -> bool {
-        self.kind == Kind::FirstByte
-    }
-
     /// The status, when it is what failed.
     pub(super) fn upstream_status(&self) -> Option<u16> {
         (self.kind == Kind::Status).then_some(self.status)
@@ -317,7 +372,7 @@ impl Failure {
         let network = match self.kind {
             Kind::Network(ErrorKind::Timeout) => Some("timed out"),
             Kind::Network(ErrorKind::Connect) => Some("connection refused"),
-            Kind::Network(ErrorKind::Closed) => Some("connection reset"),
+            Kind::Network(ErrorKind::Closed | ErrorKind::Expired) => Some("connection reset"),
             _ => None,
         };
         let said =
@@ -373,11 +428,41 @@ mod tests {
             (ErrorKind::Timeout, true),
             (ErrorKind::Closed, true),
             (ErrorKind::Exhausted, false),
+            (ErrorKind::Expired, false),
         ] {
-            let failure = Failure::network(kind, "the cause");
+            let failure = Failure::network(kind, "the cause", Progress::UNSENT);
             assert_eq!(failure.is_channel_fault(), is_fault, "{kind:?}");
-            assert_eq!(failure.rotates_address(), is_fault, "{kind:?}");
-            assert!(failure.may_retry(), "{kind:?}: a connection may be open elsewhere");
+            assert_eq!(failure.rotates_address(Work::Text), is_fault, "{kind:?}");
+            assert!(failure.may_retry(Work::Text), "{kind:?}: a connection may be open elsewhere");
+            assert!(!failure.of_one_address().is_channel_fault(), "{kind:?}: another address may do");
+        }
+    }
+
+    #[test]
+    fn what_may_have_been_carried_out_is_not_asked_for_again() {
+        let unsent = || Failure::network(ErrorKind::Connect, "the cause", Progress::UNSENT);
+        let lost = || Failure::network(ErrorKind::Closed, "the cause", Progress::whole(Came::Nothing));
+        let status = |status| {
+            Failure::status(status, "/x", &AnswerHeaders::default(), Bytes::from_static(b"{}"), true, 0)
+        };
+        let late = Failure::first_byte_timeout(Duration::from_secs(1));
+        for (failure, [text_here, text_elsewhere, creation_here, creation_elsewhere]) in [
+            (unsent(), [true; 4]),
+            (lost(), [false, true, false, false]),
+            (late, [false, true, false, false]),
+            (Failure::silence(Duration::from_secs(1)), [false, true, false, false]),
+            (Failure::closed_early(), [false, true, false, false]),
+            (Failure::judged("no id".to_owned()), [false, true, false, false]),
+            (Failure::judged("a page".to_owned()).refused(), [false, true, false, true]),
+            (status(503), [true; 4]),
+            (status(504), [true, true, false, false]),
+            (status(408), [true, true, false, false]),
+            (status(400), [false; 4]),
+        ] {
+            assert_eq!(failure.rotates_address(Work::Text), text_here, "{failure:?}");
+            assert_eq!(failure.may_retry(Work::Text), text_elsewhere, "{failure:?}");
+            assert_eq!(failure.rotates_address(Work::Creation), creation_here, "{failure:?}");
+            assert_eq!(failure.may_retry(Work::Creation), creation_elsewhere, "{failure:?}");
         }
     }
 }

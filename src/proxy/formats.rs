@@ -304,9 +304,6 @@ const EXHAUSTED: &[&str] = &[
 
 /// Reads a failure of a request in the dialect `asked`: `None` when others would meet the same.
 pub(super) fn downgrade(failure: &Failure, asked: Dialect) -> Option<Downgrade> {
-    if failure.is_first_byte_timeout() {
-        return Some(Downgrade { to: None, blocks: false });
-    }
     let status = failure.upstream_status()?;
     // An earlier answer that the upstream has forgotten is unknown in every dialect.
     if failure.has_forgotten() {

@@ -4,7 +4,6 @@ use bytes::Bytes;
 use super::*;
 use crate::dialect::Dialect::{Chat, Completions, Embeddings, Gemini, Messages, Responses};
 use crate::dialect::json;
-use crate::upstream::ErrorKind;
 
 #[test]
 fn the_own_dialect_comes_first_where_it_can() {
@@ -107,9 +106,10 @@ fn only_what_is_about_the_dialect_moves_to_another() {
         let found = downgrade(&status(code, &body), asked).map(|downgrade| (downgrade.to, downgrade.blocks));
         assert_eq!(found, wanted, "{code} {body}");
     }
-    assert_eq!(downgrade(&Failure::network(ErrorKind::Connect, "x"), Chat), None);
-    let late = Failure::first_byte_timeout(std::time::Duration::from_secs(1));
-    assert_eq!(downgrade(&late, Chat), Some(Downgrade { to: None, blocks: false }));
+    let second = std::time::Duration::from_secs(1);
+    for silent in [Failure::silence(second), Failure::first_byte_timeout(second)] {
+        assert_eq!(downgrade(&silent, Chat), None);
+    }
 }
 
 #[test]

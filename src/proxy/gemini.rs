@@ -23,6 +23,11 @@ const OTHER_ACTIONS: [&str; 6] = [
     "predictLongRunning",
 ];
 
+/// Whether an action makes something that costs much or stays: a picture, a video, a job.
+pub(super) fn is_creation(action: &str) -> bool {
+    matches!(action, "predict" | "predictLongRunning" | "batchGenerateContent" | "asyncBatchEmbedContent")
+}
+
 /// `POST …/models/{model}:{action}`; a model's name may have slashes and colons of its own.
 ///
 /// Who streams without `alt=sse` gets one JSON array, piece by piece.

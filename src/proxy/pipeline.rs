@@ -23,6 +23,7 @@ use crate::keys::KeyRejection;
 use crate::limits::{Lease, Refused as NoLease};
 use crate::routing::{Channel, Selection, SelectionQuery, select, select_bound};
 use crate::time::now_ms;
+use crate::upstream::Repeat;
 
 use super::alerts;
 use super::attempt::{Attempt, Choice, Slots};
@@ -211,13 +212,24 @@ async fn route(app: &Arc<App>, call: &Call) -> Response {
         let answered = exchange::attempt(app, call, &choice, number, slots).await;
         match answered.inspect_err(|failure| call.trace.channel_failed(failure)) {
             Ok(response) => return response,
-            Err(failure) if failure.may_retry() || lacks_surface(call, &failure) => {
+            Err(failure) if failure.may_retry(call.work()) || lacks_surface(call, &failure) => {
                 last = Some(Box::new(failure));
             }
-            Err(failure) => return failure.into_response(call.face),
+            Err(failure) => return refused_for_good(call, failure),
         }
     }
     unserved(app, call, last, None)
+}
+
+/// The answer to a request that goes to nobody else. What may have been made all the same must not be asked for again by
+/// the client's SDK either: those of OpenAI and Anthropic heed this header.
+fn refused_for_good(call: &Call, failure: Failure) -> Response {
+    let may_be_made = failure.may_repeat(call.work()) == Repeat::Nowhere;
+    let mut response = failure.into_response(call.face);
+    if may_be_made {
+        response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+    }
+    response
 }
 
 fn is_unknown_model(app: &App, call: &Call) -> bool {

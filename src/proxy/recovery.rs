@@ -189,7 +189,7 @@ impl Recovery {
             Dialect::Responses if status == 400 && is_new(Way::WithoutReasoning) && says(&OF_ENCRYPTION) => {
                 Way::WithoutReasoning
             }
-            Dialect::Responses if status == 400 && says_unknown(failure, &words) => Way::Shorter,
+            Dialect::Responses if status == 400 && says_unknown(call, failure, &words) => Way::Shorter,
             _ if matches!(status, 400 | 415) && is_new(Way::Bare) && says(&OF_CONTENT_TYPE) => Way::Bare,
             _ => return None,
         };
@@ -228,9 +228,9 @@ impl Recovery {
 
 /// A 400 that is about something the upstream does not know, and not about a model, a credential or a
 /// limit: those another channel may answer.
-fn says_unknown(failure: &Failure, words: &str) -> bool {
+fn says_unknown(call: &Call, failure: &Failure, words: &str) -> bool {
     let is_bare = failure.is_bare_upstream_error();
-    (is_bare || UNKNOWN.iter().any(|phrase| words.contains(phrase))) && !failure.may_retry()
+    (is_bare || UNKNOWN.iter().any(|phrase| words.contains(phrase))) && !failure.may_retry(call.work())
 }
 
 /// What is sent one after the other until it is taken: fewer and fewer members, then the same with fewer headers.

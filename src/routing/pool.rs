@@ -35,6 +35,15 @@ pub enum Order<'a> {
     Several(std::vec::IntoIter<&'a Arc<Endpoint>>),
 }
 
+impl Order<'_> {
+    pub fn has_more(&self) -> bool {
+        match self {
+            Self::One(endpoint) => endpoint.is_some(),
+            Self::Several(endpoints) => endpoints.len() > 0,
+        }
+    }
+}
+
 impl<'a> Iterator for Order<'a> {
     type Item = &'a Arc<Endpoint>;
 

@@ -16,18 +16,16 @@ use super::dial::Dialer;
 use super::error::{ErrorKind, SendError, undecodable};
 use super::http1::AnswerHead;
 use super::pool::Pool;
+use super::repeat::{Came, Progress, Repeat, Work, Written};
 use super::request::{Request, RequestBody};
 use super::stream::Stream;
-use super::wire::{Failure, Wire};
+use super::wire::{DIES_WITHIN, Failure, Wire};
 use crate::codings::{Decoder, Sender};
 use crate::routing::Origin;
 
 /// From this idle time on a kept connection may be about to be closed by the other side just as it is used again.
 /// Servers that close idle connections mostly wait for seconds.
-const DOUBTFUL_AFTER: Duration = Duration::from_secs(1);
-
-/// A connection that was closed under a request dies within a round trip; later than this the upstream was working.
-const DIES_WITHIN: Duration = Duration::from_secs(2);
+const RESTED_AFTER: Duration = Duration::from_secs(1);
 
 /// What a [`Client`] is made with.
 #[derive(Debug)]
@@ -76,10 +74,8 @@ impl Client {
     ///
     /// There is no time-out but the one for connecting. Dropping the future closes the connection.
     ///
-    /// A kept connection that turns out to be dead costs one more try on a new one. That needs no judgement when nothing
-    /// was sent; it is also done when the connection dies at once under the request without a byte of an answer, and
-    /// the upstream cannot have read all of the request, or, after a rest, most likely closed the connection before it
-    /// saw any of it.
+    /// A kept connection that turns out to be dead costs one more try on a new one, where [`Progress::may_repeat`] lets
+    /// this upstream have the request again.
     pub fn send<B>(
         &self,
         origin: &Arc<Origin>,
@@ -100,28 +96,31 @@ impl Client {
     ) -> Result<Answer, SendError> {
         let has_no_body = request.method == Method::HEAD;
         let mut sent_at = Instant::now();
-        while let Some(wire) = self.pool.checkout(origin, sent_at) {
-            let is_doubtful = wire.idle_until(sent_at) >= DOUBTFUL_AFTER;
-            match exchange(wire, &mut request, origin).await {
+        let must_know = request.work == Work::Creation;
+        while let Some(wire) = self.pool.checkout(origin, sent_at, must_know) {
+            let has_rested = wire.idle_until(sent_at) >= RESTED_AFTER;
+            let Failure { error, has_body } = match exchange(wire, &mut request, origin, sent_at).await {
                 Ok((head, wire)) => return self.receive(origin, head, wire, has_no_body),
-                Err(Failure::Unsent) => sent_at = Instant::now(),
-                Err(Failure::Unanswered { is_unread, .. })
-                    if (is_unread || is_doubtful) && sent_at.elapsed() < DIES_WITHIN =>
-                {
-                    break;
-                }
-                Err(Failure::Unanswered { error, .. } | Failure::Broken(error)) => return Err(error),
+                Err(failure) => failure,
+            };
+            let Progress { written, came } = error.progress();
+            if written == Written::Nothing {
+                sent_at = Instant::now();
+                continue;
             }
+            let died_at_once =
+                matches!(came, Came::Nothing | Came::Goodbye) && sent_at.elapsed() < DIES_WITHIN;
+            if died_at_once && has_body && error.progress().may_repeat(request.work) == Repeat::Here {
+                break;
+            }
+            let is_expired = came == Came::Goodbye || has_rested && died_at_once;
+            return Err(if is_expired { error.expired() } else { error });
         }
         // Boxed: connecting is rare, and its state would make every exchange's future several times as large.
         let wire = Box::pin(self.connect(origin)).await?;
-        match exchange(wire, &mut request, origin).await {
+        match exchange(wire, &mut request, origin, Instant::now()).await {
             Ok((head, wire)) => self.receive(origin, head, wire, has_no_body),
-            Err(Failure::Unanswered { error, .. } | Failure::Broken(error)) => Err(error),
-            Err(Failure::Unsent) => Err(SendError::new(
-                ErrorKind::Closed,
-                "the upstream closed the connection before the request was sent",
-            )),
+            Err(Failure { error, .. }) => Err(error),
         }
     }
 
@@ -146,17 +145,16 @@ impl Client {
         wire: Box<Wire>,
         has_no_body: bool,
     ) -> Result<Answer, SendError> {
+        let unusable =
+            |why: String| SendError::new(ErrorKind::Protocol, why).after(Progress::whole(Came::Answer));
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(SendError::new(
-                ErrorKind::Protocol,
-                "the upstream switched protocols without being asked to",
-            ));
+            return Err(unusable("the upstream switched protocols without being asked to".to_owned()));
         }
         let raw = RawBody::new(wire, Arc::clone(&self.pool), Arc::clone(origin));
         let mut decoder = None;
         if !has_no_body && !raw.is_empty() && head.headers.contains(&CONTENT_ENCODING) {
             decoder = Decoder::new(Sender::Upstream, head.headers.get_all(&CONTENT_ENCODING))
-                .map_err(|error| SendError::new(ErrorKind::Protocol, undecodable(&error)))?;
+                .map_err(|error| unusable(undecodable(&error)))?;
             if decoder.is_some() {
                 head.headers.remove(&CONTENT_LENGTH);
             }
@@ -197,8 +195,9 @@ async fn exchange(
     mut wire: Box<Wire>,
     request: &mut Request,
     origin: &Origin,
+    now: Instant,
 ) -> Result<(AnswerHead, Box<Wire>), Failure> {
-    wire.start(request, origin);
+    wire.start(request, origin, now);
     match poll_fn(|cx| wire.poll_head(cx)).await {
         Ok(head) => Ok((head, wire)),
         Err(failure) => {

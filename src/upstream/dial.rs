@@ -81,7 +81,7 @@ impl Dialer {
 
     async fn connect(&self, origin: &Origin) -> Result<Stream, SendError> {
         let stream = match &origin.proxy {
-            None => Stream::Tcp(self.tcp(&origin.host, origin.port).await?),
+            None => self.tcp(&origin.host, origin.port).await?.into(),
             Some(proxy) => self.through(proxy, origin).await?,
         };
         if origin.tls { secure(&self.tls, stream, &origin.host).await } else { Ok(stream) }
@@ -108,7 +108,7 @@ impl Dialer {
             ProxyScheme::Socks5 => authority(&self.pick(&origin.host, origin.port, |_| true).await?),
             _ => target(origin),
         };
-        let mut stream = Stream::Tcp(self.tcp(&proxy.host, proxy.port).await.map_err(unreachable)?);
+        let mut stream = Stream::from(self.tcp(&proxy.host, proxy.port).await.map_err(unreachable)?);
         if proxy.scheme == ProxyScheme::Https {
             stream = secure(&self.tls, stream, &proxy.host).await.map_err(unreachable)?;
         }

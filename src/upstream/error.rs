@@ -6,6 +6,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
+use super::repeat::Progress;
 use crate::codings::CodingError;
 
 /// Where an exchange failed.
@@ -25,6 +26,8 @@ pub enum ErrorKind {
     Exhausted,
     /// The connection ended, or was reset, before the answer was whole.
     Closed,
+    /// A connection that was kept ended just as it was used again, most likely for its rest: nobody's fault.
+    Expired,
     /// The answer was not HTTP as it should be.
     Protocol,
 }
@@ -34,15 +37,31 @@ pub enum ErrorKind {
 pub struct SendError {
     kind: ErrorKind,
     message: String,
+    progress: Progress,
 }
 
 impl SendError {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), progress: Progress::UNSENT }
+    }
+
+    /// It happened when the exchange had come so far.
+    pub(crate) fn after(self, progress: Progress) -> Self {
+        Self { progress, ..self }
+    }
+
+    /// The connection had rested: it was most likely closed for that.
+    pub(crate) fn expired(self) -> Self {
+        Self { kind: ErrorKind::Expired, ..self }
     }
 
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// How far the exchange came.
+    pub fn progress(&self) -> Progress {
+        self.progress
     }
 
     /// For the operator: host and reason.

@@ -4,6 +4,7 @@
 //! client     send: one exchange on a pooled connection          fetch: a whole answer, bounded
 //! body       the answer's body; drives the connection it came on, and hands it back at its end
 //! wire       one connection, driven by its exchange  pool: the idle ones, by origin
+//! repeat     whether a request may be sent once more
 //! request    what is asked, its headers as a list       outgoing: what of it is still to be sent
 //! http1      heads and framing, pure
 //! dial       TCP, outbound proxies, TLS              names: resolved, one question at a time for each
@@ -27,6 +28,7 @@ mod names;
 mod outgoing;
 pub mod platforms;
 mod pool;
+mod repeat;
 mod request;
 mod stream;
 #[cfg(test)]
@@ -38,5 +40,6 @@ pub use client::{Answer, Client, ClientOptions, roots_from_pem};
 pub use error::{BodyError, ErrorKind, FetchError, SendError};
 pub use fetch::FetchLimits;
 pub use http1::{AnswerHead, AnswerHeaders};
+pub use repeat::{Came, Progress, Repeat, Work, Written};
 pub use request::{Request, RequestBody, RequestHeaders};
 pub(crate) use stream::Stream;

@@ -62,11 +62,6 @@ impl Outgoing {
         std::mem::take(&mut self.body)
     }
 
-    /// Nothing has left.
-    pub(super) fn is_untouched(&self) -> bool {
-        self.sent == 0
-    }
-
     pub(super) fn is_sent(&self) -> bool {
         matches!(self.state, State::Sent)
     }
@@ -138,7 +133,7 @@ mod tests {
         for (length, may_repeat, is_kept) in [(9, true, true), (9, false, false), (300_000, true, false)] {
             let (stream, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
             let (mut stream, mut other) =
-                (Stream::Tcp(stream.expect("a connection")), accepted.expect("the same").0);
+                (Stream::from(stream.expect("a connection")), accepted.expect("the same").0);
             tokio::spawn(async move { tokio::io::copy(&mut other, &mut tokio::io::sink()).await });
             let body = Bytes::from(vec![b'x'; length]);
             let (mut outgoing, handle) = (Outgoing::default(), body.clone());

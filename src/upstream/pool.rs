@@ -33,11 +33,12 @@ impl Pool {
         Arc::new(Self { shards: Default::default(), sweeper: OnceLock::new() })
     }
 
-    /// A kept connection to `origin` that is still open as far as this side has heard.
-    pub(crate) fn checkout(&self, origin: &Arc<Origin>, now: Instant) -> Option<Box<Wire>> {
+    /// A kept connection to `origin` that is still open as far as this side has heard; for a request that `must_know`,
+    /// as far as the kernel has.
+    pub(crate) fn checkout(&self, origin: &Arc<Origin>, now: Instant, must_know: bool) -> Option<Box<Wire>> {
         loop {
             let mut wire = lock(self.shard(origin)).get_mut(origin)?.pop()?;
-            if wire.is_usable(now) {
+            if wire.is_usable(now, must_know) {
                 return Some(wire);
             }
         }

@@ -7,6 +7,8 @@ use hyper::http::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::http::{self, Method};
 
+use super::repeat::Work;
+
 /// A request as it leaves: to whom, the connection knows.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -14,11 +16,14 @@ pub struct Request {
     pub target: PathAndQuery,
     pub headers: RequestHeaders,
     pub body: RequestBody,
+    /// Says whether it may be sent once more.
+    pub work: Work,
 }
 
 impl Request {
     pub fn new(method: Method, target: PathAndQuery, body: RequestBody) -> Self {
-        Self { method, target, headers: RequestHeaders::default(), body }
+        let work = Work::of_method(&method);
+        Self { method, target, headers: RequestHeaders::default(), body, work }
     }
 }
 
@@ -28,6 +33,7 @@ impl<B: Into<RequestBody>> From<http::Request<B>> for Request {
         let (head, body) = request.into_parts();
         let target = head.uri.into_parts().path_and_query;
         Self {
+            work: Work::of_method(&head.method),
             method: head.method,
             target: target.unwrap_or_else(|| PathAndQuery::from_static("/")),
             headers: head.headers.into(),
@@ -77,7 +83,7 @@ impl RequestHeaders {
         self.0.retain(|(known, _)| known != name);
     }
 
-    /// The same for who needs them in the usual form.
+    /// Converts to a `HeaderMap`.
     pub fn to_map(&self) -> HeaderMap {
         self.iter().cloned().collect()
     }

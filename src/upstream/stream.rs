@@ -2,8 +2,9 @@
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
+use std::net::SocketAddr;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -11,29 +12,59 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 pub(crate) enum Stream {
-    Tcp(TcpStream),
+    Tcp(Tcp),
     Tls(Box<TlsStream<Stream>>),
 }
 
+/// A TCP connection that counts what it has taken: TLS may have sent a part of what it says it could not send.
+pub(crate) struct Tcp {
+    socket: TcpStream,
+    written: u64,
+}
+
 impl Stream {
+    /// The bytes that the kernel has taken.
+    pub(crate) fn written(&self) -> u64 {
+        self.tcp().written
+    }
+
+    pub(crate) fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.tcp().socket.local_addr()
+    }
+
     /// What has happened to the connection since it was read to its end, which hides it.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
-        match self {
-            Self::Tcp(tcp) => tcp.take_error().ok().flatten(),
-            Self::Tls(tls) => tls.get_ref().0.take_error(),
+        self.tcp().socket.take_error().ok().flatten()
+    }
+
+    /// Whether an idle connection has ended, or has something to say, by what the kernel knows: the runtime may not
+    /// have told of it yet.
+    pub(crate) fn has_news(&self) -> bool {
+        match SockRef::from(&self.tcp().socket).peek(&mut [MaybeUninit::uninit()]) {
+            Ok(_) => true,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
         }
     }
 
-    /// Whether the other side has hung up, by what the kernel knows: the runtime may not have told of it yet.
-    pub(crate) fn is_hung_up(&self) -> bool {
-        let tcp = match self {
+    fn tcp(&self) -> &Tcp {
+        match self {
             Self::Tcp(tcp) => tcp,
-            Self::Tls(tls) => return tls.get_ref().0.is_hung_up(),
-        };
-        match SockRef::from(tcp).peek(&mut [MaybeUninit::uninit()]) {
-            Ok(read) => read == 0,
-            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+            Self::Tls(tls) => tls.get_ref().0.tcp(),
         }
+    }
+}
+
+impl From<TcpStream> for Stream {
+    fn from(socket: TcpStream) -> Self {
+        Self::Tcp(Tcp { socket, written: 0 })
+    }
+}
+
+impl Tcp {
+    fn count(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        let written = ready!(written)?;
+        self.written += written as u64;
+        Poll::Ready(Ok(written))
     }
 }
 
@@ -42,7 +73,7 @@ macro_rules! inner {
     ($self:ident, $stream:ident => $call:expr) => {
         match $self.get_mut() {
             Stream::Tcp(tcp) => {
-                let $stream = Pin::new(tcp);
+                let $stream = Pin::new(&mut tcp.socket);
                 $call
             }
             Stream::Tls(tls) => {
@@ -61,7 +92,7 @@ impl AsyncRead for Stream {
 
 impl AsyncWrite for Stream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        inner!(self, stream => stream.poll_write(cx, buf))
+        self.poll_write_vectored(cx, &[IoSlice::new(buf)])
     }
 
     fn poll_write_vectored(
@@ -69,7 +100,13 @@ impl AsyncWrite for Stream {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        inner!(self, stream => stream.poll_write_vectored(cx, bufs))
+        match self.get_mut() {
+            Self::Tcp(tcp) => {
+                let written = Pin::new(&mut tcp.socket).poll_write_vectored(cx, bufs);
+                tcp.count(written)
+            }
+            Self::Tls(tls) => Pin::new(tls.as_mut()).poll_write_vectored(cx, bufs),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::error::{BodyError, ErrorKind, SendError};
 use super::http1::{AnswerHead, Framing, parse_answer, write_request};
 use super::outgoing::Outgoing;
+use super::repeat::{Came, Progress, Written};
 use super::request::{Request, RequestBody};
 use super::stream::Stream;
 use crate::routing::Origin;
@@ -29,6 +30,9 @@ const COPIED: usize = 4 * 1024;
 /// a high rate are used again sooner.
 const RESTED_AFTER: Duration = Duration::from_millis(1);
 
+/// A connection that was closed under a request dies within a round trip; later than this the upstream was working.
+pub(super) const DIES_WITHIN: Duration = Duration::from_secs(2);
+
 /// Interim responses before the real one; more are an attack on our patience.
 const MAX_INTERIM: u32 = 64;
 
@@ -43,6 +47,11 @@ pub(crate) struct Wire {
     /// The last read filled all the room it had: there may be more.
     has_more: bool,
     outgoing: Outgoing,
+    /// When the exchange began, and how much the stream had taken by then.
+    started: Instant,
+    written_before: u64,
+    /// It had served another exchange before this one.
+    is_kept: bool,
     /// Of the answer that is being read.
     framing: Framing,
     /// The answer is to a HEAD request.
@@ -54,18 +63,10 @@ pub(crate) struct Wire {
 }
 
 /// Why there is no head of an answer.
-pub(crate) enum Failure {
-    /// Not a byte of the request has left.
-    Unsent,
-    /// The connection is gone, not a byte of an answer has come, and the request can be sent again.
-    Unanswered {
-        error: SendError,
-        /// The other side cannot have read all of the request: part of it has not left, or came to a connection that
-        /// was closed already. A reset alone does not tell so: one may also come from a process that dies, or from a
-        /// load balancer that has lost the server that was at work.
-        is_unread: bool,
-    },
-    Broken(SendError),
+pub(crate) struct Failure {
+    pub(crate) error: SendError,
+    /// The body of the request is still here: it can be sent again.
+    pub(crate) has_body: bool,
 }
 
 /// What [`Wire::poll_body`] has found.
@@ -83,6 +84,9 @@ impl Wire {
             most_room: 0,
             has_more: false,
             outgoing: Outgoing::default(),
+            started: Instant::now(),
+            written_before: 0,
+            is_kept: false,
             framing: Framing::Length(0),
             has_no_body: false,
             interim: 0,
@@ -92,14 +96,19 @@ impl Wire {
     }
 
     /// Begins an exchange. The body leaves the request, until [`Wire::take_body`] gives it back where it is still there.
-    pub(crate) fn start(&mut self, request: &mut Request, origin: &Origin) {
+    pub(crate) fn start(&mut self, request: &mut Request, origin: &Origin, now: Instant) {
         self.has_no_body = request.method == Method::HEAD;
         self.interim = 0;
+        // A new connection is not one that the upstream has closed for its idleness.
+        (self.started, self.is_kept) = (now, self.keep_alive);
+        self.written_before = self.stream.written();
         let body = std::mem::take(&mut request.body);
         let length = body.length();
-        // A new connection is not one that the upstream has closed for its idleness.
-        let may_repeat = self.keep_alive;
-        self.outgoing.start(|head| write_request(head, request, &origin.authority, length), body, may_repeat);
+        self.outgoing.start(
+            |head| write_request(head, request, &origin.authority, length),
+            body,
+            self.is_kept,
+        );
     }
 
     /// The body of a request that has no answer.
@@ -120,17 +129,25 @@ impl Wire {
                     self.input.advance(length);
                     let is_interim =
                         head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS;
+                    if self.is_goodbye(&head) {
+                        let what = "the upstream closed the idle connection (408) as it was used again";
+                        return Poll::Ready(Err(self.failed(
+                            Came::Goodbye,
+                            ErrorKind::Closed,
+                            what.to_owned(),
+                        )));
+                    }
                     if !is_interim {
                         return Poll::Ready(Ok(self.begin(head)));
                     }
                     self.interim += 1;
                     if self.interim > MAX_INTERIM {
-                        return Poll::Ready(Err(invalid("it has only interim responses")));
+                        return Poll::Ready(Err(self.invalid("it has only interim responses")));
                     }
                     continue;
                 }
                 Ok(None) => {}
-                Err(error) => return Poll::Ready(Err(invalid(error))),
+                Err(error) => return Poll::Ready(Err(self.invalid(error))),
             }
             match ready!(self.read(cx)) {
                 Ok(0) => return Poll::Ready(Err(self.unanswered(None))),
@@ -155,7 +172,10 @@ impl Wire {
         }
         match self.outgoing.poll_send(&mut self.stream, cx) {
             Poll::Ready(Ok(())) | Poll::Pending => Ok(()),
-            Poll::Ready(Err(_)) if self.outgoing.is_untouched() => Err(Failure::Unsent),
+            Poll::Ready(Err(_)) if self.stream.written() == self.written_before => {
+                let what = "the upstream closed the connection before the request was sent";
+                Err(self.failed(Came::Nothing, ErrorKind::Closed, what.to_owned()))
+            }
             Poll::Ready(Err(error)) => {
                 self.outgoing.give_up(error);
                 Ok(())
@@ -166,22 +186,48 @@ impl Wire {
     fn unanswered(&self, error: Option<&io::Error>) -> Failure {
         let why = error.or(self.outgoing.failure());
         if let Some(error) = why.filter(|error| is_nonsense(error)) {
-            return invalid(error);
+            return self.invalid(error);
         }
         // A broken pipe is how a system tells of a reset that follows an orderly end: by the time when the rest of the
-        // request arrived there, the connection was closed.
+        // request arrived there, the connection was closed. A reset alone does not tell so: one may also come from a
+        // process that dies, or from a load balancer that has lost the server that was at work.
         let left = self.stream.take_error();
         let mut told = why.into_iter().chain(&left);
         let is_closed_before = told.any(|error| error.kind() == io::ErrorKind::BrokenPipe);
-        let is_unread = is_closed_before || !self.outgoing.is_sent();
         let message = "the upstream closed the connection without an answer";
         let message = why.map_or_else(|| message.to_owned(), |error| format!("{message} ({error})"));
-        let error = SendError::new(ErrorKind::Closed, message);
-        if self.input.is_empty() && self.interim == 0 && self.outgoing.has_body() {
-            Failure::Unanswered { error, is_unread }
-        } else {
-            Failure::Broken(error)
+        let came = if self.input.is_empty() && self.interim == 0 { Came::Nothing } else { Came::Answer };
+        let mut failure = self.failed(came, ErrorKind::Closed, message);
+        let progress = failure.error.progress();
+        if is_closed_before && progress.written == Written::Whole {
+            failure.error = failure.error.after(Progress { written: Written::Part, ..progress });
         }
+        failure
+    }
+
+    /// Whether a server says with this head that it closes a connection for its idleness. It may have said so before the
+    /// request was sent, or as it was on its way; later than that it speaks of the request.
+    fn is_goodbye(&self, head: &AnswerHead) -> bool {
+        head.status == StatusCode::REQUEST_TIMEOUT
+            && !head.keep_alive
+            && self.is_kept
+            && self.interim == 0
+            && self.started.elapsed() < DIES_WITHIN
+    }
+
+    fn invalid(&self, why: impl std::fmt::Display) -> Failure {
+        let message = format!("the upstream's answer is not valid HTTP ({why})");
+        self.failed(Came::Answer, ErrorKind::Protocol, message)
+    }
+
+    fn failed(&self, came: Came, kind: ErrorKind, message: String) -> Failure {
+        let written = match self.stream.written() {
+            written if written == self.written_before => Written::Nothing,
+            _ if self.outgoing.is_sent() => Written::Whole,
+            _ => Written::Part,
+        };
+        let error = SendError::new(kind, message).after(Progress { written, came });
+        Failure { error, has_body: self.outgoing.has_body() }
     }
 
     /// The next bytes of the body that are there without waiting, or its end. While `may_wait` is false a connection is
@@ -284,9 +330,11 @@ impl Wire {
     }
 
     /// Whether an idle connection may serve again. One that has rested is looked at more closely: servers that hang up
-    /// after an answer without saying so do it at once, and a request must not be what finds out.
-    pub(crate) fn is_usable(&mut self, now: Instant) -> bool {
-        self.is_silent() && (self.idle_until(now) < RESTED_AFTER || !self.stream.is_hung_up())
+    /// after an answer without saying so do it at once, and a request must not be what finds out. One that `must_know`
+    /// cannot be sent again.
+    pub(crate) fn is_usable(&mut self, now: Instant, must_know: bool) -> bool {
+        let is_fresh = !must_know && self.idle_until(now) < RESTED_AFTER;
+        self.is_silent() && (is_fresh || !self.stream.has_news())
     }
 
     /// To be called when it becomes idle.
@@ -307,11 +355,6 @@ impl Wire {
 /// What arrived, and makes no sense to TLS or to us.
 fn is_nonsense(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
-}
-
-fn invalid(why: impl std::fmt::Display) -> Failure {
-    let message = format!("the upstream's answer is not valid HTTP ({why})");
-    Failure::Broken(SendError::new(ErrorKind::Protocol, message))
 }
 
 fn broken(why: impl std::fmt::Display) -> BodyError {

@@ -29,7 +29,7 @@ use crate::store::snapshot::{credential, site_of_account};
 use crate::store::videos::VideoRow;
 use crate::store::{self, sites, tokens};
 use crate::time::now_ms;
-use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody};
+use crate::upstream::{self, AnswerHead, RequestBody, UpstreamBody, Work};
 
 /// The longest video object, and how long its bytes may take.
 const MAX_BODY: usize = 2 << 20;
@@ -166,7 +166,7 @@ impl VideoUpstream {
                     persist(live.record_success());
                     return Ok(answer);
                 }
-                Err(failure) if failure.rotates_address() => {
+                Err(failure) if failure.rotates_address(Work::of_method(&request.method)) => {
                     let now = now_ms();
                     persist(live.record_failure(now, now + pool::COOLDOWN_MS, &failure.text));
                     last = Some(failure);

@@ -13,7 +13,9 @@ use tokio::sync::{Notify, mpsc};
 
 use super::{Upstream, client, get, post, read_request, send, sockets_are_seen, text, within};
 use crate::routing::{BaseUrl, Origin};
-use crate::upstream::{ErrorKind, RequestBody};
+use crate::upstream::{
+    self, Answer, Came, Client, ErrorKind, Progress, RequestBody, SendError, Work, Written,
+};
 
 #[tokio::test]
 async fn a_connection_serves_again_once_an_answer_is_read() {
@@ -139,30 +141,129 @@ async fn hangs_up_on_the_second_request() -> (Upstream, mpsc::UnboundedReceiver<
     (upstream, requests)
 }
 
-#[tokio::test]
-async fn a_connection_that_dies_under_a_request_after_a_rest_is_replaced() {
-    let ((upstream, mut requests), client) = (hangs_up_on_the_second_request().await, client());
-    let response = send(&client, &upstream, post(Bytes::from_static(b"first"))).await.expect("a response");
-    text(response.body).await.expect("a body");
+async fn rest() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(5)).await;
     tokio::time::resume();
-    let response = send(&client, &upstream, post(Bytes::from_static(b"second"))).await.expect("a response");
-    assert_eq!(text(response.body).await.expect("a body"), "ok");
+}
+
+#[tokio::test]
+async fn a_lookup_whose_rested_connection_dies_is_sent_again() {
+    let ((upstream, mut requests), client) = (hangs_up_on_the_second_request().await, client());
+    for path in ["/first", "/second"] {
+        let response = send(&client, &upstream, get(path)).await.expect("a response");
+        assert_eq!(text(response.body).await.expect("a body"), "ok");
+        rest().await;
+    }
     assert_eq!(upstream.connections(), 2);
-    for expected in ["first", "second", "second"] {
-        assert!(requests.recv().await.expect("a request").ends_with(expected));
+    for expected in ["/first", "/second", "/second"] {
+        assert!(requests.recv().await.expect("a request").starts_with(&format!("GET {expected} ")));
+    }
+}
+
+fn for_a_text(body: Bytes) -> Box<upstream::Request> {
+    let mut request = Box::new(upstream::Request::from(post(body)));
+    request.work = Work::Text;
+    request
+}
+
+/// Sends a request that is `work`.
+async fn send_work(client: &Client, upstream: &Upstream, work: Work) -> Result<Answer, SendError> {
+    let mut request = Box::new(upstream::Request::from(post(Bytes::from_static(b"again"))));
+    request.work = work;
+    within(client.send_boxed(&upstream.base.origin, request)).await
+}
+
+#[tokio::test]
+async fn what_an_upstream_has_read_is_not_sent_to_it_again() {
+    for (rests, kind) in [(false, ErrorKind::Closed), (true, ErrorKind::Expired)] {
+        for work in [Work::Text, Work::Creation] {
+            let ((upstream, _requests), client) = (hangs_up_on_the_second_request().await, client());
+            let response = send_work(&client, &upstream, work).await.expect("a response");
+            text(response.body).await.expect("a body");
+            if rests {
+                rest().await;
+            }
+            let error = send_work(&client, &upstream, work).await.expect_err("no answer");
+            assert_eq!((error.kind(), upstream.connections()), (kind, 1), "{work:?}");
+            assert_eq!(error.progress(), Progress { written: Written::Whole, came: Came::Nothing });
+        }
+    }
+}
+
+/// A server's word that it closes a connection for its idleness.
+const GOODBYE: &str = "HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+
+#[tokio::test]
+async fn a_goodbye_to_an_idle_connection_answers_no_request() {
+    for (work, last) in
+        [(Work::Lookup, Ok("ok")), (Work::Text, Ok("ok")), (Work::Creation, Err(ErrorKind::Expired))]
+    {
+        let upstream = Upstream::start(|mut stream, _| async move {
+            for answer in ["HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok", GOODBYE] {
+                read_request(&mut stream).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        })
+        .await;
+        let client = client();
+        let response = send_work(&client, &upstream, work).await.expect("a response");
+        text(response.body).await.expect("a body");
+        match (send_work(&client, &upstream, work).await, last) {
+            (Ok(response), Ok(last)) => assert_eq!(text(response.body).await.expect("a body"), last),
+            (Err(error), Err(kind)) => assert_eq!(error.kind(), kind, "{work:?}: {error}"),
+            (other, _) => panic!("{work:?}: {other:?}"),
+        }
     }
 }
 
 #[tokio::test]
-async fn a_request_that_a_busy_upstream_drops_is_not_repeated() {
-    let ((upstream, _requests), client) = (hangs_up_on_the_second_request().await, client());
-    let response = send(&client, &upstream, post(Bytes::from_static(b"first"))).await.expect("a response");
-    text(response.body).await.expect("a body");
-    let error = send(&client, &upstream, post(Bytes::from_static(b"second"))).await.expect_err("no answer");
-    assert_eq!(error.kind(), ErrorKind::Closed);
+async fn a_408_is_an_answer_on_a_new_connection_and_where_the_connection_stays() {
+    let upstream = Upstream::once(GOODBYE).await;
+    let response = send_work(&client(), &upstream, Work::Text).await.expect("a response");
+    assert_eq!(response.head.status, StatusCode::REQUEST_TIMEOUT);
+    let upstream = Upstream::always("HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n").await;
+    let client = client();
+    for _ in 0..2 {
+        let response = send_work(&client, &upstream, Work::Text).await.expect("a response");
+        assert_eq!(response.head.status, StatusCode::REQUEST_TIMEOUT);
+    }
     assert_eq!(upstream.connections(), 1);
+}
+
+#[tokio::test]
+async fn what_came_before_a_creation_was_sent_costs_it_nothing() {
+    // In a thread that answers once on each connection, and ends it while the runtime is held up and does not hear of it.
+    for end in ["", GOODBYE] {
+        let (listener, origin) = listener();
+        let (answered, connections) = std::sync::mpsc::channel();
+        let (close, is_read) = std::sync::mpsc::channel();
+        let (tell, closed) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                let _ = stream.read(&mut [0; 1024]);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+                if answered.send(()).is_err() || is_read.recv().is_err() {
+                    break;
+                }
+                let _ = stream.write_all(end.as_bytes());
+                drop(stream);
+                let _ = tell.send(());
+            }
+        });
+        let client = client();
+        for number in 0..5 {
+            let response = within(client.send(&origin, post(Bytes::from_static(b"a creation")))).await;
+            let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
+            assert_eq!(text(response.body).await.expect("a body"), "ok");
+            // No rest, after which any socket would be looked at first.
+            tokio::time::pause();
+            close.send(()).expect("an upstream");
+            closed.recv().expect("the end of the connection");
+            tokio::time::resume();
+        }
+        assert_eq!(connections.try_iter().count(), 5);
+    }
 }
 
 #[tokio::test]
@@ -185,7 +286,7 @@ async fn a_connection_that_is_closed_just_as_it_is_used_again_is_replaced() {
     });
     let client = client();
     for number in 0..5 {
-        let response = within(client.send(&origin, post(Bytes::from_static(b"again")))).await;
+        let response = within(client.send_boxed(&origin, for_a_text(Bytes::from_static(b"again")))).await;
         let response = response.unwrap_or_else(|error| panic!("request {number}: {error}"));
         assert_eq!(text(response.body).await.expect("a body"), "ok");
         // No rest, after which the socket would be looked at first.
@@ -222,7 +323,7 @@ async fn a_request_that_is_cut_short_on_its_way_is_sent_again() {
     });
     let client = client();
     for body in [Bytes::from_static(b"short"), Bytes::from(vec![b'x'; 32 << 20])] {
-        let response = within(client.send(&origin, post(body))).await.expect("a response");
+        let response = within(client.send_boxed(&origin, for_a_text(body))).await.expect("a response");
         assert_eq!(text(response.body).await.expect("a body"), "ok");
     }
     assert_eq!(connections.try_iter().count(), 2);
@@ -252,12 +353,10 @@ async fn a_long_request_that_was_sent_whole_is_not_kept_to_be_repeated() {
     let ((upstream, _requests), client) = (hangs_up_on_the_second_request().await, client());
     let response = send(&client, &upstream, post(Bytes::from_static(b"first"))).await.expect("a response");
     text(response.body).await.expect("a body");
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(5)).await;
-    tokio::time::resume();
+    rest().await;
     let long = Bytes::from(vec![b'x'; 1 << 20]);
     let error = send(&client, &upstream, post(long)).await.expect_err("no answer");
-    assert_eq!((error.kind(), upstream.connections()), (ErrorKind::Closed, 1));
+    assert_eq!((error.kind(), upstream.connections()), (ErrorKind::Expired, 1));
 }
 
 #[tokio::test]
@@ -273,9 +372,7 @@ async fn a_request_whose_answer_has_begun_is_not_repeated() {
         let client = client();
         let response = send(&client, &upstream, post(Bytes::from_static(b"1"))).await.expect("a response");
         text(response.body).await.expect("a body");
-        tokio::time::pause();
-        tokio::time::advance(Duration::from_secs(5)).await;
-        tokio::time::resume();
+        rest().await;
         let error = send(&client, &upstream, post(Bytes::from_static(b"2"))).await.expect_err("no answer");
         assert_eq!((error.kind(), upstream.connections()), (ErrorKind::Closed, 1), "{begun}");
     }

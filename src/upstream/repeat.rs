@@ -1,0 +1,161 @@
+//! May a request be sent once more? That hangs on what it does, how much of it has left, and what came back.
+//!
+//! | | nothing has left | it was cut short on its way, or met a goodbye | refused | no word, half an answer, or none that tells |
+//! |---|---|---|---|---|
+//! | a lookup | here | here | here | here |
+//! | a text | here | here | here | elsewhere; here when a status came |
+//! | a creation | here | nowhere | here | nowhere |
+//!
+//! Who asks for a text once more pays for another one. Who asks for a video, a picture or a job once more has two of
+//! them, of which one belongs to nobody: so nothing that may have been read is sent again.
+
+use hyper::http::Method;
+
+/// What an upstream does for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// It tells, sets or deletes: to be asked twice changes nothing (RFC 9110, 9.2.2).
+    Lookup,
+    /// It writes a text, which costs again.
+    Text,
+    /// It makes something that costs much or stays: a picture, a video, a job, a key.
+    Creation,
+}
+
+/// How much of a request has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// There was no connection, or it took not a byte.
+    Nothing,
+    /// Not all of it: the other side cannot have read it whole.
+    Part,
+    /// All of it, and the other side may have read it.
+    Whole,
+}
+
+/// What came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// Not a byte.
+    Nothing,
+    /// What a server says when it closes a connection for its idleness: it belongs to no request (RFC 9110, 15.5.9).
+    Goodbye,
+    /// A status or an error object that says that the request was not carried out.
+    Refusal,
+    /// A status of someone who may not know what became of the request: a time-out, or a gateway that has lost the
+    /// server at work.
+    Unclear,
+    /// An answer, or the beginning of one.
+    Answer,
+}
+
+/// How far an exchange came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    pub written: Written,
+    pub came: Came,
+}
+
+/// Where a request may be sent once more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Repeat {
+    Nowhere,
+    /// To another upstream.
+    Elsewhere,
+    /// Also to the upstream that had it.
+    Here,
+}
+
+// === impl Work ===
+
+impl Work {
+    /// What a method does, for all that is known: what a POST makes may stay.
+    pub fn of_method(method: &Method) -> Self {
+        if method.is_idempotent() { Self::Lookup } else { Self::Creation }
+    }
+}
+
+// === impl Came ===
+
+impl Came {
+    /// What a status other than 2xx says.
+    pub fn of_status(status: u16) -> Self {
+        match status {
+            // 499 is nginx's "client closed", and 520 to 527 are Cloudflare's for a server that went silent.
+            408 | 499 | 502 | 504 | 520..=527 => Self::Unclear,
+            _ => Self::Refusal,
+        }
+    }
+}
+
+// === impl Progress ===
+
+impl Progress {
+    pub const UNSENT: Self = Self { written: Written::Nothing, came: Came::Nothing };
+
+    /// This came back on a request that was sent whole.
+    pub const fn whole(came: Came) -> Self {
+        Self { written: Written::Whole, came }
+    }
+
+    pub fn may_repeat(self, work: Work) -> Repeat {
+        match (work, self.written, self.came) {
+            (Work::Lookup, ..) | (_, Written::Nothing, _) | (.., Came::Refusal) => Repeat::Here,
+            (Work::Text, Written::Part, Came::Nothing) => Repeat::Here,
+            (Work::Text, _, Came::Goodbye | Came::Unclear) => Repeat::Here,
+            (Work::Text, _, Came::Nothing | Came::Answer) => Repeat::Elsewhere,
+            (Work::Creation, ..) => Repeat::Nowhere,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Came::{Answer, Goodbye, Nothing, Refusal, Unclear};
+    use super::Repeat::{Elsewhere, Here, Nowhere};
+    use super::*;
+
+    #[test]
+    fn only_what_cannot_have_been_carried_out_is_sent_again() {
+        use Written::{Part, Whole};
+        for (written, came, [lookup, text, creation]) in [
+            (Written::Nothing, Nothing, [Here, Here, Here]),
+            (Written::Nothing, Goodbye, [Here, Here, Here]),
+            (Part, Nothing, [Here, Here, Nowhere]),
+            (Part, Goodbye, [Here, Here, Nowhere]),
+            (Part, Refusal, [Here, Here, Here]),
+            (Part, Unclear, [Here, Here, Nowhere]),
+            (Part, Answer, [Here, Elsewhere, Nowhere]),
+            (Whole, Nothing, [Here, Elsewhere, Nowhere]),
+            (Whole, Goodbye, [Here, Here, Nowhere]),
+            (Whole, Refusal, [Here, Here, Here]),
+            (Whole, Unclear, [Here, Here, Nowhere]),
+            (Whole, Answer, [Here, Elsewhere, Nowhere]),
+        ] {
+            let progress = Progress { written, came };
+            for (work, wanted) in [(Work::Lookup, lookup), (Work::Text, text), (Work::Creation, creation)] {
+                assert_eq!(progress.may_repeat(work), wanted, "{work:?} {progress:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_status_refuses_unless_its_sender_may_not_know() {
+        for status in [301, 400, 401, 403, 404, 409, 413, 422, 429, 500, 501, 503, 529] {
+            assert_eq!(Came::of_status(status), Refusal, "{status}");
+        }
+        for status in [408, 499, 502, 504, 520, 522, 524, 527] {
+            assert_eq!(Came::of_status(status), Unclear, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_method_that_may_be_repeated_makes_nothing() {
+        for method in [Method::GET, Method::HEAD, Method::PUT, Method::DELETE, Method::OPTIONS] {
+            assert_eq!(Work::of_method(&method), Work::Lookup, "{method}");
+        }
+        for method in [Method::POST, Method::PATCH] {
+            assert_eq!(Work::of_method(&method), Work::Creation, "{method}");
+        }
+    }
+}

@@ -25,7 +25,8 @@ use super::usage::Usage;
 /// A request in the form of no dialect.
 #[derive(Clone, Debug, Default)]
 pub struct Request<'a> {
-    /// `instructions`, `system` blocks, the system and developer messages of chat: one text each, in order.
+    /// `instructions`, `system` blocks, the system and developer messages before the first turn of chat: one
+    /// text each, in order.
     pub system: Vec<Text<'a>>,
     pub turns: Vec<Turn<'a>>,
     pub tools: Vec<Tool<'a>>,
@@ -76,10 +77,10 @@ pub struct Request<'a> {
 pub enum Role {
     User,
     Assistant,
-    /// Instructions among the items of a responses request, as texts. Chat has a message for them;
-    /// for every other dialect they are moved to [`Request::system`] before it is written.
+    /// Instructions between what is said, as texts. Chat and responses have a message for them; for messages
+    /// and gemini they become words of the user's before the request is written, at the place where they stand.
     System,
-    /// The same, by the name that only OpenAI knows.
+    /// Instructions, by the name that only OpenAI knows.
     Developer,
 }
 

@@ -30,7 +30,7 @@ pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError>
         top_p: number("top_p"),
         top_k: number("top_k"),
         stop: read_stop(body)?.into_iter().filter(|text| !text.is_blank()).collect(),
-        reasoning: reasoning(body, messages.signed),
+        reasoning: reasoning(body),
         format: format(body),
         verbosity: body.text_at("verbosity"),
         user: body.text_at("user"),
@@ -92,7 +92,7 @@ pub fn read_stop<'a>(body: &Node<'a>) -> Result<Vec<Text<'a>>, ConversionError> 
 }
 
 /// `reasoning_effort`; `reasoning` and `thinking` are objects of aggregators and of other vendors.
-fn reasoning<'a>(body: &Node<'a>, signed: bool) -> Reasoning<'a> {
+fn reasoning<'a>(body: &Node<'a>) -> Reasoning<'a> {
     let effort = body.get("reasoning_effort").or(body.path(&["reasoning", "effort"]));
     let effort = effort.and_then(Node::str).and_then(|word| Effort::parse(&word));
     let budgets = [&["reasoning", "max_tokens"][..], &["thinking", "budget_tokens"], &["reasoning_budget"]];
@@ -108,7 +108,7 @@ fn reasoning<'a>(body: &Node<'a>, signed: bool) -> Reasoning<'a> {
         summary: summary.and_then(Node::text),
         off,
         // Who asks for thinking is shown it with its signature, and may send both along next time.
-        encrypted: (wanted && !off) || signed,
+        encrypted: wanted && !off,
     }
 }
 

@@ -10,8 +10,6 @@ use crate::dialect::tree::Node;
 pub(super) struct Messages<'a> {
     pub system: Vec<Text<'a>>,
     pub turns: Vec<Turn<'a>>,
-    /// Some thinking came back with its signature: the client knows how to carry one.
-    pub signed: bool,
     /// Every call before, in order, and whether its result has come.
     calls: Vec<Called<'a>>,
 }
@@ -38,7 +36,16 @@ impl<'a> Messages<'a> {
             })?,
         };
         match &*message.str_at("role") {
-            "system" | "developer" => self.system.extend(joined(parts)),
+            role @ ("system" | "developer") => {
+                let Some(text) = joined(parts) else { return Ok(()) };
+                // Later ones stay where they are: a prompt that begins otherwise with every turn is never cached.
+                if self.turns.is_empty() {
+                    self.system.push(text);
+                } else {
+                    let role = if role == "system" { Role::System } else { Role::Developer };
+                    self.push(Turn::new(role, vec![Part::Text(text)]));
+                }
+            }
             "user" => self.push(Turn { listed, ..Turn::new(Role::User, parts) }),
             "assistant" => {
                 let parts = self.assistant(index, message, parts)?;
@@ -71,7 +78,6 @@ impl<'a> Messages<'a> {
         content: Vec<Part<'a>>,
     ) -> Result<Vec<Part<'a>>, ConversionError> {
         let mut parts: Vec<_> = thinking::pieces(message).into_iter().map(Part::Thinking).collect();
-        self.signed |= message.get("reasoning_signature").is_some();
         let has_calls = message.get("tool_calls").is_some() || message.get("function_call").is_some();
         let is_empty = |part: &Part<'_>| matches!(part, Part::Text(text) if text.is_empty());
         parts.extend(content.into_iter().filter(|part| !(has_calls && is_empty(part))));

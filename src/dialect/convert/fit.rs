@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use ring::digest::{SHA256, digest};
 
+use super::instructions;
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{
     Call, CallKind, Format, Part, Request, Role, Tool, ToolChoice, Turn, Vendor,
@@ -29,7 +30,7 @@ pub struct Fitted {
 
 /// Fits a request to a dialect of a vendor.
 pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
-    place_instructions(request, to, vendor);
+    instructions::place(request, to, vendor);
     settle_ids(request, to);
     let names =
         Names::fit(tool_names(request), if to == Dialect::Messages { names::plain } else { names::short });
@@ -83,26 +84,6 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
     Fitted { names, custom_tools }
 }
 
-/// Instructions in the middle of a conversation stay there where the dialect has messages for them,
-/// and go to the others elsewhere (proxy-conversion.md 3.2).
-fn place_instructions(request: &mut Request<'_>, to: Dialect, vendor: Vendor) {
-    let is_instruction = |turn: &Turn<'_>| matches!(turn.role, Role::System | Role::Developer);
-    if to == Dialect::Chat {
-        if vendor != Vendor::OpenAi {
-            let named = request.turns.iter_mut().filter(|turn| turn.role == Role::Developer);
-            named.for_each(|turn| turn.role = Role::System);
-        }
-    } else if request.turns.iter().any(is_instruction) {
-        let (moved, kept) = std::mem::take(&mut request.turns).into_iter().partition(is_instruction);
-        request.turns = kept;
-        let moved: Vec<Turn<'_>> = moved;
-        request.system.extend(moved.into_iter().flat_map(|turn| turn.parts).filter_map(|part| match part {
-            Part::Text(text) => Some(text),
-            _ => None,
-        }));
-    }
-}
-
 /// Of a conversation of instructions only, the last is what the user asks: all but chat want a question. Where
 /// a user spoke, if only in blanks, the instructions stay the operator's. At messages the user speaks first, if
 /// only a dot before the first word of an assistant that began.
@@ -137,7 +118,8 @@ pub(super) fn name_json(request: &mut Request<'_>, to: Dialect) {
     if request.format != Some(Format::JsonObject) || !matches!(to, Dialect::Chat | Dialect::Responses) {
         return;
     }
-    let said = request.turns.iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
+    // Only in what stays as it is while the conversation goes on, or our words would come and go.
+    let said = request.turns.first().into_iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
         Part::Text(text) => Some(text),
         _ => None,
     });

@@ -87,9 +87,9 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Conv
         messages.ok_or_else(|| ConversionError::invalid("messages", "must be a list of messages"))?;
     for (index, message) in messages.items().iter().enumerate() {
         let role = match message.str_at("role").as_ref() {
-            "user" => Some(Role::User),
-            "assistant" => Some(Role::Assistant),
-            "system" => None,
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            "system" => Role::System,
             _ => {
                 let field = format!("messages[{index}].role");
                 return Err(ConversionError::invalid(field, "must be \"user\" or \"assistant\""));
@@ -101,19 +101,21 @@ fn read_turns<'a>(body: &Node<'a>, request: &mut Request<'a>) -> Result<(), Conv
         };
         let mut parts = Vec::new();
         read_content(content, &field, &mut parts)?;
-        match role {
-            Some(role) => request.turns.push(Turn { role, parts, listed: content.is_array() }),
-            None => {
-                for part in parts {
-                    match part {
-                        Part::Text(text) => request.system.push(text),
-                        // Tools may come and go in the middle of a conversation.
-                        Part::Foreign(kind) => return Err(ConversionError::unsupported(kind.decode())),
-                        _ => {}
-                    }
-                }
+        if role == Role::System {
+            // Tools may come and go in the middle of a conversation.
+            if let Some(Part::Foreign(kind)) = parts.iter().find(|part| matches!(part, Part::Foreign(_))) {
+                return Err(ConversionError::unsupported(kind.decode()));
+            }
+            parts.retain(|part| matches!(part, Part::Text(text) if !text.is_empty()));
+            if request.turns.is_empty() {
+                request.system.extend(parts.into_iter().filter_map(|part| match part {
+                    Part::Text(text) => Some(text),
+                    _ => None,
+                }));
+                continue;
             }
         }
+        request.turns.push(Turn { role, parts, listed: content.is_array() });
     }
     if request.turns.iter().all(|turn| turn.parts.is_empty()) {
         return Err(ConversionError::invalid("messages", "must say something"));

@@ -1,22 +1,29 @@
-//! Instructions among the items of `input`, for an upstream that takes them in `instructions` alone
-//! (Codex; proxy.md 12.2).
+//! System messages among the items of `input`, for an upstream that takes none (Codex): those before the first
+//! word of either side go to `instructions`, later ones stay where they are as the developer's. Were they
+//! gathered too, the prompt would begin otherwise with each of them, and nothing of it would be cached.
 
 use crate::dialect::edit::edit;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
-/// The body with the texts of its system messages before its own instructions; what else such a message
-/// holds stays where it is. `None` when there is no such message.
+/// The body with the texts of its first system messages before its own instructions; what else such a message
+/// holds stays where it is. `None` when there is no system message.
 pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
     let items = body.items_at("input");
-    items.iter().find(|item| is_system(item))?;
+    items.iter().find(|item| is_message_of("system", item))?;
+    let speaks = |item: &Node<'_>| !is_message_of("system", item) && !is_message_of("developer", item);
+    let first_word = items.iter().position(speaks).unwrap_or(items.len());
     let mut gathered: Vec<Text<'_>> = Vec::new();
     let mut input = Writer::with_capacity(body.raw().len());
     input.list(|list| {
-        for item in items {
-            if !is_system(item) {
+        for (index, item) in items.iter().enumerate() {
+            if !is_message_of("system", item) {
                 list.item(item.json());
+                continue;
+            }
+            if index > first_word {
+                list.object(|o| put_as_developers(o, item));
                 continue;
             }
             let (texts, others) = taken_apart(item);
@@ -32,8 +39,17 @@ pub fn with_gathered_instructions(body: &Node<'_>) -> Option<String> {
     Some(edit(body.raw(), &set, &[]).into_owned())
 }
 
-fn is_system(item: &Node<'_>) -> bool {
-    matches!(item.str_at("type").as_ref(), "message" | "") && item.str_at("role") == "system"
+fn is_message_of(role: &str, item: &Node<'_>) -> bool {
+    matches!(item.str_at("type").as_ref(), "message" | "") && item.str_at("role") == role
+}
+
+fn put_as_developers(o: &mut Writer, message: &Node<'_>) {
+    for (key, value) in message.members() {
+        match key.as_ref() {
+            "role" => o.field(key, "developer"),
+            _ => o.field(key, value.json()),
+        }
+    }
 }
 
 /// The texts of a message, and its other parts.
@@ -59,13 +75,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn system_messages_go_before_the_instructions() {
+    fn system_messages_go_before_the_instructions_until_somebody_speaks() {
         for (body, wanted) in [
             (
                 r#"{"model":"m","instructions":"I","input":[{"role":"system","content":"A "},{"role":"user","content":"x"},{"type":"message","role":"system","content":[{"type":"input_text","text":"B"},{"type":"input_text","text":"C"}]}]}"#,
                 Some(
-                    r#"{"model":"m","instructions":"A \n\nB\nC\n\nI","input":[{"role":"user","content":"x"}]}"#,
+                    r#"{"model":"m","instructions":"A \n\nI","input":[{"role":"user","content":"x"},{"type":"message","role":"developer","content":[{"type":"input_text","text":"B"},{"type":"input_text","text":"C"}]}]}"#,
                 ),
+            ),
+            (
+                r#"{"instructions":"I","input":[{"role":"developer","content":"D"},{"type":"message","role":"system","content":[{"type":"input_text","text":"B"},{"type":"input_text","text":"C"}]}]}"#,
+                Some(r#"{"instructions":"B\nC\n\nI","input":[{"role":"developer","content":"D"}]}"#),
             ),
             (
                 r#"{"input":[{"role":"system","content":[{"type":"input_text","text":"A"},{"type":"input_image","image_url":"u"}]}]}"#,

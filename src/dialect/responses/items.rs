@@ -123,14 +123,11 @@ impl<'a> Items<'a> {
             Some(output) => vec![Part::Text(Text::of(output.raw()))],
         };
         let result = Part::Result(ToolResult { call_id, kind, parts, listed: false, is_error: false });
-        // Nothing may stand between a call and its output, not even instructions.
-        let is_spoken = |turn: &Turn<'_>| matches!(turn.role, Role::User | Role::Assistant);
-        let at = self.turns.iter().rposition(is_spoken).map_or(0, |last| last + 1);
-        match at.checked_sub(1).and_then(|last| self.turns.get_mut(last)) {
+        match self.turns.last_mut() {
             Some(Turn { role: Role::User, parts, .. }) if matches!(parts.last(), Some(Part::Result(_))) => {
                 parts.push(result);
             }
-            _ => self.turns.insert(at, Turn::new(Role::User, vec![result])),
+            _ => self.push_turn(Role::User, vec![result]),
         }
         Ok(())
     }

@@ -198,7 +198,8 @@ fn put_message(list: &mut Writer, turn: &Turn<'_>, parts: &[Part<'_>]) -> Result
     let said = turn.role == Role::Assistant;
     let role = match turn.role {
         Role::Assistant => "assistant",
-        Role::System | Role::Developer => "developer",
+        Role::System => "system",
+        Role::Developer => "developer",
         Role::User => "user",
     };
     let says_nothing = |part: &Part<'_>| matches!(part, Part::Text(text) if text.is_empty());

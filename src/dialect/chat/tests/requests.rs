@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 
 use super::through;
 use crate::dialect::any_json::any_json;
-use crate::dialect::canonical::{CallKind, ConversionError, Part, Request, Thinking, Tool, Vendor};
+use crate::dialect::canonical::{
+    CallKind, ConversionError, Part, Request, Role, Thinking, Tool, Turn, Vendor,
+};
 use crate::dialect::chat::{read_request, without_foreign_signatures, write_request};
 use crate::dialect::literal::Text;
 use crate::dialect::signature::Signature;
@@ -236,14 +238,18 @@ fn clients_that_ask_for_thinking_get_it_to_keep() {
 }
 
 #[test]
-fn every_system_message_is_read_wherever_it_stands() {
-    let body = json!({"messages":[{"role":"system","content":"one"},{"role":"user","content":"hi"},
+fn every_system_message_is_read_where_it_stands() {
+    let body = json!({"messages":[{"role":"system","content":"zero"},{"role":"developer","content":"one"},
+        {"role":"user","content":"hi"},
         {"role":"developer","content":[{"type":"text","text":"two"},{"type":"text","text":"three"}]}]});
     read(&body, |request| {
         let system: Vec<_> = request.system.iter().map(|text| text.decode().into_owned()).collect();
-        assert_eq!(system, ["one", "two\n\nthree"]);
+        assert_eq!(system, ["zero", "one"]);
+        let later = Turn::new(Role::Developer, vec![Part::Text(Text::plain("two\\n\\nthree"))]);
+        assert_eq!(request.turns[1..], [later]);
     });
-    let wanted = json!([{"role":"system","content":"one\n\ntwo\n\nthree"},{"role":"user","content":"hi"}]);
+    let wanted = json!([{"role":"system","content":"zero\n\none"},{"role":"user","content":"hi"},
+        {"role":"developer","content":"two\n\nthree"}]);
     assert_eq!(through(&body, Vendor::OpenAi).unwrap()["messages"], wanted);
 }
 

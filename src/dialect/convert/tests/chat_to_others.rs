@@ -386,6 +386,57 @@ fn what_only_instructs_is_asked() {
 }
 
 #[test]
+fn what_is_instructed_later_stays_where_it_is() {
+    let said = |role: &str, text: &str| json!({"role":role,"content":text});
+    let call = json!({"id":"c","type":"function","function":{"name":"f","arguments":"{}"}});
+    let body = json!({"messages":[said("system", "Head."), said("user", "Hi."), said("system", "One."),
+        said("assistant", "Ho."), said("developer", "Two."), said("user", "And?"),
+        {"role":"assistant","content":null,"tool_calls":[call]}, said("system", "Three."),
+        {"role":"tool","tool_call_id":"c","content":"5"}, said("assistant", "Done."), said("system", "Last.")]});
+    let out = request(Chat, Responses, Vendor::OpenAi, &body).unwrap();
+    assert_eq!(out["instructions"], "Head.");
+    let told = |item: &Value| Some(format!("{} {}", item["role"].as_str()?, item["content"].as_str()?));
+    let items = out["input"].as_array().unwrap().iter();
+    let items: Vec<String> = items.map(|item| told(item).unwrap_or_else(|| "-".to_owned())).collect();
+    let wanted = [
+        "user Hi.",
+        "system One.",
+        "-",
+        "developer Two.",
+        "user And?",
+        "-",
+        "-",
+        "system Three.",
+        "-",
+        "system Last.",
+    ];
+    assert_eq!(items, wanted, "{out}");
+
+    let reminder =
+        |text: &str| json!({"type":"text","text":format!("<system-reminder>{text}</system-reminder>")});
+    let text = |text: &str| json!({"type":"text","text":text});
+    let mut out = request(Chat, Messages, Vendor::Anthropic, &body).unwrap();
+    without_breakpoints(&mut out);
+    assert_eq!(out["system"], json!([text("Head.")]));
+    let wanted = json!([
+        {"role":"user","content":[text("Hi."), reminder("One.")]},
+        {"role":"assistant","content":[text("Ho.")]},
+        {"role":"user","content":[reminder("Two."), text("And?")]},
+        {"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":{}}]},
+        {"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":"5"}, reminder("Three.")]},
+        {"role":"assistant","content":[text("Done.")]},
+        {"role":"user","content":[reminder("Last.")]}]);
+    assert_eq!(out["messages"], wanted);
+    let out = request(Chat, Gemini, Vendor::Gemini, &body).unwrap();
+    let user = |at: usize| out["contents"][at]["parts"].as_array().unwrap().last().unwrap()["text"].clone();
+    assert_eq!(out["systemInstruction"]["parts"], json!([{"text":"Head."}]));
+    assert_eq!(user(0), "<system-reminder>One.</system-reminder>");
+    assert_eq!(out["contents"][2]["parts"][0]["text"], "<system-reminder>Two.</system-reminder>");
+    assert_eq!(user(4), "<system-reminder>Three.</system-reminder>");
+    assert_eq!(user(6), "<system-reminder>Last.</system-reminder>");
+}
+
+#[test]
 fn the_user_begins_at_messages() {
     let said = |role: &str, text: &str| json!({"role":role,"content":text});
     let body = json!({"messages":[said("user", " "), said("assistant", "Hello."), said("user", "Hi.")]});

@@ -5,6 +5,7 @@ mod completions;
 mod gemini_to_others;
 mod logprobs;
 mod messages_to_others;
+mod prefixes;
 mod responses_to_others;
 mod sacred;
 mod searches;

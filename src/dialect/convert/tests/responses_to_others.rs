@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::{Way, request, schema, without_breakpoints};
-use crate::dialect::Dialect::{Chat, Messages, Responses};
+use crate::dialect::Dialect::{Chat, Gemini, Messages, Responses};
 use crate::dialect::canonical::{ConversionError, Vendor};
 
 const T1: &str = "sy1:anthropic:W3sidCI6Ik5lZWQgYWRkLlxuIiwicyI6IlNJRzEifV0";
@@ -328,7 +328,7 @@ fn an_answer_repeats_the_request_it_answers() {
 }
 
 #[test]
-fn instructions_keep_their_place_where_chat_has_messages_for_them() {
+fn instructions_keep_their_place_in_the_conversation() {
     let call = json!({"type":"function_call","call_id":"c","name":"f","arguments":"{}"});
     let body = json!({"instructions":"One.","input":[
         {"role":"developer","content":"Two."},
@@ -353,8 +353,17 @@ fn instructions_keep_their_place_where_chat_has_messages_for_them() {
     }
     let out = request(Responses, Messages, Vendor::Other, &body).unwrap();
     let texts: Vec<_> = out["system"].as_array().unwrap().iter().map(|block| &block["text"]).collect();
-    assert_eq!(texts, ["One.", "Two.", "Three.", "Four."]);
-    assert_eq!(out["messages"].as_array().unwrap().len(), 3);
+    assert_eq!(texts, ["One.", "Two."]);
+    let said = out["messages"].as_array().unwrap();
+    assert_eq!(said.len(), 3);
+    let kinds: Vec<_> = said[2]["content"].as_array().unwrap().iter().map(|block| &block["type"]).collect();
+    assert_eq!(kinds, ["tool_result", "text"]);
+    let reminder = "<system-reminder>Three.\n\nFour.</system-reminder>";
+    assert_eq!(said[2]["content"][1]["text"], reminder);
+    let out = request(Responses, Gemini, Vendor::Gemini, &body).unwrap();
+    let parts = out["contents"][2]["parts"].as_array().unwrap();
+    assert!(parts[0].get("functionResponse").is_some(), "{out}");
+    assert_eq!(parts[1..], [json!({"text":reminder})]);
 }
 
 #[test]

@@ -380,13 +380,17 @@ fn what_cannot_be_understood_is_refused_by_its_path() {
 }
 
 #[test]
-fn system_messages_in_the_conversation_join_the_system_texts() {
-    let body = r#"{"max_tokens":5,"system":"A","messages":[{"role":"system","content":"B"},{"role":"user","content":"Hi"}]}"#;
+fn only_the_first_system_messages_join_the_system_texts() {
+    let body = r#"{"max_tokens":5,"system":"A","messages":[{"role":"system","content":"B"},{"role":"user","content":"Hi"},{"role":"system","content":[{"type":"text","text":"C"},{"type":"text","text":""}]}]}"#;
     let node = Node::parse(body).unwrap();
     let request = read_request(&node).unwrap();
     assert_eq!(request.system, [Text::of("A"), Text::of("B")]);
-    assert_eq!(request.turns.len(), 1);
+    assert_eq!(request.turns.len(), 2);
     assert_eq!(request.turns[0].role, Role::User);
+    assert_eq!(
+        (request.turns[1].role, &request.turns[1].parts),
+        (Role::System, &vec![Part::Text(Text::of("C"))])
+    );
     let body = r#"{"max_tokens":5,"messages":[{"role":"user","content":"Hi"},{"role":"system","content":[{"type":"tool_removal","tool":{"type":"tool_reference","name":"add"}}]}]}"#;
     let node = Node::parse(body).unwrap();
     assert!(

@@ -4,8 +4,9 @@
 //! store ─▶ settings ─▶ live state ─▶ snapshot        client   tasks   guards   metrics
 //! ```
 //!
-//! A change of configuration commits in the store, then [`App::publish`] builds a new snapshot from
-//! the rows and swaps it in, then the caller answers: so an answered change is in force.
+//! A change of configuration commits in the store, which notes what it touched; then [`App::publish`] makes
+//! the next snapshot of the one before and the rows that were touched, and swaps it in; then the caller answers:
+//! so an answered change is in force. Changes that are committed while a snapshot is made share the next one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::background::Background;
 use crate::config::Config;
 use crate::jobs::announcements::Announcements;
 use crate::jobs::checkin::Checkins;
+use crate::jobs::flight::Coalesced;
 use crate::jobs::health;
 use crate::jobs::model_refresh::ModelRefresh;
 use crate::jobs::prices::Prices;
@@ -40,6 +42,7 @@ use crate::routing::health::saved;
 use crate::routing::{Affinity, Channel, LiveTable, Snapshot};
 use crate::settings::Settings;
 use crate::store::events::{EventLevel, NewEvent};
+use crate::store::snapshot::Source;
 use crate::store::{self, Store, StoreOptions};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
@@ -118,8 +121,10 @@ pub struct App {
     /// When the process began to serve.
     pub started: Millis,
     stopping: AtomicBool,
-    /// Held while a snapshot is built, so that an older one never replaces a newer.
-    publishing: Mutex<()>,
+    /// Who changes something while a snapshot is made waits for the next, with all others.
+    publishes: Coalesced<store::Result<()>>,
+    /// What the snapshot was made of. Held while the next is made, so that an older one never replaces a newer.
+    publishing: Mutex<Source>,
 }
 
 /// Why the service did not start: what to tell the operator, and the exit status.
@@ -151,10 +156,10 @@ impl App {
         let live = LiveTable::default();
         let saved_health = store::settings::get(&store, saved::SETTING).await.map_err(unreadable)?;
         live.restore_health(saved_health.as_deref().unwrap_or_default());
-        let snapshot =
-            store::snapshot::load(&store, &live, settings.system_proxy_url.as_deref(), settings.weights)
-                .await
-                .map_err(unreadable)?;
+        let source = Source::load(&store, &live, settings.system_proxy_url.as_deref(), settings.weights)
+            .await
+            .map_err(unreadable)?;
+        let snapshot = source.snapshot().clone();
         let keys = store::keys::load_table(&store, &KeyTable::default()).await.map_err(unreadable)?;
         let leases = SiteLeases::new(config.proxy.site_leases);
         leases.set_limits(snapshot.site_limits());
@@ -166,7 +171,7 @@ impl App {
         Ok(Arc::new(Self {
             settings,
             settings_changed: watch::Sender::new(()),
-            snapshot: ArcSwap::from_pointee(snapshot),
+            snapshot: ArcSwap::new(snapshot),
             keys: ArcSwap::from_pointee(keys),
             live,
             health_saver: health::Saver::default(),
@@ -205,7 +210,8 @@ impl App {
             playground: Playground::default(),
             started: now_ms(),
             stopping: AtomicBool::new(false),
-            publishing: Mutex::new(()),
+            publishes: Coalesced::default(),
+            publishing: Mutex::new(source),
             config,
         }))
     }
@@ -213,14 +219,23 @@ impl App {
     /// Routes by what the store now says. Call it after every committed change of sites, accounts,
     /// tokens, routes and channels, before answering.
     pub async fn publish(&self) -> store::Result<()> {
-        let _turn = self.publishing.lock().await;
+        self.publishes.run(|| self.publish_touched()).await
+    }
+
+    async fn publish_touched(&self) -> store::Result<()> {
+        let mut source = self.publishing.lock().await;
+        if !Arc::ptr_eq(&self.snapshot.load(), source.snapshot()) {
+            // A reset took the snapshot out of force.
+            self.store.journal().note_everything();
+        }
+        let changes = self.store.journal().take();
         let settings = self.settings.load_full();
         let system_proxy = settings.system_proxy_url.as_deref();
-        let snapshot = store::snapshot::load(&self.store, &self.live, system_proxy, settings.weights).await?;
-        if !self.affinity.is_empty() {
-            self.affinity.retain(&snapshot.channels().map(|channel| channel.id).collect());
-        }
-        let snapshot = Arc::new(snapshot);
+        let (store, live) = (&self.store, &self.live);
+        let gone = source.follow(store, live, &changes.touched, system_proxy, settings.weights).await?;
+        changes.settled();
+        self.affinity.forget(&gone);
+        let snapshot = source.snapshot().clone();
         self.snapshot.store(snapshot.clone());
         // After it: those whom this admits look at the snapshot once more.
         self.leases.set_limits(snapshot.site_limits());

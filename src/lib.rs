@@ -30,6 +30,7 @@
 //! ── ground ─────────────────────────────────────────────────────────────────────
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
+//! id_map, name_map   maps whose copies share what they have in common
 //! time, cron, logging, metrics, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! ```
 #![forbid(unsafe_code)]
@@ -47,11 +48,13 @@ pub mod fast_map;
 pub mod greeting;
 pub mod hex;
 pub mod http;
+pub mod id_map;
 pub mod jobs;
 pub mod keys;
 pub mod limits;
 pub mod logging;
 pub mod metrics;
+pub mod name_map;
 pub mod notify;
 pub mod open_files;
 pub mod proxy;

@@ -76,15 +76,14 @@ impl Affinity {
         }
     }
 
-    /// Forgets every binding to a channel that is not among these.
-    pub fn retain(&self, channels: &HashSet<i64>) {
-        for shard in &self.shards {
-            lock(shard).retain(|_, binding| channels.contains(&binding.channel));
+    /// Forgets every binding to one of these channels.
+    pub fn forget(&self, channels: &HashSet<i64>) {
+        if channels.is_empty() {
+            return;
         }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.shards.iter().all(|shard| lock(shard).is_empty())
+        for shard in &self.shards {
+            lock(shard).retain(|_, binding| !channels.contains(&binding.channel));
+        }
     }
 
     fn shard(&self, conversation: Conversation) -> MutexGuard<'_, FastMap<Conversation, Binding>> {
@@ -137,11 +136,10 @@ mod tests {
         let talks = ["a", "b"].map(|text| affinity.conversation(text));
         affinity.bind(talks[0], 1, TTL);
         affinity.bind(talks[1], 2, TTL);
-        affinity.retain(&HashSet::from([2]));
+        affinity.forget(&HashSet::from([1]));
         assert_eq!(talks.map(|talk| affinity.lookup(talk, 0)), [None, Some(2)]);
-        assert!(!affinity.is_empty());
-        affinity.retain(&HashSet::new());
-        assert!(affinity.is_empty());
+        affinity.forget(&HashSet::from([2]));
+        assert!(talks.iter().all(|talk| affinity.lookup(*talk, 0).is_none()));
     }
 
     #[test]

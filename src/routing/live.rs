@@ -454,6 +454,37 @@ impl LiveTable {
         saved::read(text, |id| self.site(id));
     }
 
+    /// How many channels, addresses, sites and accounts it knows.
+    #[cfg(test)]
+    pub fn sizes(&self) -> [usize; 4] {
+        let (channels, endpoints) = (lock(&self.channels).len(), lock(&self.endpoints).len());
+        [channels, endpoints, lock(&self.sites).len(), lock(&self.prices).len()]
+    }
+
+    /// Forgets channels that are gone.
+    pub fn forget_channels(&self, ids: &HashSet<i64>) {
+        if !ids.is_empty() {
+            let mut channels = lock(&self.channels);
+            ids.iter().for_each(|id| drop(channels.remove(id)));
+        }
+    }
+
+    /// Forgets addresses that are gone.
+    pub fn forget_endpoints(&self, ids: impl Iterator<Item = i64>) {
+        let mut endpoints = lock(&self.endpoints);
+        ids.for_each(|id| drop(endpoints.remove(&id)));
+    }
+
+    /// Forgets a site that is gone.
+    pub fn forget_site(&self, id: i64) {
+        lock(&self.sites).remove(&id);
+    }
+
+    /// Forgets the prices of an account that is gone.
+    pub fn forget_prices(&self, account: i64) {
+        lock(&self.prices).remove(&account);
+    }
+
     /// Forgets what has no row any more, so that memory does not grow and a reused id starts afresh.
     pub fn retain(&self, channels: &HashSet<i64>, endpoints: &HashSet<i64>, sites: &HashSet<i64>) {
         lock(&self.sites).retain(|id, _| sites.contains(id));

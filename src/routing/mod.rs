@@ -70,4 +70,4 @@ pub use score::{Conditions, Weights};
 pub use select::{Selection, select, select_bound};
 pub use selection_reason::SelectionReason;
 pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site};
-pub use snapshot::{Match, Snapshot};
+pub use snapshot::{Changed, Match, Snapshot};

@@ -21,7 +21,7 @@ pub struct Channel {
     pub token_id: Option<i64>,
     pub token_name: Option<String>,
     /// The model's name at this upstream. Without one of its own, a channel of an exact route has the
-    /// route's pattern here ([`Snapshot::new`](super::Snapshot::new) sees to it).
+    /// route's pattern here ([`Snapshot`](super::Snapshot) sees to it).
     pub source_model: Option<ModelPattern>,
     /// Lower is preferred.
     pub priority: i64,
@@ -65,7 +65,7 @@ pub struct Route {
     pub mapping: Vec<(ModelPattern, String)>,
     pub strategy: Strategy,
     pub enabled: bool,
-    /// By ascending id. A group is given without any and filled by [`Snapshot::new`](super::Snapshot::new).
+    /// By ascending id. A group is given without any and filled by [`Snapshot`](super::Snapshot).
     pub channels: Vec<Arc<Channel>>,
 }
 
@@ -101,6 +101,20 @@ impl Route {
     /// Owns the channels of exactly one model name.
     pub fn is_exact(&self) -> bool {
         !self.is_group() && self.pattern.is_exact()
+    }
+
+    /// The same route with other channels.
+    pub fn with_channels(&self, channels: Vec<Arc<Channel>>) -> Self {
+        Self {
+            id: self.id,
+            pattern: self.pattern.clone(),
+            display_name: self.display_name.clone(),
+            mode: self.mode.clone(),
+            mapping: self.mapping.clone(),
+            strategy: self.strategy,
+            enabled: self.enabled,
+            channels,
+        }
     }
 
     /// What clients call it: its alias, else its pattern.

@@ -1,12 +1,15 @@
 //! Everything a request needs to find its channel: one immutable value, replaced as a whole.
 //!
-//! [`Snapshot::new`] settles what depends on several routes (the channels of groups, inherited source
+//! A [`Snapshot`] settles what depends on several routes (the channels of groups, inherited source
 //! models) and indexes the routes by what a request can call them. The order of the look-up
-//! (routing.md 3.3): a group of that name, a route with exactly that pattern, a route with that alias, the
+//! is: a group of that name, a route with exactly that pattern, a route with that alias, the
 //! first glob or regex that matches; among equals the lowest id. The first three are hash look-ups.
 //! Exactly one route is used: nothing is merged, and an unusable route is not passed over.
+//!
+//! A change makes a new snapshot that shares every route, channel and site it does not touch with the one
+//! before ([`Snapshot::changed`]), so that it costs as much as it touches.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use super::eligibility::{RouteRequest, SelectionQuery};
@@ -14,16 +17,27 @@ use super::policy::Policy;
 use super::route::{Channel, Route, RouteMode};
 use super::score::Weights;
 use super::site::Site;
-use crate::fast_map::FastMap;
+use crate::id_map::IdMap;
+use crate::name_map::NameMap;
 use crate::time::Millis;
 
 /// Everything a request needs to find its channel.
-#[derive(Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    routes: Vec<Arc<Route>>,
-    sites: Vec<Arc<Site>>,
+    routes: IdMap<Arc<Route>>,
+    /// Those of the routes that are groups.
+    groups: BTreeSet<i64>,
+    sites: IdMap<Arc<Site>>,
     pub weights: Weights,
     index: Index,
+}
+
+/// What is another in the next snapshot: the new value by number, or `None` for what is gone.
+#[derive(Debug, Default)]
+pub struct Changed {
+    /// A route with all the channels it owns; a group without any.
+    pub routes: BTreeMap<i64, Option<Route>>,
+    pub sites: BTreeMap<i64, Option<Arc<Site>>>,
 }
 
 /// The route that serves a request.
@@ -35,37 +49,97 @@ pub struct Match<'r> {
     pub weights: &'r Weights,
 }
 
-type Names = FastMap<Box<str>, Vec<Arc<Route>>>;
+type Names = NameMap<Vec<Arc<Route>>>;
 
 /// Enabled routes by what a request can call them; each list by ascending id.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Index {
     groups: Names,
     exact: Names,
     aliases: Names,
-    patterns: Vec<Arc<Route>>,
+    patterns: IdMap<Arc<Route>>,
 }
 
 // === impl Snapshot ===
 
 impl Snapshot {
-    pub fn new(mut routes: Vec<Route>, mut sites: Vec<Arc<Site>>, weights: Weights) -> Self {
-        routes.sort_unstable_by_key(|route| route.id);
-        sites.sort_unstable_by_key(|site| site.id);
-        for route in routes.iter_mut().filter(|route| route.is_exact()) {
-            for channel in route.channels.iter_mut().filter(|channel| channel.source_model.is_none()) {
-                Arc::make_mut(channel).source_model = Some(route.pattern.clone());
+    pub fn new(routes: Vec<Route>, sites: Vec<Arc<Site>>, weights: Weights) -> Self {
+        let mut changed = Changed::default();
+        changed.routes.extend(routes.into_iter().map(|route| (route.id, Some(route))));
+        changed.sites.extend(sites.into_iter().map(|site| (site.id, Some(site))));
+        Self::default().changed(changed, weights)
+    }
+
+    /// The snapshot after a change. A site that changes does not change in the routes by itself: their
+    /// channels with the new site belong to the change.
+    pub fn changed(&self, changed: Changed, weights: Weights) -> Self {
+        let mut next = Self { weights, ..self.clone() };
+        for (id, site) in changed.sites {
+            match site {
+                Some(site) => next.sites.insert(id, site),
+                None => drop(next.sites.remove(id)),
             }
         }
-        for position in 0..routes.len() {
-            if let RouteMode::ExplicitGroup { sources } = &routes[position].mode {
-                let gathered = gathered(&routes, sources);
-                routes[position].channels = gathered;
+        let touched: BTreeSet<i64> = changed.routes.keys().copied().collect();
+        let mut groups = Vec::new();
+        for (id, route) in changed.routes {
+            match route {
+                Some(route) if route.is_group() => groups.push(route),
+                Some(mut route) => {
+                    inherit(&mut route);
+                    next.put(route);
+                }
+                None => next.remove(id),
             }
-            routes[position].channels.sort_unstable_by_key(|channel| channel.id);
         }
-        let routes: Vec<Arc<Route>> = routes.into_iter().map(Arc::new).collect();
-        Self { index: Index::new(&routes), routes, sites, weights }
+        // After the routes that they gather from.
+        let is_listed = |id: i64| groups.iter().any(|group| group.id == id);
+        let gathers = |route: &&Arc<Route>| match &route.mode {
+            RouteMode::ExplicitGroup { sources } => sources.iter().any(|source| touched.contains(source)),
+            RouteMode::Pattern => false,
+        };
+        let unlisted = next.groups.iter().filter(|id| !is_listed(**id)).filter_map(|id| next.routes.get(*id));
+        let following: Vec<Route> =
+            unlisted.filter(gathers).map(|group| group.with_channels(Vec::new())).collect();
+        for mut group in groups.into_iter().chain(following) {
+            group.channels = next.gathered(&group);
+            next.put(group);
+        }
+        next
+    }
+
+    fn put(&mut self, route: Route) {
+        let route = Arc::new(route);
+        if let Some(before) = self.routes.get(route.id) {
+            self.index.remove(before);
+        }
+        self.index.insert(&route);
+        match route.is_group() {
+            true => self.groups.insert(route.id),
+            false => self.groups.remove(&route.id),
+        };
+        self.routes.insert(route.id, route);
+    }
+
+    fn remove(&mut self, id: i64) {
+        if let Some(route) = self.routes.remove(id) {
+            self.index.remove(&route);
+            self.groups.remove(&id);
+        }
+    }
+
+    /// The channels of the enabled exact routes among a group's sources, each once.
+    fn gathered(&self, group: &Route) -> Vec<Arc<Channel>> {
+        let RouteMode::ExplicitGroup { sources } = &group.mode else { return Vec::new() };
+        let mut channels: Vec<_> = sources
+            .iter()
+            .filter_map(|id| self.routes.get(*id))
+            .filter(|source| source.enabled && source.is_exact())
+            .flat_map(|source| source.channels.iter().cloned())
+            .collect();
+        channels.sort_unstable_by_key(|channel| channel.id);
+        channels.dedup_by_key(|channel| channel.id);
+        channels
     }
 
     /// The route for a model, among those the key's policy leaves for it.
@@ -161,19 +235,24 @@ impl Snapshot {
     /// route's name, which would be looked up first.
     fn shadowed(&self, name: &str) -> bool {
         self.index.patterns.iter().any(|route| {
-            route.alias().is_some_and(|alias| !self.index.exact.contains_key(alias))
+            route.alias().is_some_and(|alias| !self.index.exact.contains(alias))
                 && route.pattern.matches(name)
         })
     }
 
     /// All routes, by ascending id, disabled ones too.
-    pub fn routes(&self) -> &[Arc<Route>] {
+    pub fn routes(&self) -> &IdMap<Arc<Route>> {
         &self.routes
     }
 
     /// All sites, by ascending id.
-    pub fn sites(&self) -> &[Arc<Site>] {
+    pub fn sites(&self) -> &IdMap<Arc<Site>> {
         &self.sites
+    }
+
+    /// All groups, by ascending id.
+    pub fn groups(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.groups.iter().filter_map(|id| self.routes.get(*id))
     }
 
     /// How many requests each site takes at once; `None` is any number.
@@ -182,13 +261,11 @@ impl Snapshot {
     }
 
     pub fn route(&self, id: i64) -> Option<&Arc<Route>> {
-        let found = self.routes.binary_search_by_key(&id, |route| route.id).ok()?;
-        Some(&self.routes[found])
+        self.routes.get(id)
     }
 
     pub fn site(&self, id: i64) -> Option<&Arc<Site>> {
-        let found = self.sites.binary_search_by_key(&id, |site| site.id).ok()?;
-        Some(&self.sites[found])
+        self.sites.get(id)
     }
 
     /// Every channel once, by its owning route. Walks all routes: for rare events, not for requests.
@@ -203,24 +280,14 @@ impl Snapshot {
     }
 }
 
-impl Default for Snapshot {
-    fn default() -> Self {
-        Self::new(Vec::new(), Vec::new(), Weights::default())
+/// Gives the channels of an exact route that have no source model of their own the route's.
+fn inherit(route: &mut Route) {
+    route.channels.sort_unstable_by_key(|channel| channel.id);
+    if route.is_exact() {
+        for channel in route.channels.iter_mut().filter(|channel| channel.source_model.is_none()) {
+            Arc::make_mut(channel).source_model = Some(route.pattern.clone());
+        }
     }
-}
-
-/// The channels of the enabled exact routes among the sources, each once.
-fn gathered(routes: &[Route], sources: &[i64]) -> Vec<Arc<Channel>> {
-    let mut channels: Vec<_> = sources
-        .iter()
-        .filter_map(|id| routes.binary_search_by_key(id, |route| route.id).ok())
-        .map(|found| &routes[found])
-        .filter(|source| source.enabled && source.is_exact())
-        .flat_map(|source| source.channels.iter().cloned())
-        .collect();
-    channels.sort_unstable_by_key(|channel| channel.id);
-    channels.dedup_by_key(|channel| channel.id);
-    channels
 }
 
 /// Internal names of search tools, which are not for listing.
@@ -231,22 +298,41 @@ fn is_search_name(name: &str) -> bool {
 // === impl Index ===
 
 impl Index {
-    /// `routes` by ascending id.
-    fn new(routes: &[Arc<Route>]) -> Self {
-        let mut index = Self::default();
-        for route in routes.iter().filter(|route| route.enabled) {
-            let aliases = if route.is_group() { &mut index.groups } else { &mut index.aliases };
-            if let Some(alias) = route.alias() {
-                aliases.entry(alias.into()).or_default().push(route.clone());
-            }
-            if route.is_exact() {
-                index.exact.entry(route.pattern.as_str().into()).or_default().push(route.clone());
-            } else if !route.is_group() {
-                index.patterns.push(route.clone());
-            }
+    fn insert(&mut self, route: &Arc<Route>) {
+        self.each_list(route, |list| {
+            let place = list.partition_point(|other| other.id < route.id);
+            list.insert(place, route.clone());
+        });
+        if is_pattern(route) {
+            self.patterns.insert(route.id, route.clone());
         }
-        index
     }
+
+    fn remove(&mut self, route: &Route) {
+        self.each_list(route, |list| list.retain(|other| other.id != route.id));
+        if is_pattern(route) {
+            self.patterns.remove(route.id);
+        }
+    }
+
+    /// The lists in which the route stands, by its names.
+    fn each_list(&mut self, route: &Route, change: impl Fn(&mut Vec<Arc<Route>>)) {
+        if !route.enabled {
+            return;
+        }
+        if let Some(alias) = route.alias() {
+            let aliases = if route.is_group() { &mut self.groups } else { &mut self.aliases };
+            aliases.change(alias, &change, Vec::is_empty);
+        }
+        if route.is_exact() {
+            self.exact.change(route.pattern.as_str(), &change, Vec::is_empty);
+        }
+    }
+}
+
+/// An enabled glob or regex.
+fn is_pattern(route: &Route) -> bool {
+    route.enabled && !route.is_group() && !route.is_exact()
 }
 
 #[cfg(test)]

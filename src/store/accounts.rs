@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use super::sql::{Changes, Row, Statement};
+use super::journal::Part;
+use super::routes::MAX_MARKS;
+use super::sql::{Changes, Row, Statement, marks};
 use super::{Error, Result, Secret, Store};
 use crate::time::{Millis, now_ms};
 
@@ -158,6 +160,11 @@ pub struct AccountRow {
 }
 
 impl AccountRow {
+    /// Whether its connections may go another way than those of its site.
+    pub fn goes_its_own_way(&self) -> bool {
+        self.proxy_url.is_some() || self.use_system_proxy
+    }
+
     /// Whether it is a login at its site, which can do more there than serve requests.
     pub fn is_session(&self) -> bool {
         let has_token = self.access_token.as_ref().is_some_and(|token| !token.expose().trim().is_empty());
@@ -281,6 +288,18 @@ pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<AccountRow>> {
     store.query(sql, vec![site_id.into()]).await?.iter().map(|row| read(store, row)).collect()
 }
 
+/// Those of these accounts that there are, by id.
+pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<AccountRow>> {
+    let mut accounts = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(MAX_MARKS) {
+        let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id IN ({}) ORDER BY id", marks(ids.len()));
+        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
+            accounts.push(read(store, &row)?);
+        }
+    }
+    Ok(accounts)
+}
+
 pub async fn get(store: &Store, id: i64) -> Result<Option<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE id = ?");
     store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
@@ -333,7 +352,8 @@ pub fn insert_statement(store: &Store, account: NewAccount) -> Result<Statement>
             now.into(),
             now.into(),
         ],
-    ))
+    )
+    .inserting(Part::Account))
 }
 
 /// Changes an account; [`Error::NotFound`] when it is gone.
@@ -348,7 +368,8 @@ pub async fn update_merged(store: &Store, before: &AccountRow, mut patch: Accoun
     if let Some(merged) = patch.extra.take().filter(|merged| *merged != before.extra) {
         let sql = "UPDATE accounts SET extra = ? WHERE id = ? AND COALESCE(extra, '') = ?";
         let was = before.extra.clone().unwrap_or_default();
-        batch.push(Statement::new(sql, vec![merged.into(), before.id.into(), was.into()]).must_change());
+        let extra = Statement::new(sql, vec![merged.into(), before.id.into(), was.into()]);
+        batch.push(extra.must_change().touching_nothing());
     }
     batch.push(update_statement(store, before.id, patch)?);
     store.batch(batch).await.map(drop)
@@ -404,7 +425,7 @@ pub fn update_statement(store: &Store, id: i64, patch: AccountPatch) -> Result<S
     changes.set_some("token_expires_at", patch.token_expires_at);
     changes.set_some("sub2api_token_expires_at", patch.sub2api_token_expires_at);
     changes.set_some("extra", patch.extra);
-    Ok(changes.update(TABLE, id))
+    Ok(changes.update(TABLE, id).touching(Part::Account, [id.into()]))
 }
 
 /// A session that was renewed at its site.
@@ -441,7 +462,8 @@ pub async fn renew(store: &Store, id: i64, version: i64, session: &RenewedSessio
          status = CASE WHEN status = 'expired' THEN 'active' ELSE status END \
          WHERE id = ? AND credential_version = ?"
     );
-    store.batch(vec![Statement::new(sql, args).must_change()]).await.map(drop)
+    let renewal = Statement::new(sql, args).must_change().touching(Part::Account, [id.into()]);
+    store.batch(vec![renewal]).await.map(drop)
 }
 
 /// Ends the session of an account that is active and has the credential of this row. Its batch is undone with
@@ -450,14 +472,14 @@ pub fn expire_statement(account: &AccountRow) -> Statement {
     let sql = "UPDATE accounts SET status = 'expired', former_status = NULL, updated_at = ? \
                WHERE id = ? AND status = 'active' AND credential_version = ?";
     let args = vec![now_ms().into(), account.id.into(), account.credential_version.into()];
-    Statement::new(sql, args).must_change()
+    Statement::new(sql, args).must_change().touching(Part::Account, [account.id.into()])
 }
 
 /// Makes an expired account active again; one that somebody has disabled meanwhile stays so.
 pub fn revive_statement(id: i64) -> Statement {
     let sql = "UPDATE accounts SET status = 'active', former_status = NULL, updated_at = ? \
                WHERE id = ? AND status = 'expired'";
-    Statement::new(sql, vec![now_ms().into(), id.into()])
+    Statement::new(sql, vec![now_ms().into(), id.into()]).touching(Part::Account, [id.into()])
 }
 
 /// Records what was seen of the account's health.
@@ -479,11 +501,13 @@ pub fn health_statement(id: i64, health: &Health) -> Statement {
             id.into(),
         ],
     )
+    .touching_nothing()
 }
 
 /// Deletes an account with everything under it; an unknown id is no error.
 pub async fn delete(store: &Store, id: i64) -> Result<()> {
-    store.batch(vec![Statement::new("DELETE FROM accounts WHERE id = ?", vec![id.into()])]).await.map(drop)
+    let delete = Statement::new("DELETE FROM accounts WHERE id = ?", vec![id.into()]);
+    store.batch(vec![delete.touching(Part::Account, [id.into()])]).await.map(drop)
 }
 
 fn read(store: &Store, row: &Row) -> Result<AccountRow> {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use super::journal::Part;
 use super::sql::Statement;
 use super::{Error, Result, Store};
 use crate::time::Millis;
@@ -54,7 +55,8 @@ pub async fn record(
                 account_id.into(),
                 before.unwrap_or_default().into(),
             ],
-        );
+        )
+        .touching(Part::Account, [account_id.into()]);
         let batch = std::iter::once(update).chain(along.iter().cloned()).collect();
         if store.batch(batch).await?[0].rows > 0 {
             return Ok(());

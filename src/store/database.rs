@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::error::{Error, OpenError, Result};
+use super::journal::Journal;
 use super::keyring::Derivation;
 use super::seal::Sealer;
 use super::sql::{Dialect, Outcome, Row, Statement, Value};
@@ -34,6 +35,7 @@ pub struct Database {
     /// `None` for a database in memory: the writer's connection is the only one that sees it.
     readers: Option<Arc<Readers>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    journal: Journal,
     /// Held until the writer has closed the database.
     _lock: Option<File>,
 }
@@ -78,6 +80,8 @@ impl Database {
             _ => Durability::AsOpened,
         };
         let for_writer = Arc::clone(&queue);
+        let journal = Journal::default();
+        let noted = journal.clone();
         let writer = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || {
@@ -88,11 +92,11 @@ impl Database {
                     log::error!("{error}");
                     std::process::exit(error.exit_code().into());
                 }
-                Writer::new(for_writer, connection, durability, recorder).run();
+                Writer::new(for_writer, connection, durability, recorder, noted).run();
             })
             .map_err(|error| OpenError::Unusable(format!("cannot start the writer thread: {error}")))?;
         let readers = (location != Location::Memory).then(|| Readers::new(location));
-        Ok((Self { queue, readers, writer: Mutex::new(Some(writer)), _lock: lock }, sealer))
+        Ok((Self { queue, readers, writer: Mutex::new(Some(writer)), journal, _lock: lock }, sealer))
     }
 
     /// How this database spells SQL.
@@ -128,6 +132,10 @@ impl Database {
     /// Gives up to this many free pages back to the file system, where that needs asking for.
     pub async fn reclaim(&self, pages: u32) -> Result<()> {
         self.command(|reply| Command::Reclaim { pages, reply }).await
+    }
+
+    pub(super) fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     pub(super) fn telemetry(&self) -> Telemetry {

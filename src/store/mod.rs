@@ -7,6 +7,7 @@
 //! | `sqlite`, `writer`, `wal_sync`, `migrate` | the SQLite connections, the one thread that changes, the one that syncs behind it, the schema |
 //! | `seal`, `sealed`, `envelope` | credentials at rest: sealing and opening, a sealed text on its way, its form |
 //! | `keyring`, `rekey`, `sweep` | their keys: opened at start, replaced in use; the pass at start that seals what is still plain |
+//! | `journal` | which of the rows that requests are routed by have changed |
 //! | `telemetry` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | the rest | one file per resource: rows, queries, changes |
 //!
@@ -27,6 +28,7 @@ mod error;
 pub mod events;
 pub mod files;
 pub mod job_runs;
+mod journal;
 pub mod key_usage;
 mod keyring;
 pub mod keys;
@@ -66,6 +68,7 @@ use std::sync::Arc;
 
 pub use database::Database;
 pub use error::{Error, OpenError, Result};
+pub(crate) use journal::{Journal, Touched};
 pub use seal::{Purpose, Sealer};
 pub use sql::{Outcome, Row, Statement, Value};
 pub use telemetry::Telemetry;
@@ -152,6 +155,11 @@ impl Store {
     /// Where requests leave what they did.
     pub fn telemetry(&self) -> &Telemetry {
         &self.inner.telemetry
+    }
+
+    /// What has changed of the rows that requests are routed by.
+    pub(crate) fn journal(&self) -> &Journal {
+        self.database().journal()
     }
 
     /// Returns when everything handed over before is committed, or cannot be for now.

@@ -124,7 +124,7 @@ async fn reseal_column(store: &Store, table: &str, column: &str, count: &mut Cou
             after = id;
             let Some(sealed) = sealed_anew(store, table, column, stored, id, count)? else { continue };
             let sql = format!("UPDATE {table} SET {column} = ? WHERE id = ? AND {column} = ?");
-            batch.push(Statement::new(sql, vec![sealed, id.into(), stored.into()]));
+            batch.push(Statement::new(sql, vec![sealed, id.into(), stored.into()]).touching_nothing());
         }
         count.add(store, batch).await?;
         if rows.len() < BATCH {
@@ -242,7 +242,8 @@ async fn rehash_column(
             }
             stale += 1;
             let sql = format!("UPDATE {table} SET {hash} = ? WHERE id = ? AND {column} = ? AND {hash} = ?");
-            batch.push(Statement::new(sql, vec![index.into(), id.into(), stored.into(), former.into()]));
+            let args = vec![index.into(), id.into(), stored.into(), former.into()];
+            batch.push(Statement::new(sql, args).touching_nothing());
         }
         count.add(store, batch).await?;
         if rows.len() < BATCH {

@@ -1,6 +1,7 @@
 //! What an operator changes of routes and channels by hand (admin-ops-2.md 12 and 13). Each change is
 //! one transaction; what a rebuild changes is [`routes::apply`](super::routes::apply).
 
+use super::journal::Part;
 use super::routes::{MAX_MARKS, NewChannel, insert_channel};
 use super::sql::{Changes, Statement, Value, marks};
 use super::{Result, Store};
@@ -43,7 +44,8 @@ pub struct ChannelPatch {
 /// Adds a route and gives its id.
 pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -> Result<i64> {
     let now = now_ms();
-    let mut batch = vec![Statement::new(
+    let mut batch =
+        vec![Statement::new(
         "INSERT INTO token_routes (model_pattern, display_name, display_icon, route_mode, model_mapping, \
          routing_strategy, enabled, created_at, updated_at, is_manual) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         vec![
@@ -58,7 +60,8 @@ pub async fn create(store: &Store, draft: &RouteDraft, dependents: Dependents) -
             now.into(),
             true.into(),
         ],
-    )];
+    )
+    .inserting(Part::Route)];
     update_dependents(&mut batch, &Value::IdOf(0), draft, dependents);
     Ok(store.batch(batch).await?[0].last_id)
 }
@@ -73,7 +76,7 @@ pub async fn update(store: &Store, id: i64, draft: &RouteDraft, dependents: Depe
     changes.set("routing_strategy", draft.routing_strategy.as_str());
     changes.set("enabled", draft.enabled);
     changes.set("updated_at", now_ms());
-    let mut batch = vec![changes.update("token_routes", id)];
+    let mut batch = vec![changes.update("token_routes", id).touching(Part::Route, [id.into()])];
     update_dependents(&mut batch, &Value::Int(id), draft, dependents);
     store.batch(batch).await.map(drop)
 }
@@ -82,7 +85,7 @@ pub async fn update(store: &Store, id: i64, draft: &RouteDraft, dependents: Depe
 pub async fn delete(store: &Store, ids: &[i64]) -> Result<u64> {
     let batch = ids.chunks(MAX_MARKS).map(|ids| {
         let sql = format!("DELETE FROM token_routes WHERE id IN ({})", marks(ids.len()));
-        Statement::new(sql, ids.iter().map(|id| (*id).into()).collect())
+        Statement::new(sql, values(ids).collect()).touching(Part::Route, values(ids))
     });
     changed(store, batch.collect()).await
 }
@@ -96,7 +99,7 @@ pub async fn set_enabled(store: &Store, ids: &[i64], enabled: bool) -> Result<u6
             marks(ids.len())
         );
         let first = [enabled.into(), now.into(), enabled.into()];
-        Statement::new(sql, first.into_iter().chain(ids.iter().map(|id| (*id).into())).collect())
+        Statement::new(sql, first.into_iter().chain(values(ids)).collect()).touching(Part::Route, values(ids))
     });
     changed(store, batch.collect()).await
 }
@@ -124,7 +127,7 @@ pub async fn update_channels(store: &Store, patches: Vec<(i64, ChannelPatch)>) -
         changes.set_some("enabled", patch.enabled);
         changes.set("manual_override", true);
         changes.set("updated_at", now);
-        changes.update("route_channels", id)
+        changes.update("route_channels", id).touching(Part::Channel, [id.into()])
     });
     store.batch(batch.collect()).await.map(drop)
 }
@@ -132,7 +135,7 @@ pub async fn update_channels(store: &Store, patches: Vec<(i64, ChannelPatch)>) -
 /// Removes a channel, if there is one of this id.
 pub async fn delete_channel(store: &Store, id: i64) -> Result<()> {
     let statement = Statement::new("DELETE FROM route_channels WHERE id = ?", vec![id.into()]);
-    store.batch(vec![statement]).await.map(drop)
+    store.batch(vec![statement.touching(Part::Channel, [id.into()])]).await.map(drop)
 }
 
 /// What changes with the route, after its own statement.
@@ -140,24 +143,31 @@ fn update_dependents(batch: &mut Vec<Statement>, route: &Value, draft: &RouteDra
     let now = now_ms();
     if let Some(sources) = &draft.sources {
         let clear = "DELETE FROM route_group_sources WHERE group_route_id = ?";
-        batch.push(Statement::new(clear, vec![route.clone()]));
+        batch.push(Statement::new(clear, vec![route.clone()]).touching(Part::Route, [route.clone()]));
         batch.extend((0i64..).zip(sources).map(|(position, source)| {
             let link = "INSERT INTO route_group_sources (group_route_id, source_route_id, position) \
                         VALUES (?, ?, ?)";
-            Statement::new(link, vec![route.clone(), (*source).into(), position.into()])
+            let args = vec![route.clone(), (*source).into(), position.into()];
+            Statement::new(link, args).touching(Part::Route, [route.clone()])
         }));
     }
     if let Some(channels) = &dependents.refill {
         let clear = "DELETE FROM route_channels WHERE route_id = ? AND manual_override = ?";
-        batch.push(Statement::new(clear, vec![route.clone(), false.into()]));
+        let clear = Statement::new(clear, vec![route.clone(), false.into()]);
+        batch.push(clear.touching(Part::ChannelsOfRoute, [route.clone()]));
         for channel in channels {
             insert_channel(batch, route.clone(), channel, now);
         }
     }
     batch.extend(dependents.followers.iter().map(|id| {
         let follow = "UPDATE token_routes SET routing_strategy = ?, updated_at = ? WHERE id = ?";
-        Statement::new(follow, vec![draft.routing_strategy.as_str().into(), now.into(), (*id).into()])
+        let args = vec![draft.routing_strategy.as_str().into(), now.into(), (*id).into()];
+        Statement::new(follow, args).touching(Part::Route, [(*id).into()])
     }));
+}
+
+fn values(ids: &[i64]) -> impl Iterator<Item = Value> {
+    ids.iter().map(|id| (*id).into())
 }
 
 async fn changed(store: &Store, batch: Vec<Statement>) -> Result<u64> {

@@ -1,5 +1,6 @@
 //! Routes, their group links, and the channels that serve them (admin-ops-2.md 11).
 
+use super::journal::Part;
 use super::sql::{Row, Statement, Value, marks};
 use super::telemetry::NANO_PER_USD;
 use super::{Result, Store};
@@ -124,33 +125,102 @@ impl ChannelStats {
     }
 }
 
+const COLUMNS: &str = "id, model_pattern, display_name, display_icon, route_mode, model_mapping, \
+     routing_strategy, enabled, created_at, updated_at, is_manual";
+
+const CHANNEL_COLUMNS: &str = "c.id, c.route_id, c.account_id, c.token_id, c.oauth_route_unit_id, \
+     c.source_model, c.priority, c.weight, c.enabled, c.manual_override, c.created_at, c.updated_at, \
+     COALESCE(s.success_count, 0), COALESCE(s.fail_count, 0), COALESCE(s.total_latency_ms, 0), \
+     COALESCE(s.total_cost, 0), s.last_used_at, s.last_selected_at, s.last_fail_at, \
+     COALESCE(s.consecutive_fail_count, 0), COALESCE(s.cooldown_level, 0), s.cooldown_until, \
+     s.provider_cooldown_until";
+
 /// All routes by id.
 pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
-    let sql = "SELECT id, model_pattern, display_name, display_icon, route_mode, model_mapping, \
-               routing_strategy, enabled, created_at, updated_at, is_manual FROM token_routes ORDER BY id";
-    let rows = store.query(sql, Vec::new()).await?;
+    let rows = store.query(format!("SELECT {COLUMNS} FROM token_routes ORDER BY id"), Vec::new()).await?;
     let mut routes = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
     let sql = "SELECT group_route_id, source_route_id FROM route_group_sources \
                ORDER BY group_route_id, position, source_route_id";
-    for row in store.query(sql, Vec::new()).await? {
+    add_sources(&mut routes, &store.query(sql, Vec::new()).await?)?;
+    Ok(routes)
+}
+
+/// Those of these routes that there are, by id.
+pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<RouteRow>> {
+    let mut routes = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(MAX_MARKS) {
+        let (marks, args) = (marks(ids.len()), || ids.iter().map(|id| (*id).into()).collect());
+        let sql = format!("SELECT {COLUMNS} FROM token_routes WHERE id IN ({marks}) ORDER BY id");
+        let rows = store.query(sql, args()).await?;
+        let mut found = rows.iter().map(read).collect::<Result<Vec<_>>>()?;
+        if found.iter().any(RouteRow::is_group) {
+            let sql = format!(
+                "SELECT group_route_id, source_route_id FROM route_group_sources \
+                 WHERE group_route_id IN ({marks}) ORDER BY group_route_id, position, source_route_id"
+            );
+            add_sources(&mut found, &store.query(sql, args()).await?)?;
+        }
+        routes.append(&mut found);
+    }
+    Ok(routes)
+}
+
+fn add_sources(routes: &mut [RouteRow], links: &[Row]) -> Result<()> {
+    for row in links {
         let mut row = row.fields();
         let (group, source) = (row.int()?, row.int()?);
         if let Ok(at) = routes.binary_search_by_key(&group, |route| route.id) {
             routes[at].source_route_ids.push(source);
         }
     }
-    Ok(routes)
+    Ok(())
 }
 
 /// All channels by id, with their counters.
 pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
-    let sql = "SELECT c.id, c.route_id, c.account_id, c.token_id, c.oauth_route_unit_id, c.source_model, \
-               c.priority, c.weight, c.enabled, c.manual_override, c.created_at, c.updated_at, \
-               COALESCE(s.success_count, 0), COALESCE(s.fail_count, 0), COALESCE(s.total_latency_ms, 0), \
-               COALESCE(s.total_cost, 0), s.last_used_at, s.last_selected_at, s.last_fail_at, \
-               COALESCE(s.consecutive_fail_count, 0), COALESCE(s.cooldown_level, 0), s.cooldown_until, \
-               s.provider_cooldown_until FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id ORDER BY c.id";
+    let sql = format!(
+        "SELECT {CHANNEL_COLUMNS} FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id \
+         ORDER BY c.id"
+    );
     store.query(sql, Vec::new()).await?.iter().map(read_channel).collect()
+}
+
+/// So many channels by id, with their counters, from behind this one.
+pub async fn channels_after(store: &Store, after: i64, count: u32) -> Result<Vec<ChannelRow>> {
+    let sql = format!(
+        "SELECT {CHANNEL_COLUMNS} FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id \
+         WHERE c.id > ? ORDER BY c.id LIMIT {count}"
+    );
+    store.query(sql, vec![after.into()]).await?.iter().map(read_channel).collect()
+}
+
+/// By what channels are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChannelsOf {
+    Themselves,
+    Routes,
+    Accounts,
+}
+
+/// The channels of these ids, or of routes or accounts of these ids, with their counters.
+pub async fn some_channels(store: &Store, of: ChannelsOf, ids: &[i64]) -> Result<Vec<ChannelRow>> {
+    let column = match of {
+        ChannelsOf::Themselves => "id",
+        ChannelsOf::Routes => "route_id",
+        ChannelsOf::Accounts => "account_id",
+    };
+    let mut channels = Vec::new();
+    for ids in ids.chunks(MAX_MARKS) {
+        let sql = format!(
+            "SELECT {CHANNEL_COLUMNS} FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id \
+             WHERE c.{column} IN ({}) ORDER BY c.id",
+            marks(ids.len())
+        );
+        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
+            channels.push(read_channel(&row)?);
+        }
+    }
+    Ok(channels)
 }
 
 /// Forgets that these channels ever failed: failures, cooldown and its level (admin-ops-2.md 12).
@@ -193,18 +263,19 @@ fn carry_out(plan: &Plan) -> Vec<Statement> {
     // A channel that an operator touched since the plan was made is no longer the plan's business.
     batch.extend(plan.delete_channels.iter().map(|id| {
         let sql = "DELETE FROM route_channels WHERE id = ? AND manual_override = ?";
-        Statement::new(sql, vec![(*id).into(), false.into()])
+        Statement::new(sql, vec![(*id).into(), false.into()]).touching(Part::Channel, [(*id).into()])
     }));
     batch.extend(plan.delete_routes.iter().map(|id| {
         let sql = "DELETE FROM token_routes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM route_channels c \
                    WHERE c.route_id = token_routes.id AND c.manual_override = ?)";
-        Statement::new(sql, vec![(*id).into(), true.into()])
+        Statement::new(sql, vec![(*id).into(), true.into()]).touching(Part::Route, [(*id).into()])
     }));
     batch.extend(plan.rebind_channels.iter().map(|rebinding| {
         Statement::new(
             "UPDATE route_channels SET token_id = ?, updated_at = ? WHERE id = ? AND token_id IS NULL",
             vec![rebinding.token_id.into(), now.into(), rebinding.channel_id.into()],
         )
+        .touching(Part::Channel, [rebinding.channel_id.into()])
     }));
     for channel in &plan.create_channels {
         let added = NewChannel::automatic(channel.credential, &channel.source_model);
@@ -212,10 +283,11 @@ fn carry_out(plan: &Plan) -> Vec<Statement> {
     }
     for route in &plan.create_routes {
         let id = Value::IdOf(batch.len());
-        batch.push(Statement::new(
+        let insert = Statement::new(
             "INSERT INTO token_routes (model_pattern, enabled, created_at, updated_at) VALUES (?, ?, ?, ?)",
             vec![route.model.as_str().into(), true.into(), now.into(), now.into()],
-        ));
+        );
+        batch.push(insert.inserting(Part::Route));
         for credential in &route.channels {
             let added = NewChannel::automatic(*credential, &route.model);
             insert_channel(&mut batch, id.clone(), &added, now);
@@ -233,7 +305,7 @@ pub(super) fn insert_channel(
     now: Millis,
 ) -> usize {
     let at = batch.len();
-    batch.push(Statement::new(
+    let insert = Statement::new(
         "INSERT INTO route_channels (route_id, account_id, token_id, source_model, priority, weight, enabled, \
          manual_override, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         vec![
@@ -248,7 +320,8 @@ pub(super) fn insert_channel(
             now.into(),
             now.into(),
         ],
-    ));
+    );
+    batch.push(insert.inserting(Part::Channel));
     batch.push(Statement::new("INSERT INTO channel_stats (channel_id) VALUES (?)", vec![Value::IdOf(at)]));
     at
 }

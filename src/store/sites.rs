@@ -1,5 +1,6 @@
 //! Sites and the pool of addresses behind each (admin-core.md 4).
 
+use super::journal::Part;
 use super::sql::{Changes, Fields, OnConflict, Row, Statement, Value, marks, upsert};
 use super::{Error, Result, Secret, Store};
 use crate::time::{Millis, now_ms};
@@ -171,7 +172,8 @@ pub async fn find(store: &Store, platform: &str, url: &str) -> Result<Option<i64
 pub async fn insert(store: &Store, site: NewSite) -> Result<i64> {
     let now = now_ms();
     let sealer = store.sealer();
-    let mut batch = vec![Statement::new(
+    let mut batch =
+        vec![Statement::new(
         "INSERT INTO sites (name, url, platform, status, proxy_url, use_system_proxy, custom_headers, \
          external_checkin_url, is_pinned, sort_order, global_weight, max_concurrency, \
          initialization_preset_id, created_at, updated_at) \
@@ -194,7 +196,8 @@ pub async fn insert(store: &Store, site: NewSite) -> Result<i64> {
             now.into(),
             now.into(),
         ],
-    )];
+    )
+    .inserting(Part::Site)];
     batch.extend(site.endpoints.iter().map(|endpoint| put_endpoint(store, Value::IdOf(0), endpoint, now)));
     Ok(store.batch(batch).await?[0].last_id)
 }
@@ -227,7 +230,7 @@ pub async fn update(store: &Store, id: i64, patch: SitePatch) -> Result<Option<S
     changes
         .set_some("post_refresh_probe_latency_threshold_ms", patch.post_refresh_probe_latency_threshold_ms);
 
-    let mut batch = vec![changes.update(TABLE, id)];
+    let mut batch = vec![changes.update(TABLE, id).touching(Part::Site, [id.into()])];
     if let Some(endpoints) = &patch.endpoints {
         batch.extend(replace_endpoints(store, id, endpoints, now));
     }
@@ -256,11 +259,12 @@ fn move_to(id: i64, status: SiteStatus, now: Millis) -> [Statement; 2] {
     };
     let status = status.as_str();
     [
-        Statement::new(accounts, vec![now.into(), id.into()]),
+        Statement::new(accounts, vec![now.into(), id.into()]).touching(Part::Site, [id.into()]),
         Statement::new(
             "UPDATE sites SET status = ? WHERE id = ? AND status <> ?",
             vec![status.into(), id.into(), status.into()],
-        ),
+        )
+        .touching(Part::Site, [id.into()]),
     ]
 }
 
@@ -275,7 +279,7 @@ fn replace_endpoints(store: &Store, site: i64, endpoints: &[NewEndpoint], now: M
             marks(endpoints.len())
         )
     };
-    let mut batch = vec![Statement::new(gone, args)];
+    let mut batch = vec![Statement::new(gone, args).touching(Part::Site, [site.into()])];
     batch.extend(endpoints.iter().map(|endpoint| put_endpoint(store, site.into(), endpoint, now)));
     batch
 }
@@ -290,7 +294,7 @@ fn put_endpoint(store: &Store, site: Value, endpoint: &NewEndpoint, now: Millis)
     Statement::new(
         upsert(store.database().dialect(), "site_api_endpoints", &["site_id", "url"], &columns),
         vec![
-            site,
+            site.clone(),
             endpoint.url.as_str().into(),
             endpoint.enabled.into(),
             endpoint.sort_order.into(),
@@ -298,11 +302,13 @@ fn put_endpoint(store: &Store, site: Value, endpoint: &NewEndpoint, now: Millis)
             now.into(),
         ],
     )
+    .touching(Part::Site, [site])
 }
 
 /// Deletes a site with everything under it; an unknown id is no error.
 pub async fn delete(store: &Store, id: i64) -> Result<()> {
-    store.batch(vec![Statement::new("DELETE FROM sites WHERE id = ?", vec![id.into()])]).await.map(drop)
+    let delete = Statement::new("DELETE FROM sites WHERE id = ?", vec![id.into()]);
+    store.batch(vec![delete.touching(Part::Site, [id.into()])]).await.map(drop)
 }
 
 fn read(store: &Store, row: &Row) -> Result<SiteRow> {

@@ -4,7 +4,8 @@
 //! A stored value that cannot be used never changes where a request goes. An unreadable proxy or
 //! address makes its site misconfigured: the attempts of its channels fail and say why.
 
-use std::collections::{HashMap, HashSet};
+mod source;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,56 +16,23 @@ use super::accounts::{AccountRow, AccountStatus, CredentialMode};
 use super::routes::{ChannelRow, RouteRow};
 use super::sites::{EndpointRow, SiteRow, SiteStatus};
 use super::tokens::TokenRow;
-use super::{Result, Secret, Store, accounts, routes, sites, tokens};
+use super::{Result, Secret, Store};
 use crate::routing::{
     self, Account, BaseUrl, Channel, Endpoint, EndpointLive, EndpointState, LiveTable, ModelPattern,
     OutboundProxy, Platform, Route, RouteMode, Site, Snapshot, Weights,
 };
+pub use source::Source;
 
-/// Reads everything and builds the snapshot. Live values of channels and endpoints that are gone
-/// leave the table. Loads must not overlap: the later one could otherwise publish the older state.
+/// Reads everything and builds the snapshot. Live values of what is gone leave the table. Loads must not
+/// overlap: the later one could otherwise publish the older state.
 pub async fn load(
     store: &Store,
     live: &LiveTable,
     system_proxy_url: Option<&str>,
     weights: Weights,
 ) -> Result<Snapshot> {
-    let site_rows = sites::list(store).await?;
-    let account_rows = accounts::list(store).await?;
-    let token_rows = tokens::list(store).await?;
-    let route_rows = routes::list(store).await?;
-    let channel_rows = routes::list_channels(store).await?;
-
-    live.retain(
-        &channel_rows.iter().map(|row| row.id).collect(),
-        &site_rows.iter().flat_map(|site| &site.endpoints).map(|row| row.id).collect::<HashSet<_>>(),
-        &site_rows.iter().map(|row| row.id).collect(),
-    );
-    live.retain_prices(&account_rows.iter().map(|row| row.id).collect());
-    let builder = Builder::new(live, system_proxy_url);
-    let sites: HashMap<i64, (&SiteRow, Arc<Site>)> = site_rows
-        .iter()
-        .map(|row| (row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row))))))
-        .collect();
-    let accounts: HashMap<i64, (&AccountRow, Arc<Account>)> = account_rows
-        .iter()
-        .filter_map(|row| {
-            let (site_row, site) = sites.get(&row.site_id)?;
-            Some((row.id, (row, Arc::new(builder.account(row, site_row, site)))))
-        })
-        .collect();
-    let tokens: HashMap<i64, &TokenRow> = token_rows.iter().map(|row| (row.id, row)).collect();
-    let mut channels: HashMap<i64, Vec<Arc<Channel>>> = HashMap::new();
-    for row in &channel_rows {
-        let Some((account_row, account)) = accounts.get(&row.account_id) else { continue };
-        let token = row.token_id.and_then(|id| tokens.get(&id).copied());
-        let channel = builder.channel(row, account_row, account, token);
-        channels.entry(row.route_id).or_default().push(Arc::new(channel));
-    }
-    let routes =
-        route_rows.iter().map(|row| build_route(row, channels.remove(&row.id).unwrap_or_default())).collect();
-    let sites = sites.into_values().map(|(_, site)| site).collect();
-    Ok(Snapshot::new(routes, sites, weights))
+    let source = Source::load(store, live, system_proxy_url, weights).await?;
+    Ok(Snapshot::clone(source.snapshot()))
 }
 
 /// A site as calls for one of its accounts see it: through the account's outbound proxy when it has one.
@@ -211,10 +179,11 @@ impl<'a> Builder<'a> {
             .collect()
     }
 
-    /// An account with a way out of its own gets its site with that way: the pool's health is shared.
-    fn account(&self, row: &AccountRow, site_row: &SiteRow, site: &Arc<Site>) -> Account {
-        let site = match self.proxy_of_account(row) {
-            Some(proxy) => Arc::new(self.site(site_row, proxy)),
+    /// An account with a way out of its own gets its site with that way: the pool's health is shared. The row of
+    /// the site is needed for such a one only.
+    fn account(&self, row: &AccountRow, site: &Arc<Site>, site_row: Option<&SiteRow>) -> Account {
+        let site = match self.proxy_of_account(row).zip(site_row) {
+            Some((proxy, site_row)) => Arc::new(self.site(site_row, proxy)),
             None => Arc::clone(site),
         };
         Account {

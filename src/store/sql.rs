@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 use super::error::{Error, Result};
+use super::journal::{Part, Touches};
 use super::sealed::Sealed;
 
 /// One argument or one field.
@@ -196,11 +197,31 @@ pub struct Statement {
     pub args: Vec<Value>,
     /// The batch is undone with [`Error::NotFound`] when this statement changes no row.
     pub must_change: bool,
+    /// What it touches of the rows that requests are routed by.
+    pub(super) touches: Touches,
 }
 
 impl Statement {
     pub fn new(sql: impl Into<Cow<'static, str>>, args: Vec<Value>) -> Self {
-        Self { sql: sql.into(), args, must_change: false }
+        Self { sql: sql.into(), args, must_change: false, touches: Touches::Unsaid }
+    }
+
+    /// Says that it touches these parts, and nothing else that requests are routed by.
+    pub(super) fn touching(mut self, part: Part, ids: impl IntoIterator<Item = Value>) -> Self {
+        self.touches = Touches::Of(part, ids.into_iter().collect());
+        self
+    }
+
+    /// Says that it touches the row that it inserts, and nothing else that requests are routed by.
+    pub(super) fn inserting(mut self, part: Part) -> Self {
+        self.touches = Touches::Inserted(part);
+        self
+    }
+
+    /// Says that none of the columns it changes is routed by.
+    pub(super) fn touching_nothing(mut self) -> Self {
+        self.touches = Touches::Nothing;
+        self
     }
 
     /// Undoes the whole batch with [`Error::NotFound`] when no row changes.
@@ -337,7 +358,9 @@ impl Changes {
         let counted = self.counted.iter().map(|column| format!("{column} = {column} + 1"));
         let set: Vec<String> = set.chain(counted).collect();
         self.args.push(id.into());
-        Statement::new(format!("UPDATE {table} SET {} WHERE id = ?", set.join(", ")), self.args).must_change()
+        let statement =
+            Statement::new(format!("UPDATE {table} SET {} WHERE id = ?", set.join(", ")), self.args);
+        statement.must_change()
     }
 }
 

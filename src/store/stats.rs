@@ -187,6 +187,6 @@ pub fn forget_usage() -> Vec<Statement> {
              consecutive_fail_count = 0, cooldown_level = 0, last_used_at = NULL, last_selected_at = NULL, \
              last_fail_at = NULL, cooldown_until = NULL, provider_cooldown_until = NULL",
         ),
-        statement("UPDATE accounts SET balance_used = 0"),
+        statement("UPDATE accounts SET balance_used = 0").touching_nothing(),
     ]
 }

@@ -4,8 +4,10 @@
 //! brings the table, and the account's `api_token` that mirrors the default one, from the one to the
 //! other in one transaction.
 
+use super::journal::Part;
+use super::routes::MAX_MARKS;
 use super::seal::Hashing;
-use super::sql::{Row, Statement, Value};
+use super::sql::{Row, Statement, Value, marks};
 use super::{Result, Secret, Store};
 use crate::time::{Millis, now_ms};
 
@@ -81,6 +83,19 @@ pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<TokenRow>>
     store.query(sql, vec![account_id.into()]).await?.iter().map(|row| read(store, row)).collect()
 }
 
+/// Those of these tokens that there are, by id.
+pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<TokenRow>> {
+    let mut tokens = Vec::with_capacity(ids.len());
+    for ids in ids.chunks(MAX_MARKS) {
+        let sql =
+            format!("SELECT {COLUMNS} FROM account_tokens WHERE id IN ({}) ORDER BY id", marks(ids.len()));
+        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
+            tokens.push(read(store, &row)?);
+        }
+    }
+    Ok(tokens)
+}
+
 pub async fn get(store: &Store, id: i64) -> Result<Option<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE id = ?");
     store.query(sql, vec![id.into()]).await?.first().map(|row| read(store, row)).transpose()
@@ -98,7 +113,8 @@ pub async fn save(
     let hashing = store.sealer().hashing().await;
     let mut batch = Vec::new();
     for row in before.iter().filter(|old| !after.iter().any(|row| row.id == old.id)) {
-        batch.push(Statement::new("DELETE FROM account_tokens WHERE id = ?", vec![row.id.into()]));
+        let delete = Statement::new("DELETE FROM account_tokens WHERE id = ?", vec![row.id.into()]);
+        batch.push(delete.touching(Part::Account, [account_id.into()]));
     }
     // A value may move from one row to another: no two may have it in between.
     let changed: Vec<&TokenRow> = after.iter().filter(|row| row.id != 0 && !before.contains(row)).collect();
@@ -107,7 +123,7 @@ pub async fn save(
     }
     for row in &changed {
         let sql = "UPDATE account_tokens SET token_hash = NULL WHERE id = ?";
-        batch.push(Statement::new(sql, vec![row.id.into()]));
+        batch.push(Statement::new(sql, vec![row.id.into()]).touching_nothing());
     }
     for row in changed {
         batch.push(update(store, &hashing, row)?);
@@ -127,7 +143,8 @@ pub async fn save(
                 account_id.into(),
             ],
         )
-        .must_change(),
+        .must_change()
+        .touching(Part::Account, [account_id.into()]),
     );
     let outcomes = store.batch(batch).await?;
     let mut ids: Vec<i64> = after.iter().map(|row| row.id).collect();
@@ -143,7 +160,8 @@ fn bring_forward(hashing: &Hashing<'_>, account_id: i64, row: &TokenRow) -> Vec<
     let sql = "UPDATE account_tokens SET token_hash = ? WHERE account_id = ? AND token_hash = ?";
     let Some(token) = known(row).map(Secret::expose) else { return Vec::new() };
     let forward = |former: String| {
-        Statement::new(sql, vec![hashing.index(token).into(), account_id.into(), former.into()])
+        let args = vec![hashing.index(token).into(), account_id.into(), former.into()];
+        Statement::new(sql, args).touching_nothing()
     };
     hashing.former(token).map(forward).collect()
 }
@@ -156,7 +174,8 @@ fn insert(store: &Store, hashing: &Hashing<'_>, account_id: i64, row: &TokenRow)
         "INSERT INTO account_tokens (name, token_enc, token_hash, token_group, value_status, source, enabled, \
          is_default, account_id, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         args,
-    ))
+    )
+    .touching(Part::Account, [account_id.into()]))
 }
 
 fn update(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<Statement> {
@@ -167,7 +186,8 @@ fn update(store: &Store, hashing: &Hashing<'_>, row: &TokenRow) -> Result<Statem
          source = ?, enabled = ?, is_default = ?, updated_at = ? WHERE id = ?",
         args,
     )
-    .must_change())
+    .must_change()
+    .touching(Part::Account, [row.account_id.into()]))
 }
 
 /// The columns from `name` to `is_default`.

@@ -26,6 +26,7 @@ use tokio::sync::oneshot;
 use super::debug_traces::DebugTrace;
 use super::error::{Error, Result};
 use super::events::{EventLevel, NewEvent};
+use super::journal::Journal;
 use super::proxy_logs::ProxyLogRow;
 use super::sql::{Outcome, Row, Statement, Value};
 use super::sqlite;
@@ -290,6 +291,7 @@ pub(super) struct Writer {
     connection: Connection,
     durability: Durability,
     recorder: Recorder,
+    journal: Journal,
     /// Room for rows, empty between two groups. It changes places with the queue's: the lock is held for a
     /// swap, not for a copy.
     spare: Vec<ProxyLogRow>,
@@ -307,12 +309,14 @@ impl Writer {
         connection: Connection,
         durability: Durability,
         recorder: Recorder,
+        journal: Journal,
     ) -> Self {
         Self {
             queue,
             connection,
             durability,
             recorder,
+            journal,
             spare: Vec::new(),
             since: None,
             unwritten: None,
@@ -428,7 +432,9 @@ impl Writer {
     /// Makes a change, and waits for the disk.
     fn apply(&mut self, statements: &[Statement]) -> Result<Vec<Outcome>> {
         self.wait_for_disk(true)?;
-        sqlite::apply(&mut self.connection, statements)
+        let outcomes = sqlite::apply(&mut self.connection, statements)?;
+        self.journal.note(statements, &outcomes);
+        Ok(outcomes)
     }
 
     /// Commits the open group, or the one that failed before. `last` gives up instead of waiting

@@ -89,7 +89,8 @@ async fn live_values_stay_when_the_snapshot_is_loaded_again() {
     find(&snapshot, id).live.record_failure(1, 601);
     let snapshot = load(&store, &live, None, Weights::default()).await.unwrap();
     assert_eq!(find(&snapshot, id).live.cooldown_until(), Some(601));
-    let mapping: Vec<_> = snapshot.routes()[0].mapping.iter().map(|(from, _)| from.as_str()).collect();
+    let mapping: Vec<_> =
+        snapshot.routes().iter().next().unwrap().mapping.iter().map(|(from, _)| from.as_str()).collect();
     assert_eq!(mapping, ["z*", "a"], "the operator's order");
 }
 
@@ -138,7 +139,7 @@ async fn what_cannot_be_read_is_reported_and_never_bypassed() {
     }
     let snapshot = load(&store, &LiveTable::default(), Some("nonsense"), Weights::default()).await.unwrap();
     assert_eq!(snapshot.sites().len(), 5);
-    for site in snapshot.sites() {
+    for site in snapshot.sites().iter() {
         let problem = site.misconfigured.as_ref().unwrap_or_else(|| panic!("{} is usable", site.name));
         assert!(!problem.contains("hidden"), "{problem}");
     }
@@ -152,7 +153,7 @@ async fn custom_headers_are_sent_as_stored() {
     let new = NewSite { custom_headers: Some(Secret::new(text)), ..site("a") };
     sites::insert(&store, new).await.unwrap();
     let snapshot = load(&store, &LiveTable::default(), None, Weights::default()).await.unwrap();
-    let headers = &snapshot.sites()[0].custom_headers;
+    let headers = &snapshot.sites().iter().next().unwrap().custom_headers;
     let names: Vec<_> = headers.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["x-one", "x-two"]);
     assert!(headers.iter().all(|(_, value)| value.is_sensitive()));

@@ -1,0 +1,252 @@
+//! What has changed, since they were last read, of the rows that requests are routed by.
+//!
+//! ```text
+//! statement ── says what it touches ──▶ batch committed ──▶ Journal ── taken ──▶ the next snapshot
+//! ```
+//!
+//! The writer notes a batch once it is committed and before anybody hears of it, so that who publishes after his
+//! change finds it here. A statement on one of [`ROUTED`] that does not say what it touches touches everything:
+//! what is forgotten there costs a full load, never a stale route.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use super::sql::{Outcome, Statement, Value};
+use crate::sync::lock;
+
+/// The tables that the snapshot is made of.
+const ROUTED: &[&str] = &[
+    "sites",
+    "site_api_endpoints",
+    "accounts",
+    "account_tokens",
+    "token_routes",
+    "route_group_sources",
+    "route_channels",
+];
+/// So many rows are read faster as all of them.
+const MAX_NOTED: usize = 4096;
+
+/// What a row that a statement touches belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// A site, its addresses, and by its removal all that is under it.
+    Site,
+    /// An account, its tokens, and by its removal its channels.
+    Account,
+    /// A route and the sources of a group, and by its removal its channels.
+    Route,
+    /// Each channel that a route owns.
+    ChannelsOfRoute,
+    Channel,
+}
+
+/// What a statement touches of the rows that requests are routed by.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum Touches {
+    /// Decided by its table: everything or nothing.
+    #[default]
+    Unsaid,
+    Nothing,
+    /// These parts.
+    Of(Part, Vec<Value>),
+    /// The row that it inserts.
+    Inserted(Part),
+}
+
+/// What was touched, by number.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Touched {
+    pub everything: bool,
+    pub sites: BTreeSet<i64>,
+    pub accounts: BTreeSet<i64>,
+    pub routes: BTreeSet<i64>,
+    /// Routes of which any channel may be another, or gone.
+    pub channels_of_routes: BTreeSet<i64>,
+    pub channels: BTreeSet<i64>,
+}
+
+/// What was touched and is not yet in a snapshot; clones are one.
+#[derive(Debug, Clone, Default)]
+pub struct Journal {
+    touched: Arc<Mutex<Touched>>,
+}
+
+/// What was taken out of a [`Journal`]; it goes back there unless it is [`Self::settled`].
+#[derive(Debug)]
+pub struct Taken {
+    pub touched: Touched,
+    journal: Journal,
+}
+
+// === impl Journal ===
+
+impl Journal {
+    /// Notes a committed batch.
+    pub(super) fn note(&self, statements: &[Statement], outcomes: &[Outcome]) {
+        let mut touched = Touched::default();
+        for (statement, outcome) in statements.iter().zip(outcomes) {
+            touched.note(statement, outcome, outcomes);
+        }
+        self.add(touched);
+    }
+
+    /// Has the next snapshot be made of all rows.
+    pub fn note_everything(&self) {
+        lock(&self.touched).everything = true;
+    }
+
+    pub fn take(&self) -> Taken {
+        Taken { touched: std::mem::take(&mut *lock(&self.touched)), journal: self.clone() }
+    }
+
+    fn add(&self, touched: Touched) {
+        if touched != Touched::default() {
+            lock(&self.touched).add(touched);
+        }
+    }
+}
+
+// === impl Taken ===
+
+impl Taken {
+    /// A snapshot that has it is in force.
+    pub fn settled(mut self) {
+        self.touched = Touched::default();
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.journal.add(std::mem::take(&mut self.touched));
+    }
+}
+
+// === impl Touched ===
+
+impl Touched {
+    fn note(&mut self, statement: &Statement, outcome: &Outcome, outcomes: &[Outcome]) {
+        match &statement.touches {
+            Touches::Nothing => {}
+            Touches::Unsaid => self.everything |= is_routed(&statement.sql),
+            Touches::Inserted(part) => drop(self.of(*part).insert(outcome.last_id)),
+            Touches::Of(part, ids) => {
+                for id in ids {
+                    match id {
+                        Value::Int(id) => drop(self.of(*part).insert(*id)),
+                        Value::IdOf(other) if *other < outcomes.len() => {
+                            self.of(*part).insert(outcomes[*other].last_id);
+                        }
+                        _ => self.everything = true,
+                    }
+                }
+            }
+        }
+    }
+
+    fn of(&mut self, part: Part) -> &mut BTreeSet<i64> {
+        match part {
+            Part::Site => &mut self.sites,
+            Part::Account => &mut self.accounts,
+            Part::Route => &mut self.routes,
+            Part::ChannelsOfRoute => &mut self.channels_of_routes,
+            Part::Channel => &mut self.channels,
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.sites.extend(other.sites);
+        self.accounts.extend(other.accounts);
+        self.routes.extend(other.routes);
+        self.channels_of_routes.extend(other.channels_of_routes);
+        self.channels.extend(other.channels);
+        let each = [&self.sites, &self.accounts, &self.routes, &self.channels_of_routes, &self.channels];
+        let count: usize = each.iter().map(|ids| ids.len()).sum();
+        if self.everything || other.everything || count > MAX_NOTED {
+            *self = Self { everything: true, ..Self::default() };
+        }
+    }
+}
+
+/// Whether a statement changes a table of [`ROUTED`], as far as its text tells: one that is not understood does.
+fn is_routed(sql: &str) -> bool {
+    let mut words = sql.split_ascii_whitespace();
+    let table = match words.next() {
+        Some("UPDATE") => words.next(),
+        Some("INSERT" | "DELETE") => words.nth(1),
+        _ => None,
+    };
+    table.is_none_or(|table| ROUTED.contains(&table))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(last_id: i64) -> Outcome {
+        Outcome { rows: 1, last_id }
+    }
+
+    #[test]
+    fn a_statement_that_says_nothing_touches_everything_if_its_table_is_routed_by() {
+        for (sql, everything) in [
+            ("UPDATE accounts SET status = 'active'", true),
+            ("INSERT INTO sites (name) VALUES ('a')", true),
+            ("DELETE FROM route_channels", true),
+            ("REPLACE INTO sites VALUES (1)", true),
+            ("UPDATE channel_stats SET fail_count = 0", false),
+            ("INSERT INTO events (type) VALUES ('a')", false),
+            ("DELETE FROM proxy_logs WHERE id = 1", false),
+        ] {
+            let journal = Journal::default();
+            journal.note(&[Statement::new(sql, Vec::new())], &[outcome(1)]);
+            assert_eq!(journal.take().touched.everything, everything, "{sql}");
+        }
+    }
+
+    #[test]
+    fn rows_are_noted_by_their_numbers_also_by_those_that_the_batch_gave() {
+        let journal = Journal::default();
+        let statement = |sql: &'static str| Statement::new(sql, Vec::new());
+        journal.note(
+            &[
+                statement("INSERT INTO token_routes").inserting(Part::Route),
+                statement("INSERT INTO route_channels").inserting(Part::Channel),
+                statement("INSERT INTO route_group_sources").touching(Part::Route, [Value::IdOf(0)]),
+                statement("UPDATE accounts").touching(Part::Account, [Value::Int(3), Value::Int(4)]),
+                statement("UPDATE accounts").touching_nothing(),
+            ],
+            &[outcome(10), outcome(20), outcome(0), outcome(0), outcome(0)],
+        );
+        let touched = journal.take().touched.clone();
+        assert_eq!(touched.routes, BTreeSet::from([10]));
+        assert_eq!(touched.channels, BTreeSet::from([20]));
+        assert_eq!(touched.accounts, BTreeSet::from([3, 4]));
+        assert!(!touched.everything && touched.sites.is_empty());
+    }
+
+    #[test]
+    fn what_was_taken_and_not_settled_is_there_again() {
+        let journal = Journal::default();
+        let touch = |id: i64| {
+            let statement = Statement::new("UPDATE sites", Vec::new());
+            journal.note(&[statement.touching(Part::Site, [Value::Int(id)])], &[outcome(0)]);
+        };
+        touch(1);
+        let taken = journal.take();
+        touch(2);
+        drop(taken);
+        let taken = journal.take();
+        assert_eq!(taken.touched.sites, BTreeSet::from([1, 2]));
+        taken.settled();
+        assert_eq!(journal.take().touched, Touched::default());
+    }
+
+    #[test]
+    fn beyond_a_bound_it_is_everything() {
+        let journal = Journal::default();
+        let ids = (0..=MAX_NOTED as i64).map(Value::Int);
+        journal.note(&[Statement::new("UPDATE sites", Vec::new()).touching(Part::Site, ids)], &[outcome(0)]);
+        assert_eq!(journal.take().touched, Touched { everything: true, ..Touched::default() });
+    }
+}

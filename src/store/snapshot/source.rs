@@ -1,0 +1,419 @@
+//! The snapshot in force with what its rows belong to, so that a change reads again what it touched and nothing else.
+//!
+//! ```text
+//! start, import, reset, another system proxy ──▶ load     every row
+//! every other change                         ──▶ follow   the rows of the journal, and what hangs on them:
+//!     a site      its accounts
+//!     an account  its channels: another credential, another site, a token that is gone
+//!     a route     its channels, when its pattern is another, since they inherit it
+//! ```
+//!
+//! What follows from a change equals what a full load gives. Rows that change while they are read are in the journal
+//! again by the time their own change is published.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use super::{Builder, build_route};
+use crate::fast_map::FastMap;
+use crate::routing::{Account, Changed, Channel, LiveTable, Route, RouteMode, Site, Snapshot, Weights};
+use crate::store::accounts::{self, AccountRow};
+use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
+use crate::store::sites::{self, SiteRow};
+use crate::store::tokens::{self, TokenRow};
+use crate::store::{Result, Store, Touched};
+
+/// Channels read at once: their rows take several times the memory of what is made of them.
+const PAGE: u32 = 1000;
+
+/// The snapshot in force and what it was made of.
+pub struct Source {
+    snapshot: Arc<Snapshot>,
+    system_proxy_url: Option<String>,
+    /// The route of each channel.
+    owners: FastMap<i64, i64>,
+    accounts: FastMap<i64, Known>,
+    /// The addresses of each site's pool, with those that are switched off.
+    endpoints: FastMap<i64, Vec<i64>>,
+}
+
+struct Known {
+    account: Arc<Account>,
+    channels: Vec<i64>,
+}
+
+/// The rows that a change touched, as they are now.
+struct Rows {
+    /// `None` for a site that is gone.
+    sites: BTreeMap<i64, Option<SiteRow>>,
+    /// Sites that did not change, of accounts that need their rows.
+    other_sites: BTreeMap<i64, SiteRow>,
+    /// The numbers of accounts that changed, with those that are gone.
+    account_ids: BTreeSet<i64>,
+    accounts: BTreeMap<i64, AccountRow>,
+    /// Accounts that did not change, of channels that did.
+    other_accounts: BTreeMap<i64, AccountRow>,
+    tokens: BTreeMap<i64, TokenRow>,
+    routes: BTreeMap<i64, RouteRow>,
+    /// Routes of which every channel was read.
+    whole_routes: BTreeSet<i64>,
+    channels: BTreeMap<i64, ChannelRow>,
+}
+
+/// A change on its way into the next snapshot.
+struct Edit<'a> {
+    source: &'a Source,
+    changed: Changed,
+    /// The channels that touched routes own now.
+    owned: BTreeMap<i64, Vec<Arc<Channel>>>,
+    gone: Vec<Arc<Channel>>,
+}
+
+// === impl Source ===
+
+impl Source {
+    /// Reads every row. Live values of what is gone leave the table.
+    pub async fn load(
+        store: &Store,
+        live: &LiveTable,
+        system_proxy_url: Option<&str>,
+        weights: Weights,
+    ) -> Result<Self> {
+        let site_rows = sites::list(store).await?;
+        let account_rows = by_id(accounts::list(store).await?, |row| row.id);
+        let token_rows = by_id(tokens::list(store).await?, |row| row.id);
+        let route_rows = routes::list(store).await?;
+        let builder = Builder::new(live, system_proxy_url);
+        let mut source = Self {
+            snapshot: Arc::default(),
+            system_proxy_url: system_proxy_url.map(str::to_owned),
+            owners: FastMap::default(),
+            accounts: FastMap::default(),
+            endpoints: FastMap::default(),
+        };
+        let mut sites: BTreeMap<i64, (&SiteRow, Arc<Site>)> = BTreeMap::new();
+        for row in &site_rows {
+            sites.insert(row.id, (row, Arc::new(builder.site(row, builder.proxy_of_site(row)))));
+            source.endpoints.insert(row.id, row.endpoints.iter().map(|endpoint| endpoint.id).collect());
+        }
+        for row in account_rows.values() {
+            let Some((site_row, site)) = sites.get(&row.site_id) else { continue };
+            let account = Arc::new(builder.account(row, site, Some(site_row)));
+            source.accounts.insert(row.id, Known { account, channels: Vec::new() });
+        }
+        let mut channels: BTreeMap<i64, Vec<Arc<Channel>>> = BTreeMap::new();
+        let mut after = 0;
+        loop {
+            let page = routes::channels_after(store, after, PAGE).await?;
+            for row in &page {
+                let Some(known) = source.accounts.get_mut(&row.account_id) else { continue };
+                let Some(account_row) = account_rows.get(&row.account_id) else { continue };
+                let token = row.token_id.and_then(|id| token_rows.get(&id));
+                let channel = builder.channel(row, account_row, &known.account, token);
+                channels.entry(row.route_id).or_default().push(Arc::new(channel));
+                known.channels.push(row.id);
+                source.owners.insert(row.id, row.route_id);
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE as usize => after = last.id,
+                _ => break,
+            }
+        }
+        let route = |row: &RouteRow| build_route(row, channels.remove(&row.id).unwrap_or_default());
+        let routes = route_rows.iter().map(route).collect();
+        live.retain(
+            &source.owners.keys().copied().collect(),
+            &source.endpoints.values().flatten().copied().collect(),
+            &sites.keys().copied().collect(),
+        );
+        live.retain_prices(&source.accounts.keys().copied().collect());
+        let sites = sites.into_values().map(|(_, site)| site).collect();
+        source.snapshot = Arc::new(Snapshot::new(routes, sites, weights));
+        Ok(source)
+    }
+
+    /// The snapshot in force.
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    /// Makes the snapshot after a change, and gives the channels that are gone. Live values of what is gone leave
+    /// the table. Nothing has changed when it fails.
+    pub async fn follow(
+        &mut self,
+        store: &Store,
+        live: &LiveTable,
+        touched: &Touched,
+        system_proxy_url: Option<&str>,
+        weights: Weights,
+    ) -> Result<HashSet<i64>> {
+        if touched.everything || self.system_proxy_url.as_deref() != system_proxy_url {
+            let next = Self::load(store, live, system_proxy_url, weights).await?;
+            let gone = self.owners.keys().filter(|id| !next.owners.contains_key(id)).copied().collect();
+            *self = next;
+            return Ok(gone);
+        }
+        let rows = self.read(store, touched).await?;
+        Ok(self.take_over(&rows, live, touched, weights))
+    }
+
+    /// The rows of a change and of what hangs on them.
+    async fn read(&self, store: &Store, touched: &Touched) -> Result<Rows> {
+        let mut sites = BTreeMap::new();
+        for id in &touched.sites {
+            sites.insert(*id, sites::get(store, *id).await?);
+        }
+        let mut account_ids = touched.accounts.clone();
+        if !sites.is_empty() {
+            let on_them =
+                self.accounts.iter().filter(|(_, known)| sites.contains_key(&known.account.site.id));
+            account_ids.extend(on_them.map(|(id, _)| *id));
+        }
+        let accounts = by_id(accounts::some(store, &list(&account_ids)).await?, |row| row.id);
+        let mut other_sites = BTreeMap::new();
+        for row in accounts.values() {
+            let is_known = sites.contains_key(&row.site_id) || other_sites.contains_key(&row.site_id);
+            if !is_known && (row.goes_its_own_way() || self.snapshot.site(row.site_id).is_none()) {
+                other_sites.extend(sites::get(store, row.site_id).await?.map(|site| (row.site_id, site)));
+            }
+        }
+        let mut routes = by_id(routes::some(store, &list(&touched.routes)).await?, |row| row.id);
+        let is_renamed = |row: &&RouteRow| {
+            let before = self.snapshot.route(row.id);
+            before.is_some_and(|before| before.pattern.as_str() != row.model_pattern.trim())
+        };
+        let mut whole_routes: BTreeSet<i64> = routes.values().filter(is_renamed).map(|row| row.id).collect();
+        whole_routes.extend(&touched.channels_of_routes);
+        let existing: Vec<i64> = accounts.keys().copied().collect();
+        let mut channels =
+            by_id(routes::some_channels(store, ChannelsOf::Accounts, &existing).await?, |row| row.id);
+        let of_routes = routes::some_channels(store, ChannelsOf::Routes, &list(&whole_routes)).await?;
+        channels.extend(by_id(of_routes, |row| row.id));
+        let rest: Vec<i64> =
+            touched.channels.iter().filter(|id| !channels.contains_key(id)).copied().collect();
+        let rest = routes::some_channels(store, ChannelsOf::Themselves, &rest).await?;
+        channels.extend(by_id(rest, |row| row.id));
+        let is_unknown = |id: &i64| self.snapshot.route(*id).is_none() && !touched.routes.contains(id);
+        let unknown: BTreeSet<i64> = channels.values().map(|row| row.route_id).filter(is_unknown).collect();
+        routes.extend(by_id(routes::some(store, &list(&unknown)).await?, |row| row.id));
+        let others: BTreeSet<i64> =
+            channels.values().map(|row| row.account_id).filter(|id| !account_ids.contains(id)).collect();
+        let other_accounts = by_id(accounts::some(store, &list(&others)).await?, |row| row.id);
+        let token_ids: BTreeSet<i64> = channels.values().filter_map(|row| row.token_id).collect();
+        let tokens = by_id(tokens::some(store, &list(&token_ids)).await?, |row| row.id);
+        Ok(Rows {
+            sites,
+            other_sites,
+            account_ids,
+            accounts,
+            other_accounts,
+            tokens,
+            routes,
+            whole_routes,
+            channels,
+        })
+    }
+
+    fn take_over(
+        &mut self,
+        rows: &Rows,
+        live: &LiveTable,
+        touched: &Touched,
+        weights: Weights,
+    ) -> HashSet<i64> {
+        let builder = Builder::new(live, self.system_proxy_url.as_deref());
+        let mut edit =
+            Edit { source: self, changed: Changed::default(), owned: BTreeMap::new(), gone: Vec::new() };
+        for (id, row) in &rows.sites {
+            let site = row.as_ref().map(|row| Arc::new(builder.site(row, builder.proxy_of_site(row))));
+            edit.changed.sites.insert(*id, site);
+        }
+        let mut new_accounts: BTreeMap<i64, Arc<Account>> = BTreeMap::new();
+        for row in rows.accounts.values() {
+            if let Some(account) = edit.account(&builder, rows, row) {
+                new_accounts.insert(row.id, Arc::new(account));
+            }
+        }
+        edit.remove(rows, touched);
+        let mut placed: Vec<(i64, i64, i64)> = Vec::new();
+        for row in rows.channels.values() {
+            let account_row = rows.accounts.get(&row.account_id).or(rows.other_accounts.get(&row.account_id));
+            let known = || edit.source.accounts.get(&row.account_id).map(|known| &known.account);
+            let account = new_accounts.get(&row.account_id).or_else(known);
+            // Who is not known yet was added after the journal was taken.
+            let (Some(account_row), Some(account)) = (account_row, account) else { continue };
+            let token = row.token_id.and_then(|id| rows.tokens.get(&id));
+            let channel = Arc::new(builder.channel(row, account_row, account, token));
+            if edit.place(rows, channel) {
+                placed.push((row.id, row.route_id, row.account_id));
+            }
+        }
+        edit.settle_routes(rows);
+        let Edit { changed, gone, .. } = edit;
+        self.snapshot = Arc::new(self.snapshot.changed(changed, weights));
+        self.note_accounts(rows, new_accounts, live);
+        self.note_sites(rows, live);
+        self.note_channels(&placed, &gone);
+        let gone: HashSet<i64> = gone.iter().map(|channel| channel.id).collect();
+        live.forget_channels(&gone);
+        gone
+    }
+
+    fn note_accounts(&mut self, rows: &Rows, new: BTreeMap<i64, Arc<Account>>, live: &LiveTable) {
+        for id in rows.account_ids.iter().filter(|id| !new.contains_key(id)) {
+            self.accounts.remove(id);
+            live.forget_prices(*id);
+        }
+        for (id, account) in new {
+            match self.accounts.get_mut(&id) {
+                Some(known) => known.account = account,
+                None => drop(self.accounts.insert(id, Known { account, channels: Vec::new() })),
+            }
+        }
+    }
+
+    fn note_sites(&mut self, rows: &Rows, live: &LiveTable) {
+        for (id, row) in &rows.sites {
+            let now: Vec<i64> =
+                row.iter().flat_map(|row| &row.endpoints).map(|endpoint| endpoint.id).collect();
+            let before = self.endpoints.get(id).into_iter().flatten();
+            live.forget_endpoints(before.filter(|id| !now.contains(id)).copied());
+            match row {
+                Some(_) => drop(self.endpoints.insert(*id, now)),
+                None => {
+                    self.endpoints.remove(id);
+                    live.forget_site(*id);
+                }
+            }
+        }
+    }
+
+    /// `placed` are channels with their routes and accounts.
+    fn note_channels(&mut self, placed: &[(i64, i64, i64)], gone: &[Arc<Channel>]) {
+        for channel in gone {
+            self.owners.remove(&channel.id);
+            if let Some(known) = self.accounts.get_mut(&channel.account.id) {
+                known.channels.retain(|id| *id != channel.id);
+            }
+        }
+        for (id, route, account) in placed {
+            if self.owners.insert(*id, *route).is_none()
+                && let Some(known) = self.accounts.get_mut(account)
+            {
+                known.channels.push(*id);
+            }
+        }
+    }
+}
+
+// === impl Edit ===
+
+impl Edit<'_> {
+    /// `None` for one whose site is gone.
+    fn account(&self, builder: &Builder<'_>, rows: &Rows, row: &AccountRow) -> Option<Account> {
+        let (site, site_row) = match rows.sites.get(&row.site_id) {
+            Some(site_row) => (self.changed.sites.get(&row.site_id)?.clone()?, site_row.as_ref()),
+            None => {
+                let site_row = rows.other_sites.get(&row.site_id);
+                let site = self.source.snapshot.site(row.site_id).cloned().or_else(|| {
+                    // It was added after the journal was taken.
+                    site_row.map(|row| Arc::new(builder.site(row, builder.proxy_of_site(row))))
+                })?;
+                (site, site_row)
+            }
+        };
+        Some(builder.account(row, &site, site_row))
+    }
+
+    /// Takes out what is gone.
+    fn remove(&mut self, rows: &Rows, touched: &Touched) {
+        for id in touched.routes.iter().filter(|id| !rows.routes.contains_key(id)) {
+            let Some(route) = self.source.snapshot.route(*id) else { continue };
+            if !route.is_group() {
+                self.gone.extend(route.channels.iter().cloned());
+            }
+            self.changed.routes.insert(*id, None);
+        }
+        let accounts = rows.account_ids.iter().filter(|id| !rows.accounts.contains_key(id));
+        let of_accounts =
+            accounts.filter_map(|id| self.source.accounts.get(id)).flat_map(|known| &known.channels);
+        let themselves = touched.channels.iter().filter(|id| !rows.channels.contains_key(id));
+        let of_routes = rows.whole_routes.iter().filter_map(|id| self.source.snapshot.route(*id));
+        let of_routes = of_routes.filter(|route| !route.is_group()).flat_map(|route| &route.channels);
+        let of_routes = of_routes.map(|channel| &channel.id).filter(|id| !rows.channels.contains_key(id));
+        let gone: BTreeSet<i64> = of_accounts.chain(themselves).chain(of_routes).copied().collect();
+        for id in gone {
+            let Some(route) = self.source.owners.get(&id) else { continue };
+            let Some(channels) = self.owned(*route, rows) else { continue };
+            if let Ok(at) = channels.binary_search_by_key(&id, |channel| channel.id) {
+                let channel = channels.remove(at);
+                self.gone.push(channel);
+            }
+        }
+    }
+
+    /// Puts a channel in its place; says whether there is one.
+    fn place(&mut self, rows: &Rows, channel: Arc<Channel>) -> bool {
+        let Some(channels) = self.owned(channel.route_id, rows) else { return false };
+        match channels.binary_search_by_key(&channel.id, |channel| channel.id) {
+            Ok(at) => channels[at] = channel,
+            Err(at) => channels.insert(at, channel),
+        }
+        true
+    }
+
+    /// The channels of a route that owns some; `None` for a group, and for a route that is gone.
+    fn owned(&mut self, route: i64, rows: &Rows) -> Option<&mut Vec<Arc<Channel>>> {
+        let before = self.source.snapshot.route(route);
+        if self.changed.routes.contains_key(&route) || before.is_some_and(|route| route.is_group()) {
+            return None;
+        }
+        if before.is_none() && rows.routes.get(&route).is_none_or(RouteRow::is_group) {
+            return None;
+        }
+        let channels = || before.map(|route| route.channels.clone()).unwrap_or_default();
+        Some(self.owned.entry(route).or_insert_with(channels))
+    }
+
+    /// Makes the touched routes of their rows and channels.
+    fn settle_routes(&mut self, rows: &Rows) {
+        let gone: BTreeSet<i64> = self.changed.routes.keys().copied().collect();
+        for row in rows.routes.values() {
+            let channels = match self.owned(row.id, rows) {
+                Some(channels) => std::mem::take(channels),
+                None => Vec::new(),
+            };
+            self.owned.remove(&row.id);
+            self.changed.routes.insert(row.id, Some(build_route(row, channels)));
+        }
+        for (id, channels) in std::mem::take(&mut self.owned) {
+            if let Some(before) = self.source.snapshot.route(id) {
+                self.changed.routes.insert(id, Some(before.with_channels(channels)));
+            }
+        }
+        // The links of a group to a route go with the route.
+        let linked = self.source.snapshot.groups().filter_map(|group| without_sources(group, &gone));
+        for group in linked {
+            self.changed.routes.entry(group.id).or_insert(Some(group));
+        }
+    }
+}
+
+/// The group without these sources; `None` when it has none of them.
+fn without_sources(group: &Route, gone: &BTreeSet<i64>) -> Option<Route> {
+    let RouteMode::ExplicitGroup { sources } = &group.mode else { return None };
+    let kept: Vec<i64> = sources.iter().filter(|id| !gone.contains(id)).copied().collect();
+    let is_touched = kept.len() < sources.len();
+    is_touched.then(|| Route {
+        mode: RouteMode::ExplicitGroup { sources: kept },
+        ..group.with_channels(Vec::new())
+    })
+}
+
+fn by_id<T>(rows: Vec<T>, id: impl Fn(&T) -> i64) -> BTreeMap<i64, T> {
+    rows.into_iter().map(|row| (id(&row), row)).collect()
+}
+
+fn list(ids: &BTreeSet<i64>) -> Vec<i64> {
+    ids.iter().copied().collect()
+}

@@ -13,7 +13,6 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use hyper::body::Incoming;
 use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -22,11 +21,12 @@ use serde_json::json;
 use crate::admin::Caller;
 use crate::app::App;
 use crate::background;
-use crate::http::body::{BodyLimits, RequestBody};
+use crate::http::body::RequestBody;
 use crate::http::cors::Cors;
 use crate::http::request::{Params, Parts};
 use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
+use crate::http::unread::WireBody;
 use crate::http::{self, Query, Request, Response, ResponseBody, address, strict};
 use crate::limits::{RateWindow, RetryAfterSeconds};
 use crate::metrics::Surface;
@@ -100,7 +100,7 @@ pub struct Service {
     app: Arc<App>,
     router: Router<Route>,
     cors: Cors,
-    limits: BodyLimits,
+    body_limit: usize,
 }
 
 /// What answers the requests of one connection.
@@ -116,9 +116,8 @@ impl Service {
         for route in routes() {
             router.add(route.method.clone(), route.path, route);
         }
-        let limits =
-            BodyLimits { bytes: app.config.request_body_limit, idle: app.config.client_idle_timeout };
-        Self { cors: Cors::new(app.config.cors_allowed_origins.clone()), app, router, limits }
+        let body_limit = app.config.request_body_limit;
+        Self { cors: Cors::new(app.config.cors_allowed_origins.clone()), app, router, body_limit }
     }
 
     /// What answers the requests of a connection from `peer`.
@@ -130,7 +129,7 @@ impl Service {
     /// Everything up to the handler is done at once, so that no future has room for a request's head.
     fn answer(
         self: Arc<Self>,
-        request: hyper::Request<Incoming>,
+        request: hyper::Request<WireBody>,
         connection: Connection,
         requests: &RateWindow,
     ) -> impl Future<Output = Response> + Send + use<> {
@@ -179,8 +178,8 @@ impl Service {
         requests: &RateWindow,
         id: RequestId,
     ) -> Option<Response> {
-        let ambiguous = connection.take_ambiguous_framing();
-        if let Err(refusal) = strict::check(&head.method, &head.uri, head.version, &head.headers, ambiguous) {
+        let fault = connection.head_fault();
+        if let Err(refusal) = strict::check(&head.method, &head.uri, head.version, &head.headers, fault) {
             let mut response = refuse(&head.headers, head.uri.path(), id, refusal.status, refusal.message);
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             if refusal.status == StatusCode::METHOD_NOT_ALLOWED {
@@ -208,7 +207,7 @@ impl Service {
     fn route(
         &self,
         mut head: hyper::http::request::Parts,
-        body: Incoming,
+        body: WireBody,
         connection: Connection,
         requests: &RateWindow,
         id: RequestId,
@@ -244,7 +243,7 @@ impl Service {
             client_ip,
             id,
             body,
-            limits: self.limits,
+            body_limit: self.body_limit,
             internal: None,
         });
         let caller = Caller { peer, client: client_ip, headers: &request.headers };
@@ -300,7 +299,7 @@ impl PeerService {
     /// Answers one request. Never fails and never panics: a handler's panic is one 500.
     pub fn answer(
         &self,
-        request: hyper::Request<Incoming>,
+        request: hyper::Request<WireBody>,
         connection: Connection,
     ) -> impl Future<Output = Response> + Send + use<> {
         self.service.clone().answer(request, connection, &self.requests)

@@ -29,6 +29,12 @@ pub fn iso(ms: Millis) -> String {
     format!("{stamp:.3}")
 }
 
+/// `Fri, 01 May 2026 08:00:00 GMT`, as HTTP headers have it (RFC 9110 §5.6.7).
+pub fn http_date(ms: Millis) -> String {
+    let stamp = jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&stamp).unwrap_or_default()
+}
+
 /// Reads a time as clients send it: ISO 8601 with an offset, `YYYY-MM-DD HH:MM:SS` or a bare date
 /// taken as UTC, or a number of milliseconds (> 10^12) or seconds (> 10^9). Anything else is `None`.
 pub fn parse(text: &str) -> Option<Millis> {
@@ -88,6 +94,11 @@ pub fn from_number(number: f64) -> Option<Millis> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_have_their_own_form_of_a_time() {
+        assert_eq!(http_date(1_777_622_400_000), "Fri, 01 May 2026 08:00:00 GMT");
+    }
 
     #[test]
     fn times_show_milliseconds_and_z() {

@@ -1,34 +1,30 @@
 //! Bodies in both directions: request bodies read into one bounded buffer, answers as one enum.
 
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
-use hyper::body::Incoming;
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, EXPECT};
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 
 use super::coded::CodedBody;
+use super::pace::SlowBody;
+use super::unread::WireBody;
 use crate::codings::{self, CodingError};
 
 /// The most that is set aside on the word of a Content-Length; beyond it the buffer grows as bytes come.
 const FIRST_ALLOCATION: usize = 256 * 1024;
-
-/// The most of a refused body that is read for the client's sake, and for how long.
-const DISCARDED: usize = 128 * 1024 * 1024;
-const DISCARD_TIME: Duration = Duration::from_secs(5);
-const DISCARD_SILENCE: Duration = Duration::from_secs(1);
 
 /// Why a request body could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BodyError {
     /// Over the limit, in bytes.
     TooLarge { limit: usize },
-    /// No byte came for this long.
-    Stalled(Duration),
+    /// The rest of it was not waited for.
+    Slow(SlowBody),
     /// The framing was broken or the client went away.
     Broken(String),
     /// It cannot be decoded.
@@ -45,9 +41,7 @@ impl std::fmt::Display for BodyError {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::TooLarge { limit } => write!(out, "The request body is larger than {limit} bytes"),
-            Self::Stalled(limit) => {
-                write!(out, "The request body stalled: nothing came for {} s", limit.as_secs())
-            }
+            Self::Slow(why) => why.fmt(out),
             Self::Broken(cause) => write!(out, "The request body could not be read: {cause}"),
             Self::Coding(CodingError::Unknown(codings)) => {
                 let known = codings::KNOWN;
@@ -65,14 +59,17 @@ impl std::fmt::Display for BodyError {
 
 impl BodyError {
     pub(super) fn broken(error: hyper::Error) -> Self {
-        Self::Broken(error.to_string())
+        let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<io::Error>());
+        let slow = cause.and_then(|cause| cause.get_ref()?.downcast_ref::<SlowBody>());
+        slow.map_or_else(|| Self::Broken(error.to_string()), |slow| Self::Slow(*slow))
     }
 
     /// The status that says it (RFC 9110 §15.5).
     pub fn status(&self) -> hyper::StatusCode {
         match self {
             Self::TooLarge { .. } => hyper::StatusCode::PAYLOAD_TOO_LARGE,
-            Self::Stalled(_) => hyper::StatusCode::REQUEST_TIMEOUT,
+            Self::Slow(SlowBody::Stopping) => hyper::StatusCode::SERVICE_UNAVAILABLE,
+            Self::Slow(_) => hyper::StatusCode::REQUEST_TIMEOUT,
             Self::MediaType(_) | Self::Coding(CodingError::Unknown(_)) => {
                 hyper::StatusCode::UNSUPPORTED_MEDIA_TYPE
             }
@@ -92,8 +89,8 @@ impl From<CodingError> for BodyError {
 /// The body of a request.
 pub enum RequestBody {
     /// Read off a client's connection.
-    Wire(Incoming),
-    /// The same, and it is compressed.
+    Wire(WireBody),
+    /// Read off a client's connection, and compressed.
     Coded(Box<CodedBody>),
     /// Made by the service itself; taken when read.
     Own(Option<Bytes>),
@@ -101,7 +98,7 @@ pub enum RequestBody {
 
 impl RequestBody {
     /// The body of a request with these headers.
-    pub fn of(headers: &mut HeaderMap, wire: Incoming) -> Self {
+    pub fn of(headers: &mut HeaderMap, wire: WireBody) -> Self {
         if !headers.contains_key(CONTENT_ENCODING) || wire.is_end_stream() {
             return Self::Wire(wire);
         }
@@ -149,39 +146,24 @@ impl Body for RequestBody {
     }
 }
 
-/// How much of a body is taken, and how long a silence is borne.
-#[derive(Clone, Copy, Debug)]
-pub struct BodyLimits {
-    pub bytes: usize,
-    pub idle: Duration,
-}
-
-/// Reads a whole body into one buffer. A body that came in one piece is handed on without a copy.
-pub async fn collect(
-    body: &mut RequestBody,
-    headers: &HeaderMap,
-    limits: BodyLimits,
-) -> Result<Bytes, BodyError> {
+/// Reads a whole body of at most `limit` bytes into one buffer. A body that came in one piece is handed on without a copy.
+pub async fn collect(body: &mut RequestBody, headers: &HeaderMap, limit: usize) -> Result<Bytes, BodyError> {
     let claimed = body.claimed(headers);
-    if claimed.is_some_and(|length| length > limits.bytes) {
-        return Err(BodyError::TooLarge { limit: limits.bytes });
+    if claimed.is_some_and(|length| length > limit) {
+        return Err(BodyError::TooLarge { limit });
     }
-    body.bound(limits.bytes);
+    body.bound(limit);
     let claimed = claimed.filter(|_| !matches!(body, RequestBody::Coded(_))); // its length unfolded is not known
-    let Some(first) = next_data(body, limits.idle).await? else { return Ok(Bytes::new()) };
+    let Some(first) = next_data(body).await? else { return Ok(Bytes::new()) };
     if claimed == Some(first.len()) || body.is_end_stream() {
-        return if first.len() > limits.bytes {
-            Err(BodyError::TooLarge { limit: limits.bytes })
-        } else {
-            Ok(first)
-        };
+        return if first.len() > limit { Err(BodyError::TooLarge { limit }) } else { Ok(first) };
     }
     let mut buffer = BytesMut::with_capacity(first_capacity(claimed, first.len()));
     buffer.extend_from_slice(&first);
-    while let Some(data) = next_data(body, limits.idle).await? {
+    while let Some(data) = next_data(body).await? {
         let length = buffer.len() + data.len();
-        if length > limits.bytes {
-            return Err(BodyError::TooLarge { limit: limits.bytes });
+        if length > limit {
+            return Err(BodyError::TooLarge { limit });
         }
         if length > buffer.capacity() {
             // The first allocation is full of real bytes: now the client's claim is worth the rest of
@@ -193,57 +175,19 @@ pub async fn collect(
     Ok(buffer.freeze())
 }
 
-/// Reads what a client still sends of a body that is refused, within bounds: many look for the answer only when all is
-/// sent, and a connection closed before that is a broken pipe to them.
-pub(super) async fn discard(body: &mut RequestBody, headers: &HeaderMap) {
-    // Who waits for `100 Continue` has not sent it, and what is too long to be waited for is not begun.
-    let is_endless = body.claimed(headers).is_some_and(|length| length > DISCARDED);
-    if is_endless || headers.contains_key(EXPECT) {
-        return;
-    }
-    if let RequestBody::Coded(coded) = body {
-        coded.stop_decoding();
-    }
-    let all = async {
-        let mut left = DISCARDED;
-        while let Ok(Some(data)) = next_data(body, DISCARD_SILENCE).await {
-            left = left.saturating_sub(data.len());
-            if left == 0 {
-                return;
-            }
-        }
-    };
-    // Out of time is out of bounds: the answer goes out, and the connection closes.
-    drop(tokio::time::timeout(DISCARD_TIME, all).await);
-}
-
 /// What to set aside when `read` bytes are there: the claim, but no more than a stranger's word is worth.
 fn first_capacity(claimed: Option<usize>, read: usize) -> usize {
     claimed.unwrap_or(0).min(FIRST_ALLOCATION).max(read)
 }
 
-/// The next piece of data; trailers are dropped. A timer is only armed when nothing is there yet.
-pub(super) async fn next_data(body: &mut RequestBody, idle: Duration) -> Result<Option<Bytes>, BodyError> {
-    loop {
-        let ready = std::future::poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
-            Poll::Ready(frame) => Poll::Ready(Some(frame)),
-            Poll::Pending => Poll::Ready(None),
-        })
-        .await;
-        let frame = match ready {
-            Some(frame) => frame,
-            None => tokio::time::timeout(idle, body.frame()).await.map_err(|_| BodyError::Stalled(idle))?,
-        };
-        match frame {
-            None => return Ok(None),
-            Some(Err(error)) => return Err(error),
-            Some(Ok(frame)) => {
-                if let Ok(data) = frame.into_data() {
-                    return Ok(Some(data));
-                }
-            }
+/// The next piece of data; trailers are dropped. How long it may take, the connection knows (`stream`).
+pub(super) async fn next_data(body: &mut RequestBody) -> Result<Option<Bytes>, BodyError> {
+    while let Some(frame) = body.frame().await {
+        if let Ok(data) = frame?.into_data() {
+            return Ok(Some(data));
         }
     }
+    Ok(None)
 }
 
 /// Why an answer was cut short after its head was sent; the connection closes.

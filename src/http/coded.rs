@@ -8,15 +8,15 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use hyper::HeaderMap;
-use hyper::body::Incoming;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, HeaderValue};
 
 use super::body::BodyError;
+use super::unread::WireBody;
 use crate::codings::{Decoder, Pulled, Sender};
 
 /// A body with a `Content-Encoding`.
 pub struct CodedBody {
-    wire: Incoming,
+    wire: WireBody,
     reading: Reading,
     /// How much came over the wire.
     received: usize,
@@ -26,15 +26,13 @@ pub struct CodedBody {
 
 enum Reading {
     Decoded(Box<Decoder>),
-    /// As it came: nobody wants it but to be through with it.
-    Raw,
     Refused(BodyError),
 }
 
 impl CodedBody {
     /// The body, if its codings change anything; else it is given back. The headers of one that is decoded do not
     /// speak of the codings any more.
-    pub(super) fn new(headers: &mut HeaderMap, wire: Incoming) -> Result<Self, Incoming> {
+    pub(super) fn new(headers: &mut HeaderMap, wire: WireBody) -> Result<Self, WireBody> {
         let codings = headers.get_all(CONTENT_ENCODING).iter().map(HeaderValue::as_bytes);
         let reading = match Decoder::new(Sender::Client, codings) {
             Ok(None) => return Err(wire),
@@ -58,11 +56,6 @@ impl CodedBody {
         usize::try_from(self.wire.size_hint().exact()?).ok()
     }
 
-    /// Gives what is still to come as it comes.
-    pub(super) fn stop_decoding(&mut self) {
-        self.reading = Reading::Raw;
-    }
-
     pub(super) fn poll_frame(
         &mut self,
         context: &mut Context<'_>,
@@ -81,11 +74,6 @@ impl CodedBody {
         let within = |bytes: usize| if bytes > limit { Err(BodyError::TooLarge { limit }) } else { Ok(()) };
         let decoder = match &mut self.reading {
             Reading::Decoded(decoder) => decoder,
-            Reading::Raw => {
-                let frame = ready!(Pin::new(&mut self.wire).poll_frame(context)).transpose();
-                let frame = frame.map_err(BodyError::broken)?;
-                return Poll::Ready(Ok(frame.map(|frame| frame.into_data().unwrap_or_default())));
-            }
             Reading::Refused(error) => return Poll::Ready(Err(error.clone())),
         };
         loop {

@@ -3,9 +3,11 @@
 //! | module | what it is for |
 //! |---|---|
 //! | `server`, `tls` | the accept loop with its limits and its drain; certificates and their reload |
-//! | `stream`, `strict`, `timer` | guards of the socket; heads that hyper lets through and we refuse; time limits of heads |
+//! | `stream`, `framing`, `pace`, `heads` | the guards of a socket: where a client is in its requests, how slowly a body may come, what unfinished heads hold |
+//! | `strict`, `timer` | heads that hyper lets through and we refuse; timers that are used again |
 //! | `router`, `request`, `address` | paths to handlers; what a handler is given; the address of the client |
 //! | `body`, `coded`, `form`, `multipart` | request and response bodies; compressed requests; forms held whole; forms read as they come |
+//! | `unread` | what a handler has left of a body, and whether the connection can go on |
 //! | `bearer`, `cors`, `websocket` | tokens in headers; cross-origin rules; the protocol a connection may go on with |
 
 pub mod address;
@@ -14,7 +16,10 @@ pub mod body;
 mod coded;
 pub mod cors;
 pub mod form;
+mod framing;
+mod heads;
 pub mod multipart;
+pub mod pace;
 pub mod request;
 pub mod router;
 pub mod server;
@@ -22,6 +27,7 @@ mod stream;
 pub mod strict;
 pub mod timer;
 pub mod tls;
+pub mod unread;
 pub mod websocket;
 
 use bytes::Bytes;

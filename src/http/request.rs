@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::bearer::LastToken;
-use super::body::{self, BodyError, BodyLimits, RequestBody};
+use super::body::{self, BodyError, RequestBody};
 use super::timer::ReusableTimer;
 use super::websocket::Upgrade;
 use crate::request_id::RequestId;
@@ -40,7 +40,8 @@ pub struct Parts {
     pub client_ip: IpAddr,
     pub id: RequestId,
     pub body: RequestBody,
-    pub limits: BodyLimits,
+    /// The most bytes of a body that is held whole.
+    pub body_limit: usize,
     /// Set when the service itself asks.
     pub internal: Option<Internal>,
     /// The connection's, for what its handler waits for; one wait at a time.
@@ -54,26 +55,13 @@ pub struct Parts {
 impl Request {
     /// The whole body as bytes, at most as long as the configured limit.
     pub async fn bytes(&mut self) -> Result<Bytes, BodyError> {
-        let Parts { body, headers, limits, .. } = &mut *self.0;
-        let read = body::collect(body, headers, *limits).await;
-        if let Err(BodyError::Coding(_) | BodyError::TooLarge { .. }) = read {
-            // Boxed, because it is rare: every handler's future would have room for it.
-            Box::pin(body::discard(body, headers)).await;
-        }
-        read
+        let Parts { body, headers, body_limit, .. } = &mut *self.0;
+        body::collect(body, headers, *body_limit).await
     }
 
-    /// The next piece of the body, for who does not keep it whole; `None` at its end. Bounds only the
-    /// silence between two pieces.
+    /// The next piece of the body, for who does not keep it whole; `None` at its end.
     pub async fn piece(&mut self) -> Result<Option<Bytes>, BodyError> {
-        let idle = self.limits.idle;
-        body::next_data(&mut self.body, idle).await
-    }
-
-    /// Reads over what is left of a body that is refused, within bounds, so that its client gets to reading the answer.
-    pub async fn discard(&mut self) {
-        let Parts { body, headers, .. } = &mut *self.0;
-        body::discard(body, headers).await;
+        body::next_data(&mut self.body).await
     }
 
     /// The body as a JSON object; an absent body is `{}` (admin-core.md 1.1).

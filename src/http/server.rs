@@ -11,14 +11,14 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use http::Extensions;
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
+use hyper::header::{self, HeaderValue};
+use hyper::server::conn::http1::{self, UpgradeableConnection};
 use hyper::service::service_fn;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -28,9 +28,12 @@ use tokio::sync::{Semaphore, watch};
 
 use super::Response;
 use super::bearer::LastToken;
-use super::stream::{AmbiguousFraming, ClientStream};
+use super::framing::HeadFault;
+use super::heads::UnfinishedHeads;
+use super::stream::{ClientStream, Wire};
 use super::timer::{HeadTimer, ReusableTimer};
 use super::tls::Tls;
+use super::unread::WireBody;
 use super::websocket::Upgrade;
 use crate::logging::Complaint;
 use crate::open_files;
@@ -60,7 +63,7 @@ pub struct Connection {
     /// For what its handlers wait for, one after the other.
     pub timer: ReusableTimer,
     pub last_token: LastToken,
-    ambiguous: AmbiguousFraming,
+    wire: Arc<Wire>,
     upgrade_slot: UpgradeSlot,
 }
 
@@ -72,6 +75,7 @@ pub(super) struct UpgradeSlot(Arc<UpgradeState>);
 struct UpgradeState {
     task: Mutex<Option<UpgradedTask>>,
     stop: watch::Receiver<bool>,
+    wire: Arc<Wire>,
 }
 
 type UpgradedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -82,9 +86,9 @@ impl Connection {
         extensions.remove::<OnUpgrade>().map(|socket| Upgrade::new(socket, self.upgrade_slot))
     }
 
-    /// True when the head just read named two body lengths; reading it resets it.
-    pub fn take_ambiguous_framing(&self) -> bool {
-        self.ambiguous.load(Ordering::Relaxed) && self.ambiguous.swap(false, Ordering::Relaxed)
+    /// Why a request must not be served whose head hyper has taken. To be asked once for each request.
+    pub fn head_fault(&self) -> Option<HeadFault> {
+        self.wire.head_fault()
     }
 }
 
@@ -95,6 +99,7 @@ impl UpgradeSlot {
 
     /// Goes on with `life` when the answer has been sent.
     pub(super) fn set(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.wire.upgrade();
         *self.0.task.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::pin(task));
     }
 
@@ -112,12 +117,13 @@ pub async fn serve<H, F>(
     mut stop: watch::Receiver<bool>,
 ) -> usize
 where
-    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + Sync + 'static,
+    H: Fn(hyper::Request<WireBody>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     // Each open connection holds one permit, so all permits being back means that all have ended.
     let slots = Arc::new(Semaphore::new(options.max_connections));
     let all = u32::try_from(options.max_connections).unwrap_or(u32::MAX);
+    let heads = Arc::new(UnfinishedHeads::default());
     let mut connections = tokio::task::JoinSet::new();
     let (mut full, mut refused) = (Complaint::default(), Complaint::default());
     loop {
@@ -149,9 +155,10 @@ where
             },
             () = stopped(&mut stop) => break,
         };
-        let (options, handler, stop) = (options.clone(), handler_for(peer), stop.clone());
+        let (options, handler, stop, heads) =
+            (options.clone(), handler_for(peer), stop.clone(), heads.clone());
         connections.spawn(async move {
-            if let Err(error) = connection(socket, peer, options, handler, stop).await {
+            if let Err(error) = connection(socket, peer, options, handler, stop, heads).await {
                 log::debug!("connection of {peer} ended: {error}");
             }
             drop(permit);
@@ -179,21 +186,26 @@ async fn connection<H, F>(
     peer: SocketAddr,
     options: ServerOptions,
     handler: H,
-    stop: watch::Receiver<bool>,
+    mut stop: watch::Receiver<bool>,
+    heads: Arc<UnfinishedHeads>,
 ) -> io::Result<()>
 where
-    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + Sync + 'static,
+    H: Fn(hyper::Request<WireBody>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
     // Without it the last small write of an answer waits for the client's delayed acknowledgement.
     socket.set_nodelay(true)?;
     match &options.tls {
-        None => speak(socket, peer, &options, handler, stop).await,
+        None => speak(socket, peer, &options, handler, stop, heads).await,
         Some(tls) => {
-            let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(socket))
-                .await
-                .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "TLS handshake"))??;
-            speak(stream, peer, &options, handler, stop).await
+            let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.acceptor().accept(socket));
+            let stream = tokio::select! {
+                stream = handshake => {
+                    stream.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "TLS handshake"))??
+                }
+                () = stopped(&mut stop) => return Ok(()),
+            };
+            speak(stream, peer, &options, handler, stop, heads).await
         }
     }
 }
@@ -204,42 +216,65 @@ async fn speak<S, H, F>(
     options: &ServerOptions,
     handler: H,
     stop: watch::Receiver<bool>,
+    heads: Arc<UnfinishedHeads>,
 ) -> io::Result<()>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Fn(hyper::Request<Incoming>, Connection) -> F + Send + Sync + 'static,
+    H: Fn(hyper::Request<WireBody>, Connection) -> F + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,
 {
-    let upgrade_slot = UpgradeSlot(Arc::new(UpgradeState { task: Mutex::default(), stop: stop.clone() }));
+    let wire = Arc::new(Wire::default());
+    let upgrade = UpgradeState { task: Mutex::default(), stop: stop.clone(), wire: wire.clone() };
+    let upgrade_slot = UpgradeSlot(Arc::new(upgrade));
     let connection = Connection {
         peer,
         timer: ReusableTimer::default(),
         last_token: LastToken::default(),
-        ambiguous: Arc::new(AtomicBool::new(false)),
+        wire: wire.clone(),
         upgrade_slot: upgrade_slot.clone(),
     };
-    let stream = ClientStream::new(stream, options.idle_timeout, connection.ambiguous.clone());
+    let stream = ClientStream::new(stream, options.idle_timeout, wire.clone(), heads);
     let flag = Arc::new(WakeFlag::default());
     let answering = Arc::new(InnerFlag::new(flag.clone()));
-    let service = service_fn(|request| {
-        let answer = answering.clone().run(handler(request, connection.clone()));
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        let (head, body) = request.into_parts();
+        let body = WireBody::new(body, &head.headers, wire.clone());
+        let answer = handler(hyper::Request::from_parts(head, body), connection.clone());
+        let answer = answering.clone().run(answered(answer, wire.clone()));
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
-    let serving = pin!(
-        http1::Builder::new()
-            .timer(HeadTimer::default())
-            .header_read_timeout(options.header_timeout)
-            .max_buf_size(BUFFER)
-            .serve_connection(TokioIo::new(stream), service)
-            .with_upgrades()
-    );
-    until_ended(serving, |serving| serving.graceful_shutdown(), flag, stop)
-        .await
-        .map_err(io::Error::other)?;
-    if let Some(task) = upgrade_slot.take() {
+    let mut serving = http1::Builder::new()
+        .timer(HeadTimer::default())
+        .header_read_timeout(options.header_timeout)
+        .max_buf_size(BUFFER)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let finish = |serving: Pin<&mut _>| {
+        wire.stop();
+        UpgradeableConnection::graceful_shutdown(serving);
+    };
+    let ended = until_ended(Pin::new(&mut serving), finish, flag, stop).await;
+    if let Some(parts) = serving.into_parts() {
+        let is_answered = ended.as_ref().map_or_else(hyper::Error::is_parse, |()| true);
+        parts.io.into_inner().end(is_answered, !parts.read_buf.is_empty()).await;
+    } else if let Some(task) = upgrade_slot.take() {
         task.await;
     }
-    Ok(())
+    ended.map_err(io::Error::other)
+}
+
+/// The answer of a handler, which says so if the connection ends with it: what the handler has left of its request
+/// stands before the next one.
+async fn answered(answer: impl Future<Output = Response>, wire: Arc<Wire>) -> Response {
+    let mut response = answer.await;
+    if let Some(unread) = wire.take_unread() {
+        let closes = response.headers().contains_key(header::CONNECTION);
+        // Boxed, because it is rare: every request's future would have room for it.
+        if closes || !Box::pin(unread.read_over()).await {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+    }
+    response
 }
 
 /// How many polls in a row a connection gets that was woken in the middle of one, before others get their turn.
@@ -248,7 +283,7 @@ const POLLS_IN_A_ROW: usize = 2;
 /// Drives a connection to its end, which the server's stop brings about as soon as may be: `finish` tells it.
 async fn until_ended<C: Future<Output = hyper::Result<()>>>(
     mut serving: Pin<&mut C>,
-    finish: fn(Pin<&mut C>),
+    finish: impl Fn(Pin<&mut C>),
     flag: Arc<WakeFlag>,
     stop: watch::Receiver<bool>,
 ) -> hyper::Result<()> {

@@ -1,72 +1,251 @@
-//! The client's socket with two guards hyper does not have.
+//! The client's socket with the guards that hyper does not have.
 //!
-//! *A client that stops reading* is cut after the idle limit: the timer is armed only while a write
-//! is refused by the kernel, so ordinary traffic never touches it. *Ambiguous framing*: hyper
-//! removes a Content-Length that stands beside Transfer-Encoding before anyone can see it, so the
-//! bytes of a head that speaks of chunks are looked at here (RFC 9112 §6.3).
+//! | who | is told apart by | and then |
+//! |---|---|---|
+//! | a client that stops reading | a write that the kernel refuses for the idle limit | cut off |
+//! | a body that comes too slowly, or not at all | [`Pace`], while hyper waits for more of it | its reader hears why |
+//! | a head that is too long, or older than all may be together | [`Framing`], [`UnfinishedHeads`] | a short answer, the end |
+//! | half a request while the service stops | [`Framing`] | a head ends at once, a body once it is silent |
+//! | a head that hyper would take and must not | [`Framing`] | refused when it is served (`strict`) |
+//!
+//! No timer is armed unless hyper waits for more of a body, or for a client to take its answer.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use memchr::memmem;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-/// How much of a read is looked at for a request head.
-const HEAD_WINDOW: usize = 8 * 1024;
+use super::framing::{Framing, HeadFault};
+use super::heads::{HeldHead, UnfinishedHeads};
+use super::pace::{Pace, SlowBody};
+use super::unread::Unread;
+use crate::sync::lock;
+use crate::time::{http_date, now_ms};
 
-/// Set when the bytes last read hold a head with both Content-Length and Transfer-Encoding.
-pub(super) type AmbiguousFraming = Arc<AtomicBool>;
+/// How long a body may be silent while the service stops.
+const SILENCE_AT_STOP: Duration = Duration::from_secs(1);
+/// What is read of a client that still sends when it has been answered for good, and for how long: closed before, the
+/// connection would be reset, and the answer lost on its way (RFC 9112 §9.6).
+const DRAINED: usize = 128 * 1024 * 1024;
+const DRAIN_TIME: Duration = Duration::from_secs(5);
+const DRAIN_SILENCE: Duration = Duration::from_secs(1);
+
+/// What the stream, the connection and the requests on it tell each other.
+#[derive(Default)]
+pub(super) struct Wire {
+    /// The first head that must not be served, counted from 1.
+    fault: OnceLock<(u64, HeadFault)>,
+    /// How many heads have been served.
+    served: AtomicU64,
+    is_stopping: AtomicBool,
+    /// Another protocol is spoken from now on.
+    is_upgraded: AtomicBool,
+    /// What the last request left of its body.
+    unread: Mutex<Option<Unread>>,
+}
 
 pub(super) struct ClientStream<S> {
     io: S,
     idle: Duration,
     blocked: Option<Pin<Box<Sleep>>>,
-    ambiguous: AmbiguousFraming,
+    wire: Arc<Wire>,
+    framing: Framing,
+    pace: Pace,
+    /// Since when hyper has been waiting for more of a body, and what ends the wait.
+    waiting: Option<Instant>,
+    patience: Option<Pin<Box<Sleep>>>,
+    heads: Arc<UnfinishedHeads>,
+    held: Option<HeldHead>,
+    /// Why the head that is being sent is not waited for.
+    ended: Option<HeadEnded>,
+    /// Nothing can be read or written any more.
+    is_gone: bool,
 }
 
+/// Why a connection ended before a head was complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HeadEnded {
+    Fault(HeadFault),
+    /// Too much is held of other clients' heads, and this one is the oldest.
+    Displaced,
+    Stopping,
+}
+
+// === impl Wire ===
+
+impl Wire {
+    /// Why the request whose head was read last must not be served. To be asked once for each.
+    pub fn head_fault(&self) -> Option<HeadFault> {
+        let number = self.served.fetch_add(1, Ordering::Relaxed) + 1;
+        self.fault.get().filter(|(first, _)| number >= *first).map(|(_, fault)| *fault)
+    }
+
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    pub fn upgrade(&self) {
+        self.is_upgraded.store(true, Ordering::Relaxed);
+    }
+
+    pub fn keep_unread(&self, unread: Unread) {
+        *lock(&self.unread) = Some(unread);
+    }
+
+    pub fn take_unread(&self) -> Option<Unread> {
+        lock(&self.unread).take()
+    }
+}
+
+// === impl ClientStream ===
+
 impl<S> ClientStream<S> {
-    pub(super) fn new(io: S, idle: Duration, ambiguous: AmbiguousFraming) -> Self {
-        Self { io, idle, blocked: None, ambiguous }
+    pub(super) fn new(io: S, idle: Duration, wire: Arc<Wire>, heads: Arc<UnfinishedHeads>) -> Self {
+        Self {
+            io,
+            idle,
+            blocked: None,
+            wire,
+            framing: Framing::default(),
+            pace: Pace::default(),
+            waiting: None,
+            patience: None,
+            heads,
+            held: None,
+            ended: None,
+            is_gone: false,
+        }
     }
 
     /// Keeps the time of a write that cannot go on.
     fn watch<T>(&mut self, context: &mut Context<'_>, write: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if write.is_ready() {
-            self.blocked = None;
-            return write;
+        match &write {
+            Poll::Ready(written) => {
+                self.is_gone |= written.is_err();
+                if self.blocked.take().is_some() && self.framing.unfinished_head() > 0 {
+                    // What an unfinished head has come to was put off until the answer before it is sent.
+                    context.waker().wake_by_ref();
+                }
+                return write;
+            }
+            Poll::Pending => {}
         }
         let idle = self.idle;
         let timer = self.blocked.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
         match timer.as_mut().poll(context) {
             Poll::Ready(()) => {
+                self.is_gone = true;
                 Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client stopped reading")))
             }
             Poll::Pending => Poll::Pending,
         }
     }
+
+    /// Whether the head that hyper waits for will never be served. hyper asks for more of a head only once nothing else
+    /// is under way on the connection.
+    fn end_of_head(&self) -> Option<HeadEnded> {
+        if self.framing.unfinished_head() == 0 || self.blocked.is_some() {
+            return None;
+        }
+        if let Some(fault) = self.framing.overlong_head() {
+            return Some(HeadEnded::Fault(fault));
+        }
+        if self.wire.is_stopping.load(Ordering::Relaxed) {
+            return Some(HeadEnded::Stopping);
+        }
+        self.held.as_ref().is_some_and(HeldHead::is_displaced).then_some(HeadEnded::Displaced)
+    }
+
+    /// Takes note of what was read.
+    fn follow(&mut self, bytes: &[u8], context: &Context<'_>) {
+        let heads = self.framing.heads();
+        if let Some(since) = self.waiting.take() {
+            self.pace.waited(since.elapsed());
+        }
+        self.framing.feed(bytes);
+        if self.framing.heads() != heads {
+            self.pace = Pace::default();
+        }
+        self.pace.came(bytes.len());
+        if let Some(fault) = self.framing.fault() {
+            self.wire.fault.get_or_init(|| fault);
+        }
+        match self.framing.unfinished_head() {
+            0 => self.held = None,
+            held => match &self.held {
+                Some(head) => head.grow(held, context.waker()),
+                None => self.held = Some(self.heads.hold(held, context.waker())),
+            },
+        }
+    }
+
+    /// Ends the wait for more of a body that is too slow.
+    fn wait(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let since = *self.waiting.get_or_insert_with(Instant::now);
+        let (mut left, mut why) = (self.pace.left(), SlowBody::TooSlow);
+        if self.idle < left {
+            (left, why) = (self.idle, SlowBody::Silent(self.idle));
+        }
+        if SILENCE_AT_STOP < left && self.wire.is_stopping.load(Ordering::Relaxed) {
+            (left, why) = (SILENCE_AT_STOP, SlowBody::Stopping);
+        }
+        let deadline = since + left;
+        let timer = self.patience.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        if timer.deadline() != deadline {
+            timer.as_mut().reset(deadline);
+        }
+        timer.as_mut().poll(context).map(|()| Err(io::Error::new(io::ErrorKind::TimedOut, why)))
+    }
 }
 
-/// True when the head at the start of `bytes` names both ways of framing a body.
-fn names_both_lengths(bytes: &[u8]) -> bool {
-    // Built once: a search costs less than its preparation. Without the first letter, which may be
-    // written large.
-    static CHUNKED: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("hunked"));
-    static END: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new("\r\n\r\n"));
-    let window = &bytes[..bytes.len().min(HEAD_WINDOW)];
-    let head = &window[..END.find(window).unwrap_or(window.len())];
-    if CHUNKED.find(head).is_none() {
-        return false;
+impl<S: AsyncRead + AsyncWrite + Unpin> ClientStream<S> {
+    /// Ends a connection that hyper is through with: says why where nothing was answered, and closes in the order that
+    /// lets the client read its last answer, whatever it still sends. `is_answered` when there may be one.
+    pub(super) async fn end(mut self, is_answered: bool, has_unread: bool) {
+        let words = self.ended.and_then(HeadEnded::words);
+        if self.is_gone || !is_answered && words.is_none() {
+            return;
+        }
+        let mut is_sending = has_unread || self.framing.is_in_request();
+        let mut buffer = vec![0; 16 * 1024];
+        let closing = async {
+            if let Some(words) = words {
+                self.io.write_all(words.as_bytes()).await?;
+            }
+            self.io.shutdown().await?;
+            let mut left = DRAINED;
+            while left > 0 {
+                let patience = if is_sending { DRAIN_SILENCE } else { Duration::ZERO };
+                let Ok(read) = tokio::time::timeout(patience, self.io.read(&mut buffer)).await else { break };
+                match read? {
+                    0 => break,
+                    read => (left, is_sending) = (left.saturating_sub(read), true),
+                }
+            }
+            Ok::<_, io::Error>(())
+        };
+        // Out of time is out of bounds, and a client that is gone needs no more.
+        drop(tokio::time::timeout(DRAIN_TIME, closing).await);
     }
-    let has = |name: &[u8]| {
-        head.split(|byte| *byte == b'\n')
-            .any(|line| line.len() > name.len() && line[..name.len()].eq_ignore_ascii_case(name))
-    };
-    has(b"content-length:") && has(b"transfer-encoding:")
+}
+
+impl HeadEnded {
+    /// The answer to who cannot be told by a handler.
+    fn words(self) -> Option<String> {
+        let status = match self {
+            Self::Fault(HeadFault::TargetTooLong) => "414 URI Too Long",
+            Self::Fault(_) => "431 Request Header Fields Too Large",
+            Self::Displaced => "408 Request Timeout",
+            Self::Stopping => return None,
+        };
+        let date = http_date(now_ms());
+        Some(format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: 0\r\ndate: {date}\r\n\r\n"))
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
@@ -76,12 +255,28 @@ impl<S: AsyncRead + Unpin> AsyncRead for ClientStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        let before = buffer.filled().len();
-        let read = Pin::new(&mut this.io).poll_read(context, buffer);
-        if matches!(read, Poll::Ready(Ok(()))) && names_both_lengths(&buffer.filled()[before..]) {
-            this.ambiguous.store(true, Ordering::Relaxed);
+        if this.wire.is_upgraded.load(Ordering::Relaxed) {
+            return Pin::new(&mut this.io).poll_read(context, buffer);
         }
-        read
+        if let Some(ended) = this.end_of_head() {
+            this.ended = Some(ended);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the head is not waited for")));
+        }
+        let before = buffer.filled().len();
+        match Pin::new(&mut this.io).poll_read(context, buffer) {
+            Poll::Ready(Ok(())) => {
+                let read = &buffer.filled()[before..];
+                this.is_gone |= read.is_empty();
+                this.follow(read, context);
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Err(error)) => {
+                this.is_gone = true;
+                Poll::Ready(Err(error))
+            }
+            Poll::Pending if this.framing.is_in_body() => this.wait(context),
+            Poll::Pending => Poll::Pending,
+        }
     }
 }
 
@@ -114,22 +309,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for ClientStream<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().io).poll_shutdown(context)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::names_both_lengths;
-
-    #[test]
-    fn both_lengths_are_seen_in_either_order_and_only_in_the_head() {
-        for (bytes, both) in [
-            ("POST / HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n", true),
-            ("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n", true),
-            ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc\ncontent-length: 5\r\n", false),
-            ("POST / HTTP/1.1\r\nContent-Length: 7\r\n\r\nchunked", false),
-        ] {
-            assert_eq!(names_both_lengths(bytes.as_bytes()), both, "{bytes}");
-        }
     }
 }

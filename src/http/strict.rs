@@ -6,21 +6,38 @@
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::{Method, StatusCode, Uri, Version};
 
+use super::framing::HeadFault;
+
+const TWO_LENGTHS: &str = "Content-Length and Transfer-Encoding exclude each other";
+
 /// A request head that is refused: the status and what to tell the client.
 pub struct Refusal {
     pub status: StatusCode,
     pub message: &'static str,
 }
 
-/// Checks one head. `ambiguous_framing` is what the socket saw (see `stream`).
+/// Checks one head. `fault` is what was seen of it on the socket (see `framing`).
 pub fn check(
     method: &Method,
     uri: &Uri,
     version: Version,
     headers: &HeaderMap,
-    ambiguous_framing: bool,
+    fault: Option<HeadFault>,
 ) -> Result<(), Refusal> {
     let refuse = |status, message| Err(Refusal { status, message });
+    match fault {
+        Some(HeadFault::TargetTooLong) => {
+            return refuse(StatusCode::URI_TOO_LONG, "The request target is too long");
+        }
+        Some(HeadFault::TooLong) => {
+            return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too long");
+        }
+        Some(HeadFault::TwoLengths) => return refuse(StatusCode::BAD_REQUEST, TWO_LENGTHS),
+        Some(HeadFault::Unfollowed) => {
+            return refuse(StatusCode::BAD_REQUEST, "It is not certain where the request begins");
+        }
+        None => {}
+    }
     if *method == Method::CONNECT {
         return refuse(StatusCode::METHOD_NOT_ALLOWED, "CONNECT is not offered here");
     }
@@ -38,11 +55,8 @@ pub fn check(
         return refuse(StatusCode::BAD_REQUEST, "The request target names another host than the Host header");
     }
     if headers.contains_key(header::TRANSFER_ENCODING) {
-        if ambiguous_framing || headers.contains_key(header::CONTENT_LENGTH) {
-            return refuse(
-                StatusCode::BAD_REQUEST,
-                "Content-Length and Transfer-Encoding exclude each other",
-            );
+        if headers.contains_key(header::CONTENT_LENGTH) {
+            return refuse(StatusCode::BAD_REQUEST, TWO_LENGTHS);
         }
         let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
         let only_chunked =

@@ -27,7 +27,7 @@ const UNNAMED: &str = "upload.bin";
 /// Serves one call of such a surface.
 pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, caller: Caller) -> Response {
     if form_type(&request.headers).is_some() {
-        request.limits.bytes = request.limits.bytes.max(MAX_FORM);
+        request.body_limit = request.body_limit.max(MAX_FORM);
     }
     pipeline::serve(app, kind, request, caller).await
 }

@@ -11,7 +11,7 @@ use hyper::{HeaderMap, Method, Uri};
 use super::routes;
 use crate::app::App;
 use crate::http::bearer::LastToken;
-use crate::http::body::{BodyLimits, RequestBody};
+use crate::http::body::RequestBody;
 use crate::http::request::{Internal, Parts};
 use crate::http::router::{Found, Router};
 use crate::http::timer::ReusableTimer;
@@ -56,7 +56,7 @@ pub async fn send(app: Arc<App>, request: InternalRequest) -> Option<Response> {
         body: RequestBody::Own((!request.body.is_empty()).then_some(request.body)),
         timer: ReusableTimer::default(),
         last_token: LastToken::default(),
-        limits: BodyLimits { bytes: app.config.request_body_limit, idle: app.config.client_idle_timeout },
+        body_limit: app.config.request_body_limit,
         internal: Some(Internal { forced_channel: request.forced_channel }),
         upgrade: None,
     });

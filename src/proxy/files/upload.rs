@@ -34,10 +34,7 @@ const MAX_DURATION: Duration = Duration::from_secs(6 * 3600);
 pub(in crate::proxy) async fn upload(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
     match receive(&app, &mut request, &owner(&caller)).await {
         Ok(file) => http::json(StatusCode::OK, &view(&app, &file)),
-        Err(refusal) => {
-            request.discard().await;
-            refusal.answer(face(&request))
-        }
+        Err(refusal) => refusal.answer(face(&request)),
     }
 }
 

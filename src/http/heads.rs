@@ -1,0 +1,128 @@
+//! What all heads hold together that have begun and not come to their end.
+//!
+//! Nothing is known of who sends them. Each is bounded, and so is the number of connections, but their product is more
+//! than a small machine has. Beyond the bound the oldest is given up: the head of a client that means well is complete
+//! within moments, so those that are held to fill the memory are older than any of its.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Waker;
+
+use crate::sync::lock;
+
+/// The most that is held of them, in bytes.
+const MOST: usize = 4 * 1024 * 1024;
+
+/// The heads of all connections of a server.
+pub(super) struct UnfinishedHeads {
+    most: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Default)]
+struct Held {
+    bytes: usize,
+    /// By their age: the number that the next one gets is greater.
+    heads: BTreeMap<u64, Entry>,
+    next: u64,
+}
+
+struct Entry {
+    bytes: usize,
+    waker: Waker,
+    is_displaced: Arc<AtomicBool>,
+}
+
+/// One of them; dropped when it has come to its end.
+pub(super) struct HeldHead {
+    all: Arc<UnfinishedHeads>,
+    number: u64,
+    is_displaced: Arc<AtomicBool>,
+}
+
+impl Default for UnfinishedHeads {
+    fn default() -> Self {
+        Self { most: MOST, held: Mutex::default() }
+    }
+}
+
+impl UnfinishedHeads {
+    /// Holds the beginning of another head. `waker` wakes its connection when it is given up.
+    pub fn hold(self: &Arc<Self>, bytes: usize, waker: &Waker) -> HeldHead {
+        let is_displaced = Arc::new(AtomicBool::new(false));
+        let entry = Entry { bytes, waker: waker.clone(), is_displaced: is_displaced.clone() };
+        let mut held = lock(&self.held);
+        let number = held.next;
+        held.next += 1;
+        held.bytes += bytes;
+        held.heads.insert(number, entry);
+        held.keep_to(self.most);
+        HeldHead { all: self.clone(), number, is_displaced }
+    }
+}
+
+impl Held {
+    fn keep_to(&mut self, most: usize) {
+        while self.bytes > most
+            && let Some((_, oldest)) = self.heads.pop_first()
+        {
+            self.bytes -= oldest.bytes;
+            oldest.is_displaced.store(true, Ordering::Relaxed);
+            oldest.waker.wake();
+        }
+    }
+}
+
+impl HeldHead {
+    /// There is more of it.
+    pub fn grow(&self, bytes: usize, waker: &Waker) {
+        let mut held = lock(&self.all.held);
+        let Some(entry) = held.heads.get_mut(&self.number) else { return };
+        let before = std::mem::replace(&mut entry.bytes, bytes);
+        entry.waker.clone_from(waker);
+        held.bytes = held.bytes - before + bytes;
+        held.keep_to(self.all.most);
+    }
+
+    pub fn is_displaced(&self) -> bool {
+        self.is_displaced.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for HeldHead {
+    fn drop(&mut self) {
+        let mut held = lock(&self.all.held);
+        if let Some(entry) = held.heads.remove(&self.number) {
+            held.bytes -= entry.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wake_flag::WakeFlag;
+
+    #[test]
+    fn the_oldest_heads_make_room_for_the_others() {
+        let all = Arc::new(UnfinishedHeads { most: 100, held: Mutex::default() });
+        let flags: Vec<_> = (0..4).map(|_| Arc::new(WakeFlag::default())).collect();
+        let waker = |at: usize| Waker::from(flags[at].clone());
+        let mut heads: Vec<_> = (0..3).map(|at| all.hold(30, &waker(at))).collect();
+        let displaced = |heads: &[HeldHead]| heads.iter().map(HeldHead::is_displaced).collect::<Vec<_>>();
+        assert_eq!(displaced(&heads), [false, false, false]);
+        heads[2].grow(40, &waker(2));
+        assert_eq!(displaced(&heads), [false, false, false]);
+        heads[2].grow(41, &waker(2));
+        assert_eq!(displaced(&heads), [true, false, false]);
+        assert!(flags[0].is_set() && !flags[1].is_set());
+        heads.push(all.hold(29, &waker(3)));
+        assert_eq!(displaced(&heads), [true, false, false, false]);
+        heads[0].grow(90, &waker(0));
+        assert_eq!(lock(&all.held).bytes, 100, "what was given up counts no more");
+        heads.clear();
+        let held = lock(&all.held);
+        assert_eq!((held.bytes, held.heads.len()), (0, 0));
+    }
+}

@@ -1,0 +1,113 @@
+//! How slowly a body may come: a KiB for each second that is spent waiting for it, on average.
+//!
+//! A body begins with some patience. Waiting uses it up, bytes give it back, and it never grows beyond what the average
+//! is taken over: who has sent a lot at once may be silent for that long and no longer. Only the wait for the client
+//! counts, not what the service does with the bytes meanwhile.
+
+use std::time::Duration;
+
+/// How long nobody asks how fast a body comes.
+const FIRST: Duration = Duration::from_secs(10);
+/// The time over which the average is taken.
+const SPAN: Duration = Duration::from_secs(30);
+const BYTES_A_SECOND: u32 = 1024;
+
+/// The patience left with one body.
+#[derive(Debug)]
+pub(super) struct Pace(Duration);
+
+/// Why the rest of a body is not waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlowBody {
+    /// Nothing came for this long.
+    Silent(Duration),
+    TooSlow,
+    /// The service stops.
+    Stopping,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(FIRST)
+    }
+}
+
+impl Pace {
+    pub fn came(&mut self, bytes: usize) {
+        let earned = SPAN.mul_f64((bytes as f64 / f64::from(BYTES_A_SECOND) / SPAN.as_secs_f64()).min(1.0));
+        self.0 = (self.0 + earned).min(SPAN);
+    }
+
+    pub fn waited(&mut self, time: Duration) {
+        self.0 = self.0.saturating_sub(time);
+    }
+
+    /// How much longer to wait for more.
+    pub fn left(&self) -> Duration {
+        self.0
+    }
+}
+
+impl std::fmt::Display for SlowBody {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Silent(limit) => {
+                write!(out, "The request body stalled: nothing came for {} s", limit.as_secs())
+            }
+            Self::TooSlow => {
+                write!(out, "The request body came too slowly: send at least {BYTES_A_SECOND} bytes a second")
+            }
+            Self::Stopping => out.write_str("The service stops: send the request again"),
+        }
+    }
+}
+
+impl std::error::Error for SlowBody {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seconds after which a body is given up that brings so many bytes every so many seconds.
+    fn given_up_after(bytes: usize, every: u64) -> Option<u64> {
+        let mut pace = Pace::default();
+        let mut clock = 0;
+        while clock < 3600 {
+            if pace.left() < Duration::from_secs(every) {
+                return Some(clock + pace.left().as_secs());
+            }
+            pace.waited(Duration::from_secs(every));
+            pace.came(bytes);
+            clock += every;
+        }
+        None
+    }
+
+    #[test]
+    fn a_body_has_to_keep_up_with_the_least_rate() {
+        for (bytes, every, expected) in [
+            (0, 1, Some(10)),
+            (1, 1, Some(10)),
+            (110, 1, Some(11)),
+            (512, 1, Some(19)),
+            (1024, 1, None),
+            (8 * 1024, 8, None),
+            (1 << 20, 9, None),
+            // A burst does not pay for more than the average is taken over.
+            (1 << 20, 31, Some(10)),
+        ] {
+            assert_eq!(given_up_after(bytes, every), expected, "{bytes} bytes every {every} s");
+        }
+    }
+
+    #[test]
+    fn who_has_sent_a_lot_may_be_silent_for_a_while() {
+        let mut pace = Pace::default();
+        pace.came(5 << 20);
+        assert_eq!(pace.left(), SPAN);
+        pace.waited(Duration::from_secs(29));
+        assert_eq!(pace.left(), Duration::from_secs(1));
+        pace.waited(Duration::from_secs(29));
+        assert_eq!(pace.left(), Duration::ZERO);
+    }
+}

@@ -103,6 +103,27 @@ fn a_model_list_that_never_comes_is_given_up() {
 }
 
 #[test]
+fn a_site_that_lists_models_without_end_is_used_with_the_first_five_thousand() {
+    let names: Vec<String> = (0..15_000).map(|number| format!("m-{number:05}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let upstream = Upstream::start(&names);
+    let gateway = Gateway::start();
+    let (_, account) = gateway.add("site", &upstream);
+    assert_eq!(gateway.models(), names[..5000]);
+    gateway.client().chat("m-04999").expect(200);
+    gateway.client().chat("m-05000").expect(503);
+    let health = || gateway.account(&account["id"])["runtimeHealth"].clone();
+    assert_eq!(health()["state"], "degraded");
+    assert_eq!(health()["reason"], "more than 5000 models are listed: the first 5000 are used");
+
+    // What is listed from now on takes the places of what goes.
+    upstream.offer(&names[2000..6000]);
+    refresh(&gateway, &account);
+    eventually("the routes follow", || (gateway.models() == names[2000..6000]).then_some(()));
+    assert_eq!(health()["state"], "healthy");
+}
+
+#[test]
 fn a_claude_site_is_asked_in_its_own_way() {
     let upstream = Upstream::start(&["claude-x"]);
     let gateway = Gateway::start();

@@ -2,6 +2,7 @@
 //! over the strategy of a group (admin-ops-2.md 12).
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::errors::{AdminError, Result};
 use super::route_view::{RouteIndex, is_exact};
@@ -30,7 +31,7 @@ pub fn key_of(route_index: &RouteIndex, channel: &ChannelRow) -> ChannelKey {
 /// The channels of a route with this pattern, apart from those it keeps: copies of the channels of
 /// enabled exact routes it matches, then one for each offer of a model it matches.
 pub async fn fill(
-    app: &App,
+    app: &Arc<App>,
     route_index: &RouteIndex,
     own_id: Option<i64>,
     pattern: &str,

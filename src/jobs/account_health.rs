@@ -78,8 +78,8 @@ pub fn success_statements(account: &AccountRow, source: &str, reason: &str) -> V
     if account.status == AccountStatus::Expired {
         batch.push(accounts::revive_statement(account.id));
     }
-    let lacks_check_in = |known: &Health| known.state == HealthState::Degraded && known.source == "checkin";
-    if source == "checkin" || !account.health.as_ref().is_some_and(lacks_check_in) {
+    let lacks_another = |known: &Health| known.state == HealthState::Degraded && known.source != source;
+    if !account.health.as_ref().is_some_and(lacks_another) {
         batch
             .push(accounts::health_statement(account.id, &Health::now(HealthState::Healthy, reason, source)));
     }

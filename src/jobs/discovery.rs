@@ -10,7 +10,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -27,17 +26,30 @@ use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, Discove
 /// The longest model name the store can index (data.md A.1).
 const MAX_NAME_CHARS: usize = 191;
 
+/// The most models an account may have from its site: each is a route, or a channel of one. The largest hubs list
+/// about a thousand.
+pub const MAX_MODELS: usize = 5000;
+
 /// What a discovery found.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Of all credentials together, each name once.
-    pub models: Vec<Discovered>,
-    /// Of each managed token that answered.
+    /// Of all credentials together.
+    pub models: ModelSet,
+    /// Of each managed token that answered, as far as they are among those of the account.
     pub of_tokens: Vec<(i64, Vec<Discovered>)>,
     /// Managed tokens that were asked with.
     pub tokens_asked: usize,
     /// One of the account's own credentials gave something.
     pub by_credential: bool,
+}
+
+/// Models, each name once, ignoring case: the first spelling wins. Takes [`MAX_MODELS`] of them.
+#[derive(Debug, Default)]
+pub struct ModelSet {
+    models: Vec<Discovered>,
+    /// Where a name is, in small letters.
+    places: HashMap<String, usize>,
+    is_cut: bool,
 }
 
 /// Asks with the account's own credentials, then with its managed tokens. `site_client` is the client of an account
@@ -52,7 +64,7 @@ pub async fn discover(
     let mut found = Found::default();
     let mut failure = None;
     // One answer per credential: a managed token may be the account's own key.
-    let mut answers: HashMap<&str, Option<Vec<Discovered>>> = HashMap::new();
+    let mut answers: HashMap<&str, Option<ModelSet>> = HashMap::new();
     let own = usable([&account.api_token, &account.access_token]).into_iter().map(|secret| (None, secret));
     let managed = tokens.iter().filter(|token| token.is_usable());
     let managed = managed.filter_map(|row| Some((Some(row.id), row.token.as_ref()?.expose().trim())));
@@ -72,8 +84,8 @@ pub async fn discover(
             }
         };
         found.tokens_asked += usize::from(token.is_some());
-        if let Some(models) = answer {
-            found.add(token, models);
+        if let Some(listed) = answer {
+            found.add(token, listed);
         }
     }
     match failure {
@@ -94,7 +106,7 @@ async fn list(
     site: &Site,
     credential: &str,
     session: Option<&SiteClient>,
-) -> Result<Vec<Discovered>, DiscoveryError> {
+) -> Result<ModelSet, DiscoveryError> {
     let began = Instant::now();
     let names = match (ask(app, site, credential).await, session) {
         (Err(error), Some(session)) if error.kind != DiscoveryKind::Timeout => {
@@ -106,22 +118,83 @@ async fn list(
         }
         (listed, _) => listed?,
     };
-    let mut models = Vec::new();
-    merge(&mut models, names, began.elapsed());
-    Ok(models)
+    let latency_ms = i64::try_from(began.elapsed().as_millis()).ok();
+    let mut listed = ModelSet::default();
+    for name in names {
+        listed.add(&name, latency_ms);
+    }
+    Ok(listed)
 }
+
+// === impl Found ===
 
 impl Found {
     /// Adds what the account's own credential, or one of its tokens, reaches.
-    fn add(&mut self, token: Option<i64>, models: &[Discovered]) {
+    fn add(&mut self, token: Option<i64>, listed: &ModelSet) {
+        self.models.is_cut |= listed.is_cut;
+        for model in &listed.models {
+            self.models.add(&model.model_name, model.latency_ms);
+        }
         match token {
-            Some(id) => self.of_tokens.push((id, models.to_vec())),
+            Some(id) => {
+                let models = listed.models.iter().filter(|model| self.models.has(&model.model_name));
+                self.of_tokens.push((id, models.cloned().collect()));
+            }
             None => self.by_credential = true,
         }
-        for model in models {
-            let took = Duration::from_millis(model.latency_ms.and_then(|ms| ms.try_into().ok()).unwrap_or(0));
-            merge(&mut self.models, vec![model.model_name.clone()], took);
+    }
+}
+
+// === impl ModelSet ===
+
+impl ModelSet {
+    /// Adds a name; of a known one the lower latency stays.
+    fn add(&mut self, name: &str, latency_ms: Option<i64>) {
+        let name = name.trim();
+        if name.is_empty() {
+            return;
         }
+        if name.chars().count() > MAX_NAME_CHARS {
+            let (length, start) = (name.chars().count(), name.chars().take(40).collect::<String>());
+            log::warn!(
+                "model \"{start}…\" is skipped: its name has {length} characters, {MAX_NAME_CHARS} is the most"
+            );
+            return;
+        }
+        let is_full = self.models.len() >= MAX_MODELS;
+        match self.places.entry(name.to_lowercase()) {
+            Entry::Occupied(place) => {
+                let model = &mut self.models[*place.get()];
+                model.latency_ms = model.latency_ms.min(latency_ms);
+            }
+            Entry::Vacant(_) if is_full => self.is_cut = true,
+            Entry::Vacant(place) => {
+                place.insert(self.models.len());
+                self.models.push(Discovered { model_name: name.to_owned(), latency_ms });
+            }
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.places.contains_key(&name.to_lowercase())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.models.is_empty()
+    }
+
+    /// Whether there were more.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// The models in the order in which they were listed.
+    pub fn models(&self) -> &[Discovered] {
+        &self.models
+    }
+
+    pub fn into_names(self) -> Vec<String> {
+        self.models.into_iter().map(|model| model.model_name).collect()
     }
 }
 
@@ -168,57 +241,50 @@ pub async fn ask(app: &App, site: &Site, credential: &str) -> Result<Vec<String>
     Err(failure.unwrap_or_else(|| unusable("no available endpoint".to_owned())))
 }
 
-/// Adds names not there yet, ignoring case; of a known one the lower latency stays.
-fn merge(found: &mut Vec<Discovered>, names: Vec<String>, took: Duration) {
-    let latency_ms = i64::try_from(took.as_millis()).ok();
-    let mut known: HashMap<String, usize> =
-        found.iter().enumerate().map(|(index, model)| (model.model_name.to_lowercase(), index)).collect();
-    for name in names {
-        let name = name.trim();
-        if name.is_empty() {
-            continue;
-        }
-        if name.chars().count() > MAX_NAME_CHARS {
-            let (length, start) = (name.chars().count(), name.chars().take(40).collect::<String>());
-            log::warn!(
-                "model \"{start}…\" is skipped: its name has {length} characters, {MAX_NAME_CHARS} is the most"
-            );
-            continue;
-        }
-        match known.entry(name.to_lowercase()) {
-            Entry::Occupied(index) => {
-                let model = &mut found[*index.get()];
-                model.latency_ms = model.latency_ms.min(latency_ms);
-            }
-            Entry::Vacant(slot) => {
-                slot.insert(found.len());
-                found.push(Discovered { model_name: name.to_owned(), latency_ms });
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(names: &[&str]) -> Vec<String> {
-        names.iter().map(|name| (*name).to_owned()).collect()
+    fn listed(names: &[&str], latency_ms: i64) -> ModelSet {
+        let mut set = ModelSet::default();
+        names.iter().for_each(|name| set.add(name, Some(latency_ms)));
+        set
+    }
+
+    fn seen(models: &[Discovered]) -> Vec<(&str, Option<i64>)> {
+        models.iter().map(|model| (model.model_name.as_str(), model.latency_ms)).collect()
     }
 
     #[test]
     fn names_are_trimmed_and_the_first_spelling_wins() {
-        let mut found = Vec::new();
-        merge(&mut found, names(&[" gpt-4o ", "GPT-4o", "", "o3"]), Duration::from_millis(40));
-        merge(&mut found, names(&["O3", "claude"]), Duration::from_millis(10));
-        let seen: Vec<_> = found.iter().map(|model| (model.model_name.as_str(), model.latency_ms)).collect();
-        assert_eq!(seen, [("gpt-4o", Some(40)), ("o3", Some(10)), ("claude", Some(10))]);
+        let mut found = Found::default();
+        found.add(None, &listed(&[" gpt-4o ", "GPT-4o", "", "o3"], 40));
+        found.add(Some(7), &listed(&["O3", "claude"], 10));
+        assert_eq!(
+            seen(found.models.models()),
+            [("gpt-4o", Some(40)), ("o3", Some(10)), ("claude", Some(10))]
+        );
+        assert_eq!(seen(&found.of_tokens[0].1), [("O3", Some(10)), ("claude", Some(10))]);
     }
 
     #[test]
     fn names_that_no_column_holds_are_skipped() {
-        let mut found = Vec::new();
-        merge(&mut found, vec!["x".repeat(191), "y".repeat(192)], Duration::ZERO);
-        assert_eq!(found.len(), 1);
+        let names = ["x".repeat(191), "y".repeat(192)];
+        assert_eq!(listed(&[&names[0], &names[1]], 0).models().len(), 1);
+    }
+
+    #[test]
+    fn an_account_has_the_first_models_of_a_list_without_end() {
+        let names: Vec<String> = (0..MAX_MODELS + 2).map(|number| format!("m-{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut found = Found::default();
+        found.add(None, &listed(&names[..MAX_MODELS], 1));
+        assert!(!found.models.is_cut());
+        found.add(Some(7), &listed(&names[1..], 1));
+        assert!(found.models.is_cut());
+        assert_eq!(found.models.models().len(), MAX_MODELS);
+        let of_token = &found.of_tokens[0].1;
+        assert_eq!(of_token.len(), MAX_MODELS - 1, "a token has no model that its account has not");
+        assert!(listed(&names, 1).is_cut());
     }
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::discovery::{Found, discover};
+use super::discovery::{Found, MAX_MODELS, discover};
 use super::flight::{Coalesced, Interrupted, SingleFlight};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use super::prices;
@@ -166,32 +166,56 @@ async fn refresh_once(app: &Arc<App>, id: i64) -> store::Result<Option<RefreshOu
         return Ok(None);
     }
     match found {
-        Ok(Found { models, of_tokens, tokens_asked, by_credential }) => {
-            let mut batch = availability::replace_discovered_statements(id, &models);
-            for (token, models) in &of_tokens {
-                batch.extend(availability::replace_discovered_by_token_statements(*token, models));
+        Ok(found) => match store_found(app, &account, &found).await {
+            // It, or one of its tokens, was deleted meanwhile.
+            Err(store::Error::Dangling(_)) => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => {
+                prices::refresh_soon(app, id);
+                let detail = RefreshDetail::Tried {
+                    token_scanned: found.tokens_asked,
+                    discovered_by_credential: found.by_credential,
+                    discovered_api_token,
+                };
+                let names = found.models.into_names();
+                let post_probe_result = match ProbeScope::of(&row) {
+                    Some(scope) => Some(after_refresh::run(app, &row, &account, &names, &scope).await?),
+                    None => None,
+                };
+                Ok(Some(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) }))
             }
-            batch.push(health(id, HealthState::Healthy, "models discovered"));
-            app.store.batch(batch).await?;
-            prices::refresh_soon(app, id);
-            let names: Vec<String> = models.into_iter().map(|model| model.model_name).collect();
-            let detail = RefreshDetail::Tried {
-                token_scanned: tokens_asked,
-                discovered_by_credential: by_credential,
-                discovered_api_token,
-            };
-            let post_probe_result = match ProbeScope::of(&row) {
-                Some(scope) => Some(after_refresh::run(app, &row, &account, &names, &scope).await?),
-                None => None,
-            };
-            Ok(Some(RefreshOutcome { detail, post_probe_result, ..RefreshOutcome::success(id, &names) }))
-        }
+        },
         Err(error) => {
             log::warn!("model discovery failed for account {id} on site \"{}\": {error}", site.name);
             app.store.batch(vec![health(id, HealthState::Unhealthy, &error.message)]).await?;
             Ok(Some(RefreshOutcome::failed(id, error.kind.code(), error.message)))
         }
     }
+}
+
+/// Stores what an account's site lists, with the health that follows from it.
+async fn store_found(app: &App, account: &AccountRow, found: &Found) -> store::Result<()> {
+    let (id, dialect) = (account.id, app.store.database().dialect());
+    let known = availability::of_account(&app.store, id).await?;
+    let mut batch = availability::replace_discovered_statements(dialect, id, &known, found.models.models());
+    if !found.of_tokens.is_empty() {
+        let known = availability::of_tokens_of(&app.store, id).await?;
+        for (token, models) in &found.of_tokens {
+            let from = known.partition_point(|row| row.token_id < *token);
+            let to = known.partition_point(|row| row.token_id <= *token);
+            let known = &known[from..to];
+            batch
+                .extend(availability::replace_discovered_by_token_statements(dialect, *token, known, models));
+        }
+    }
+    batch.push(if found.models.is_cut() {
+        let reason = format!("more than {MAX_MODELS} models are listed: the first {MAX_MODELS} are used");
+        log::warn!("account {id}: {reason}");
+        health(id, HealthState::Degraded, &reason)
+    } else {
+        health(id, HealthState::Healthy, "models discovered")
+    });
+    app.store.batch(batch).await.map(drop)
 }
 
 /// The tokens that the account is routed by, and whether they had to be brought from its site first: an

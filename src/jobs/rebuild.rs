@@ -1,11 +1,15 @@
 //! Routes follow from what accounts offer: read the rows, let [`routing::rebuild`] decide, carry the
-//! plan out in one transaction, publish (routing.md 2.3).
+//! plan out, publish.
 //!
+//! A run reads and weighs hundreds of thousands of rows, so it is kept off the threads that serve requests.
 //! One run at a time; who asks during a run waits for the next, since the one under way may have
 //! read the rows before the caller's change.
 
 use std::collections::HashSet;
+use std::panic::resume_unwind;
 use std::sync::Arc;
+
+use tokio::runtime::Handle;
 
 use super::outcome::RebuildCounts;
 use crate::app::App;
@@ -21,14 +25,27 @@ const ATTEMPTS: usize = 3;
 
 /// Brings routes and channels in line with the models that accounts offer, and publishes them.
 pub async fn rebuild(app: &Arc<App>) -> store::Result<RebuildCounts> {
-    app.model_refresh.rebuild.run(|| run(app)).await
+    app.model_refresh.rebuild.run(|| off_the_workers(run(app.clone()))).await
 }
 
-async fn run(app: &App) -> store::Result<RebuildCounts> {
+/// Runs work that computes for long at a stretch, now and then waiting for the store, on a thread where no request
+/// waits behind it.
+async fn off_the_workers<T: Send + 'static>(
+    work: impl Future<Output = store::Result<T>> + Send + 'static,
+) -> store::Result<T> {
+    let runtime = Handle::current();
+    match tokio::task::spawn_blocking(move || runtime.block_on(work)).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
+        Err(_stopping) => Err(store::Error::Closed),
+    }
+}
+
+async fn run(app: Arc<App>) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
     let _turn = app.route_edits.lock().await;
     let counts = loop {
-        let rows = Rows::read(app).await?;
+        let rows = Rows::read(&app).await?;
         let plan = rows.with_inventory(&app.settings.load(), plan);
         let counts = rows.counts(&plan);
         if plan.changes_nothing() {
@@ -66,27 +83,33 @@ pub struct Forgotten {
 /// Forgets every discovered model, with the channels and routes that came of them. What was typed by
 /// hand stays and is routed again at once.
 pub async fn forget_discovered(app: &Arc<App>) -> store::Result<Forgotten> {
-    let forgotten = {
-        let _turn = app.route_edits.lock().await;
-        let rows = Rows::read(app).await?;
-        let plan = rows.with_inventory(&app.settings.load(), |inventory| {
-            plan(&Inventory { account_models: &[], token_models: &[], ..*inventory })
-        });
-        let counts = rows.counts(&plan);
-        let models = routes::forget_discovered(&app.store, &plan).await?;
-        Forgotten { models, channels: counts.removed_channels, routes: counts.removed_routes }
-    };
+    let forgotten = off_the_workers(forget(app.clone())).await?;
     rebuild(app).await?;
     Ok(forgotten)
 }
 
+async fn forget(app: Arc<App>) -> store::Result<Forgotten> {
+    let _turn = app.route_edits.lock().await;
+    let rows = Rows::read(&app).await?;
+    let plan = rows.with_inventory(&app.settings.load(), |inventory| {
+        plan(&Inventory { account_models: &[], token_models: &[], ..*inventory })
+    });
+    let counts = rows.counts(&plan);
+    let models = routes::forget_discovered(&app.store, &plan).await?;
+    Ok(Forgotten { models, channels: counts.removed_channels, routes: counts.removed_routes })
+}
+
 /// Every model that active accounts offer, with each credential that may get a channel for it.
-pub async fn offers(app: &App) -> store::Result<Vec<(String, Credential)>> {
-    let rows = Rows::read(app).await?;
-    Ok(rows.with_inventory(&app.settings.load(), |inventory| {
-        let offers = routing::rebuild::offers(inventory).into_iter();
-        offers.map(|(model, credential)| (model.to_owned(), credential)).collect()
-    }))
+pub async fn offers(app: &Arc<App>) -> store::Result<Vec<(String, Credential)>> {
+    let app = app.clone();
+    off_the_workers(async move {
+        let rows = Rows::read(&app).await?;
+        Ok(rows.with_inventory(&app.settings.load(), |inventory| {
+            let offers = routing::rebuild::offers(inventory).into_iter();
+            offers.map(|(model, credential)| (model.to_owned(), credential)).collect()
+        }))
+    })
+    .await
 }
 
 /// The stored rows a plan is made from.
@@ -179,7 +202,8 @@ impl Rows {
 
     /// A removed route takes its channels with it.
     fn counts(&self, plan: &Plan) -> RebuildCounts {
-        let orphaned = self.channels.iter().filter(|channel| plan.delete_routes.contains(&channel.route_id));
+        let routes: HashSet<i64> = plan.delete_routes.iter().copied().collect();
+        let orphaned = self.channels.iter().filter(|channel| routes.contains(&channel.route_id));
         RebuildCounts {
             models: plan.models,
             created_routes: plan.create_routes.len(),

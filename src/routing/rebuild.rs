@@ -152,17 +152,22 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
     }
     exact.sort_unstable_by_key(|route| route.id);
     let none = Offers::new();
+    let in_groups: HashSet<i64> =
+        inventory.routes.iter().flat_map(|group| &group.sources).flatten().copied().collect();
+    let preferred = inventory.preferred_tokens();
     for route in exact {
         let model = route.pattern.as_str();
         let offers = offered.get(model).unwrap_or(&none);
         let own = channels.get(&route.id).map_or(&[][..], Vec::as_slice);
-        if offers.is_empty() && !inventory.is_kept(route, own) {
+        let is_kept =
+            route.is_shaped || in_groups.contains(&route.id) || own.iter().any(|channel| channel.manual);
+        if offers.is_empty() && !is_kept {
             plan.delete_routes.push(route.id);
             continue;
         }
         // Of several routes with one pattern, the first gets the channels.
         let grows = known.insert(model);
-        inventory.settle(route, own, offers, grows, &mut plan);
+        settle(route, own, offers, &preferred, grows, &mut plan);
     }
     for (model, offers) in offered.iter().filter(|(model, offers)| !known.contains(*model) && is_firm(offers))
     {
@@ -177,6 +182,36 @@ pub fn offers<'a>(inventory: &Inventory<'a>) -> Vec<(&'a str, Credential)> {
     let offered = inventory.offered();
     let each = offered.iter().flat_map(|(model, offers)| offers.iter().map(move |offer| (*model, offer)));
     each.filter(|(_, (_, firm))| **firm).map(|(model, (credential, _))| (model, *credential)).collect()
+}
+
+/// Brings the channels of an exact route in line with the offers of its model.
+fn settle(
+    route: &RouteRow,
+    channels: &[&ChannelRow],
+    offers: &Offers,
+    preferred: &HashMap<i64, i64>,
+    grows: bool,
+    plan: &mut Plan,
+) {
+    let mut present: BTreeSet<Credential> = channels.iter().map(|channel| channel.credential()).collect();
+    for channel in channels.iter().filter(|channel| !offers.contains_key(&channel.credential())) {
+        let token = preferred.get(&channel.account_id).copied();
+        let credential = Credential { account_id: channel.account_id, token_id: token };
+        let is_free =
+            channel.token_id.is_none() && offers.contains_key(&credential) && !present.contains(&credential);
+        if let Some(token_id) = token.filter(|_| is_free) {
+            present.insert(credential);
+            plan.rebind_channels.push(Rebinding { channel_id: channel.id, token_id });
+        } else if !channel.manual {
+            plan.delete_channels.push(channel.id);
+        }
+    }
+    let missing = offers.iter().filter(|(credential, firm)| grows && **firm && !present.contains(credential));
+    plan.create_channels.extend(missing.map(|(credential, _)| NewChannel {
+        route_id: route.id,
+        credential: *credential,
+        source_model: route.pattern.as_str().to_owned(),
+    }));
 }
 
 fn is_firm(offers: &Offers) -> bool {
@@ -256,43 +291,6 @@ impl<'a> Inventory<'a> {
         offered
     }
 
-    /// Does the route stay although nobody offers its model?
-    fn is_kept(&self, route: &RouteRow, channels: &[&ChannelRow]) -> bool {
-        let in_group =
-            || self.routes.iter().flat_map(|group| &group.sources).any(|sources| sources.contains(&route.id));
-        route.is_shaped || channels.iter().any(|channel| channel.manual) || in_group()
-    }
-
-    /// Brings the channels of an exact route in line with the offers of its model.
-    fn settle(
-        &self,
-        route: &RouteRow,
-        channels: &[&ChannelRow],
-        offers: &Offers,
-        grows: bool,
-        plan: &mut Plan,
-    ) {
-        let mut present: BTreeSet<Credential> = channels.iter().map(|channel| channel.credential()).collect();
-        for channel in channels.iter().filter(|channel| !offers.contains_key(&channel.credential())) {
-            let preferred = self.preferred_token(channel).filter(|credential| {
-                channel.token_id.is_none() && offers.contains_key(credential) && !present.contains(credential)
-            });
-            if let Some(credential @ Credential { token_id: Some(token_id), .. }) = preferred {
-                present.insert(credential);
-                plan.rebind_channels.push(Rebinding { channel_id: channel.id, token_id });
-            } else if !channel.manual {
-                plan.delete_channels.push(channel.id);
-            }
-        }
-        let missing =
-            offers.iter().filter(|(credential, firm)| grows && **firm && !present.contains(credential));
-        plan.create_channels.extend(missing.map(|(credential, _)| NewChannel {
-            route_id: route.id,
-            credential: *credential,
-            source_model: route.pattern.as_str().to_owned(),
-        }));
-    }
-
     /// Brings the automatic channels of a glob or regex route in line with all offers it matches.
     fn fill(
         &self,
@@ -331,12 +329,17 @@ impl<'a> Inventory<'a> {
         }
     }
 
-    /// The token that a channel without one would get: the account's default, else its first usable.
-    fn preferred_token(&self, channel: &ChannelRow) -> Option<Credential> {
-        let usable =
-            self.tokens.iter().filter(|token| token.account_id == channel.account_id && token.usable);
-        let token = usable.min_by_key(|token| (!token.is_default, token.id))?;
-        Some(Credential { account_id: channel.account_id, token_id: Some(token.id) })
+    /// The token that an account's channel without one would get: its default, else its first usable.
+    fn preferred_tokens(&self) -> HashMap<i64, i64> {
+        let mut preferred: HashMap<i64, &TokenRow> = HashMap::new();
+        for token in self.tokens.iter().filter(|token| token.usable) {
+            let rank = |token: &TokenRow| (!token.is_default, token.id);
+            let best = preferred.entry(token.account_id).or_insert(token);
+            if rank(token) < rank(best) {
+                *best = token;
+            }
+        }
+        preferred.into_iter().map(|(account, token)| (account, token.id)).collect()
     }
 
     fn channels_by_route(&self) -> HashMap<i64, Vec<&'a ChannelRow>> {

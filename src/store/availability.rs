@@ -3,9 +3,13 @@
 
 use std::collections::HashSet;
 
-use super::sql::{OnConflict, Statement, upsert};
-use super::{Result, Store};
+use super::routes::MAX_MARKS;
+use super::sql::{Dialect, OnConflict, Statement, marks, upsert, upsert_rows};
+use super::{Result, Store, Value};
 use crate::time::{Millis, now_ms};
+
+/// How many models one statement stores: each is up to six arguments.
+const ROWS_AT_ONCE: usize = MAX_MARKS / 6;
 
 /// A model of an account.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,7 +75,7 @@ pub async fn accounts_with_models(store: &Store) -> Result<HashSet<i64>> {
     store.query(sql, vec![true.into()]).await?.iter().map(|row| row.fields().int()).collect()
 }
 
-async fn rows(store: &Store, sql: &'static str, args: Vec<super::Value>) -> Result<Vec<ModelRow>> {
+async fn rows(store: &Store, sql: &'static str, args: Vec<Value>) -> Result<Vec<ModelRow>> {
     let rows = store.query(sql, args).await?;
     rows.iter()
         .map(|row| {
@@ -95,7 +99,7 @@ pub async fn list_tokens(store: &Store) -> Result<Vec<TokenModelRow>> {
     token_rows(store, sql, Vec::new()).await
 }
 
-/// The rows of one account's tokens.
+/// The rows of one account's tokens, by token and name.
 pub async fn of_tokens_of(store: &Store, account_id: i64) -> Result<Vec<TokenModelRow>> {
     let sql = "SELECT m.token_id, m.model_name, m.available, m.latency_ms, m.checked_at \
                FROM token_model_availability m JOIN account_tokens t ON t.id = m.token_id \
@@ -103,7 +107,7 @@ pub async fn of_tokens_of(store: &Store, account_id: i64) -> Result<Vec<TokenMod
     token_rows(store, sql, vec![account_id.into()]).await
 }
 
-async fn token_rows(store: &Store, sql: &'static str, args: Vec<super::Value>) -> Result<Vec<TokenModelRow>> {
+async fn token_rows(store: &Store, sql: &'static str, args: Vec<Value>) -> Result<Vec<TokenModelRow>> {
     let rows = store.query(sql, args).await?;
     rows.iter()
         .map(|row| {
@@ -120,55 +124,106 @@ async fn token_rows(store: &Store, sql: &'static str, args: Vec<super::Value>) -
 }
 
 /// What replaces the models discovered before for the account, for a batch that changes more with them
-/// (the account's health). Manual rows stay, a discovered model of the same name (case ignored) does not
-/// displace one, and an account that is gone meanwhile gets no rows.
-pub fn replace_discovered_statements(account_id: i64, models: &[Discovered]) -> Vec<Statement> {
+/// (the account's health). `known` are the account's rows: manual ones stay, and a discovered model of the same
+/// name (case ignored) does not displace one. The batch fails with [`super::Error::Dangling`] when the account is
+/// gone meanwhile.
+pub fn replace_discovered_statements(
+    dialect: Dialect,
+    account_id: i64,
+    known: &[ModelRow],
+    models: &[Discovered],
+) -> Vec<Statement> {
+    let (manual, discovered): (Vec<_>, Vec<_>) = known.iter().partition(|row| row.is_manual);
+    let manual: HashSet<String> = manual.iter().map(|row| row.model_name.to_lowercase()).collect();
+    let models = models.iter().filter(|model| !manual.contains(&model.model_name.to_lowercase()));
+    let found: Vec<&Discovered> = models.collect();
+    let gone = gone(discovered.iter().map(|row| row.model_name.as_str()), &found);
+    let mut batch: Vec<Statement> = gone
+        .chunks(MAX_MARKS - 2)
+        .map(|names| {
+            let sql = format!(
+                "DELETE FROM model_availability WHERE account_id = ? AND is_manual = ? AND model_name IN ({})",
+                marks(names.len())
+            );
+            let mut args = vec![account_id.into(), false.into()];
+            args.extend(names.iter().map(|name| Value::from(*name)));
+            Statement::new(sql, args)
+        })
+        .collect();
     let now = now_ms();
-    let mut batch = vec![Statement::new(
-        "DELETE FROM model_availability WHERE account_id = ? AND is_manual = ?",
-        vec![account_id.into(), false.into()],
-    )];
-    batch.extend(models.iter().map(|model| {
-        Statement::new(
-            "INSERT INTO model_availability (account_id, model_name, available, is_manual, latency_ms, \
-             checked_at) SELECT id, ?, ?, ?, ?, ? FROM accounts WHERE id = ? AND NOT EXISTS \
-             (SELECT 1 FROM model_availability m WHERE m.account_id = accounts.id \
-             AND LOWER(m.model_name) = LOWER(?))",
-            vec![
+    let columns = [
+        ("available", OnConflict::Replace),
+        ("is_manual", OnConflict::Keep),
+        ("latency_ms", OnConflict::Replace),
+        ("checked_at", OnConflict::Replace),
+    ];
+    batch.extend(found.chunks(ROWS_AT_ONCE).map(|models| {
+        let keys = ["account_id", "model_name"];
+        let sql = upsert_rows(dialect, "model_availability", &keys, &columns, models.len());
+        let row = |model: &&Discovered| {
+            [
+                account_id.into(),
                 model.model_name.as_str().into(),
                 true.into(),
                 false.into(),
                 model.latency_ms.into(),
                 now.into(),
-                account_id.into(),
-                model.model_name.as_str().into(),
-            ],
-        )
+            ]
+        };
+        Statement::new(sql, models.iter().flat_map(row).collect())
     }));
     batch
 }
 
-/// The same for one token of an account; a token that is gone meanwhile gets no rows.
-pub fn replace_discovered_by_token_statements(token_id: i64, models: &[Discovered]) -> Vec<Statement> {
+/// What replaces the models of one token, of which `known` are the rows. The batch fails with
+/// [`super::Error::Dangling`] when the token is gone meanwhile.
+pub fn replace_discovered_by_token_statements(
+    dialect: Dialect,
+    token_id: i64,
+    known: &[TokenModelRow],
+    models: &[Discovered],
+) -> Vec<Statement> {
+    let found: Vec<&Discovered> = models.iter().collect();
+    let gone = gone(known.iter().map(|row| row.model_name.as_str()), &found);
+    let mut batch: Vec<Statement> = gone
+        .chunks(MAX_MARKS - 1)
+        .map(|names| {
+            let sql = format!(
+                "DELETE FROM token_model_availability WHERE token_id = ? AND model_name IN ({})",
+                marks(names.len())
+            );
+            let mut args = vec![token_id.into()];
+            args.extend(names.iter().map(|name| Value::from(*name)));
+            Statement::new(sql, args)
+        })
+        .collect();
     let now = now_ms();
-    let mut batch = vec![Statement::new(
-        "DELETE FROM token_model_availability WHERE token_id = ?",
-        vec![token_id.into()],
-    )];
-    batch.extend(models.iter().map(|model| {
-        Statement::new(
-            "INSERT INTO token_model_availability (token_id, model_name, available, latency_ms, checked_at) \
-             SELECT id, ?, ?, ?, ? FROM account_tokens WHERE id = ?",
-            vec![
+    let columns = [
+        ("available", OnConflict::Replace),
+        ("latency_ms", OnConflict::Replace),
+        ("checked_at", OnConflict::Replace),
+    ];
+    batch.extend(found.chunks(ROWS_AT_ONCE).map(|models| {
+        let keys = ["token_id", "model_name"];
+        let sql = upsert_rows(dialect, "token_model_availability", &keys, &columns, models.len());
+        let row = |model: &&Discovered| {
+            [
+                token_id.into(),
                 model.model_name.as_str().into(),
                 true.into(),
                 model.latency_ms.into(),
                 now.into(),
-                token_id.into(),
-            ],
-        )
+            ]
+        };
+        Statement::new(sql, models.iter().flat_map(row).collect())
     }));
     batch
+}
+
+/// The known names that were not found again.
+fn gone<'a>(known: impl Iterator<Item = &'a str>, found: &[&Discovered]) -> Vec<&'a str> {
+    let found: HashSet<&str> = found.iter().map(|model| model.model_name.as_str()).collect();
+    known.filter(|name| !found.contains(name)).collect()
 }
 
 /// Adds models an operator typed to those of an account; they survive every discovery.
@@ -183,14 +238,8 @@ pub async fn add_manual(store: &Store, account_id: i64, models: &[String]) -> Re
     let sql =
         upsert(store.database().dialect(), "model_availability", &["account_id", "model_name"], &columns);
     let batch = models.iter().map(|model| {
-        let args = vec![
-            account_id.into(),
-            model.as_str().into(),
-            true.into(),
-            true.into(),
-            super::Value::Null,
-            now.into(),
-        ];
+        let args =
+            vec![account_id.into(), model.as_str().into(), true.into(), true.into(), Value::Null, now.into()];
         Statement::new(sql.clone(), args)
     });
     store.batch(batch.collect()).await.map(drop)
@@ -269,7 +318,7 @@ async fn update_checked(
     store: &Store,
     sql: &'static str,
     checked: Checked,
-    which: Vec<super::Value>,
+    which: Vec<Value>,
 ) -> Result<bool> {
     let mut args = vec![checked.available.into(), checked.latency_ms.into(), checked.at.into()];
     args.extend(which);

@@ -4,7 +4,7 @@ use super::journal::Part;
 use super::sql::{Row, Statement, Value, marks};
 use super::telemetry::NANO_PER_USD;
 use super::{Result, Store};
-use crate::routing::rebuild::{Credential, Plan};
+use crate::routing::rebuild::{Credential, NewRoute, Plan};
 use crate::routing::{ChannelTotals, Strategy};
 use crate::time::{Millis, now_ms};
 
@@ -84,6 +84,9 @@ pub struct NewChannel {
 
 /// How many ids one statement names at most: every database takes that many arguments.
 pub(super) const MAX_MARKS: usize = 500;
+
+/// How many statements of a rebuild wait for each other at least before others have their turn.
+const STATEMENTS_AT_ONCE: usize = 2000;
 
 impl RouteRow {
     /// Whether it uses the channels of other routes instead of its own.
@@ -236,39 +239,60 @@ pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
     store.batch(clear.collect()).await.map(drop)
 }
 
-/// Carries out a rebuild in one transaction. [`super::Error::Dangling`] when an account, token or route
-/// of the plan is gone meanwhile: nothing was changed, plan again.
+/// Carries out a rebuild: a small one in one transaction, a large one in several, so that other changes have their
+/// turn in between. [`super::Error::Dangling`] when an account, token or route of the plan is gone meanwhile: plan
+/// again, from what is there then.
 pub async fn apply(store: &Store, plan: &Plan) -> Result<()> {
-    let batch = carry_out(plan);
+    let now = now_ms();
+    let mut batch = removals(plan);
+    for channel in &plan.create_channels {
+        let added = NewChannel::automatic(channel.credential, &channel.source_model);
+        insert_channel(&mut batch, channel.route_id.into(), &added, now);
+        if batch.len() >= STATEMENTS_AT_ONCE {
+            store.batch(std::mem::take(&mut batch)).await?;
+        }
+    }
+    for route in &plan.create_routes {
+        insert_route(&mut batch, route, now);
+        if batch.len() >= STATEMENTS_AT_ONCE {
+            store.batch(std::mem::take(&mut batch)).await?;
+        }
+    }
     if batch.is_empty() {
         return Ok(());
     }
     store.batch(batch).await.map(drop)
 }
 
-/// Carries out a plan and forgets every discovered model, in one transaction; gives how many.
+/// Carries out the removals of a plan and forgets every discovered model, in one transaction; gives how many.
 pub async fn forget_discovered(store: &Store, plan: &Plan) -> Result<u64> {
     let mut batch = vec![
         Statement::new("DELETE FROM model_availability WHERE is_manual = ?", vec![false.into()]),
         Statement::new("DELETE FROM token_model_availability", Vec::new()),
     ];
-    batch.extend(carry_out(plan));
+    batch.extend(removals(plan));
     let outcomes = store.batch(batch).await?;
     Ok(outcomes.iter().take(2).map(|outcome| outcome.rows).sum())
 }
 
-fn carry_out(plan: &Plan) -> Vec<Statement> {
+/// What a plan takes away, and the channels that it gives another token.
+fn removals(plan: &Plan) -> Vec<Statement> {
     let now = now_ms();
+    let statement = |sql: &str, manual: bool, ids: &[i64]| {
+        let mut args = vec![manual.into()];
+        args.extend(ids.iter().map(|id| Value::from(*id)));
+        Statement::new(format!("{sql} AND id IN ({})", marks(ids.len())), args)
+    };
     let mut batch = Vec::new();
     // A channel that an operator touched since the plan was made is no longer the plan's business.
-    batch.extend(plan.delete_channels.iter().map(|id| {
-        let sql = "DELETE FROM route_channels WHERE id = ? AND manual_override = ?";
-        Statement::new(sql, vec![(*id).into(), false.into()]).touching(Part::Channel, [(*id).into()])
+    batch.extend(plan.delete_channels.chunks(MAX_MARKS - 1).map(|ids| {
+        let sql = "DELETE FROM route_channels WHERE manual_override = ?";
+        statement(sql, false, ids).touching(Part::Channel, ids.iter().map(|id| (*id).into()))
     }));
-    batch.extend(plan.delete_routes.iter().map(|id| {
-        let sql = "DELETE FROM token_routes WHERE id = ? AND NOT EXISTS (SELECT 1 FROM route_channels c \
+    batch.extend(plan.delete_routes.chunks(MAX_MARKS - 1).map(|ids| {
+        let sql = "DELETE FROM token_routes WHERE NOT EXISTS (SELECT 1 FROM route_channels c \
                    WHERE c.route_id = token_routes.id AND c.manual_override = ?)";
-        Statement::new(sql, vec![(*id).into(), true.into()]).touching(Part::Route, [(*id).into()])
+        statement(sql, true, ids).touching(Part::Route, ids.iter().map(|id| (*id).into()))
     }));
     batch.extend(plan.rebind_channels.iter().map(|rebinding| {
         Statement::new(
@@ -277,23 +301,20 @@ fn carry_out(plan: &Plan) -> Vec<Statement> {
         )
         .touching(Part::Channel, [rebinding.channel_id.into()])
     }));
-    for channel in &plan.create_channels {
-        let added = NewChannel::automatic(channel.credential, &channel.source_model);
-        insert_channel(&mut batch, channel.route_id.into(), &added, now);
-    }
-    for route in &plan.create_routes {
-        let id = Value::IdOf(batch.len());
-        let insert = Statement::new(
-            "INSERT INTO token_routes (model_pattern, enabled, created_at, updated_at) VALUES (?, ?, ?, ?)",
-            vec![route.model.as_str().into(), true.into(), now.into(), now.into()],
-        );
-        batch.push(insert.inserting(Part::Route));
-        for credential in &route.channels {
-            let added = NewChannel::automatic(*credential, &route.model);
-            insert_channel(&mut batch, id.clone(), &added, now);
-        }
-    }
     batch
+}
+
+fn insert_route(batch: &mut Vec<Statement>, route: &NewRoute, now: Millis) {
+    let id = Value::IdOf(batch.len());
+    let insert = Statement::new(
+        "INSERT INTO token_routes (model_pattern, enabled, created_at, updated_at) VALUES (?, ?, ?, ?)",
+        vec![route.model.as_str().into(), true.into(), now.into(), now.into()],
+    );
+    batch.push(insert.inserting(Part::Route));
+    for credential in &route.channels {
+        let added = NewChannel::automatic(*credential, &route.model);
+        insert_channel(batch, id.clone(), &added, now);
+    }
 }
 
 /// A channel and the row of its counters: telemetry only updates those that exist. Gives the place of the

@@ -287,8 +287,19 @@ pub enum OnConflict {
 
 /// `INSERT` of `keys` and `columns`, in that order, or an update of the row that has these keys.
 pub fn upsert(dialect: Dialect, table: &str, keys: &[&str], columns: &[(&str, OnConflict)]) -> String {
+    upsert_rows(dialect, table, keys, columns, 1)
+}
+
+/// An [`upsert`] of so many rows, with the arguments of one after those of the other.
+pub fn upsert_rows(
+    dialect: Dialect,
+    table: &str,
+    keys: &[&str],
+    columns: &[(&str, OnConflict)],
+    rows: usize,
+) -> String {
     let names: Vec<&str> = keys.iter().copied().chain(columns.iter().map(|(name, _)| *name)).collect();
-    let marks = vec!["?"; names.len()].join(", ");
+    let marks = vec![format!("({})", marks(names.len())); rows].join(", ");
     let new = |name: &str| match dialect {
         Dialect::Mysql => format!("VALUES({name})"),
         Dialect::Sqlite | Dialect::Postgres => format!("excluded.{name}"),
@@ -311,7 +322,7 @@ pub fn upsert(dialect: Dialect, table: &str, keys: &[&str], columns: &[(&str, On
         _ if changes.is_empty() => format!("ON CONFLICT ({}) DO NOTHING", keys.join(", ")),
         _ => format!("ON CONFLICT ({}) DO UPDATE SET {}", keys.join(", "), changes.join(", ")),
     };
-    format!("INSERT INTO {table} ({}) VALUES ({marks}) {conflict}", names.join(", "))
+    format!("INSERT INTO {table} ({}) VALUES {marks} {conflict}", names.join(", "))
 }
 
 /// What `LIKE ? ESCAPE '!'` finds a text by, wherever it stands: a backslash would itself need escaping on MySQL.
@@ -392,6 +403,10 @@ mod tests {
         assert_eq!(
             upsert(Dialect::Postgres, "seen", &["a", "b"], &[]),
             "INSERT INTO seen (a, b) VALUES (?, ?) ON CONFLICT (a, b) DO NOTHING"
+        );
+        assert_eq!(
+            upsert_rows(Dialect::Sqlite, "seen", &["a", "b"], &[], 2),
+            "INSERT INTO seen (a, b) VALUES (?, ?), (?, ?) ON CONFLICT (a, b) DO NOTHING"
         );
     }
 }

@@ -300,7 +300,9 @@ async fn deleting_a_site_takes_everything_under_it() {
         .unwrap();
     let account = accounts::insert(&store, api_key(id, "sk")).await.unwrap();
     let found = [Discovered { model_name: "gpt".into(), latency_ms: None }];
-    store.batch(availability::replace_discovered_statements(account, &found)).await.unwrap();
+    let dialect = store.database().dialect();
+    let discovered = availability::replace_discovered_statements(dialect, account, &[], &found);
+    store.batch(discovered).await.unwrap();
     availability::set_disabled_models(&store, id, &["old".into()]).await.unwrap();
     sites::delete(&store, id).await.unwrap();
     sites::delete(&store, id).await.unwrap();
@@ -319,14 +321,18 @@ async fn discovery_replaces_what_it_found_before_and_keeps_manual_models() {
         names.iter().map(|name| Discovered { model_name: (*name).into(), latency_ms: Some(7) }).collect()
     };
     availability::add_manual(&store, account, &["Mine".into()]).await.unwrap();
-    for names in [&["a", "b", "A", "mine"][..], &["b", "c"]] {
-        store.batch(availability::replace_discovered_statements(account, &found(names))).await.unwrap();
+    let dialect = store.database().dialect();
+    for names in [&["a", "b", "mine"][..], &["b", "c"]] {
+        let known = availability::of_account(&store, account).await.unwrap();
+        let batch = availability::replace_discovered_statements(dialect, account, &known, &found(names));
+        store.batch(batch).await.unwrap();
     }
     let rows = availability::of_account(&store, account).await.unwrap();
     let names: Vec<_> = rows.iter().map(|row| (row.model_name.as_str(), row.is_manual)).collect();
     assert_eq!(names, [("Mine", true), ("b", false), ("c", false)]);
     assert_eq!(availability::of_site(&store, site_id).await.unwrap(), ["b", "c", "Mine"]);
-    store.batch(availability::replace_discovered_statements(99, &found(&["x"]))).await.unwrap();
+    let batch = availability::replace_discovered_statements(dialect, 99, &[], &found(&["x"]));
+    assert!(matches!(store.batch(batch).await, Err(Error::Dangling(_))));
     assert_eq!(count(&store, "model_availability").await, 3, "a vanished account gets no rows");
 }
 

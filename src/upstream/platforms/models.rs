@@ -214,7 +214,7 @@ async fn ask(
     let response = client.fetch(base, request, limits).await.map_err(|error| unanswered(&error))?;
     let status = response.status();
     let result = if status.is_success() {
-        reply::model_names(response.body())
+        reply::read(response.body().clone(), reply::model_names).await
     } else {
         Err(reply::failure(status, response.body()))
     };

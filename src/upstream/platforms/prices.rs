@@ -13,6 +13,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::error::{SiteError, SiteErrorKind};
+use super::reply;
 use super::site_client::{AuthScheme, SiteClient};
 use crate::routing::Platform;
 use crate::routing::pricing::{Catalog, read};
@@ -63,9 +64,9 @@ async fn ask(client: &Client, site_client: &SiteClient, scheme: &AuthScheme) -> 
         Platform::OneHub | Platform::DoneHub => {
             let models = site_client.get(client, "/api/available_model", scheme).await?;
             let groups = site_client.get(client, "/api/user_group_map", scheme).await;
-            read::hub_list(&models, groups.as_deref().ok())
+            reply::read(models, move |models| read::hub_list(models, groups.as_deref().ok())).await
         }
-        _ => read::ratio_list(&site_client.get(client, "/api/pricing", scheme).await?),
+        _ => reply::read(site_client.get(client, "/api/pricing", scheme).await?, read::ratio_list).await,
     };
     read.map_err(|message| SiteError::new(SiteErrorKind::Malformed, site_client.conceal(message)))
 }

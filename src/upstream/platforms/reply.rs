@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 
+use bytes::Bytes;
 use hyper::http::StatusCode;
 use serde_json::Value;
 
 use super::meaning;
 
+/// A body of so many bytes is read in under a millisecond.
+const SHORT: usize = 64 * 1024;
 /// What is kept of an upstream's own words, in characters.
 const MAX_MESSAGE: usize = 300;
 /// No model has a longer name; what is longer is garbage, and would be stored and shown everywhere.
@@ -15,6 +18,18 @@ const MAX_NAME: usize = 256;
 /// JSON, also behind the mark with which some programs begin a text in UTF-8.
 pub(super) fn json(body: &[u8]) -> serde_json::Result<Value> {
     serde_json::from_slice(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))
+}
+
+/// Reads a body with `reader`; a long one on a thread where no request waits behind it.
+pub(super) async fn read<T: Send + 'static>(
+    body: Bytes,
+    reader: impl FnOnce(&[u8]) -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    if body.len() <= SHORT {
+        return reader(&body);
+    }
+    let reading = tokio::task::spawn_blocking(move || reader(&body));
+    reading.await.unwrap_or_else(|_| Err("the answer could not be read".to_owned()))
 }
 
 /// Stands for the message of a failure that came without one.

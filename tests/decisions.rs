@@ -137,6 +137,55 @@ fn whoever_cannot_be_picked_says_why() {
     assert_eq!(nobody["summary"][2], "None of 2 channel(s) can be selected");
 }
 
+/// The channels of a model with all that must not be lost, whatever is switched off meanwhile.
+fn kept_channels(gateway: &Gateway, model: &str) -> Vec<Value> {
+    let fields = ["id", "priority", "weight", "manualOverride"];
+    let channels = gateway.channels(model).into_iter();
+    channels.map(|channel| fields.iter().map(|field| channel[*field].clone()).collect()).collect()
+}
+
+#[test]
+fn what_is_switched_off_keeps_its_channels_and_is_explained() {
+    let pair = Pair::start();
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    let id = pair.channel("first")["id"].clone();
+    eventually("the success is counted", || (pair.channel("first")["successCount"] == 1).then_some(()));
+    let admin = pair.gateway.admin();
+    let before = kept_channels(&pair.gateway, Pair::MODEL);
+    assert_eq!(before.len(), 2);
+    let find = |path: &str, list: &str, at: &dyn Fn(&Value) -> bool| {
+        let all = admin.get(path).expect(200);
+        let all = if list.is_empty() { all } else { all[list].clone() };
+        all.as_array().expect("a list").iter().find(|one| at(one)).expect("one")["id"].clone()
+    };
+    let site = find("/api/sites", "", &|site| site["name"] == "first");
+    let account = find("/api/accounts", "accounts", &|account| account["siteId"] == site);
+    for (what, path, code) in [
+        ("the site", format!("/api/sites/{site}"), "site_disabled"),
+        ("the account", format!("/api/accounts/{account}"), "account_unusable"),
+    ] {
+        admin.put(&path, &json!({"status": "disabled"})).expect(200);
+        post(&pair.gateway, "rebuild", &json!({"wait": true}));
+        assert_eq!(kept_channels(&pair.gateway, Pair::MODEL), before, "{what} is off");
+        assert_eq!(pair.channel("first")["successCount"], 1, "{what} is off");
+        let explained = decision(&pair.gateway, Pair::MODEL);
+        let candidate = at(&explained, "first");
+        assert_eq!((&candidate["eligible"], &candidate["channelId"]), (&json!(false), &id), "{what}");
+        assert_eq!(candidate["reasonCode"], code, "{candidate}");
+        let asked = pair.first.asked_for(CHAT).len();
+        for _ in 0..5 {
+            pair.gateway.client().chat(Pair::MODEL).expect(200);
+        }
+        assert_eq!(pair.first.asked_for(CHAT).len(), asked, "{what} is off and serves nobody");
+        admin.put(&path, &json!({"status": "active"})).expect(200);
+        post(&pair.gateway, "rebuild", &json!({"wait": true}));
+        assert_eq!(at(&decision(&pair.gateway, Pair::MODEL), "first")["eligible"], true, "{what} is on again");
+    }
+    admin.delete(&format!("/api/accounts/{account}")).expect(200);
+    post(&pair.gateway, "rebuild", &json!({"wait": true}));
+    assert_eq!(kept_channels(&pair.gateway, Pair::MODEL).len(), 1, "what is deleted goes");
+}
+
 #[test]
 fn an_unknown_model_is_not_matched_and_a_blank_one_is_refused() {
     let gateway = Gateway::start();
@@ -275,16 +324,22 @@ fn a_refresh_keeps_a_decision_of_every_enabled_route() {
     gateway.admin().post("/api/routes", &json!({"modelPattern": "t*"})).expect(200);
     let off = json!({"modelPattern": "z*", "enabled": false});
     gateway.admin().post("/api/routes", &off).expect(200);
+    let source = route_of(&gateway, "one")["id"].clone();
+    let group = json!({"routeMode": "explicit_group", "displayName": "group", "sourceRouteIds": [source]});
+    gateway.admin().post("/api/routes", &group).expect(200);
     let queued = gateway.admin().post("/api/routes/decision/refresh", &json!({})).expect(202);
     assert_eq!((&queued["success"], &queued["queued"]), (&json!(true), &json!(true)));
     let task = gateway.wait_for_task(&queued);
     assert_eq!(task["type"], "route-decision.refresh");
     assert_eq!(task["dedupeKey"], "refresh-route-decision-snapshots");
-    assert_eq!(task["result"], json!({"exactModelCount": 2, "wildcardRouteCount": 1}), "{task}");
-    for pattern in ["one", "two", "t*"] {
+    let counts = json!({"exactModelCount": 2, "groupCount": 1, "wildcardRouteCount": 1});
+    assert_eq!(task["result"], counts, "{task}");
+    for pattern in ["one", "two", "t*", "group"] {
         assert_eq!(kept(&gateway, pattern)["matched"], true, "{pattern}");
     }
     assert_eq!(kept(&gateway, "z*"), json!(null));
+    let of_group = kept(&gateway, "group");
+    assert_eq!((&of_group["requestedModel"], &of_group["actualModel"]), (&json!("group"), &json!("one")));
 }
 
 #[test]

@@ -119,22 +119,36 @@ pub async fn refresh(app: Arc<App>, _request: Request) -> Result<Response> {
 
 async fn refresh_task(app: &App, progress: &Progress) -> Outcome {
     let snapshot = app.snapshot.load_full();
-    let enabled = || snapshot.routes().iter().filter(|route| route.enabled && !route.is_group());
-    let exact: Vec<_> = enabled().filter(|route| route.is_exact()).collect();
-    let patterns: Vec<_> = enabled().filter(|route| !route.is_exact()).collect();
-    progress.log(format!("Explaining {} exact model(s)", exact.len()));
-    for (number, route) in exact.iter().enumerate() {
+    let enabled = || snapshot.routes().iter().filter(|route| route.enabled);
+    let named: Vec<_> = enabled().filter(|route| route.is_exact()).collect();
+    let groups: Vec<_> = enabled().filter(|route| route.is_group()).collect();
+    let patterns: Vec<_> = enabled().filter(|route| !route.is_exact() && !route.is_group()).collect();
+    progress.log(format!("Explaining {} exact model(s)", named.len()));
+    for (number, route) in named.iter().enumerate() {
         pause(number).await;
         Explainer::new(app).on_route(route.id, route.pattern.as_str(), true);
+    }
+    progress.log(format!("Explaining {} group(s)", groups.len()));
+    for (number, route) in groups.iter().enumerate() {
+        pause(number).await;
+        Explainer::new(app).on_route(route.id, route.public_name(), true);
     }
     progress.log(format!("Explaining {} wildcard route(s)", patterns.len()));
     for (number, route) in patterns.iter().enumerate() {
         pause(number).await;
         Explainer::new(app).whole_route(route.id, true);
     }
-    let message =
-        format!("{} exact model(s) and {} wildcard route(s) explained", exact.len(), patterns.len());
-    let result = json!({ "exactModelCount": exact.len(), "wildcardRouteCount": patterns.len() });
+    let message = format!(
+        "{} exact model(s), {} group(s) and {} wildcard route(s) explained",
+        named.len(),
+        groups.len(),
+        patterns.len()
+    );
+    let result = json!({
+        "exactModelCount": named.len(),
+        "groupCount": groups.len(),
+        "wildcardRouteCount": patterns.len(),
+    });
     Ok(Done { message, result })
 }
 

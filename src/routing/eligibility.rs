@@ -67,8 +67,9 @@ type Check = fn(&RouteRequest<'_>, &Channel) -> Option<Obstacle>;
 const CHECKS: [Check; 10] = [
     |_, channel| (!channel.enabled).then_some(Obstacle::Disabled),
     |request, channel| request.query.tried.contains(&channel.id).then_some(Obstacle::AlreadyTried),
-    |_, channel| account_obstacle(channel),
+    // Before its account, which goes off with it.
     |_, channel| (!channel.account.site.active).then_some(Obstacle::SiteDisabled),
+    |_, channel| account_obstacle(channel),
     |request, channel| (!request.fits_source_model(channel)).then_some(Obstacle::SourceModel),
     |request, channel| (!(request.query.surface)(channel)).then_some(Obstacle::Surface),
     |request, channel| {

@@ -1,14 +1,15 @@
-//! Which routes and channels should exist, given what accounts offer (routing.md 2.2, 2.3).
+//! Which routes and channels should exist, given what accounts offer.
 //!
 //! ```text
-//! available models ─ of active accounts and usable tokens ─ minus what filters drop ─→ offers
+//! available models ─ of accounts and usable tokens ─ minus what filters drop ─→ offers
 //! offers × routes × channels ─→ Plan: an exact route per model, a channel per credential that offers it
 //! ```
 //!
 //! The plan only adds and removes what is automatic. A channel that an operator touched stays, and so
-//! does a route that an operator shaped, even while nobody offers its model. An account that is neither
-//! active nor disabled (an expired session) gets no new channels but keeps those it has, with their
-//! counters, until it recovers or its models go. A glob or regex route is filled with the offers it matches.
+//! does a route that an operator shaped, even while nobody offers its model. What is off for now (a disabled
+//! site or account, an expired session) gets no new channels but keeps those it has, with their priorities,
+//! weights and counters: they go when the account does, or its models. A glob or regex route is filled with the
+//! offers it matches.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -131,7 +132,8 @@ pub struct Credential {
     pub token_id: Option<i64>,
 }
 
-/// Who offers a model: true for those that may get a new channel, false for those that only keep theirs.
+/// Who offers a model: true for those that may get a new channel, false for those that are off for now and only
+/// keep theirs.
 type Offers = BTreeMap<Credential, bool>;
 
 /// Computes the plan. The same inventory gives the same plan; an inventory in which it was carried out
@@ -278,14 +280,13 @@ impl<'a> Inventory<'a> {
             let name = folded(model);
             // An upstream must not become a catch-all by calling a model `*`.
             let usable = ModelPattern::parse(model).is_ok_and(|pattern| pattern.is_exact())
-                && account.site_active
-                && account.status != AccountStatus::Disabled
                 && (allowed.is_empty() || allowed.contains(&name))
                 && !disabled.contains(&(account.site_id, name))
                 && !(self.is_blocked)(model);
             if usable {
                 let credential = Credential { account_id: account.id, token_id };
-                offered.entry(model).or_default().insert(credential, account.status == AccountStatus::Active);
+                let is_on = account.site_active && account.status == AccountStatus::Active;
+                offered.entry(model).or_default().insert(credential, is_on);
             }
         }
         offered

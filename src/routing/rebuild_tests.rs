@@ -152,24 +152,63 @@ fn an_upstream_cannot_become_a_catch_all_by_its_model_names() {
 }
 
 #[test]
-fn unusable_tokens_disabled_accounts_and_sites_offer_nothing() {
+fn disabled_accounts_and_sites_keep_their_channels_but_get_no_new_ones() {
     let base = || Tables {
+        account_models: vec![(ALICE, "a"), (ALICE, "new-a")],
+        token_models: vec![(20, "b"), (20, "new-b")],
+        routes: vec![route(1, "a"), route(2, "b"), route(3, "re:^[ab]$")],
+        channels: vec![
+            channel(10, 1, ALICE, None),
+            channel(11, 2, BOB, Some(20)),
+            ChannelRow { source_model: Some("a".to_owned()), ..channel(12, 3, ALICE, None) },
+            ChannelRow { source_model: Some("b".to_owned()), ..channel(13, 3, BOB, Some(20)) },
+        ],
+        ..tables()
+    };
+    let new_routes = |plan: Plan| {
+        assert!(plan.delete_routes.is_empty() && plan.delete_channels.is_empty(), "{plan:?}");
+        assert!(plan.create_channels.is_empty(), "{plan:?}");
+        plan.create_routes.into_iter().map(|route| route.model).collect::<Vec<_>>()
+    };
+    assert_eq!(new_routes(base().plan()), ["new-a", "new-b"]);
+    let mut account_off = base();
+    account_off.accounts[0].status = AccountStatus::Disabled;
+    assert_eq!(new_routes(account_off.plan()), ["new-b"]);
+    let mut site_off = base();
+    site_off.accounts[1].site_active = false;
+    assert_eq!(new_routes(site_off.plan()), ["new-a"]);
+}
+
+#[test]
+fn an_unusable_token_offers_nothing() {
+    let mut tables = Tables {
         account_models: vec![(ALICE, "a")],
         token_models: vec![(20, "b")],
         routes: vec![route(1, "a"), route(2, "b")],
         channels: vec![channel(10, 1, ALICE, None), channel(11, 2, BOB, Some(20))],
         ..tables()
     };
-    assert!(base().plan().changes_nothing(), "what is there already stays as it is");
-    let mut account_off = base();
-    account_off.accounts[0].status = AccountStatus::Disabled;
-    assert_eq!(account_off.plan().delete_routes, [1]);
-    let mut site_off = base();
-    site_off.accounts[1].site_active = false;
-    assert_eq!(site_off.plan().delete_routes, [2]);
-    let mut token_off = base();
-    token_off.tokens[0].usable = false;
-    assert_eq!(token_off.plan().delete_routes, [2]);
+    assert!(tables.plan().changes_nothing(), "what is there already stays as it is");
+    tables.tokens[0].usable = false;
+    assert_eq!(tables.plan().delete_routes, [2]);
+}
+
+#[test]
+fn what_is_off_loses_its_channels_with_the_models_that_it_no_longer_offers() {
+    let mut tables = Tables {
+        account_models: vec![(ALICE, "stays")],
+        routes: vec![route(1, "stays"), route(2, "gone"), route(3, "switched-off")],
+        channels: vec![channel(10, 1, ALICE, None), channel(20, 2, ALICE, None), channel(30, 3, BOB, Some(20))],
+        token_models: vec![(20, "switched-off")],
+        disabled_models: vec![(BOB, "switched-off")],
+        ..tables()
+    };
+    for account in &mut tables.accounts {
+        account.status = AccountStatus::Disabled;
+    }
+    assert_eq!(tables.plan().delete_routes, [2, 3]);
+    tables.accounts.remove(0);
+    assert_eq!(tables.plan().delete_routes, [1, 2, 3], "a deleted account offers nothing");
 }
 
 #[test]

@@ -78,6 +78,39 @@ fn an_edited_channel_outlives_the_offer_it_came_from() {
 }
 
 #[test]
+fn a_channel_by_hand_serves_the_route_of_another_name_with_the_model_it_was_given() {
+    let (first, second) = (Upstream::start(&["model-r"]), Upstream::start(&["vendor-r-2025", "model-other"]));
+    let gateway = Gateway::start();
+    gateway.add("first", &first);
+    let (_, account) = gateway.add("second", &second);
+    let path = format!("/api/routes/{}/channels", route_id(&gateway, "model-r"));
+    let body = json!({"accountId": account["id"], "sourceModel": "vendor-r-2025"});
+    let added = gateway.admin().post(&path, &body).expect(200);
+    rebuild(&gateway);
+    let decision = gateway.admin().get("/api/routes/decision?model=model-r").expect(200)["decision"].clone();
+    let candidates = decision["candidates"].as_array().expect("candidates");
+    let candidate = candidates.iter().find(|one| one["channelId"] == added["id"]).expect("the channel");
+    assert_eq!(candidate["eligible"], true, "{candidate}");
+    let automatic = gateway.channels("model-r").into_iter().find(|channel| channel["id"] != added["id"]);
+    let automatic = format!("/api/channels/{}", automatic.expect("the other")["id"]);
+    gateway.admin().put(&automatic, &json!({"enabled": false})).expect(200);
+    gateway.client().chat("model-r").expect(200);
+    assert_eq!(second.last(CHAT).json()["model"], "vendor-r-2025");
+    assert_eq!(gateway.models(), ["model-other", "model-r", "vendor-r-2025"]);
+
+    // A mapping of the route is for the channels that have no model of their own.
+    let route = format!("/api/routes/{}", route_id(&gateway, "model-r"));
+    let mapping = json!({"modelMapping": r#"{"model-r": "model-r-large"}"#});
+    gateway.admin().put(&route, &mapping).expect(200);
+    gateway.client().chat("model-r").expect(200);
+    assert_eq!(second.last(CHAT).json()["model"], "vendor-r-2025");
+    gateway.admin().put(&automatic, &json!({"enabled": true, "priority": 0})).expect(200);
+    gateway.admin().delete(&format!("/api/channels/{}", added["id"])).expect(200);
+    gateway.client().chat("model-r").expect(200);
+    assert_eq!(first.last(CHAT).json()["model"], "model-r-large");
+}
+
+#[test]
 fn the_lower_priority_number_is_served_first() {
     let pair = Pair::start();
     let (first, second) = (pair.channel("first")["id"].clone(), pair.channel("second")["id"].clone());

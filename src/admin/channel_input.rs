@@ -14,6 +14,7 @@ use super::route_input::usable_pattern;
 use super::route_view::{RouteIndex, is_exact};
 use crate::app::App;
 use crate::jobs::rebuild::serves_by;
+use crate::routing::ModelPattern;
 use crate::routing::pattern::alias_equal;
 use crate::routing::rebuild::{Credential, ServesBy};
 use crate::store;
@@ -136,9 +137,9 @@ impl<'a> ChannelEditor<'a> {
     pub fn admit(&mut self, account_id: i64, input: ChannelInput) -> Result<NewChannel, Refusal> {
         let account =
             self.route_index.account(account_id).ok_or_else(|| Invalid::field("accountId", "an account"))?;
-        let credential = self.credential(account, input.token_id)?;
         let pattern = is_exact(self.route).then(|| self.route.model_pattern.clone());
         let source_model = input.source_model.flatten().or(pattern);
+        let credential = self.credential(account, input.token_id, source_model.as_deref())?;
         if !self.taken.insert(channel_key(credential, source_model.as_deref())) {
             return Err(Refusal::Duplicate);
         }
@@ -154,15 +155,16 @@ impl<'a> ChannelEditor<'a> {
 
     /// The change of a channel of this route.
     pub fn change(&mut self, channel: &ChannelRow, input: ChannelInput) -> Result<ChannelPatch, Refusal> {
+        let mut changed = channel.clone();
+        changed.source_model = input.source_model.clone().unwrap_or(changed.source_model);
         let token_id = match self.route_index.account(channel.account_id) {
             Some(account) if input.token_id.is_some() => {
-                Some(self.credential(account, input.token_id)?.token_id)
+                let model = self.route_index.source_model(&changed);
+                Some(self.credential(account, input.token_id, model)?.token_id)
             }
             _ => None,
         };
-        let mut changed = channel.clone();
         changed.token_id = token_id.unwrap_or(channel.token_id);
-        changed.source_model = input.source_model.clone().unwrap_or(changed.source_model);
         let (before, after) = (key_of(self.route_index, channel), key_of(self.route_index, &changed));
         if before != after && !self.taken.insert(after) {
             return Err(Refusal::Duplicate);
@@ -176,8 +178,13 @@ impl<'a> ChannelEditor<'a> {
         })
     }
 
-    /// What the channel would present; on an exact route a token has to reach the model.
-    fn credential(&self, account: &AccountRow, token_id: Patch<i64>) -> Result<Credential, Invalid> {
+    /// What the channel would present; on an exact route a token has to reach the model that goes upstream.
+    fn credential(
+        &self,
+        account: &AccountRow,
+        token_id: Patch<i64>,
+        source_model: Option<&str>,
+    ) -> Result<Credential, Invalid> {
         let token = match token_id.flatten() {
             Some(id) => {
                 let own = self.route_index.token(id).filter(|token| token.account_id == account.id);
@@ -188,7 +195,8 @@ impl<'a> ChannelEditor<'a> {
             None => None,
         };
         let known = token.and_then(|token| self.models.get(&token.id));
-        let model = &self.route.model_pattern;
+        let model = source_model.filter(|model| ModelPattern::stored(model).is_exact());
+        let model = model.unwrap_or(&self.route.model_pattern);
         if is_exact(self.route)
             && known.is_some_and(|known| !known.iter().any(|name| name == model || alias_equal(name, model)))
         {

@@ -58,6 +58,8 @@ pub enum Obstacle {
 pub struct RouteRequest<'a> {
     pub query: SelectionQuery<'a>,
     pub by_display_name: bool,
+    /// The route is that of one model.
+    is_exact: bool,
     /// The requested model after the route's mapping.
     pub mapped: &'a str,
 }
@@ -97,7 +99,7 @@ impl<'a> SelectionQuery<'a> {
 
 impl<'a> RouteRequest<'a> {
     pub fn new(route: &'a Route, by_display_name: bool, query: &SelectionQuery<'a>) -> Self {
-        Self { query: *query, by_display_name, mapped: route.mapped(query.model) }
+        Self { query: *query, by_display_name, is_exact: route.is_exact(), mapped: route.mapped(query.model) }
     }
 
     /// What keeps the channel from being picked, if anything does.
@@ -110,13 +112,18 @@ impl<'a> RouteRequest<'a> {
         CHECKS.iter().filter_map(|check| check(self, channel))
     }
 
-    /// The model that a channel's cost and health are about: behind an alias the one it serves, else the
-    /// mapped one.
+    /// The model that a channel's cost and health are about: the one it serves instead of the requested one, else
+    /// the mapped one.
     pub fn model_of<'c>(&'c self, channel: &'c Channel) -> &'c str {
-        match &channel.source_model {
-            Some(source) if self.by_display_name => source.as_str(),
-            _ => self.mapped,
-        }
+        self.stand_in(channel).unwrap_or(self.mapped)
+    }
+
+    /// The model that a channel serves whatever the request calls it: behind an alias the one it has, and on the
+    /// route of one model the other one that an operator gave it.
+    pub fn stand_in<'c>(&self, channel: &'c Channel) -> Option<&'c str> {
+        let source = channel.source_model.as_ref()?;
+        let is_other = || self.is_exact && source.is_exact() && source.as_str() != self.query.model;
+        (self.by_display_name || is_other()).then(|| source.as_str())
     }
 
     /// The site, or the model on it, has failed so much recently that others go first.
@@ -139,7 +146,7 @@ impl<'a> RouteRequest<'a> {
         }
     }
 
-    /// Does the channel serve the requested or the mapped model? An alias stands for whatever its route has.
+    /// Does the channel serve the requested or the mapped model, or one in its stead?
     fn fits_source_model(&self, channel: &Channel) -> bool {
         let Some(source) = &channel.source_model else {
             return true;
@@ -147,7 +154,7 @@ impl<'a> RouteRequest<'a> {
         let names = |model: &str| {
             source.as_str() == model || alias_equal(source.as_str(), model) || source.matches(model)
         };
-        self.by_display_name || names(self.query.model) || names(self.mapped)
+        self.stand_in(channel).is_some() || names(self.query.model) || names(self.mapped)
     }
 }
 

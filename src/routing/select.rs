@@ -192,15 +192,14 @@ pub(super) fn turn(channel: &Channel) -> (Option<Millis>, u64, Option<Millis>, i
     (totals.last_selected.or(totals.last_used), channel.live.selection_number(), totals.last_used, channel.id)
 }
 
-/// The model as this upstream calls it (routing.md 3.3): behind an alias the channel's own name for it;
-/// else the mapped name, in the channel's spelling where the two name one model.
+/// The model as this upstream calls it: the one that the channel serves in the requested one's stead; else the
+/// mapped name, in the channel's spelling where the two name one model.
 pub(super) fn upstream_model<'r>(channel: &'r Channel, request: &RouteRequest<'r>) -> &'r str {
-    match &channel.source_model {
-        Some(source) if request.by_display_name || alias_equal(source.as_str(), request.mapped) => {
-            source.as_str()
-        }
-        _ => request.mapped,
-    }
+    let spelled = || channel.source_model.as_ref().map(|source| source.as_str());
+    request
+        .stand_in(channel)
+        .or_else(|| spelled().filter(|source| alias_equal(source, request.mapped)))
+        .unwrap_or(request.mapped)
 }
 
 #[cfg(test)]

@@ -104,6 +104,9 @@ fn the_model_sent_upstream_follows_alias_mapping_and_spelling() {
             "OpenAI/gpt-4o",
         ),
         (route(1, "*", with_source("gpt-*")), "gpt-4o", "gpt-4o"),
+        (route(1, "gpt-4o", with_source("vendor-4o")), "gpt-4o", "vendor-4o"),
+        (mapped(&[("gpt-4o", "gpt-5")], route(1, "gpt-4o", with_source("vendor-4o"))), "gpt-4o", "vendor-4o"),
+        (route(1, "gpt-4o", with_source("gpt-*")), "gpt-4o", "gpt-4o"),
     ] {
         let shown = format!("{route:?} for {model}");
         let snapshot = snapshot(vec![route]);

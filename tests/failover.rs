@@ -467,7 +467,11 @@ fn when_every_channel_cools_the_client_is_told_when_to_come_back() {
         assert!(message.starts_with("No available channels for this model"), "{error}");
     }
     assert_eq!(upstream.asked_for(CHAT).len(), 1);
-    assert!(gateway.models().is_empty(), "what nobody can serve now is not offered");
+    assert_eq!(gateway.models(), [Pair::MODEL], "a cooldown is no reason to forget a model");
+    let one = gateway.client().get(&format!("/v1/models/{}", Pair::MODEL)).expect(200);
+    assert_eq!(one["id"], Pair::MODEL);
+    let gemini = gateway.client().get("/v1beta/models").expect(200);
+    assert_eq!(gemini["models"][0]["displayName"], Pair::MODEL);
 }
 
 #[test]

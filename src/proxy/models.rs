@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::{self, Query, Request, Response};
 use crate::jobs::model_refresh;
-use crate::time::{iso, now_ms};
+use crate::time::iso;
 
 use super::auth::Caller;
 use super::headers;
@@ -87,7 +87,7 @@ async fn one(app: &Arc<App>, request: &Request, caller: &Caller, face: Face) -> 
 
 /// The names this caller may use. Where there is none, the sites are asked first: bounded and shared.
 async fn available(app: &Arc<App>, caller: &Caller) -> Vec<String> {
-    let exposed = || app.snapshot.load().exposed_models(caller.policy(), now_ms());
+    let exposed = || app.snapshot.load().exposed_models(caller.policy());
     let models = exposed();
     if !models.is_empty() {
         return models;

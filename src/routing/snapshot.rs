@@ -184,9 +184,10 @@ impl Snapshot {
         policy.supports(model) || allowed.any(|route| route.enabled && route.public_name() == model)
     }
 
-    /// The names that `GET /v1/models` shows (routing.md 3.4): public names of routes that this key may
-    /// use and that would be served now. Globs and regexes are not names of models.
-    pub fn exposed_models(&self, policy: &Policy, now: Millis) -> Vec<String> {
+    /// The names that `GET /v1/models` shows: public names of routes that this key may use and that have a channel
+    /// for it. A cooling channel counts: what a client knows of models must not come and go with a rate limit.
+    /// Globs and regexes are not names of models.
+    pub fn exposed_models(&self, policy: &Policy) -> Vec<String> {
         let hidden_sources = self.sources_of_named_groups();
         let names: BTreeSet<&str> = self
             .routes
@@ -205,16 +206,17 @@ impl Snapshot {
             .collect();
         names
             .into_iter()
-            .filter(|name| self.permits(name, policy) && self.serves(name, policy, now))
+            .filter(|name| self.permits(name, policy) && self.has_channel(name, policy))
             .map(str::to_owned)
             .collect()
     }
 
-    fn serves(&self, model: &str, policy: &Policy, now: Millis) -> bool {
+    /// Would the model be served when every cooldown is over?
+    fn has_channel(&self, model: &str, policy: &Policy) -> bool {
         let Some(found) = self.lookup(model, policy) else {
             return false;
         };
-        let query = SelectionQuery::new(model, policy, now);
+        let query = SelectionQuery::new(model, policy, Millis::MAX);
         let request = RouteRequest::new(found.route, found.by_display_name, &query);
         found.route.channels.iter().any(|channel| request.obstacle(channel).is_none())
     }

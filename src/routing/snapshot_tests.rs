@@ -143,16 +143,21 @@ fn the_model_list_shows_public_names_that_would_be_served() {
     ]);
     let everyone = Policy::default();
     let shown = ["alpha", "delta", "delta-1", "gamma", "grouped", "shown", "zeta"];
-    assert_eq!(snapshot.exposed_models(&everyone, 0), shown);
-
+    assert_eq!(snapshot.exposed_models(&everyone), shown);
     snapshot.route(2).unwrap().channels[0].live.record_failure(0, 600_000);
-    let without_alpha: Vec<_> = shown.iter().copied().filter(|name| *name != "alpha").collect();
-    assert_eq!(
-        snapshot.exposed_models(&everyone, 599_999),
-        without_alpha,
-        "no fall-through to the second `alpha`"
-    );
-    assert_eq!(snapshot.exposed_models(&everyone, 600_000), shown);
+    assert_eq!(snapshot.exposed_models(&everyone), shown, "a cooldown hides nothing");
+}
+
+#[test]
+fn the_model_list_shows_nothing_that_only_disabled_channels_serve() {
+    let off = |id| Channel { enabled: false, ..channel(id) };
+    let snapshot = snapshot(vec![
+        route(1, "alpha", vec![off(1)]),
+        route(2, "alpha", vec![channel(2)]),
+        route(3, "beta", vec![off(3), channel(4)]),
+    ]);
+    let shown = snapshot.exposed_models(&Policy::default());
+    assert_eq!(shown, ["beta"], "no fall-through to the second `alpha`");
 }
 
 #[test]
@@ -178,8 +183,8 @@ fn a_key_is_permitted_what_it_lists_and_the_public_names_of_its_routes() {
     ] {
         assert_eq!(snapshot.permits(model, policy), expected, "{model} with {policy:?}");
     }
-    assert_eq!(snapshot.exposed_models(&routes, 0), ["best"]);
-    assert!(snapshot.exposed_models(&blank, 0).is_empty());
+    assert_eq!(snapshot.exposed_models(&routes), ["best"]);
+    assert!(snapshot.exposed_models(&blank).is_empty());
 }
 
 #[test]

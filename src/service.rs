@@ -30,6 +30,7 @@ use crate::http::unread::WireBody;
 use crate::http::{self, Query, Request, Response, ResponseBody, address, strict};
 use crate::limits::{RateWindow, RetryAfterSeconds};
 use crate::metrics::Surface;
+use crate::proxy::foreign::Foreign;
 use crate::proxy::reply::Face;
 use crate::request_id::RequestId;
 use crate::time::monotonic_ms;
@@ -223,7 +224,8 @@ impl Service {
             Err(response) => {
                 // Every path under /api wants the token, those that do not exist, too (admin-ops.md 1).
                 let first = head.uri.path().split('/').nth(1).unwrap_or_default();
-                let is_admin = percent_decode_str(first).eq(*b"api");
+                let is_foreign = Foreign::at(head.uri.path()).is_some();
+                let is_admin = percent_decode_str(first).eq(*b"api") && !is_foreign;
                 let caller = Caller { peer, client: client_ip, headers: &head.headers };
                 let refusal = if is_admin { self.refuse_admin(&caller) } else { None };
                 return refused(Surface::Other, refusal.unwrap_or(*response));
@@ -276,9 +278,10 @@ impl Service {
                 }
                 response
             }
-            Found::Nothing => match Face::at(path, &head.headers, id) {
-                Some(face) => face.no_such_path(path),
-                None => refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found"),
+            Found::Nothing => match (Foreign::at(path), Face::at(path, &head.headers, id)) {
+                (Some(foreign), _) => foreign.no_such_path(),
+                (None, Some(face)) => face.no_such_path(path),
+                (None, None) => refuse(&head.headers, path, id, StatusCode::NOT_FOUND, "Not found"),
             },
         };
         Err(Box::new(response))

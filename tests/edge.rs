@@ -212,6 +212,30 @@ fn an_encoded_path_does_not_skip_authentication() {
 }
 
 #[test]
+fn a_path_of_an_interface_that_is_not_spoken_here_is_refused_in_its_own_shape() {
+    let gateway = Gateway::start();
+    for (path, message) in [
+        ("/v2/rerank", "/message"),
+        ("/api/chat", "/error"),
+        ("/api/generate", "/error"),
+        ("/openai/deployments/gpt-4o/chat/completions?api-version=2024-10-21", "/error/message"),
+        ("/upload/v1beta/files", "/error/message"),
+        ("/v1beta/files", "/error/message"),
+    ] {
+        for caller in [gateway.anyone(), gateway.client(), gateway.admin()] {
+            let refused = caller.post(path, &json!({})).expect(404);
+            assert!(refused.get("success").is_none(), "{path}: {refused}");
+            let message = refused.pointer(message).and_then(Value::as_str);
+            assert!(message.is_some_and(|text| text.starts_with("Not found")), "{path}: {refused}");
+        }
+    }
+    let tags = gateway.anyone().get("/api/tags").expect(404);
+    assert!(tags["error"].is_string(), "{tags}");
+    let upload = gateway.anyone().post("/upload/v1beta/files", &json!({})).expect(404);
+    assert_eq!((&upload["error"]["code"], &upload["error"]["status"]), (&json!(404), &json!("NOT_FOUND")));
+}
+
+#[test]
 fn an_unknown_path_is_json_in_the_shape_of_its_interface() {
     let gateway = Gateway::start();
     let admin = gateway.admin().get("/api/no-such-thing").expect(404);

@@ -167,11 +167,14 @@ fn the_path_is_checked_and_the_small_calls_answer() {
     for (path, status, word) in [
         ("/v1beta/models/gemini-test", 400, "INVALID_ARGUMENT"),
         ("/v1beta/models/gemini-test:dance", 404, "NOT_FOUND"),
-        ("/v1beta/models/gemini-test:embedContent", 503, "UNAVAILABLE"),
+        ("/v1beta/models/gemini-test:embedContent", 404, "NOT_FOUND"),
         ("/v1beta/models/nobody:generateContent", 503, "UNAVAILABLE"),
     ] {
         assert_eq!(gateway.client().post(path, &body()).expect(status)["error"]["status"], word, "{path}");
     }
+    let refused = gateway.client().post("/v1beta/models/gemini-test:predict", &body()).expect(404);
+    let message = refused["error"]["message"].as_str().unwrap_or_default();
+    assert!(message.contains("gemini-test") && message.contains("predict"), "{refused}");
     let counted = gateway.client().post("/v1beta/models/gemini-test:countTokens", &body());
     assert!(counted.expect(200)["totalTokens"].as_u64().is_some_and(|tokens| tokens > 0));
     assert_eq!(counted.header("x-switchyard-estimated"), Some("1"));

@@ -68,6 +68,16 @@ impl Operation {
         }
     }
 
+    /// What clients call it: gemini's by the action, the others by where they ask.
+    pub(super) fn name(self, dialect: Dialect) -> &'static str {
+        match (self, dialect) {
+            (Self::OfGemini(action), _) => action,
+            (Self::Answer, Dialect::Gemini) => "generateContent",
+            (Self::CountTokens, Dialect::Gemini) => "countTokens",
+            _ => self.path(dialect),
+        }
+    }
+
     /// Where a platform is asked in a dialect (proxy.md 12.1).
     pub(super) fn upstream_path(self, platform: Platform, dialect: Dialect) -> &'static str {
         match (self, platform, dialect) {

@@ -13,7 +13,7 @@
 //! | `formats`, `outgoing` | the dialect to ask in; the body and headers an upstream gets |
 //! | `recovery`, `failure` | a refused request in another form; why a try failed and what follows |
 //! | `commit`, `relay`, `long_reply` | judging and holding the answer; the answer on its way out |
-//! | `headers`, `reply` | headers that cross, both ways; errors in the dialect of the surface |
+//! | `headers`, `reply`, `foreign` | headers that cross, both ways; errors in the dialect of the surface, and of interfaces not spoken here |
 //! | `gemini`, `array_stream`, `cli_envelope` | the surface whose paths name the model; its streams without events; the envelope of its command line |
 //! | `responses_ws` | responses over a WebSocket |
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms, videos, uploads |
@@ -37,6 +37,7 @@ mod exchange;
 mod failure;
 mod files;
 mod formats;
+pub mod foreign;
 mod forms;
 mod gemini;
 mod headers;

@@ -21,6 +21,7 @@ use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::KeyRejection;
 use crate::limits::{Lease, Refused as NoLease};
+use crate::routing::eligibility::{Obstacle, RouteRequest};
 use crate::routing::{Channel, Selection, SelectionQuery, select, select_bound};
 use crate::time::now_ms;
 use crate::upstream::Repeat;
@@ -247,11 +248,33 @@ fn unserved(app: &App, call: &Call, last: Option<Box<Failure>>, earliest_cooldow
         let message = format!("Channel {channel} is not available for this model");
         return call.face.refuse(503, &message, None, None);
     }
+    if last.is_none() && earliest_cooldown.is_none() && is_offered_by_none(app, call) {
+        let (model, what) = (&call.model, call.operation.name(call.face.dialect));
+        let message = format!("Model {model} has no {what} here: no site that serves it offers that call");
+        return call.face.refuse(404, &message, None, Some("model"));
+    }
     alerts::unserved(app, call, last.as_deref());
     match last {
         Some(failure) => failure.into_response(call.face),
         None => call.face.no_channels(earliest_cooldown.map(seconds_until)),
     }
+}
+
+/// Whether the model is served, but by no site of whose platform this call could be asked: trying again does not help.
+fn is_offered_by_none(app: &App, call: &Call) -> bool {
+    let snapshot = app.snapshot.load();
+    let (model, policy) = (&call.envelope.model, call.caller.policy());
+    let Some(found) = snapshot.lookup(model, policy) else { return false };
+    let offers =
+        |channel: &Channel| is_served(channel.account.site.platform, call.face.dialect, call.operation);
+    let query = SelectionQuery::new(model, policy, now_ms());
+    let request = RouteRequest::new(found.route, found.by_display_name, &query);
+    let has_model = |channel: &Channel| {
+        let mut obstacles = request.obstacles(channel);
+        obstacles.all(|obstacle| !matches!(obstacle, Obstacle::Disabled | Obstacle::SourceModel))
+    };
+    let mut serving = found.route.channels.iter().filter(|channel| has_model(channel)).peekable();
+    serving.peek().is_some() && serving.all(|channel| !offers(channel))
 }
 
 /// What a search for a channel gave.

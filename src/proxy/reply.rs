@@ -54,11 +54,11 @@ impl Face {
         let under = |root: &str| {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
         };
-        let dialect = if ["/v1beta", "/v1internal", "/gemini"].into_iter().any(under) {
+        let dialect = if ["/v1beta", "/v1internal", "/gemini", "/upload"].into_iter().any(under) {
             Some(Dialect::Gemini)
         } else if under("/v1/messages") || under("/anthropic") {
             Some(Dialect::Messages)
-        } else if ["/v1", "/chat", "/responses"].into_iter().any(under) {
+        } else if ["/v1", "/chat", "/responses", "/openai"].into_iter().any(under) {
             None
         } else {
             return None;
@@ -170,6 +170,8 @@ mod tests {
             ("/v1beta/models/m:generateContent", false, Some(Dialect::Gemini)),
             ("/v1internal:countTokens", false, Some(Dialect::Gemini)),
             ("/gemini/v1/models", false, Some(Dialect::Gemini)),
+            ("/upload/v1beta/files", false, Some(Dialect::Gemini)),
+            ("/openai/deployments/gpt-4o/chat/completions", false, Some(Dialect::Chat)),
             ("/chat/completions", false, Some(Dialect::Chat)),
             ("/responses/x", false, Some(Dialect::Chat)),
             ("/api/sites", true, None),

@@ -1,0 +1,76 @@
+//! Paths of interfaces that this gateway does not speak, which clients ask for all the same: they are told so in the
+//! form in which they read errors.
+//!
+//! | paths | interface | its errors |
+//! |---|---|---|
+//! | `/v2/…` | Cohere's | `{"message": …}` |
+//! | `/api/chat`, `/api/tags`, … | Ollama's, which shares its first segment with the admin interface | `{"error": …}` |
+//!
+//! Azure's and Google's further paths have the errors of the dialects that are spoken here
+//! ([`Face::at`](super::reply::Face::at)).
+
+use hyper::StatusCode;
+use percent_encoding::percent_decode_str;
+use serde_json::json;
+
+use crate::http::{self, Response};
+
+/// What follows `/api/` in Ollama's interface, version 0.9 (docs/api.md of its repository). None is a path of the
+/// admin interface.
+const OLLAMA: [&str; 14] = [
+    "blobs", "chat", "copy", "create", "delete", "embed", "embeddings", "generate", "ps", "pull", "push", "show",
+    "tags", "version",
+];
+
+/// An interface that is not spoken here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    Cohere,
+    Ollama,
+}
+
+impl Foreign {
+    /// Whose path it is that led to no handler, where it is known.
+    pub fn at(path: &str) -> Option<Self> {
+        let path = percent_decode_str(path).decode_utf8_lossy();
+        let mut segments = path.split('/').skip(1);
+        match (segments.next()?, segments.next()) {
+            ("v2", _) => Some(Self::Cohere),
+            ("api", Some(name)) if OLLAMA.contains(&name) => Some(Self::Ollama),
+            _ => None,
+        }
+    }
+
+    /// 404 as its clients read it.
+    pub fn no_such_path(self) -> Response {
+        let body = match self {
+            Self::Cohere => json!({ "message": "Not found: Cohere's v2 API is not spoken here, use /v1" }),
+            Self::Ollama => json!({ "error": "Not found: Ollama's API is not spoken here, use /v1" }),
+        };
+        http::json(StatusCode::NOT_FOUND, &body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_foreign_path_is_known_by_its_first_segments() {
+        for (path, expected) in [
+            ("/v2/rerank", Some(Foreign::Cohere)),
+            ("/v2", Some(Foreign::Cohere)),
+            ("/api/chat", Some(Foreign::Ollama)),
+            ("/%61pi/tags", Some(Foreign::Ollama)),
+            ("/api/blobs/sha256:0", Some(Foreign::Ollama)),
+            ("/api/chats", None),
+            ("/api/sites", None),
+            ("/api", None),
+            ("/v1/rerank", None),
+            ("/v22/x", None),
+            ("/", None),
+        ] {
+            assert_eq!(Foreign::at(path), expected, "{path}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 //! milliseconds and `Z` outside (data.md H).
 
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
@@ -21,6 +21,11 @@ pub fn monotonic_ms() -> Millis {
     static START: OnceLock<Instant> = OnceLock::new();
     let elapsed = START.get_or_init(Instant::now).elapsed();
     i64::try_from(elapsed.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// How long something took, in milliseconds: at least 1, since 0 reads as not measured.
+pub fn measured_ms(took: Duration) -> Millis {
+    i64::try_from(took.as_millis()).unwrap_or(i64::MAX).max(1)
 }
 
 /// `2026-05-01T08:00:00.000Z`. A value outside the calendar's range shows as the epoch.

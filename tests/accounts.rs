@@ -454,7 +454,7 @@ fn verification_input_is_checked_and_its_field_named() {
         ("platformUserId", [json!("7"), json!(-1), json!(1.5)]),
         ("credentialMode", [json!("magic"), json!(7), json!([])]),
     ] {
-        // The route takes five requests a minute, so every field gets its own gateway.
+        // The route takes twenty requests a minute, so every field gets its own gateway.
         let gateway = Gateway::start();
         for value in cases.1 {
             let mut body = json!({"siteId": 1, "accessToken": KEY});
@@ -472,7 +472,7 @@ fn verification_is_guarded_per_address() {
         let ask = Request::post("/api/accounts/verify-token").header("x-forwarded-for", address);
         gateway.admin().send(ask.json(&json!({"siteId": 999, "accessToken": KEY})))
     };
-    for _ in 0..5 {
+    for _ in 0..20 {
         ask("203.0.113.7").expect(200);
     }
     let refused = ask("203.0.113.7");

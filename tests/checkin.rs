@@ -41,7 +41,8 @@ fn a_check_in_is_rewarded_logged_and_shown() {
         (&rows[0]["sites"]["name"], &rows[0]["sites"]["platform"]),
         (&json!("Relay A"), &json!("new-api"))
     );
-    assert_eq!(rows[0]["failureReason"]["code"], "unknown_error");
+    assert_eq!(rows[0]["failureReason"]["code"], "success");
+    assert_eq!(rows[0]["failureReason"]["title"], "Checked in");
     let events = gateway.events("checkin");
     assert_eq!(
         (events.len(), &events[0]["level"], &events[0]["relatedId"]),

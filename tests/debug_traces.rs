@@ -107,6 +107,7 @@ fn nothing_is_recorded_until_it_is_switched_on() {
     ] {
         assert_eq!(trace[field], value, "{field}");
     }
+    assert_eq!(inner(trace, "endpointCandidatesJson"), json!(["chat", "responses", "messages"]));
     let log = &gateway.wait_for_logs(3)[1];
     assert_eq!(trace["traceHint"], log["requestId"]);
     assert_eq!(trace["selectedChannelId"], log["channelId"]);
@@ -205,7 +206,9 @@ fn every_request_to_an_upstream_is_an_attempt_in_its_order() {
     assert_eq!(trace["selectedChannelId"], pair.channel("second")["id"]);
     assert_eq!(trace["finalStatus"], "success");
     assert_eq!(inner(trace, "finalResponseBodyJson"), wire::chat(Pair::MODEL));
-    assert_eq!(inner(trace, "endpointCandidatesJson"), json!([pair.second.url()]));
+    assert_eq!(inner(trace, "endpointCandidatesJson"), json!(["chat"]));
+    let state = inner(trace, "endpointRuntimeStateJson");
+    assert_eq!(state, json!([{"address": pair.second.url(), "cooling": false}]));
     let tried = inner(trace, "decisionSummaryJson")["tried"].clone();
     assert_eq!(tried[0]["channelId"], pair.channel("first")["id"]);
     assert!(tried[0]["reason"].is_string(), "{tried}");

@@ -179,7 +179,11 @@ fn what_is_switched_off_keeps_its_channels_and_is_explained() {
         assert_eq!(pair.first.asked_for(CHAT).len(), asked, "{what} is off and serves nobody");
         admin.put(&path, &json!({"status": "active"})).expect(200);
         post(&pair.gateway, "rebuild", &json!({"wait": true}));
-        assert_eq!(at(&decision(&pair.gateway, Pair::MODEL), "first")["eligible"], true, "{what} is on again");
+        assert_eq!(
+            at(&decision(&pair.gateway, Pair::MODEL), "first")["eligible"],
+            true,
+            "{what} is on again"
+        );
     }
     admin.delete(&format!("/api/accounts/{account}")).expect(200);
     post(&pair.gateway, "rebuild", &json!({"wait": true}));

@@ -15,6 +15,7 @@ use super::secrets;
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::routing::{BaseUrl, OutboundProxy};
+use crate::time::measured_ms;
 use crate::upstream::FetchLimits;
 
 const LIMITS: FetchLimits = FetchLimits { timeout: Duration::from_secs(15), max_bytes: 1024 * 1024 };
@@ -40,7 +41,7 @@ pub async fn test(app: Arc<App>, mut request: Request) -> Result<Response> {
     let asked = asked.map_err(|error| unusable(error.to_string()))?;
     let began = Instant::now();
     let answer = app.client.fetch_here(&probe, asked, LIMITS).await;
-    let latency = began.elapsed().as_millis().max(1);
+    let latency = measured_ms(began.elapsed());
     let answer = answer.map_err(|error| AdminError::new(StatusCode::BAD_GATEWAY, error.to_string()))?;
     let body = json!({
         "success": true,
@@ -48,7 +49,7 @@ pub async fn test(app: Arc<App>, mut request: Request) -> Result<Response> {
         "reachable": true,
         "ok": answer.status().is_success(),
         "statusCode": answer.status().as_u16(),
-        "latencyMs": u64::try_from(latency).unwrap_or(u64::MAX),
+        "latencyMs": latency,
         "probeUrl": probe_url,
         // Redirects are not followed: what answered is what was asked.
         "finalUrl": probe_url,

@@ -20,7 +20,7 @@ use crate::routing::{Site, pool};
 use crate::store::accounts::AccountRow;
 use crate::store::availability::Discovered;
 use crate::store::tokens::TokenRow;
-use crate::time::now_ms;
+use crate::time::{measured_ms, now_ms};
 use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, SiteClient};
 
 /// The longest model name the store can index (data.md A.1).
@@ -118,7 +118,7 @@ async fn list(
         }
         (listed, _) => listed?,
     };
-    let latency_ms = i64::try_from(began.elapsed().as_millis()).ok();
+    let latency_ms = Some(measured_ms(began.elapsed()));
     let mut listed = ModelSet::default();
     for name in names {
         listed.add(&name, latency_ms);

@@ -33,7 +33,7 @@ pub mod bucket {
     pub const ROUTES_READ: Bucket = bucket("routes-read", 60);
     pub const ROUTES_SUMMARY_READ: Bucket = bucket("routes-summary-read", 60);
     pub const ACCOUNTS_LOGIN: Bucket = bucket("accounts-login", 5);
-    pub const ACCOUNTS_VERIFY_TOKEN: Bucket = bucket("accounts-verify-token", 5);
+    pub const ACCOUNTS_VERIFY_TOKEN: Bucket = bucket("accounts-verify-token", 20);
     pub const MODELS_TOKEN_CANDIDATES: Bucket = bucket("models-token-candidates", 30);
 }
 

@@ -16,7 +16,7 @@ use crate::limits::Lease;
 use crate::metrics::GaugeGuard;
 use crate::routing::{Channel, Conversation, Credential, FailureWeight, Secret, SelectionReason, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
-use crate::time::{Millis, now_ms};
+use crate::time::{Millis, measured_ms, now_ms};
 
 use super::alerts;
 use super::call::{Call, Operation};
@@ -328,7 +328,7 @@ impl Attempt {
     }
 
     fn elapsed_ms(&self) -> i64 {
-        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
+        measured_ms(self.started.elapsed())
     }
 }
 

@@ -151,6 +151,7 @@ pub(super) async fn attempt(
     let mut attempt = Attempt::begin(app, call, choice, number, slots);
     let sending = Sending { app, call, channel: &choice.channel, model: &choice.model };
     let mut search = sending.search(&attempt);
+    call.trace.dialects_ordered(&search.formats);
     let failure = loop {
         let (accepted, endpoint) = match sending.answer(&mut search, &mut attempt).await {
             Ok(answered) => answered,

@@ -18,8 +18,20 @@ use crate::http::{self, Response};
 /// What follows `/api/` in Ollama's interface, version 0.9 (docs/api.md of its repository). None is a path of the
 /// admin interface.
 const OLLAMA: [&str; 14] = [
-    "blobs", "chat", "copy", "create", "delete", "embed", "embeddings", "generate", "ps", "pull", "push", "show",
-    "tags", "version",
+    "blobs",
+    "chat",
+    "copy",
+    "create",
+    "delete",
+    "embed",
+    "embeddings",
+    "generate",
+    "ps",
+    "pull",
+    "push",
+    "show",
+    "tags",
+    "version",
 ];
 
 /// An interface that is not spoken here.

@@ -19,6 +19,7 @@ use hyper::HeaderMap;
 use serde_json::json;
 
 use crate::app::App;
+use crate::dialect::Dialect;
 use crate::http::body::Truncated;
 use crate::http::{Response, ResponseBody, is_event_stream};
 use crate::routing::{BaseUrl, Channel, SelectionReason};
@@ -121,7 +122,6 @@ impl Trace {
             draft.secrets.add(value.to_str().unwrap_or_default());
         }
         let now = now_ms();
-        let addresses = || site.endpoints.iter().map(|endpoint| origin_of(&endpoint.base));
         let cooling = site.endpoints.iter().map(|endpoint| {
             json!({ "address": origin_of(&endpoint.base), "cooling": endpoint.live.is_cooling(now) })
         });
@@ -131,11 +131,18 @@ impl Trace {
         trace.selected_account_id = Some(account.id);
         trace.selected_site_id = Some(site.id);
         trace.selected_site_platform = Some(site.platform.id().to_owned());
-        trace.endpoint_candidates_json = Some(json!(addresses().collect::<Vec<_>>()).to_string());
+        trace.endpoint_candidates_json = None;
         trace.endpoint_runtime_state_json = Some(json!(cooling.collect::<Vec<_>>()).to_string());
         draft.tried.push(
             json!({ "channelId": channel.id, "site": site.name, "model": model, "reason": reason.to_string() }),
         );
+    }
+
+    /// The channel is asked in these dialects, in this order, until it takes one.
+    pub(super) fn dialects_ordered(&self, dialects: &[Dialect]) {
+        let Some(recording) = &self.0 else { return };
+        let ids: Vec<_> = dialects.iter().map(|dialect| dialect.id()).collect();
+        recording.draft().trace.endpoint_candidates_json = Some(json!(ids).to_string());
     }
 
     /// Members of the request were left out, because no upstream knows them.

@@ -198,7 +198,11 @@ fn what_is_off_loses_its_channels_with_the_models_that_it_no_longer_offers() {
     let mut tables = Tables {
         account_models: vec![(ALICE, "stays")],
         routes: vec![route(1, "stays"), route(2, "gone"), route(3, "switched-off")],
-        channels: vec![channel(10, 1, ALICE, None), channel(20, 2, ALICE, None), channel(30, 3, BOB, Some(20))],
+        channels: vec![
+            channel(10, 1, ALICE, None),
+            channel(20, 2, ALICE, None),
+            channel(30, 3, BOB, Some(20)),
+        ],
         token_models: vec![(20, "switched-off")],
         disabled_models: vec![(BOB, "switched-off")],
         ..tables()

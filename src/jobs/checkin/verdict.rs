@@ -101,7 +101,9 @@ impl Reason {
     pub fn of(status: &str, message: &str) -> Self {
         let text = message.to_lowercase();
         let class = Class::of(message);
-        let is_success = status == "success";
+        if status == "success" {
+            return if class == Class::Already { CHECKED_IN } else { SUCCESS };
+        }
         if has(&text, &["site disabled", "site is disabled", "site_disabled"]) {
             SITE_DISABLED
         } else if class == Class::Unsupported {
@@ -110,15 +112,15 @@ impl Reason {
             TURNSTILE
         } else if is_tunnel(&text) {
             TUNNEL
-        } else if !is_success && is_challenge(message) {
+        } else if is_challenge(message) {
             CHALLENGE
-        } else if !is_success && is_expired(&text) {
+        } else if is_expired(&text) {
             EXPIRED
         } else if class == Class::Already {
             CHECKED_IN
-        } else if !is_success && has(&text, &["timeout", "timed out", "answer within", "超时"]) {
+        } else if has(&text, &["timeout", "timed out", "answer within", "超时"]) {
             TIMEOUT
-        } else if !is_success && has(&text, UPSTREAM_WORDS) {
+        } else if has(&text, UPSTREAM_WORDS) {
             UPSTREAM
         } else {
             UNKNOWN
@@ -184,6 +186,13 @@ const EXPIRED: Reason = Reason {
     title: "The session expired",
     action_hint: "Bind the account again with a new session",
     detail_hint: "The site refuses the stored credential",
+};
+const SUCCESS: Reason = Reason {
+    code: "success",
+    category: "state",
+    title: "Checked in",
+    action_hint: "Nothing to do",
+    detail_hint: "The site took the check-in",
 };
 const CHECKED_IN: Reason = Reason {
     code: "already_checked_in",
@@ -275,8 +284,9 @@ mod tests {
             ("failed", "no complete answer within 15 s", "network_timeout", "network"),
             ("failed", "HTTP 502: Bad gateway", "upstream_error", "site"),
             ("failed", "it did not work", "unknown_error", "unknown"),
-            ("success", "签到成功", "unknown_error", "unknown"),
-            ("success", "", "unknown_error", "unknown"),
+            ("success", "签到成功", "success", "state"),
+            ("success", "", "success", "state"),
+            ("success", "the turnstile is open, HTTP 530 is over", "success", "state"),
         ] {
             let reason = Reason::of(status, message);
             assert_eq!((reason.code, reason.category), (code, category), "{message}");

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::verdict::{Verdict, judge};
 use crate::app::App;
 use crate::routing::{Credential, CredentialHeaders, Platform, Site, pool};
-use crate::time::now_ms;
+use crate::time::{measured_ms, now_ms};
 use crate::upstream::FetchLimits;
 
 /// Of an answer to a question of three words.
@@ -54,7 +54,7 @@ pub async fn probe(app: &App, site: &Site, credential: &Credential, model: &str,
         let status = answer.status().as_u16();
         last = Probed {
             verdict: judge(status, answer.body()),
-            latency_ms: i64::try_from(began.elapsed().as_millis()).ok(),
+            latency_ms: Some(measured_ms(began.elapsed())),
             is_overloaded: status == 429 || status >= 500,
         };
         if !pool::rotates(status) {

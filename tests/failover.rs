@@ -71,10 +71,16 @@ fn statuses() -> Vec<(&'static str, Reply)> {
         ("401", Reply::error(401, "Incorrect API key provided")),
         ("403", Reply::error(403, "Forbidden")),
         ("408", Reply::error(408, "Request timed out")),
-        ("404 about the model", Reply::error(404, "The model `x` does not exist")),
-        ("400 about the key", Reply::error(400, "Invalid API key")),
+        ("404 whose code is about the model", coded(404, "model_not_found")),
+        ("400 whose code is about the balance", coded(400, "billing_hard_limit_reached")),
         ("a redirect", Reply::bytes(302, "text/plain", "").header("location", "/login")),
     ]
+}
+
+/// A refusal whose code alone says what it is about.
+fn coded(status: u16, code: &str) -> Reply {
+    let error = json!({"message": "No.", "type": "invalid_request_error", "param": null, "code": code});
+    Reply::json(status, &json!({ "error": error }))
 }
 
 #[test]

@@ -19,6 +19,17 @@ const MAX_MESSAGE: usize = 2000;
 /// How much of a name (`type`, `code`, `param`) is kept, in characters.
 const MAX_NAME: usize = 128;
 
+/// Causes of `google.api.ErrorReason` that speak of a key, its project or its billing.
+const OF_KEY: [&str; 7] = [
+    "API_KEY_INVALID",
+    "API_KEY_SERVICE_BLOCKED",
+    "BILLING_DISABLED",
+    "CONSUMER_INVALID",
+    "CONSUMER_SUSPENDED",
+    "SERVICE_DISABLED",
+    "USER_PROJECT_DENIED",
+];
+
 /// What an upstream's error says, fit to be shown to a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamError {
@@ -30,6 +41,8 @@ pub struct UpstreamError {
     pub code: Option<String>,
     /// `error.param`
     pub param: Option<String>,
+    /// Google gives a cause beside a code that says no more than a bad request: our key, or what stands behind it.
+    pub is_about_our_key: bool,
     /// When the body says it: how long until a retry makes sense.
     pub retry_after: Option<Duration>,
 }
@@ -81,7 +94,17 @@ impl UpstreamError {
             (Some(kind), Some(code)) => Some(format!("{kind}/{code}")),
             (one, other) => one.as_ref().or(other.as_ref()).cloned(),
         })?;
-        Some(Self { message, kind, code, param: named("param"), retry_after: retry_after(error, root) })
+        let details = error["details"].as_array().map_or(&[][..], Vec::as_slice);
+        let is_about_our_key =
+            details.iter().filter_map(|detail| detail["reason"].as_str()).any(|why| OF_KEY.contains(&why));
+        let retry_after = retry_after(error, root);
+        Some(Self { message, kind, code, param: named("param"), is_about_our_key, retry_after })
+    }
+
+    /// What the upstream calls the error, by names of its program.
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        let cause = self.is_about_our_key.then_some(OF_KEY[0]);
+        [self.kind.as_deref(), self.code.as_deref(), cause].into_iter().flatten()
     }
 
     /// Takes the given texts (a credential, a host name) out of everything it says.
@@ -325,6 +348,9 @@ mod tests {
         let error = read(429, body);
         assert_eq!((error.code.as_deref(), error.kind.as_deref()), (Some("429"), Some("RESOURCE_EXHAUSTED")));
         assert_eq!(error.retry_after, Some(Duration::from_secs(12)));
+        let body = br#"{"error":{"code":400,"message":"m","status":"INVALID_ARGUMENT","details":[{},{"reason":"API_KEY_INVALID"}]}}"#;
+        let error = read(400, body);
+        assert_eq!(error.names().collect::<Vec<_>>(), ["INVALID_ARGUMENT", "400", "API_KEY_INVALID"]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Alerts to the operator about failing requests (routing.md 10.1, data-ops.md E).
+//! Alerts to the operator about failing requests.
 //!
 //! One alert for requests that nobody could serve: the first of a route is sent, those that follow within the
 //! cool-down are counted, also when all channels cool down meanwhile and none is left to try. A credential that
@@ -58,7 +58,7 @@ pub(super) fn unserved(app: &App, call: &Call, last: Option<&Failure>) {
 pub(super) fn refused(app: &App, channel: &Channel, failure: &Failure) {
     const UNAUTHORIZED: u16 = 401;
     if failure.upstream_status() != Some(UNAUTHORIZED)
-        || meaning(&failure.words(), Some(UNAUTHORIZED), false) != Some(SiteErrorKind::Expired)
+        || meaning(failure.words().as_str(), Some(UNAUTHORIZED), false) != Some(SiteErrorKind::Expired)
     {
         return;
     }

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::app::App;
 use crate::dialect::convert::CallSignature;
+use crate::dialect::errors::UpstreamError;
 use crate::dialect::usage::Usage;
 use crate::jobs::usage_lookup;
 use crate::keys::Key;
@@ -223,12 +224,14 @@ impl Attempt {
         });
     }
 
-    /// The answer broke after the client had begun to read it. Always a fault of the channel.
-    pub(super) fn break_off(&mut self, cause: &str, usage: Option<Usage>) {
-        let failure = Failure::judged(cause.to_owned());
+    /// The answer broke after the client had begun to read it, perhaps with an error that the upstream named.
+    pub(super) fn break_off(&mut self, cause: &str, error: Option<&UpstreamError>, usage: Option<Usage>) {
+        let failure = Failure::broken(cause, error);
         self.end_failed(200, cause.to_owned(), usage, |attempt| {
-            attempt.cool(&failure);
-            attempt.unbind();
+            if failure.is_channel_fault() {
+                attempt.cool(&failure);
+                attempt.unbind();
+            }
         });
     }
 
@@ -258,11 +261,11 @@ impl Attempt {
     }
 
     /// Leaves the channel alone for a while; when a quota is used up, also those that share its
-    /// credential (routing.md 9.1). Site and model are the less well for it (9.3).
+    /// credential. Site and model are the less well for it.
     fn cool(&self, failure: &Failure) {
         let settings = self.app.settings.load();
         let now = now_ms();
-        let weight = FailureWeight::of(failure.status, &failure.words());
+        let weight = FailureWeight::of(failure.status, failure.words());
         self.channel.account.site.health.fail(&self.model, weight, now);
         self.app.health_saver.nudge();
         let until = failure::cooldown_until(now, settings.cooldown, failure.recovers_at);

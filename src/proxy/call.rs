@@ -12,6 +12,7 @@ use crate::dialect::envelope::{self, Envelope, EnvelopeError};
 use crate::http::timer::ReusableTimer;
 use crate::request_id::RequestId;
 use crate::routing::Platform;
+use crate::routing::echo::Echo;
 use crate::settings::Settings;
 use crate::upstream::Work;
 
@@ -222,6 +223,23 @@ impl Call {
     /// What an upstream does for it: says where it may be sent again.
     pub(super) fn work(&self) -> Work {
         self.operation.work(self.face.dialect)
+    }
+
+    /// Whether the request has these words, which are in lower case.
+    pub(super) fn has_said(&self, words: &str) -> bool {
+        Echo::of(words, self.said().iter().map(|piece| &piece[..])).covers(0..words.len())
+    }
+
+    /// What of the request's words an upstream may repeat in an error.
+    pub(super) fn said(&self) -> Vec<Bytes> {
+        let mut beside = self.model.as_bytes().to_vec();
+        beside.push(0);
+        beside.extend(percent_encoding::percent_decode_str(&self.query));
+        for value in self.headers.values() {
+            beside.push(0);
+            beside.extend_from_slice(value.as_bytes());
+        }
+        vec![self.body.clone(), Bytes::from(beside)]
     }
 }
 

@@ -227,7 +227,7 @@ impl StartedResponse<'_> {
                 *reply.body_mut() = ResponseBody::full(held);
                 Ok(reply)
             }
-            Err(fault) => Err(self.useless(attempt, judged(fault))),
+            Err(fault) => Err(self.useless(attempt, self.judged(fault))),
         }
     }
 
@@ -247,7 +247,9 @@ impl StartedResponse<'_> {
         let verdict = judge::object(self.accepted.format, &held);
         let Some(upstream_id) = video::id(&held) else {
             let without_id = || Failure::judged("Upstream returned a video without an id".to_owned());
-            return Err(self.useless(attempt, verdict.map_or_else(judged, |_| without_id())));
+            return Err(
+                self.useless(attempt, verdict.map_or_else(|fault| self.judged(fault), |_| without_id()))
+            );
         };
         let status = self.accepted.head.status;
         let created = CreatedVideo { upstream_id, status, endpoint: self.accepted.endpoint, body: &held };
@@ -286,7 +288,7 @@ impl StartedResponse<'_> {
         }
         let Answer { body: answer, usage, signatures } = match self.convert(streams, &held) {
             Ok(converted) => converted,
-            Err(fault) => return Err(self.useless(attempt, judged(fault))),
+            Err(fault) => return Err(self.useless(attempt, self.judged(fault))),
         };
         // As its upstream counts: the client's dialect may count cached tokens in another way.
         let usage = seen.or(usage);
@@ -417,6 +419,15 @@ impl StartedResponse<'_> {
         reply_context.fallback_id = call.face.id.as_str().to_owned();
         reply_context.model = call.envelope.model.clone();
         reply_context
+    }
+
+    /// What a fault of the answer amounts to. A model says what its client asks it to, so a keyword of the request
+    /// is nobody's fault.
+    fn judged(&self, fault: Fault) -> Failure {
+        match fault {
+            Fault::Keyword(ref word) if self.call.has_said(word) => judged(fault).by_the_client(),
+            fault => judged(fault),
+        }
     }
 
     /// What the upstream said of its limits is the client's, be the answer of no use.

@@ -157,12 +157,16 @@ pub(super) async fn attempt(
             Ok(answered) => answered,
             Err(failure) => break failure.without(attempt.credential()),
         };
+        let format = accepted.format;
         match commit::commit(app, call, accepted, attempt).await {
-            Ok(response) => return Ok(response),
+            Ok(response) => {
+                sending.remember(&search.refused, format);
+                return Ok(response);
+            }
             Err(useless) => {
                 attempt = useless.attempt;
                 if !useless.failure.blames_address() {
-                    break useless.failure;
+                    break useless.failure.to(call, &choice.channel, &choice.model);
                 }
                 let rotates = useless.failure.rotates_address(call.work());
                 let failure = search.leave(app, endpoint, useless.failure);
@@ -207,11 +211,16 @@ impl Refusals {
     }
 }
 
+/// A dialect that was not taken, and the one that the upstream named instead.
+type Refused = (Dialect, Option<Dialect>);
+
 /// How far one attempt has come.
 struct Search<'a> {
     /// Those that have not been asked.
     addresses: pool::Order<'a>,
     formats: Formats,
+    /// The dialects that were refused for good.
+    refused: Vec<Refused>,
     /// Why the last address was left.
     last: Option<Box<Failure>>,
     now: Millis,
@@ -242,7 +251,7 @@ impl<'a> Sending<'a> {
         // The first address is asked as the attempt begins; a look at the clock less.
         let now = attempt.began_at().unwrap_or_else(now_ms);
         let addresses = pool::order(&self.channel.account.site.endpoints, now);
-        Search { addresses, formats: self.formats(now), last: None, now }
+        Search { addresses, formats: self.formats(now), refused: Vec::new(), last: None, now }
     }
 
     /// Asks one address after the other until one gives a good status (routing.md 10.4).
@@ -271,7 +280,8 @@ impl<'a> Sending<'a> {
                 }
             };
             note(live.record_selection(search.now));
-            let tried = self.ask(endpoint, (credential, values), &mut search.formats, attempt).await;
+            let dialects = (&mut search.formats, &mut search.refused);
+            let tried = self.ask(endpoint, (credential, values), dialects, attempt).await;
             match tried {
                 Ok(accepted) => {
                     note(live.record_success());
@@ -327,21 +337,13 @@ impl<'a> Sending<'a> {
         formats
     }
 
-    /// Whether the site may be asked in more than one dialect.
-    fn has_choice(&self) -> bool {
-        let (site, client) = (&self.channel.account.site, self.call.face.dialect);
-        self.call.operation == Operation::Answer
-            && !self.call.settings.single_format
-            && formats::order(site.platform, client, self.model).len() > 1
-    }
-
     /// Asks one address, in one dialect after the other. A dialect that is refused for good leaves
     /// `formats`: the next address is not asked in it.
     async fn ask(
         &self,
         endpoint: &Endpoint,
         (credential, values): (&Credential, &CredentialHeaders),
-        formats: &mut Formats,
+        (formats, refused): (&mut Formats, &mut Vec<Refused>),
         attempt: &mut Attempt,
     ) -> Result<Box<Accepted>, Failure> {
         let (site, client) = (&self.channel.account.site, self.call.face.dialect);
@@ -397,14 +399,10 @@ impl<'a> Sending<'a> {
                 Err(failure) => Err(failure),
             };
             let failure = match accepted {
-                Ok(accepted) => {
-                    if refusals.of_dialect.is_some() {
-                        self.app.formats.succeeded(self.memory_key(), format, now_ms());
-                    }
-                    return Ok(accepted);
-                }
+                Ok(accepted) => return Ok(accepted),
                 Err(failure) => failure.without(Some(credential.secret())),
             };
+            let failure = failure.to(self.call, self.channel, self.model);
             let prepare = || self.prepare(operation, format).ok();
             again = recovery.next(self.call, (site.platform, format), &failure, prepare).map(Box::new);
             let compacts = operation == Operation::Compact && failure.lacks_compaction();
@@ -418,16 +416,11 @@ impl<'a> Sending<'a> {
             }
             let failure = if format == client { failure } else { failure.in_other_words() };
             let may_ask = failure.may_repeat(self.call.work()) == Repeat::Here;
-            let refused = formats::downgrade(&failure, format).filter(|_| may_ask);
-            let downgrade = refused.filter(|_| formats.len() > 1);
+            let refusal = formats::downgrade(&failure, format).filter(|_| may_ask);
+            let downgrade = refusal.filter(|_| formats.len() > 1);
             self.call.trace.request_failed(&failure, downgrade.is_some());
             let Some(downgrade) = downgrade else {
-                let blocked = refused.filter(|refused| refused.blocks);
-                if let Some(blocked) = blocked.filter(|_| self.has_choice()) {
-                    // The last one left: remembered like the others, since all refused is none refused.
-                    self.remember_refusal(format, blocked.to);
-                }
-                return Err(refusals.or_last(failure, blocked.is_some()));
+                return Err(refusals.or_last(failure, refusal.is_some_and(|refusal| refusal.blocks)));
             };
             downgraded = attempt.downgrade(&failure);
             formats::order_for_document(&mut queue, site.platform, client, self.model, &self.call.body);
@@ -436,7 +429,7 @@ impl<'a> Sending<'a> {
             }
             if downgrade.blocks {
                 formats.remove(format);
-                self.remember_refusal(format, downgrade.to);
+                refused.push((format, downgrade.to));
                 refusals.of_dialect.get_or_insert_with(|| Box::new(failure));
             } else {
                 refusals.cause.get_or_insert_with(|| Box::new(failure));
@@ -446,9 +439,16 @@ impl<'a> Sending<'a> {
         Err(refusals.first().unwrap_or_else(nothing))
     }
 
-    /// The site does not take the model in this dialect, and names another that it does take.
-    fn remember_refusal(&self, format: Dialect, instead: Option<Dialect>) {
-        self.app.formats.refused(self.memory_key(), (format, instead), now_ms());
+    /// The site has answered in this dialect what it refused in others, so it was the dialects that it refused.
+    fn remember(&self, refused: &[Refused], answered: Dialect) {
+        if refused.is_empty() {
+            return;
+        }
+        let (memory, key, now) = (&self.app.formats, self.memory_key(), now_ms());
+        for refused in refused {
+            memory.refused(key, *refused, now);
+        }
+        memory.succeeded(key, answered, now);
     }
 
     /// What experience with the site's dialects is kept under.

@@ -9,8 +9,9 @@
 //! | a rested connection closed as it was used again | no | yes | 502 |
 //! | no first byte in time | yes | yes | 408 |
 //! | an answer not whole in time, though it went on | no | no | 504 |
-//! | a status | as routing.md 9.1 | as routing.md 10.2 | that status (401 to 403: 502) |
+//! | a status | as [`failure::blame`] says | as [`failure::should_retry`] says | that status (401 to 403: 502) |
 //! | a bad answer with a good status | yes | yes | 502 |
+//! | an error told in one | as [`failure::blame`] says; without a name yes, unless it is about the request | yes | 502 |
 //! | a stream that ends before it has said anything | yes | yes | 502 |
 //! | no file or memory left for a connection of ours | no | yes | 502 |
 //! | not configured well enough to try | no | yes | 502 |
@@ -28,10 +29,12 @@ use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::{Dialect, json, messages};
 use crate::http::Response;
-use crate::routing::{Secret, failure};
+use crate::routing::failure::Blame;
+use crate::routing::{Channel, ErrorText, ModelPattern, Secret, failure};
 use crate::time::Millis;
 use crate::upstream::{AnswerHeaders, BodyError, Came, ErrorKind, Progress, Repeat, SendError, Work};
 
+use super::call::Call;
 use super::headers;
 use super::reply::Face;
 
@@ -44,6 +47,8 @@ enum Kind {
     NeverWhole,
     Status,
     Judged,
+    /// An error with a good status, of the upstream or ours about its answer.
+    Told,
     /// A stream that ended before any output.
     ClosedEarly,
     Local,
@@ -59,7 +64,7 @@ enum Kind {
 pub(super) struct Failure {
     kind: Kind,
     progress: Progress,
-    /// The address is to blame, and the channel has another.
+    /// The address is to blame, and the channel has another; or the client has asked for what failed.
     spares_channel: bool,
     /// The upstream's status; 0 when there was none.
     pub(super) status: u16,
@@ -72,6 +77,10 @@ pub(super) struct Failure {
     pub(super) recovers_at: Option<Millis>,
     /// The upstream's own error body, fit to be handed on.
     body: Option<Bytes>,
+    /// What it said, for the rules that read texts.
+    words: Box<ErrorText>,
+    /// The channel lacks a model whose name nobody but the client has thought of.
+    is_of_made_up_name: bool,
 }
 
 impl Failure {
@@ -197,7 +206,7 @@ impl Failure {
         let recovers_at = failure::provider_hint(status, hint, &body, now);
         let progress = Progress::whole(Came::of_status(status));
         let body = complete.then_some(body);
-        Self { progress, error, recovers_at, body, ..Self::of(Kind::Status, status, text) }
+        Self { progress, text, recovers_at, body, ..Self::stating(Kind::Status, status, error) }
             .answered_with(upstream)
     }
 
@@ -211,7 +220,15 @@ impl Failure {
     /// client, or as the whole answer.
     pub(super) fn said(error: UpstreamError, how: &str) -> Self {
         let text = format!("{how}: {}", error.message);
-        Self { error, ..Self::of(Kind::Judged, 502, text) }.refused()
+        Self { text, ..Self::stating(Kind::Told, 502, error) }.refused()
+    }
+
+    /// A stream that broke behind its first output, perhaps with an error.
+    pub(super) fn broken(cause: &str, error: Option<&UpstreamError>) -> Self {
+        match error {
+            Some(error) => Self { text: cause.to_owned(), ..Self::said(error.clone(), "stream error") },
+            None => Self::judged(cause.to_owned()),
+        }
     }
 
     /// Takes the credential out of everything the upstream said: some repeat what they were sent.
@@ -225,17 +242,60 @@ impl Failure {
         self
     }
 
+    /// The client has asked for the answer that is judged so.
+    pub(super) fn by_the_client(self) -> Self {
+        Self { spares_channel: true, ..self }
+    }
+
+    /// This is the answer to the request of `call`: what the client wrote says nothing of the channel. `model` is
+    /// the name that was asked for.
+    pub(super) fn to(mut self, call: &Call, channel: &Channel, model: &str) -> Self {
+        if self.kind == Kind::Told || self.kind == Kind::Status && (400..500).contains(&self.status) {
+            self.words.answers(call.said());
+        }
+        // An operator who names a model, for the channel or in a route's mapping, claims that it is there.
+        let is_claimed = channel.source_model.as_ref().is_some_and(ModelPattern::is_exact);
+        self.is_of_made_up_name = !is_claimed && *model == *call.envelope.model;
+        self
+    }
+
     fn of(kind: Kind, status: u16, text: String) -> Self {
-        let error = UpstreamError { message: text.clone(), ..UpstreamError::default() };
+        Self::stating(kind, status, UpstreamError::new(text))
+    }
+
+    fn stating(kind: Kind, status: u16, error: UpstreamError) -> Self {
+        // A network says nothing itself.
+        let network = match kind {
+            Kind::Network(ErrorKind::Timeout) => Some("timed out"),
+            Kind::Network(ErrorKind::Connect) => Some("connection refused"),
+            Kind::Network(ErrorKind::Closed | ErrorKind::Expired) => Some("connection reset"),
+            _ => None,
+        };
         let progress = match kind {
             Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => Progress::UNSENT,
             Kind::FirstByte => Progress::whole(Came::Nothing),
-            Kind::Network(_) | Kind::NeverWhole | Kind::Status | Kind::Judged | Kind::ClosedEarly => {
-                Progress::whole(Came::Answer)
-            }
+            Kind::Network(_)
+            | Kind::NeverWhole
+            | Kind::Status
+            | Kind::Judged
+            | Kind::Told
+            | Kind::ClosedEarly => Progress::whole(Came::Answer),
         };
-        let (headers, recovers_at, body) = (None, None, None);
-        Self { kind, progress, spares_channel: false, status, error, text, headers, recovers_at, body }
+        let words = ErrorText::new(&error.message).named(error.names().chain(network));
+        let text = error.message.clone();
+        Self {
+            kind,
+            progress,
+            spares_channel: false,
+            status,
+            error,
+            text,
+            headers: None,
+            recovers_at: None,
+            body: None,
+            words: Box::new(words),
+            is_of_made_up_name: false,
+        }
     }
 
     /// Whether the upstream refused the way in which the request asks for thinking.
@@ -255,8 +315,7 @@ impl Failure {
 
     /// Whether the upstream does not know the answer (any more) that the request goes on from.
     pub(super) fn has_forgotten(&self) -> bool {
-        let words = self.words().to_lowercase();
-        let says = |phrase| words.contains(phrase);
+        let says = |phrase| self.words.as_str().contains(phrase);
         self.kind == Kind::Status
             && (says("previous_response_not_found") || says("previous response with id"))
     }
@@ -264,12 +323,12 @@ impl Failure {
     /// Whether the upstream has no way to compact a conversation (proxy.md 14.4).
     pub(super) fn lacks_compaction(&self) -> bool {
         self.kind == Kind::Status
-            && (matches!(self.status, 404 | 405 | 501) || self.words().to_lowercase().contains("unsupported"))
+            && (matches!(self.status, 404 | 405 | 501) || self.words.as_str().contains("unsupported"))
     }
 
     /// Whether the upstream does not serve the path that was asked.
     pub(super) fn lacks_path(&self) -> bool {
-        let is_absent = || !self.words().to_lowercase().contains("model");
+        let is_absent = || !self.words.as_str().contains("model");
         self.kind == Kind::Status && (self.status == 405 || self.status == 404 && is_absent())
     }
 
@@ -278,18 +337,33 @@ impl Failure {
         self.kind == Kind::Status && self.error.message == "upstream_error"
     }
 
-    /// Whether the channel is to blame, so that it cools down (routing.md 9.1).
+    /// Whether the channel is to blame, so that it cools down.
     pub(super) fn is_channel_fault(&self) -> bool {
         match self.kind {
             _ if self.spares_channel => false,
             Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::Judged | Kind::ClosedEarly => true,
-            Kind::Status => failure::is_channel_fault(self.status, &self.words()),
+            // Also what we make of an answer that cannot be read.
+            Kind::Told if self.error.names().next().is_none() => !self.words.is_about_validation(),
+            Kind::Status | Kind::Told => match self.blame() {
+                Blame::Channel => true,
+                Blame::Model => !self.is_of_made_up_name,
+                Blame::Nobody => false,
+            },
             Kind::NeverWhole | Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
         }
     }
 
-    /// Whether a conversation that was here last is better off elsewhere (routing.md 7).
+    fn blame(&self) -> Blame {
+        let names = self.error.names();
+        let status = match self.kind {
+            Kind::Told => failure::status_named(names.clone()).unwrap_or(200),
+            _ => self.status,
+        };
+        failure::blame(status, names)
+    }
+
+    /// Whether a conversation that was here last is better off elsewhere.
     pub(super) fn leaves_the_channel(&self) -> bool {
         self.kind == Kind::Busy || self.is_channel_fault()
     }
@@ -308,15 +382,15 @@ impl Failure {
     fn is_of_this_channel(&self) -> bool {
         match self.kind {
             Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::ClosedEarly | Kind::Local => true,
-            Kind::Unsupported | Kind::Busy => true,
+            Kind::Told | Kind::Unsupported | Kind::Busy => true,
             Kind::Invalid | Kind::NeverWhole => false,
-            Kind::Status => failure::should_retry(self.status, &self.words()),
+            Kind::Status => self.blame() != Blame::Nobody || failure::should_retry(self.status, &self.words),
         }
     }
 
     /// Whether what serves requests failed, not the request itself or a wait for its turn.
     pub(super) fn blames_channels(&self) -> bool {
-        !matches!(self.kind, Kind::Unsupported | Kind::Invalid | Kind::Busy)
+        self.is_channel_fault() || matches!(self.kind, Kind::Network(_) | Kind::Local | Kind::NeverWhole)
     }
 
     /// Whether another address of the same site may have the request, and may do better.
@@ -335,14 +409,14 @@ impl Failure {
             Kind::Network(kind) => !matches!(kind, ErrorKind::Exhausted | ErrorKind::Expired),
             Kind::FirstByte | Kind::ClosedEarly => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
-            Kind::NeverWhole | Kind::Judged | Kind::Local => false,
+            Kind::NeverWhole | Kind::Judged | Kind::Told | Kind::Local => false,
             Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
         }
     }
 
     /// True for a 429 that speaks of a used-up quota, which all channels of one credential share.
     pub(super) fn is_usage_limit(&self) -> bool {
-        self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.words())
+        self.kind == Kind::Status && failure::is_usage_limit(self.status, &self.words)
     }
 
     /// What operators look for in the log, before the text; none for most failures.
@@ -366,18 +440,9 @@ impl Failure {
         self
     }
 
-    /// Everything that was said, for the rules that read texts: some say in a code what others say in
-    /// words, and a network says nothing itself.
-    pub(super) fn words(&self) -> String {
-        let network = match self.kind {
-            Kind::Network(ErrorKind::Timeout) => Some("timed out"),
-            Kind::Network(ErrorKind::Connect) => Some("connection refused"),
-            Kind::Network(ErrorKind::Closed | ErrorKind::Expired) => Some("connection reset"),
-            _ => None,
-        };
-        let said =
-            [Some(self.error.message.as_str()), self.error.kind.as_deref(), self.error.code.as_deref()];
-        said.into_iter().chain([network]).flatten().collect::<Vec<_>>().join(" ")
+    /// Everything that was said, for the rules that read texts: some say in a code what others say in words.
+    pub(super) fn words(&self) -> &ErrorText {
+        &self.words
     }
 
     /// The answer when no further attempt is made.

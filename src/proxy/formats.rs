@@ -6,6 +6,9 @@
 //! about the dialect moves on to the next and is remembered ([`Memory`]); any other failure is the
 //! channel's. So is a 5xx that does not speak of the dialect: the same site would be asked three
 //! times for what another channel can do at once.
+//!
+//! A refusal is remembered when another dialect has answered the same request: until then the request itself may
+//! be wrong, and no client's mistake decides how the others are served.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -309,8 +312,8 @@ pub(super) fn downgrade(failure: &Failure, asked: Dialect) -> Option<Downgrade> 
     if failure.has_forgotten() {
         return None;
     }
-    let words = failure.words().to_lowercase();
-    let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
+    let words = failure.words();
+    let says = |phrases: &[&str]| words.says(phrases);
     if (status >= 500 || matches!(status, 408 | 429)) && says(EXHAUSTED) {
         return None;
     }
@@ -323,23 +326,24 @@ pub(super) fn downgrade(failure: &Failure, asked: Dialect) -> Option<Downgrade> 
     let names_some = named.iter().any(|(_, is_named)| *is_named);
     let to = named.into_iter().find(|(dialect, is_named)| *is_named && *dialect != asked);
     let to = to.map(|(dialect, _)| dialect);
-    let of_another =
-        ["messages is required", "input is required"].iter().any(|missing| words.contains(missing));
-    let dispatch = status == 403 && words.contains("dispatch");
+    let of_another = says(&["messages is required", "input is required"]);
+    let dispatch = status == 403 && says(&["dispatch"]);
     // A 404 that speaks of the model would be the same in every dialect.
-    let of_model = words.contains("model");
+    let of_model = words.as_str().contains("model");
     let absent = matches!(status, 405 | 415 | 501) || (status == 404 && !of_model);
-    let unsupported = status == 400 && words.contains("unsupported");
+    let unsupported = status == 400 && says(&["unsupported"]);
     // "This is a chat model and not supported in the v1/completions endpoint. Did you mean …?"
-    let elsewhere = matches!(status, 400 | 404) && words.contains("supported") && to.is_some();
+    let elsewhere = matches!(status, 400 | 404) && says(&["supported"]) && to.is_some();
     let refused =
         absent || dispatch || of_another || elsewhere || says(REFUSED) || (unsupported && names_some);
     // What was not found, or is not supported, may be the path or something in the request: another
     // dialect is worth a try, but this one is not to be avoided for it.
     let perhaps = (400..500).contains(&status) && !of_model && says(PERHAPS_REFUSED)
         || unsupported
-        || status == 400 && is_for_a_cli(&words);
-    (refused || perhaps).then_some(Downgrade { to, blocks: refused })
+        || status == 400 && is_for_a_cli(words.as_str());
+    // What the upstream does not find may be something that this request names.
+    let blocks = refused && !words.quotes_the_request();
+    (refused || perhaps).then_some(Downgrade { to, blocks })
 }
 
 /// A site that serves one dialect to a vendor's own program alone.

@@ -52,7 +52,7 @@ impl LongReply {
 
     fn cut(&mut self, cause: &str) -> Poll<Option<Result<Frame<Bytes>, Truncated>>> {
         self.upstream = None;
-        self.attempt.break_off(cause, None);
+        self.attempt.break_off(cause, None, None);
         Poll::Ready(Some(Err(Truncated("the upstream's answer broke off"))))
     }
 

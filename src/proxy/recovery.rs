@@ -160,7 +160,7 @@ impl Recovery {
     /// What would help against a refusal and has not been tried.
     fn way(&self, call: &Call, format: Dialect, failure: &Failure) -> Option<Way> {
         let status = failure.upstream_status().filter(|status| (400..500).contains(status))?;
-        let words = failure.words().to_lowercase();
+        let words = failure.words().as_str();
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
         let is_new = |way: Way| !self.tried.contains(&way);
         let own = format == call.face.dialect;
@@ -189,7 +189,7 @@ impl Recovery {
             Dialect::Responses if status == 400 && is_new(Way::WithoutReasoning) && says(&OF_ENCRYPTION) => {
                 Way::WithoutReasoning
             }
-            Dialect::Responses if status == 400 && says_unknown(call, failure, &words) => Way::Shorter,
+            Dialect::Responses if status == 400 && says_unknown(call, failure, words) => Way::Shorter,
             _ if matches!(status, 400 | 415) && is_new(Way::Bare) && says(&OF_CONTENT_TYPE) => Way::Bare,
             _ => return None,
         };

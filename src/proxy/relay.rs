@@ -129,13 +129,14 @@ impl Relay {
         let (keep, begun) =
             self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.error_relayed));
         match begun {
-            true if self.partial.relayed => self.end_with(bytes.slice(..keep), None, &cause),
-            true => self.end_with(Bytes::new(), Some(&error), &cause),
+            true if self.partial.relayed => self.end_with(bytes.slice(..keep), None),
+            true => self.end_with(Bytes::new(), Some(&error)),
             false => {
                 let before = self.partial.before(bytes.slice(..keep));
-                self.end_with(before, Some(&error), &cause);
+                self.end_with(before, Some(&error));
             }
         }
+        self.attempt.break_off(&cause, Some(&error), self.observer.usage());
     }
 
     /// What of these bytes the client can have: all but the beginning of an event.
@@ -160,7 +161,7 @@ impl Relay {
             converter.fail(&error, &mut out);
             self.upstream = None;
             let cause = format!("stream error: {}", error.message);
-            self.attempt.break_off(&cause, self.observer.usage());
+            self.attempt.break_off(&cause, Some(&error), self.observer.usage());
         }
         self.ready = (!out.is_empty()).then(|| Bytes::from(out));
     }
@@ -186,7 +187,8 @@ impl Relay {
                 let mut out = String::new();
                 converter.fail(&error, &mut out);
                 let cause = format!("stream error: {}", error.message);
-                return self.end_with(Bytes::from(out), None, &cause);
+                self.end_with(Bytes::from(out), None);
+                return self.attempt.break_off(&cause, Some(&error), self.observer.usage());
             }
             return self.broke("the upstream closed the stream before its end");
         }
@@ -199,8 +201,8 @@ impl Relay {
                 // All of the event is here but for the blank line that makes it count.
                 let error = without_credential(error, &self.attempt);
                 let cause = format!("stream error: {}", error.message);
-                let error = (!self.partial.relayed).then_some(&error);
-                self.end_with(self.separator(), error, &cause);
+                self.end_with(self.separator(), (!self.partial.relayed).then_some(&error));
+                self.attempt.break_off(&cause, Some(&error), self.observer.usage());
             }
             Phase::Preamble | Phase::Output => {
                 self.broke("the upstream closed the stream before its end");
@@ -236,20 +238,21 @@ impl Relay {
         if let Some(converter) = &mut self.converter {
             let mut out = String::new();
             converter.fail(&error, &mut out);
-            return self.end_with(Bytes::from(out), None, cause);
+            self.end_with(Bytes::from(out), None);
+        } else {
+            self.end_with(self.separator(), Some(&error));
         }
-        self.end_with(self.separator(), Some(&error), cause);
+        self.attempt.break_off(cause, None, self.observer.usage());
     }
 
     /// Sends `before`, then an error event when one is wanted, and nothing more.
-    fn end_with(&mut self, before: Bytes, error: Option<&UpstreamError>, cause: &str) {
+    fn end_with(&mut self, before: Bytes, error: Option<&UpstreamError>) {
         self.upstream = None;
         let mut out = BytesMut::from(before);
         if let Some(error) = error {
             out.extend_from_slice(&self.observer.failure_event(error));
         }
         self.ready = (!out.is_empty()).then(|| out.freeze());
-        self.attempt.break_off(cause, self.observer.usage());
     }
 
     /// Nothing is there yet: ends, keeps the client's connection awake, or gives up, in their time.

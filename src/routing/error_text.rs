@@ -1,4 +1,4 @@
-//! What an upstream's words say about its failure (routing.md 9.5), whatever their case.
+//! What an upstream's words say about its failure, whatever their case.
 //!
 //! | class | says |
 //! |---|---|
@@ -8,7 +8,15 @@
 //! | timeout, transient | the upstream is unwell right now |
 //! | credential, limit | what we come with does not do, or not any more |
 //!
-//! A text may be of several classes; who asks decides which comes first.
+//! A text may be of several classes; who asks decides which comes first. Words that stand in the request count
+//! for nothing: upstreams quote what they refuse, and a client must not speak for its upstream.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+
+use super::echo::Echo;
 
 const MODEL: &[&str] = &[
     "unsupported model",
@@ -33,6 +41,8 @@ const MODEL_ELSEWHERE: &[&str] = &[
 /// A start and, somewhere behind it, an end.
 const MODEL_AROUND_NAME: &[(&str, &str)] =
     &[("model", "does not exist"), ("不支持", "模型"), ("模型", "不支持")];
+/// What such a text is about; every request names it.
+const SUBJECTS: &[&str] = &["model", "模型"];
 /// What follows the name of a model, with little between: "model x is not supported".
 const MODEL_LACKING: &[&str] = &["not supported", "not found", "not available"];
 /// Before "model" these say that something else is lacking: "max_tokens for model x is not supported".
@@ -103,16 +113,54 @@ const TRANSIENT: &[&str] = &[
     "econnreset",
     "econnrefused",
 ];
-const CREDENTIAL: &[&str] = &["invalid api key", "invalid_api_key", "invalid access token", "forbidden"];
-const LIMIT: &[&str] = &["rate limit", "rate_limit", "too many requests", "quota"];
+const CREDENTIAL: &[&str] = &[
+    "invalid api key",
+    "invalid_api_key",
+    "api key not valid",
+    "invalid access token",
+    "forbidden",
+    "organization has been disabled",
+];
+const LIMIT: &[&str] =
+    &["rate limit", "rate_limit", "too many requests", "quota", "credit balance is too low"];
 const USED_UP: &[&str] = &["usage_limit_reached", "quota exceeded"];
 
 /// The words of a failure, ready to be asked.
-pub struct ErrorText(String);
+#[derive(Debug, Default)]
+pub struct ErrorText {
+    /// The message, then the names.
+    text: String,
+    /// Where the names begin.
+    names_at: usize,
+    /// What the client sent, in pieces. The text is compared with it when it has a phrase that counts.
+    request: Vec<Bytes>,
+    echo: OnceLock<Echo>,
+}
 
 impl ErrorText {
-    pub fn new(text: &str) -> Self {
-        Self(text.to_lowercase())
+    /// A message of an upstream, in which only ASCII has a case.
+    pub fn new(message: &str) -> Self {
+        let text = message.to_ascii_lowercase();
+        Self { names_at: text.len(), text, ..Self::default() }
+    }
+
+    /// The names (`type`, `code`) that the upstream gave the error beside the message. No client writes these.
+    pub fn named<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
+        for name in names {
+            self.text.push(' ');
+            self.text.push_str(&name.to_ascii_lowercase());
+        }
+        self
+    }
+
+    /// It is the answer to this request, whose words count for nothing.
+    pub fn answers(&mut self, request: Vec<Bytes>) {
+        (self.request, self.echo) = (request, OnceLock::new());
+    }
+
+    /// All of it, in lower case.
+    pub fn as_str(&self) -> &str {
+        &self.text
     }
 
     /// The channel does not have the model.
@@ -157,22 +205,39 @@ impl ErrorText {
 
     /// Of a 429: not too fast, but used up.
     pub fn is_used_up(&self) -> bool {
-        self.says(USED_UP) || self.0.split(|c: char| !c.is_alphanumeric()).any(|word| word == "limit")
+        self.says(USED_UP) || self.occurrences("limit").any(|at| self.is_word(at, "limit"))
+    }
+
+    /// One of these phrases is the upstream's own.
+    pub fn says(&self, phrases: &[&str]) -> bool {
+        phrases.iter().any(|phrase| self.occurrences(phrase).next().is_some())
+    }
+
+    /// It quotes something of the request: `no item 'x'`.
+    pub fn quotes_the_request(&self) -> bool {
+        let mut quotes = self.text[..self.names_at].match_indices(['\'', '"', '`']).map(|(at, _)| at);
+        let Some(mut open) = quotes.next() else { return false };
+        quotes.any(|close| {
+            let inside = std::mem::replace(&mut open, close) + 1..close;
+            let words = &self.text[inside.clone()];
+            !words.is_empty() && words.trim() == words && !self.is_own(inside)
+        })
     }
 
     /// "model", at most its name and "is", and then that it is lacking. A text that speaks of a
     /// parameter of a model, or of what it is to do, is not meant: the request is wrong there.
     fn names_lacking_model(&self) -> bool {
-        self.0.match_indices("model").any(|(at, model)| {
-            let before = &self.0[..at];
+        self.text.match_indices("model").any(|(at, model)| {
+            let before = &self.text[..at];
             let mut words_before = before.split_whitespace().rev().take(3);
-            let after = &self.0[at + model.len()..];
+            let start = at + model.len();
+            let after = &self.text[start..];
             let is_a_word = !before.ends_with(['-', '_']) && !after.starts_with(['-', '_']);
-            let lacks = MODEL_LACKING.iter().filter_map(|phrase| after.find(phrase)).min();
+            let own = |phrase: &&str| self.occurrences(phrase).find(|at| *at >= start);
             is_a_word
                 && !words_before.any(|word| OF_MODEL.contains(&word))
-                && lacks.is_some_and(|lacks| {
-                    let between = &after[..lacks];
+                && MODEL_LACKING.iter().filter_map(own).min().is_some_and(|lacks| {
+                    let between = &self.text[start..lacks];
                     let words = || between.split_whitespace();
                     let mut names = words().filter(|word| !matches!(*word, "is" | "was" | "currently" | ":"));
                     !between.contains("parameter")
@@ -182,14 +247,34 @@ impl ErrorText {
         })
     }
 
-    fn says(&self, phrases: &[&str]) -> bool {
-        phrases.iter().any(|phrase| self.0.contains(phrase))
+    fn says_around(&self, pairs: &[(&str, &str)]) -> bool {
+        pairs.iter().any(|(start, end)| {
+            let first = self.occurrences(start).next();
+            first.is_some_and(|at| self.occurrences(end).any(|end| end >= at + start.len()))
+        })
     }
 
-    fn says_around(&self, pairs: &[(&str, &str)]) -> bool {
-        pairs
-            .iter()
-            .any(|(start, end)| self.0.find(start).is_some_and(|at| self.0[at + start.len()..].contains(end)))
+    /// Where the phrase stands in the upstream's own words. The subject of a text is not expected to be its own.
+    fn occurrences<'t>(&'t self, phrase: &'t str) -> impl Iterator<Item = usize> + 't {
+        let is_subject = SUBJECTS.contains(&phrase);
+        let found = self.text.match_indices(phrase).map(|(at, _)| at);
+        found.filter(move |at| is_subject || self.is_own(*at..at + phrase.len()))
+    }
+
+    fn is_own(&self, place: Range<usize>) -> bool {
+        if self.request.is_empty() || place.end > self.names_at {
+            return true;
+        }
+        let echo = self.echo.get_or_init(|| {
+            Echo::of(&self.text[..self.names_at], self.request.iter().map(|piece| &piece[..]))
+        });
+        !echo.covers(place)
+    }
+
+    fn is_word(&self, at: usize, word: &str) -> bool {
+        let before = self.text[..at].chars().next_back();
+        let after = self.text[at + word.len()..].chars().next();
+        !before.into_iter().chain(after).any(char::is_alphanumeric)
     }
 }
 
@@ -206,8 +291,7 @@ mod tests {
 
     /// The classes of a text, by their first letters: Model, (model) Elsewhere, Protocol, Validation,
     /// tImeout, Transient, Credential, Limit.
-    fn classes(text: &str) -> String {
-        let text = ErrorText::new(text);
+    fn classes_of(text: &ErrorText) -> String {
         [
             (text.is_about_model(), 'M'),
             (text.sends_model_elsewhere(), 'E'),
@@ -221,6 +305,43 @@ mod tests {
         .into_iter()
         .filter_map(|(is, letter)| is.then_some(letter))
         .collect()
+    }
+
+    #[test]
+    fn words_of_the_request_are_of_no_class() {
+        for (message, request, expected) in [
+            ("Invalid value: 'quota exceeded'", r#"{"x":"quota exceeded"}"#, ""),
+            ("Invalid value: 'unknown model'", r#"{"x":"Unknown\u0020model"}"#, ""),
+            ("x: 'invalid api key', quota exceeded", r#"{"x":"Invalid API key"}"#, "L"),
+            ("The model 'x y' is wrong: 'does not exist'", r#"{"x":"does not exist","model":"x y"}"#, ""),
+            ("The model `x` does not exist", r#"{"model":"x"}"#, "ME"),
+            ("model 'm' not found in 'not found'", r#"{"model":"m","x":"not found"}"#, ""),
+            ("当前分组不支持 gpt-9 模型", r#"{"模型":"gpt-9"}"#, "ME"),
+            ("a bad value: 不支持的模型", r#"{"x":"不支持的模型"}"#, ""),
+            ("value 'validation' of unknown model", r#"{"x":"validation"}"#, "ME"),
+        ] {
+            let mut text = ErrorText::new(message);
+            text.answers(vec![Bytes::from_static(request.as_bytes())]);
+            assert_eq!(classes_of(&text), expected, "{message}");
+        }
+        let mut text = ErrorText::new("limit").named(["rate_limit_exceeded"]);
+        text.answers(vec![Bytes::from_static(b"rate_limit_exceeded limit")]);
+        assert!(text.is_used_up() && text.is_about_limit(), "the names are the upstream's own");
+    }
+
+    #[test]
+    fn what_a_text_quotes_may_be_of_the_request() {
+        for (message, expected) in [
+            ("Conversation with id 'c-1' not found.", true),
+            ("it is not 'there': no \"c-1\"", true),
+            ("Invalid URL (POST /v1/responses)", false),
+            ("unknown path '/v1/x'", false),
+            ("it's gone, isn't it", false),
+        ] {
+            let mut text = ErrorText::new(message);
+            text.answers(vec![Bytes::from_static(br#"{"conversation":"c-1"}"#)]);
+            assert_eq!(text.quotes_the_request(), expected, "{message}");
+        }
     }
 
     #[test]
@@ -307,8 +428,25 @@ mod tests {
                 ],
                 "T",
             ),
-            (vec!["Invalid API key", "invalid access token", "Forbidden"], "C"),
-            (vec!["Rate limit reached", "Too Many Requests", "insufficient quota"], "L"),
+            (
+                vec![
+                    "Invalid API key",
+                    "API key not valid. Please pass a valid API key.",
+                    "invalid access token",
+                    "Forbidden",
+                    "This organization has been disabled.",
+                ],
+                "C",
+            ),
+            (
+                vec![
+                    "Rate limit reached",
+                    "Too Many Requests",
+                    "insufficient quota",
+                    "Your credit balance is too low to access the API",
+                ],
+                "L",
+            ),
             (
                 vec![
                     "timeout must be <= 60",
@@ -331,7 +469,7 @@ mod tests {
             ),
         ] {
             for text in texts {
-                assert_eq!(classes(text), expected, "{text}");
+                assert_eq!(classes_of(&ErrorText::new(text)), expected, "{text}");
             }
         }
     }

@@ -1,9 +1,17 @@
-//! What an upstream's failure means: whether another channel may do better, and how long this one rests.
+//! What an upstream's failure means: whose fault it is, whether another channel may do better, and how long
+//! this one rests.
 //!
-//! One rule for both (routing.md 9.1, 10.2): a failure that another channel might not have is the
-//! channel's fault. It is retried there and cools here; anything else is the client's own and does neither,
-//! so that no bad request can switch off channels. When the rest is over, a channel that failed often
-//! in a row still stands behind the others for a while.
+//! | what the upstream gives | blame | another channel |
+//! |---|---|---|
+//! | 401, 402, 403, 408, 409, 425, 429, 5xx, a redirect | the channel's | is tried |
+//! | a `code` or `type` of [`OF_CHANNEL`] | the channel's | is tried |
+//! | one of [`OF_MODEL`] | the channel's, if it claims to have the model | is tried |
+//! | words that speak of the channel ([`ErrorText`]) | nobody's | is tried |
+//! | anything else | nobody's | is not tried |
+//!
+//! Words alone never blame: an upstream quotes its client, and one key's bad request must not switch off what
+//! other keys use. When the rest is over, a channel that failed often in a row still stands behind the others
+//! for a while.
 
 use serde_json::Value;
 
@@ -23,15 +31,164 @@ pub struct Cooldown {
     pub max_ms: Millis,
 }
 
-/// Might another channel answer what this one refused with `status` and `text`? 402 joins the rule's
-/// list: it speaks of our account's balance there, never of the client.
-pub fn should_retry(status: u16, text: &str) -> bool {
-    // A redirect is no answer: it means that the address of this channel is wrong.
-    if !(400..500).contains(&status) || matches!(status, 401..=403 | 408 | 409 | 425 | 429) {
-        return true;
+/// Codes and types by which upstreams say that a channel does not serve, whatever is asked: its credential, its
+/// balance, its limits, its own trouble. From the error references of OpenAI, Anthropic, Google, Azure, AWS, Groq,
+/// Moonshot, Alibaba and Volcengine, and from the sources of the common hubs. Names that also stand for a client's
+/// mistake (`invalid_request_error`, `upstream_error`, `bad_response_status_code`) are left out.
+const OF_CHANNEL: &[&str] = &[
+    // credential and account
+    "access_terminated",
+    "accessdeniedexception",
+    "account_deactivated",
+    "account_suspended",
+    "api_key_disabled",
+    "api_key_expired",
+    "api_key_invalid",
+    "api_key_required",
+    "authentication_error",
+    "empty_token",
+    "group_deleted",
+    "group_disabled",
+    "incorrect_api_key_error",
+    "invalid_api_key",
+    "invalid_auth_header",
+    "invalid_authentication_error",
+    "invalid_organization",
+    "invalid_token",
+    "invalidapikey",
+    "ip_not_authorized",
+    "mismatched_organization",
+    "organization_restricted",
+    "permission_denied",
+    "permission_error",
+    "subscription_invalid",
+    "subscription_not_found",
+    "token_expired",
+    "unauthenticated",
+    "unauthorized",
+    "unsupported_country_region_territory",
+    "usage_not_included",
+    "user_inactive",
+    "user_not_found",
+    // balance and limits
+    "accountoverdueerror",
+    "allocationquota.freetieronly",
+    "api_key_quota_exhausted",
+    "arrearage",
+    "billing_error",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "exceeded_current_quota_error",
+    "insufficient_balance",
+    "insufficient_quota",
+    "insufficient_user_quota",
+    "pre_consume_token_quota_failed",
+    "quotaexceeded",
+    "rate_limit_error",
+    "rate_limit_exceeded",
+    "rate_limit_reached_error",
+    "resource_exhausted",
+    "servicequotaexceededexception",
+    "setlimitexceeded",
+    "throttling.allocationquota",
+    "throttling.ratequota",
+    "throttlingexception",
+    "usage_limit_exceeded",
+    "usage_limit_reached",
+    // its own trouble, or that of what it asks
+    "channel:aws_client_error",
+    "channel:header_override_invalid",
+    "channel:invalid_key",
+    "channel:model_mapped_error",
+    "channel:no_available_key",
+    "channel:param_override_invalid",
+    "channel:response_time_exceeded",
+    "do_request_failed",
+    "engine_overloaded_error",
+    "get_channel_failed",
+    "modelnotreadyexception",
+    "overloaded_error",
+    "server_is_overloaded",
+    "serveroverloaded",
+    "service_unavailable",
+    "service_unavailable_error",
+    "slow_down",
+    "unavailable",
+];
+/// As [`OF_CHANNEL`], of an error told within a good answer. Beside a 400 some hubs use them for any error at all.
+const OF_TROUBLE: &[&str] = &[
+    "api_error",
+    "deadline_exceeded",
+    "internal",
+    "internal_error",
+    "internal_server_error",
+    "server_error",
+    "timeout_error",
+];
+/// By which they say that they do not have the model.
+const OF_MODEL: &[&str] = &[
+    "deployment_not_found",
+    "deploymentnotfound",
+    "invalid_model",
+    "invalidendpointormodel.modelidaccessdisabled",
+    "invalidendpointormodel.notfound",
+    "model_decommissioned",
+    "model_not_available",
+    "model_not_found",
+    "model_not_supported",
+    "model_price_error",
+    "model_terms_required",
+    "modelnotfound",
+    "modelnotopen",
+];
+
+/// Whose fault a failure is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// It is counted against the channel, which cools.
+    Channel,
+    /// The channel lacks the model. Its own fault, unless it takes any name that a client makes up.
+    Model,
+    /// The client's, or nobody knows: it is told and logged, and nothing else.
+    Nobody,
+}
+
+/// Whose fault is an answer of this status, or, of an error told with a good one, of these names?
+/// Network errors, time-outs and broken streams have neither, and are the channel's.
+pub fn blame<'n>(status: u16, names: impl Iterator<Item = &'n str> + Clone) -> Blame {
+    let is_one_of =
+        |list: &[&str]| names.clone().any(|name| list.iter().any(|known| known.eq_ignore_ascii_case(name)));
+    if is_one_of(OF_MODEL) {
+        Blame::Model
+    } else if is_status_of_channel(status)
+        || is_one_of(OF_CHANNEL)
+        || is_good(status) && is_one_of(OF_TROUBLE)
+    {
+        Blame::Channel
+    } else {
+        Blame::Nobody
     }
-    let text = ErrorText::new(text);
-    if text.sends_model_elsewhere() {
+}
+
+/// The status that an error told within a good answer would have had, where its names say one: some hubs put
+/// the number into `code`.
+pub fn status_named<'n>(mut names: impl Iterator<Item = &'n str>) -> Option<u16> {
+    names.find_map(|name| name.parse().ok().filter(|status| (400..600).contains(status)))
+}
+
+/// 402 speaks of our account's balance, never of the client. A redirect is no answer: the address of the channel
+/// is wrong. A good status says nothing.
+fn is_status_of_channel(status: u16) -> bool {
+    !is_good(status) && !(400..500).contains(&status) || matches!(status, 401..=403 | 408 | 409 | 425 | 429)
+}
+
+fn is_good(status: u16) -> bool {
+    (200..300).contains(&status)
+}
+
+/// Might another channel answer what this one refused with `status` and `text`, where nobody is to blame?
+pub fn should_retry(status: u16, text: &ErrorText) -> bool {
+    if is_status_of_channel(status) || text.sends_model_elsewhere() {
         return true;
     }
     !text.is_about_validation()
@@ -41,15 +198,9 @@ pub fn should_retry(status: u16, text: &str) -> bool {
             || text.is_transient())
 }
 
-/// Does this failure speak against the channel, so that it is counted and cools?
-/// Network errors, time-outs, judged failures and broken streams do as well, without a status.
-pub fn is_channel_fault(status: u16, text: &str) -> bool {
-    should_retry(status, text)
-}
-
 /// Has the credential used up what its provider grants, so that every channel with it is to cool?
-pub fn is_usage_limit(status: u16, text: &str) -> bool {
-    status == 429 && ErrorText::new(text).is_used_up()
+pub fn is_usage_limit(status: u16, text: &ErrorText) -> bool {
+    status == 429 && text.is_used_up()
 }
 
 /// When a channel that failed at `now` may be picked again. A provider's hint only lengthens the rest.
@@ -153,8 +304,55 @@ mod tests {
             (400, "upstream: Bad Gateway", true),
             (400, "ECONNRESET", true),
         ] {
-            assert_eq!(should_retry(status, text), expected, "{status} {text}");
-            assert_eq!(is_channel_fault(status, text), expected, "{status} {text}");
+            assert_eq!(should_retry(status, &ErrorText::new(text)), expected, "{status} {text}");
+        }
+    }
+
+    #[test]
+    fn blame_is_decided_by_status_and_names_alone() {
+        use Blame::{Channel, Model, Nobody};
+        for (status, names, expected) in [
+            (302, vec![], Channel),
+            (401, vec![], Channel),
+            (402, vec![], Channel),
+            (403, vec![], Channel),
+            (408, vec![], Channel),
+            (409, vec![], Channel),
+            (425, vec![], Channel),
+            (429, vec![], Channel),
+            (500, vec![], Channel),
+            (529, vec!["invalid_request_error"], Channel),
+            (400, vec![], Nobody),
+            (404, vec![], Nobody),
+            (413, vec![], Nobody),
+            (422, vec![], Nobody),
+            (400, vec!["invalid_request_error", "context_length_exceeded"], Nobody),
+            (400, vec!["INVALID_ARGUMENT", "400"], Nobody),
+            (400, vec!["server_error"], Nobody),
+            (400, vec!["INVALID_ARGUMENT", "400", "API_KEY_INVALID"], Channel),
+            (400, vec!["billing_hard_limit_reached"], Channel),
+            (400, vec!["Arrearage"], Channel),
+            (404, vec!["invalid_request_error", "model_not_found"], Model),
+            (503, vec!["new_api_error", "model_not_found"], Model),
+            (200, vec![], Nobody),
+            (200, vec!["server_error"], Channel),
+            (200, vec!["invalid_request_error"], Nobody),
+            (200, vec!["content_filter"], Nobody),
+        ] {
+            assert_eq!(blame(status, names.iter().copied()), expected, "{status} {names:?}");
+        }
+    }
+
+    #[test]
+    fn an_error_told_within_an_answer_may_name_its_status() {
+        for (names, expected) in [
+            (vec!["502"], Some(502)),
+            (vec!["INVALID_ARGUMENT", "400"], Some(400)),
+            (vec!["server_error"], None),
+            (vec!["50001"], None),
+            (vec!["200"], None),
+        ] {
+            assert_eq!(status_named(names.iter().copied()), expected, "{names:?}");
         }
     }
 
@@ -169,7 +367,7 @@ mod tests {
             (429, "slow down", false),
             (403, "quota exceeded", false),
         ] {
-            assert_eq!(is_usage_limit(status, text), expected, "{status} {text}");
+            assert_eq!(is_usage_limit(status, &ErrorText::new(text)), expected, "{status} {text}");
         }
     }
 

@@ -69,10 +69,9 @@ pub struct Recent {
 
 impl FailureWeight {
     /// Of a failure with this status (0 without one) and these words of the upstream.
-    pub fn of(status: u16, words: &str) -> Self {
-        let text = ErrorText::new(words);
+    pub fn of(status: u16, text: &ErrorText) -> Self {
         let lasting = |penalty| Self { penalty, transient: false };
-        if failure::is_usage_limit(status, words) {
+        if failure::is_usage_limit(status, text) {
             lasting(0.4)
         } else if text.is_about_model() {
             lasting(0.9)

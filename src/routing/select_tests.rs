@@ -8,8 +8,8 @@ use crate::routing::fixture::*;
 use crate::routing::pricing::{Billing, CallPrice, Catalog, Labels, ModelPrice};
 use crate::routing::score::CostTier;
 use crate::routing::{
-    Account, AccountStatus, ChannelLive, ChannelTotals, Conditions, CredentialRef, FailureWeight, Policy,
-    Route, Site, Weights,
+    Account, AccountStatus, ChannelLive, ChannelTotals, Conditions, CredentialRef, ErrorText, FailureWeight,
+    Policy, Route, Site, Weights,
 };
 
 fn with(channel: Channel, totals: ChannelTotals) -> Channel {
@@ -336,7 +336,11 @@ fn every_obstacle_is_named_and_the_first_suffices() {
 
 fn sick(channel: &Channel, times: usize, model: &str) {
     for _ in 0..times {
-        channel.account.site.health.fail(model, FailureWeight::of(502, "Bad Gateway"), 1_000);
+        channel.account.site.health.fail(
+            model,
+            FailureWeight::of(502, &ErrorText::new("Bad Gateway")),
+            1_000,
+        );
     }
 }
 

@@ -15,7 +15,7 @@ fn close(one: f64, other: f64) -> bool {
 fn after(failures: usize) -> Health {
     let mut health = Health::default();
     for _ in 0..failures {
-        health.fail(FailureWeight::of(502, "Bad Gateway"), NOW);
+        health.fail(FailureWeight::of(502, &ErrorText::new("Bad Gateway")), NOW);
     }
     health
 }
@@ -45,7 +45,7 @@ fn a_failure_weighs_by_the_first_class_that_fits() {
         (0, "the TLS handshake failed", 1.2, false),
     ] {
         assert_eq!(
-            FailureWeight::of(status, words),
+            FailureWeight::of(status, &ErrorText::new(words)),
             FailureWeight { penalty, transient },
             "{status} {words}"
         );
@@ -137,12 +137,12 @@ fn only_transient_failures_within_five_minutes_are_in_a_row() {
         (502, "unknown provider for model x"),
         (400, "invalid timeout parameter"),
     ] {
-        assert!(!opened(0, Some(FailureWeight::of(status, words))), "{status} {words}");
+        assert!(!opened(0, Some(FailureWeight::of(status, &ErrorText::new(words)))), "{status} {words}");
     }
     for (status, words) in [(502, "unknown provider for model x"), (400, "invalid timeout parameter")] {
         let mut health = Health::default();
         for _ in 0..20 {
-            health.fail(FailureWeight::of(status, words), NOW);
+            health.fail(FailureWeight::of(status, &ErrorText::new(words)), NOW);
         }
         assert!(!health.is_open(NOW), "{status} {words}");
     }
@@ -153,12 +153,12 @@ fn a_share_is_never_lost_altogether() {
     assert_eq!(after(2).multiplier(NOW), 1.0 / 6.0);
     let mut health = Health::default();
     for _ in 0..1_000 {
-        health.fail(FailureWeight::of(401, ""), NOW);
+        health.fail(FailureWeight::of(401, &ErrorText::new("")), NOW);
     }
     assert_eq!(health.multiplier(NOW), 0.08);
     let site = SiteHealth::default();
     for _ in 0..100 {
-        site.fail("m", FailureWeight::of(401, ""), NOW);
+        site.fail("m", FailureWeight::of(401, &ErrorText::new("")), NOW);
     }
     assert!(close(site.multiplier("m", NOW), 0.0064));
     assert_eq!(site.multiplier("other", NOW), 0.08);

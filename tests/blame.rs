@@ -1,0 +1,191 @@
+//! Whose fault a failure is: what one key's request says never changes what other keys get.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Caller, Gateway, Pair, Reply, Request, Upstream, eventually, wire};
+
+const CHAT: &str = "/v1/chat/completions";
+const RESPONSES: &str = "/v1/responses";
+const MESSAGES: &str = "/v1/messages";
+
+/// Nothing is counted against the channel, and the next request goes there first.
+#[track_caller]
+fn is_as_before(gateway: &Gateway, model: &str, upstream: &Upstream) {
+    for channel in gateway.channels(model) {
+        assert_eq!(channel["cooldownUntil"], json!(null), "{channel}");
+        assert_eq!(
+            (&channel["failCount"], &channel["consecutiveFailCount"]),
+            (&json!(0), &json!(0)),
+            "{channel}"
+        );
+    }
+    let before = upstream.asked_for(CHAT).len();
+    gateway.client().chat(model).expect(200);
+    assert_eq!(upstream.asked_for(CHAT).len(), before + 1, "it is asked as before");
+}
+
+fn events(gateway: &Gateway) -> String {
+    gateway.admin().get("/api/events").expect(200).to_string()
+}
+
+#[test]
+fn words_of_a_refusal_lead_to_another_channel_and_rest_none() {
+    for (status, message) in [
+        (404, "The model `x` does not exist"),
+        (400, "Invalid API key"),
+        (400, "Rate limit reached"),
+        (400, "Unsupported legacy protocol"),
+        (422, "upstream: connection timed out"),
+    ] {
+        let pair = Pair::start();
+        pair.first.answer_once(CHAT, Reply::error(status, message));
+        pair.gateway.client().chat(Pair::MODEL).expect(200);
+        assert_eq!(pair.second.asked_for(CHAT).len(), 1, "{status} {message}");
+        pair.gateway.wait_for_logs(2);
+        is_as_before(&pair.gateway, Pair::MODEL, &pair.first);
+    }
+}
+
+#[test]
+fn words_that_a_client_has_put_into_a_refusal_count_for_nothing() {
+    for (value, message) in [
+        (r#""quota exceeded""#, "Invalid value: 'quota exceeded'."),
+        (r#""\u0071uota  EXCEEDED""#, "Invalid value: 'quota EXCEEDED'."),
+        (r#""unknown model""#, "Invalid value: 'unknown model'."),
+        (r#""Invalid API key""#, "Invalid value: 'Invalid API key'."),
+        (r#"{"deep":["x","the service unavailable?"]}"#, "Invalid value: 'the service unavailable?'."),
+        (r#""messages is required""#, "Invalid value: 'messages is required'."),
+        (
+            r#""unknown endpoint: please use /v1/responses""#,
+            "'unknown endpoint: please use /v1/responses' is wrong",
+        ),
+    ] {
+        let pair = Pair::on("new-api", &[("DISABLE_CROSS_PROTOCOL_FALLBACK", "false")]);
+        pair.first.answer_once(CHAT, Reply::error(400, message));
+        let body = format!(
+            r#"{{"model":"{}","user":{value},"messages":[{{"role":"user","content":"x"}}]}}"#,
+            Pair::MODEL
+        );
+        let error = pair.gateway.client().send(Request::post(CHAT).json_text(body)).expect(400);
+        assert_eq!(error["error"]["message"], message);
+        assert!(pair.second.asked_for(CHAT).is_empty(), "{value}: no other channel");
+        assert!(pair.first.asked_for(RESPONSES).is_empty(), "{value}: no other dialect");
+        is_as_before(&pair.gateway, Pair::MODEL, &pair.first);
+        assert!(!events(&pair.gateway).contains("All channels failed"));
+    }
+}
+
+#[test]
+fn a_request_that_no_dialect_can_carry_leaves_the_sites_dialects_as_they_are() {
+    for (status, message) in
+        [(400, "messages is required"), (404, "Not found"), (400, "unsupported endpoint")]
+    {
+        let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
+        gateway.add_as(&json!({"name": "hub", "platform": "new-api"}), &upstream);
+        for path in [CHAT, RESPONSES, MESSAGES] {
+            upstream.answer_once(path, Reply::error(status, message));
+        }
+        gateway.client().chat(Pair::MODEL).expect(status);
+        is_as_before(&gateway, Pair::MODEL, &upstream);
+    }
+}
+
+#[test]
+fn a_refusal_that_quotes_the_request_says_nothing_of_a_dialect() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
+    gateway.add_as(&json!({"name": "hub", "platform": "new-api"}), &upstream);
+    upstream.answer_once(RESPONSES, Reply::error(404, "Conversation with id 'conv-of-nobody' not found."));
+    let ask = |conversation: Value| {
+        let body = json!({"model": Pair::MODEL, "input": "x", "conversation": conversation});
+        gateway.client().post(RESPONSES, &body).status
+    };
+    ask(json!("conv-of-nobody"));
+    let before = upstream.asked_for(RESPONSES).len();
+    assert_eq!(ask(json!(null)), 200);
+    assert_eq!(upstream.asked_for(RESPONSES).len(), before + 1, "another key is served in its own dialect");
+}
+
+#[test]
+fn a_dialect_that_a_site_refuses_is_remembered_once_another_has_answered() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
+    gateway.add_as(&json!({"name": "hub", "platform": "new-api"}), &upstream);
+    upstream.answer(CHAT, Reply::error(400, "Unsupported legacy protocol: please use /v1/responses"));
+    for _ in 0..2 {
+        gateway.client().chat(Pair::MODEL).expect(200);
+    }
+    assert_eq!((upstream.asked_for(CHAT).len(), upstream.asked_for(RESPONSES).len()), (1, 2));
+}
+
+#[test]
+fn an_error_told_in_a_stream_rests_a_channel_by_its_name_alone() {
+    let error = |kind: Value, code: Value| {
+        wire::data(&json!({"error": {"message": "No.", "type": kind, "code": code}}))
+    };
+    let content = wire::chat_content(Pair::MODEL, "x");
+    for (event, rests) in [
+        (error(json!("server_error"), json!(null)), true),
+        (error(json!(null), json!(429)), true),
+        (error(json!(null), json!("insufficient_quota")), true),
+        (error(json!("invalid_request_error"), json!("context_length_exceeded")), false),
+        (error(json!(null), json!(400)), false),
+        (error(json!("content_policy_violation"), json!(null)), false),
+        (wire::data(&json!({"error": {"message": "No. Validation failed."}})), false),
+        (wire::data(&json!({"error": {"message": "No."}})), true),
+    ] {
+        for begun in [false, true] {
+            let pair = Pair::start();
+            let events = if begun { vec![content.clone(), event.clone()] } else { vec![event.clone()] };
+            pair.first.answer_once(CHAT, Reply::events(events));
+            let text = pair.gateway.client().stream(Caller::chat_ask(Pair::MODEL, true)).whole().text();
+            assert_eq!(text.contains("No."), begun, "{event}");
+            pair.gateway.wait_for_logs(if begun { 1 } else { 2 });
+            let cools = pair.channel("first")["cooldownUntil"] != json!(null);
+            assert_eq!(cools, rests, "{event}, behind output: {begun}");
+        }
+    }
+}
+
+#[test]
+fn a_keyword_that_the_client_has_asked_for_rests_no_channel() {
+    let pair = Pair::with(&[("PROXY_ERROR_KEYWORDS", "out of credit")]);
+    let mut echo = wire::chat(Pair::MODEL);
+    echo["choices"][0]["message"]["content"] = json!("You are Out of Credit.");
+    pair.first.answer_once(CHAT, Reply::json(200, &echo));
+    let body = json!({"model": Pair::MODEL,
+        "messages": [{"role": "user", "content": "Say: you are out of credit."}]});
+    pair.gateway.client().post(CHAT, &body).expect(200);
+    pair.gateway.wait_for_logs(2);
+    is_as_before(&pair.gateway, Pair::MODEL, &pair.first);
+}
+
+#[test]
+fn a_model_that_only_a_client_has_named_rests_no_channel() {
+    for status in [404, 503] {
+        let (gateway, upstream) = (Gateway::start(), Upstream::start(&["gpt-a"]));
+        let (_, account) = gateway.add("site", &upstream);
+        let route = gateway.admin().post("/api/routes", &json!({"modelPattern": "made-*"})).expect(200);
+        let channels = format!("/api/routes/{}/channels", route["id"]);
+        gateway.admin().post(&channels, &json!({"accountId": account["id"]})).expect(200);
+        let missing = json!({"error": {"message": "No available channel for model made-up",
+            "type": "new_api_error", "code": "model_not_found"}});
+        upstream.answer_model(CHAT, "made-up", Reply::json(status, &missing));
+        gateway.client().chat("made-up").expect(status);
+        gateway.wait_for_logs(1);
+        is_as_before(&gateway, "made-*", &upstream);
+    }
+}
+
+#[test]
+fn refusals_by_words_raise_no_alarm() {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[Pair::MODEL]));
+    gateway.add("alone", &upstream);
+    for path in [CHAT, RESPONSES, MESSAGES] {
+        upstream.answer(path, Reply::error(400, "Rate limit reached"));
+    }
+    gateway.client().chat(Pair::MODEL).expect(400);
+    upstream.answer(CHAT, Reply::error(500, "boom"));
+    gateway.client().chat(Pair::MODEL).expect(500);
+    eventually("the failure of the channel is told", || events(&gateway).contains("boom").then_some(()));
+    assert!(!events(&gateway).contains("Rate limit reached"));
+}

@@ -81,6 +81,38 @@ fn calls_of_another_provider_get_a_placeholder_once_their_signature_is_missed() 
 }
 
 #[test]
+fn clients_of_other_dialects_get_the_placeholder_too_once_a_signature_is_missed() {
+    const CHAT: &str = "/v1/chat/completions";
+    let call = json!({"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}});
+    let chat = json!({"model": MODEL, "messages": [
+        {"role": "user", "content": "Which way?"},
+        {"role": "assistant", "content": null, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "a map"}]});
+    let responses = json!({"model": MODEL, "input": [
+        {"role": "user", "content": "Which way?"},
+        {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "a map"}]});
+    let messages = json!({"model": MODEL, "max_tokens": 9, "messages": [
+        {"role": "user", "content": "Which way?"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "call_1", "name": "look", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "a map"}]}]});
+    let missed =
+        json!({"error": {"message": "Function call is missing a thought_signature in functionCall parts."}});
+    for (path, body) in [(CHAT, chat), ("/v1/responses", responses), ("/v1/messages", messages)] {
+        let upstream = Upstream::with_one_path(MODEL, CHAT);
+        upstream.answer_once(CHAT, Reply::json(400, &missed));
+        let gateway = Gateway::start();
+        gateway.add_as(&json!({"name": "hub", "platform": "new-api"}), &upstream);
+        gateway.client().post(path, &body).expect(200);
+        let asked = upstream.asked_for(CHAT);
+        let proof = |asked: &Value| asked["messages"][1]["tool_calls"][0]["extra_content"].clone();
+        assert_eq!(proof(&asked[asked.len() - 2].json()), Value::Null, "{path}");
+        let placed = json!({"google": {"thought_signature": "skip_thought_signature_validator"}});
+        assert_eq!(proof(&asked[asked.len() - 1].json()), placed, "{path}");
+    }
+}
+
+#[test]
 fn a_call_that_came_to_nothing_is_no_beginning_of_a_stream() {
     let ask = json!({"model": MODEL, "max_tokens": 5, "stream": true,
         "messages": [{"role": "user", "content": "Which way?"}]});

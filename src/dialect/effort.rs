@@ -306,16 +306,31 @@ pub enum GeminiThinking {
     Budget(u64),
 }
 
+/// The number behind `gemini` in a model's name, wherever it stands (`gemini-2.5-pro`, `models/gemini-4-flash`); `None`
+/// where the name tells no generation (`gemini-flash-latest`, a hub's own).
+fn gemini_generation(name: &str) -> Option<u32> {
+    let (_, rest) = name.split_once("gemini")?;
+    let digits = rest.get(rest.find(|letter: char| letter.is_ascii_digit())?..)?;
+    digits.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// Whether a model that Google serves may be gemini of the third generation or later, which wants the signatures of its
+/// calls back and searches beside functions. A name that does not tell is that of a current model.
+pub fn may_be_third_gemini(model: &str) -> bool {
+    let name = model.to_ascii_lowercase();
+    let is_other = ["gemma", "claude", "gpt", "learnlm"].iter().any(|other| name.contains(other));
+    !is_other && gemini_generation(&name).is_none_or(|generation| generation >= 3)
+}
+
 /// What to ask of a gemini model; `None` leaves it to the model.
 ///
 /// Ranges and levels after Google's public documentation ("Thinking"): 2.5 Pro takes 128 to 32768
 /// and cannot be switched off, 2.5 Flash 0 to 24576, 2.5 Flash-Lite 0 or 512 to 24576; from 3 on
-/// there are levels, of which only Flash models have `minimal`.
+/// there are levels, of which only Flash models have `minimal`. A budget is taken by all of them, so that one is
+/// asked for where the name does not tell.
 pub fn gemini_thinking(reasoning: &Reasoning<'_>, model: &str) -> Option<GeminiThinking> {
     let name = model.to_ascii_lowercase();
-    let generation = name.split_once("gemini-").map(|(_, rest)| rest);
-    let major = generation.and_then(|rest| rest.split(['.', '-']).next()?.parse::<u32>().ok());
-    if major.is_some_and(|major| major >= 3) {
+    if gemini_generation(&name).is_some_and(|generation| generation >= 3) {
         let least = if name.contains("flash") { "minimal" } else { "low" };
         return Some(GeminiThinking::Level(match reasoning.wanted_effort()? {
             Effort::None | Effort::Minimal => least,
@@ -325,7 +340,7 @@ pub fn gemini_thinking(reasoning: &Reasoning<'_>, model: &str) -> Option<GeminiT
         }));
     }
     let budget = reasoning.wanted_budget()?;
-    let is = |family: &str| generation.is_some_and(|rest| rest.starts_with(family));
+    let is = |family: &str| name.split_once("gemini-").is_some_and(|(_, rest)| rest.starts_with(family));
     Some(GeminiThinking::Budget(if is("2.5-pro") {
         budget.clamp(128, 32768)
     } else if is("2.5-flash-lite") && budget > 0 {

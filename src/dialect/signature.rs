@@ -22,6 +22,8 @@ const OLD_PREFIXES: [(&str, Provider); 3] = [
     ("metapi:openai-encrypted-reasoning:", Provider::OpenAi),
     ("metapi:gemini-thought-signature:", Provider::Gemini),
 ];
+/// Stands for the signature of a call that gemini did not sign (Google's documentation of thought signatures).
+pub const NO_GEMINI_SIGNATURE: &str = "skip_thought_signature_validator";
 /// Clients may pad it or not.
 const TOLERANT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,

@@ -6,7 +6,7 @@
 //! | messages | thinking that nobody signed, or calls without their thinking | none of that |
 //! | messages | the schema of the answer | its objects closed; then the schema in words |
 //! | messages | a body in which it finds no messages | the body read and written anew |
-//! | gemini | calls that no model of its own signed | a placeholder for each signature |
+//! | gemini, chat | calls that no model of Google's signed | a placeholder for each signature |
 //! | responses | an answer that it does not know (any more) | no reference to it |
 //! | responses | reasoning that another account encrypted | no reasoning |
 //! | responses | something that it does not know, 400 | no metadata; known fields only; the bare minimum |
@@ -23,7 +23,7 @@ use hyper::HeaderMap;
 use crate::dialect::canonical::{Target, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, convert, gemini, json, messages, responses};
+use crate::dialect::{Dialect, chat, convert, gemini, json, messages, responses};
 use crate::routing::Platform;
 
 use super::call::{Call, Operation};
@@ -80,7 +80,7 @@ const UNKNOWN: [&str; 8] = [
 const OF_CONTENT_TYPE: [&str; 4] = ["content-type", "content type", "media type", "application/json"];
 /// Words about reasoning that an upstream cannot decrypt (proxy-conversion.md 2.2).
 const OF_ENCRYPTION: [&str; 2] = ["encrypted content", "encrypted_content"];
-/// Words about signatures that a model of Google misses (proxy-conversion.md 2.2).
+/// Words about signatures that a model of Google misses.
 const OF_SIGNATURES: [&str; 2] = ["thought_signature", "thoughtsignature"];
 const PREVIOUS: &str = "previous_response_id";
 /// The client's headers that go to sub2api even when all others are left out, beside `x-codex-*`.
@@ -182,7 +182,7 @@ impl Recovery {
             {
                 Way::Anew
             }
-            Dialect::Gemini if own && is_new(Way::Signed) && says(&OF_SIGNATURES) => Way::Signed,
+            Dialect::Gemini | Dialect::Chat if is_new(Way::Signed) && says(&OF_SIGNATURES) => Way::Signed,
             Dialect::Responses if is_new(Way::WithoutPrevious) && failure.has_forgotten() => {
                 Way::WithoutPrevious
             }
@@ -217,7 +217,10 @@ impl Recovery {
             }),
             Way::SchemaInWords => messages::with_schema_in_words(&body),
             Way::Anew => written_anew(&body, stream),
-            Way::Signed => gemini::with_placeholders(&body).map(Bytes::from),
+            // Bodies of gemini name no messages, those of chat no contents.
+            Way::Signed => {
+                gemini::with_placeholders(&body).map(Bytes::from).or_else(|| chat::with_placeholders(&body))
+            }
             Way::WithoutPrevious => without_previous(&body),
             Way::WithoutReasoning => responses::without_reasoning(&body),
             Way::Shorter | Way::Bare => None,

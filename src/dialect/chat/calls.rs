@@ -53,7 +53,7 @@ fn input<'a>(input: &Node<'a>) -> Text<'a> {
 }
 
 /// Where gemini's signature stands in the chat dialect: Google's own place, and that of a widespread proxy.
-fn signature<'a>(call: &Node<'a>) -> Option<Signature<'a>> {
+pub(super) fn signature<'a>(call: &Node<'a>) -> Option<Signature<'a>> {
     let google = call.path(&["extra_content", "google", "thought_signature"]);
     let other = || call.path(&["provider_specific_fields", "thought_signature"]);
     google.or_else(other).and_then(Node::text).map(Signature::Gemini)

@@ -41,7 +41,7 @@ mod usage;
 mod tests;
 
 pub use leftovers::Leftovers;
-pub use native::without_foreign_signatures;
+pub use native::{with_placeholders, without_foreign_signatures};
 pub use replay::replay;
 pub use reply_read::read_reply;
 pub use reply_write::{write_reply, write_reply_with};

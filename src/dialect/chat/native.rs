@@ -1,14 +1,20 @@
 //! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
 //!
 //! A conversation may have begun on another provider, whose signatures the client sends back as tags of
-//! ours. No chat upstream can read them, and nothing of one provider is sent to another
-//! (proxy-conversion.md 1.7): they are taken out, and every other message stays as it was written.
+//! ours. No chat upstream can read them, and nothing of one provider is sent to another: they are taken out, and every
+//! other message stays as it was written. Models of Google want the signatures back that their calls came with; where
+//! one is missed, the call gets a placeholder.
 
 use bytes::Bytes;
 
 use crate::dialect::edit::edit;
-use crate::dialect::signature;
+use crate::dialect::literal::{Json, Text};
+use crate::dialect::signature::{self, NO_GEMINI_SIGNATURE};
 use crate::dialect::tree::Node;
+use crate::dialect::writer::Writer;
+
+use super::calls;
+use super::turns_write::put_gemini_signature;
 
 /// The body without tagged signatures; `None` when there is none in it.
 pub fn without_foreign_signatures(body: &Node<'_>) -> Option<Bytes> {
@@ -28,4 +34,68 @@ pub fn without_foreign_signatures(body: &Node<'_>) -> Option<Bytes> {
     }
     out.push_str(&body.raw()[copied..]);
     Some(Bytes::from(out))
+}
+
+/// The body with a placeholder for each signature of gemini's that is missing; `None` when none is. The first call of a
+/// message has one for all of them.
+pub fn with_placeholders(body: &Node<'_>) -> Option<Bytes> {
+    let unsigned = |message: &Node<'_>| {
+        let first = message.items_at("tool_calls").first();
+        first.is_some_and(|call| calls::signature(call).is_none())
+    };
+    let messages = body.items_at("messages");
+    messages.iter().find(|message| unsigned(message))?;
+    let mut json = Writer::with_capacity(body.raw().len());
+    json.list(|list| {
+        for message in messages {
+            if !unsigned(message) {
+                list.item(message.json());
+                continue;
+            }
+            let mut calls = Writer::new();
+            calls.list(|list| {
+                for (at, call) in message.items_at("tool_calls").iter().enumerate() {
+                    match at {
+                        0 => list.object(|o| {
+                            let others = call.members().iter().filter(|(key, _)| key != "extra_content");
+                            others.for_each(|(key, value)| o.field(key, value.json()));
+                            put_gemini_signature(o, &Text::plain(NO_GEMINI_SIGNATURE));
+                        }),
+                        _ => list.item(call.json()),
+                    }
+                }
+            });
+            list.item(Json::checked(&edit(message.raw(), &[("tool_calls", calls.as_str())], &[])));
+        }
+    });
+    Some(Bytes::from(edit(body.raw(), &[("messages", json.as_str())], &[]).into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_call_of_a_message_gets_a_placeholder_where_it_has_no_signature() {
+        let body = |extra: &str| {
+            format!(
+                r#"{{"model":"m","messages":[{{"role":"user","content":"x"}},{{"role":"assistant","tool_calls":[{{"id":"a"{extra}}},{{"id":"b"}}],"x":1.0}}],"z":2}}"#
+            )
+        };
+        let proof = |proof: &str| {
+            body(&format!(r#","extra_content":{{"google":{{"thought_signature":"{proof}"}}}}"#))
+        };
+        let placed = |body: &str| {
+            with_placeholders(&Node::parse(body).unwrap())
+                .map(|body| String::from_utf8(body.to_vec()).unwrap())
+        };
+        let wanted = Some(proof("skip_thought_signature_validator"));
+        assert_eq!(placed(&body("")), wanted);
+        assert_eq!(placed(&body(r#","extra_content":null"#)), wanted);
+        for body in
+            [proof("P"), body(r#","provider_specific_fields":{"thought_signature":"P"}"#), "{}".to_owned()]
+        {
+            assert_eq!(placed(&body), None, "{body}");
+        }
+    }
 }

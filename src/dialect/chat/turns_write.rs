@@ -9,8 +9,9 @@ use std::collections::HashSet;
 use super::thinking;
 use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Request, Role, Source, Turn, Vendor};
 use crate::dialect::canonical::{ConversionError, Target, ToolResult};
+use crate::dialect::effort::may_be_third_gemini;
 use crate::dialect::literal::Text;
-use crate::dialect::signature::Signature;
+use crate::dialect::signature::{NO_GEMINI_SIGNATURE, Signature};
 use crate::dialect::writer::Writer;
 
 /// Whether all that was said can be said here; if not, names what cannot.
@@ -37,14 +38,11 @@ pub(super) fn check(request: &Request<'_>, vendor: Vendor) -> Result<(), Convers
     Ok(())
 }
 
-/// Stands for the signature of a call that has none (Google's documentation of thought signatures).
-const NO_SIGNATURE: Text<'static> = Text::plain("skip_thought_signature_validator");
-
 /// Writes all messages into the list being written.
 pub(super) fn write(list: &mut Writer, request: &Request<'_>, target: &Target<'_>) {
     let vendor = target.vendor;
     // From the third generation on a call without its signature is refused.
-    let signs = vendor == Vendor::Gemini && target.model.contains("gemini-3");
+    let signs = vendor == Vendor::Gemini && may_be_third_gemini(target.model);
     let to = Reader { vendor, signs };
     if !request.system.is_empty() {
         list.object(|o| {
@@ -150,7 +148,7 @@ fn write_calls(list: &mut Writer, calls: &[&Call<'_>], to: Reader) {
             o.field("id", &call.id);
             put_call(o, call.kind, &call.name, &call.input);
             // Gemini wants a signature with the first call of a turn, also where a later one has its own (6.1).
-            let made_up = (to.signs && index == 0).then_some(NO_SIGNATURE);
+            let made_up = (to.signs && index == 0).then_some(Text::plain(NO_GEMINI_SIGNATURE));
             if let Some(proof) = signature_of(call).or(made_up) {
                 put_gemini_signature(o, &proof);
             }

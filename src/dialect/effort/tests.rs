@@ -131,6 +131,29 @@ fn gemini_budgets_stay_within_the_models_range() {
 }
 
 #[test]
+fn one_reading_tells_the_generation_of_gemini() {
+    for (model, generation, may_be_third) in [
+        ("gemini-2.5-pro", Some(2), false),
+        ("models/Gemini-2.0-flash", Some(2), false),
+        ("gemini-flash-2.5", Some(2), false),
+        ("gemini-3-pro-preview", Some(3), true),
+        ("google/gemini-3.1-pro", Some(3), true),
+        ("gemini-4-flash", Some(4), true),
+        ("gemini-12-pro", Some(12), true),
+        ("gemini-flash-latest", None, true),
+        ("the-hubs-own", None, true),
+        ("gemma-3-27b-it", None, false),
+        ("claude-opus-4-8", None, false),
+    ] {
+        assert_eq!(gemini_generation(&model.to_ascii_lowercase()), generation, "{model}");
+        assert_eq!(may_be_third_gemini(model), may_be_third, "{model}");
+    }
+    let high = effort(Effort::High);
+    assert_eq!(gemini_thinking(&high, "gemini-4-flash"), Some(GeminiThinking::Level("high")));
+    assert_eq!(gemini_thinking(&high, "gemini-flash-latest"), Some(GeminiThinking::Budget(32768)));
+}
+
+#[test]
 fn a_models_name_tells_what_it_takes() {
     // Name; thinks, adaptively, with hidden text and without sampling, schemas; tokens.
     for (model, thinks, adaptive, newest, schemas, tokens) in [

@@ -5,12 +5,9 @@ use std::collections::HashMap;
 use crate::dialect::canonical::{ConversionError, Turn};
 use crate::dialect::canonical::{File, Image, Part, Request, Role, Source, Thinking, ToolResult};
 use crate::dialect::literal::{Json, Text};
-use crate::dialect::signature::Signature;
+use crate::dialect::signature::{NO_GEMINI_SIGNATURE, Signature};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
-
-/// Stands for the signature of a call that has none (Google's documentation of thought signatures).
-pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Whether all that was said can be said here; if not, names what cannot.
 pub(super) fn check(request: &Request<'_>) -> Result<(), ConversionError> {
@@ -85,7 +82,7 @@ fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
                 let is_first_call = std::mem::take(&mut is_first_call);
                 match &call.signature {
                     Some(Signature::Gemini(proof)) => o.field("thoughtSignature", proof),
-                    _ if signs && is_first_call => o.field("thoughtSignature", NO_SIGNATURE),
+                    _ if signs && is_first_call => o.field("thoughtSignature", NO_GEMINI_SIGNATURE),
                     _ => {}
                 }
             }),

@@ -5,12 +5,12 @@
 //! with: calls of another provider had none, and get a placeholder once that is refused. Every other byte is
 //! kept.
 
-use super::contents_write::NO_SIGNATURE;
 use super::request_write::{thinks, write_thinking};
 use super::{member, request_read::openai_reasoning};
 use crate::dialect::canonical::{Effort, Reasoning};
 use crate::dialect::edit::edit;
 use crate::dialect::effort::{GeminiThinking, OPENAI_WORDS, gemini_thinking};
+use crate::dialect::signature::NO_GEMINI_SIGNATURE;
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
@@ -58,7 +58,7 @@ pub fn with_placeholders(body: &Node<'_>) -> Option<String> {
                     match at == unsigned {
                         true => list.object(|o| {
                             part.members().iter().for_each(|(key, value)| o.field(key, value.json()));
-                            o.field("thoughtSignature", NO_SIGNATURE);
+                            o.field("thoughtSignature", NO_GEMINI_SIGNATURE);
                         }),
                         false => list.item(part.json()),
                     }

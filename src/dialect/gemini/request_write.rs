@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::contents_write;
 use crate::dialect::canonical::{ConversionError, Effort, Format, Request, Target, Tool, ToolChoice};
-use crate::dialect::effort::{GeminiThinking, gemini_thinking};
+use crate::dialect::effort::{GeminiThinking, gemini_thinking, may_be_third_gemini};
 use crate::dialect::literal::Text;
 use crate::dialect::writer::Writer;
 
@@ -16,9 +16,9 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     check(request)?;
     let model = target.model.to_ascii_lowercase();
     let thinking = thinks(&model).then(|| gemini_thinking(&request.reasoning, &model)).flatten();
-    let is_third = model.contains("gemini-3");
+    let may_be_third = may_be_third_gemini(&model);
     let is_off = request.reasoning.wanted_effort() == Some(Effort::None);
-    let signs = is_third || (thinking.is_some() && !is_off);
+    let signs = may_be_third || (thinking.is_some() && !is_off);
     let mut json = Writer::with_capacity(4096);
     let mut says_something = false;
     json.object(|o| {
@@ -30,7 +30,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
             });
         }
         o.array("contents", |a| says_something = contents_write::write(a, request, signs));
-        write_tools(o, request, is_third);
+        write_tools(o, request, may_be_third);
         let mut config = Writer::new();
         config.object(|o| {
             write_config(o, request);
@@ -104,7 +104,7 @@ fn write_config(o: &mut Writer, request: &Request<'_>) {
 }
 
 /// Before the third generation a model searches or calls functions, not both.
-fn write_tools(o: &mut Writer, request: &Request<'_>, is_third: bool) {
+fn write_tools(o: &mut Writer, request: &Request<'_>, may_be_third: bool) {
     let searches = request.tools.iter().any(|tool| matches!(tool, Tool::WebSearch(_)));
     let calls = request.tools.iter().any(|tool| matches!(tool, Tool::Function { .. }));
     if !searches && !calls {
@@ -116,7 +116,7 @@ fn write_tools(o: &mut Writer, request: &Request<'_>, is_third: bool) {
                 o.array("functionDeclarations", |a| request.tools.iter().for_each(|it| write_tool(a, it)))
             });
         }
-        if searches && (is_third || !calls) {
+        if searches && (may_be_third || !calls) {
             a.object(|o| o.object_at("googleSearch", |_| {}));
         }
     });

@@ -129,6 +129,8 @@ fn gemini_gets_a_proof_with_the_first_call() {
     let request = conversation(vec![assistant(vec![call("a"), call("b")])]);
     for (model, vendor, signs) in [
         ("gemini-3-pro", Vendor::Gemini, true),
+        ("gemini-4-pro", Vendor::Gemini, true),
+        ("gemini-flash-latest", Vendor::Gemini, true),
         ("gemini-2.5-pro", Vendor::Gemini, false),
         ("gemini-3-pro", Vendor::Other, false),
     ] {

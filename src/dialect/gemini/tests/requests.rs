@@ -115,7 +115,9 @@ fn proofs_come_back_to_who_gave_them() {
     let parts =
         vec![Part::Thinking(foreign), Part::Thinking(unsigned), call("c", None, "{}"), call("d", None, "{}")];
     let request = conversation(vec![(Role::Assistant, parts)]);
-    for (model, placeholder) in [("gemini-3-pro-preview", true), ("gemini-2.5-flash", false)] {
+    for (model, placeholder) in
+        [("gemini-3-pro-preview", true), ("gemini-flash-latest", true), ("gemini-2.5-flash", false)]
+    {
         let parts = written(&request, model).unwrap()["contents"][0]["parts"].clone();
         let proof = placeholder.then(|| json!("skip_thought_signature_validator"));
         assert_eq!(parts[0].get("thoughtSignature"), proof.as_ref(), "{model}");
@@ -346,6 +348,8 @@ fn a_search_is_asked_for_where_it_goes_together() {
         (vec![search()], "gemini-2.5-flash", json!([{"googleSearch":{}}])),
         (vec![search(), function()], "gemini-2.5-flash", json!([functions])),
         (vec![search(), function()], "gemini-3-flash", json!([functions, {"googleSearch":{}}])),
+        (vec![search(), function()], "gemini-4-pro", json!([functions, {"googleSearch":{}}])),
+        (vec![search(), function()], "the-hubs-own", json!([functions, {"googleSearch":{}}])),
     ] {
         let request = Request { tools, tool_choice: Some(ToolChoice::Auto), ..question() };
         assert_eq!(written(&request, model).unwrap()["tools"], wanted);

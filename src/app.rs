@@ -101,6 +101,8 @@ pub struct App {
     pub formats: crate::proxy::FormatMemory,
     /// Answers that clients may refer to and no upstream keeps.
     pub stored_responses: Arc<crate::proxy::ResponseStore>,
+    /// Whose the answers are that upstreams store.
+    pub response_owners: crate::proxy::ResponseOwners,
     /// Signatures of calls that clients cannot carry.
     pub call_signatures: Arc<crate::proxy::CallSignatures>,
     /// Which sessions are at work on which channel right now.
@@ -199,6 +201,7 @@ impl App {
             leases,
             formats: crate::proxy::FormatMemory::default(),
             stored_responses: Arc::default(),
+            response_owners: Default::default(),
             call_signatures: Arc::default(),
             session_leases: SessionLeases::default(),
             affinity: Affinity::default(),

@@ -1,5 +1,5 @@
 //! A conversation of the responses dialect goes on by the id of its last answer, on upstreams that know
-//! nothing of such ids (proxy.md 5.3).
+//! nothing of such ids; and on those that do, for the key alone that was given the id.
 
 mod support;
 
@@ -207,4 +207,92 @@ fn an_upstream_that_is_asked_to_store_nothing_has_its_answers_kept_for_it() {
         let refused = client.post(RESPONSES, &unknown).expect(400);
         assert_eq!(refused["error"]["code"], "previous_response_not_found", "{refused}");
     }
+}
+
+/// A managed key and its holder.
+fn key_of(gateway: &Gateway, name: &str) -> (i64, Caller) {
+    let token = format!("sk-managed-key-of-{name}");
+    let key = json!({"name": name, "key": token, "supportedModels": ["*"]});
+    let made = gateway.admin().post("/api/downstream-keys", &key).expect(200);
+    let id = made["item"]["id"].as_i64().or_else(|| made["id"].as_i64()).expect("an id");
+    (id, gateway.anyone().with("authorization", &format!("Bearer {token}")))
+}
+
+/// A gateway before an upstream that stores the answers it gives.
+fn storing() -> (Gateway, Upstream) {
+    let (gateway, upstream) = (Gateway::start(), Upstream::start(&[MODEL]));
+    gateway.add_as(&json!({"name": "site", "platform": "openai"}), &upstream);
+    (gateway, upstream)
+}
+
+/// Asks for an answer that the upstream stores under this id.
+fn given(client: &Caller, upstream: &Upstream, id: &str, streamed: bool) {
+    let mut answer = wire::response(MODEL);
+    answer["id"] = json!(id);
+    let reply = match streamed {
+        true => Reply::events(
+            wire::response_events(MODEL).into_iter().map(|event| event.replace("resp_stub", id)),
+        ),
+        false => Reply::json(200, &answer),
+    };
+    upstream.answer_once(RESPONSES, reply);
+    assert_eq!(says(client, "One", None, streamed)["id"], id);
+}
+
+fn goes_on(client: &Caller, id: &str) -> support::Answer {
+    client.post(RESPONSES, &json!({"model": MODEL, "input": "Two", "previous_response_id": id}))
+}
+
+#[test]
+fn no_upstream_is_handed_the_answer_of_another_key() {
+    let (gateway, upstream) = storing();
+    let (_, ann) = key_of(&gateway, "ann");
+    let (_, bob) = key_of(&gateway, "bob");
+    given(&ann, &upstream, "resp_ann", false);
+    given(&ann, &upstream, "resp_ann_streamed", true);
+    given(&gateway.client(), &upstream, "resp_global", false);
+    given(&ann, &upstream, "resp_twice", false);
+    given(&bob, &upstream, "resp_twice", false);
+    // What was given survives a restart; an id that nobody was given here may be anybody's.
+    gateway.wait_for_logs(5);
+    let gateway = gateway.restart();
+    let [ann, bob] = ["ann", "bob"]
+        .map(|name| gateway.anyone().with("authorization", &format!("Bearer sk-managed-key-of-{name}")));
+    let global = gateway.client();
+    let asked = upstream.asked_for(RESPONSES).len();
+    for (client, id) in [
+        (&bob, "resp_ann"),
+        (&bob, "resp_ann_streamed"),
+        (&global, "resp_ann"),
+        (&bob, "resp_global"),
+        (&ann, "resp_twice"),
+        (&bob, "resp_twice"),
+        (&bob, "resp_made_elsewhere"),
+    ] {
+        let refused = goes_on(client, id).expect(400);
+        assert_eq!(refused["error"]["code"], "previous_response_not_found", "{id}: {refused}");
+        assert_eq!(refused["error"]["param"], "previous_response_id", "{id}: {refused}");
+    }
+    assert_eq!(upstream.asked_for(RESPONSES).len(), asked);
+    for (client, id) in [
+        (&ann, "resp_ann"),
+        (&ann, "resp_ann_streamed"),
+        (&global, "resp_global"),
+        (&global, "resp_made_elsewhere"),
+    ] {
+        goes_on(client, id).expect(200);
+        assert_eq!(upstream.last(RESPONSES).json()["previous_response_id"], id);
+    }
+}
+
+#[test]
+fn an_unknown_answer_passes_where_one_key_alone_uses_the_account() {
+    let (gateway, upstream) = storing();
+    let (_, ann) = key_of(&gateway, "ann");
+    goes_on(&ann, "resp_made_elsewhere").expect(200);
+    assert_eq!(upstream.last(RESPONSES).json()["previous_response_id"], "resp_made_elsewhere");
+    let (bob, _) = key_of(&gateway, "bob");
+    goes_on(&ann, "resp_made_elsewhere").expect(400);
+    gateway.admin().delete(&format!("/api/downstream-keys/{bob}")).expect(200);
+    goes_on(&ann, "resp_made_elsewhere").expect(200);
 }

@@ -63,6 +63,7 @@ const TRACE_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How often old ids of videos are deleted.
 const VIDEO_INTERVAL: Duration = Duration::from_secs(3600);
+const RESPONSE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How often accounts that check in at an interval are looked for.
 const CHECKIN_LOOK: Duration = Duration::from_secs(60);
@@ -97,6 +98,7 @@ fn all(app: &Arc<App>) -> Vec<Job> {
         job(app, "debug trace retention", When::AtStartAndEvery(TRACE_INTERVAL), prune_debug_traces),
         job(app, "file retention", When::AtStartAndEvery(app.config.files.prune_interval), prune_files),
         job(app, "video retention", When::AtStartAndEvery(VIDEO_INTERVAL), prune_videos),
+        job(app, "response id retention", When::AtStartAndEvery(RESPONSE_INTERVAL), prune_responses),
         job(app, "return of unused reservations", When::Every(quotas::INTERVAL), give_back_silent),
     ]
 }
@@ -246,6 +248,12 @@ async fn prune_videos(app: Arc<App>) -> Pass {
     let pruned = retention::prune_videos(&app.store, app.config.video_retention_days, now_ms()).await;
     let pruned = pruned.map_err(|error| error.to_string())?;
     Ok((pruned > 0).then(|| format!("{pruned} video(s) deleted")))
+}
+
+async fn prune_responses(app: Arc<App>) -> Pass {
+    let pruned = retention::prune_responses(&app.store, now_ms()).await;
+    let pruned = pruned.map_err(|error| error.to_string())?;
+    Ok((pruned > 0).then(|| format!("{pruned} id(s) deleted")))
 }
 
 async fn give_back_silent(app: Arc<App>) -> Pass {

@@ -7,14 +7,17 @@
 //!
 //! Files older than PROXY_FILE_RETENTION_DAYS go at start and at each
 //! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, and with them what unfinished uploads of yesterday left.
-//! Ids of videos are kept for PROXY_VIDEO_TASK_RETENTION_DAYS.
+//! Ids of videos are kept for PROXY_VIDEO_TASK_RETENTION_DAYS, those of answers that upstreams store for as long as OpenAI
+//! stores them.
 
 use crate::settings::LogCleanup;
-use crate::store::{self, Store, debug_traces, events, files, proxy_logs, videos};
+use crate::store::{self, Store, debug_traces, events, files, proxy_logs, responses, videos};
 use crate::time::Millis;
 
 const DAY_MS: Millis = 86_400_000;
 const HOUR_MS: Millis = 3_600_000;
+/// How long OpenAI stores an answer ("Data controls in the OpenAI platform": 30 days).
+const STORED_FOR_MS: Millis = 30 * DAY_MS;
 
 /// Deletes the log rows that are older than the retention, unless a schedule has taken over. Gives how
 /// many went.
@@ -66,6 +69,11 @@ pub async fn prune_videos(store: &Store, days: u32, now: Millis) -> store::Resul
         Some(cutoff) => videos::prune(store, cutoff).await,
         None => Ok(0),
     }
+}
+
+/// Deletes ids of answers that no upstream has any more. Gives how many went.
+pub async fn prune_responses(store: &Store, now: Millis) -> store::Result<u64> {
+    responses::prune(store, now - STORED_FOR_MS).await
 }
 
 /// Rows strictly older than this go; 0 days keep all.

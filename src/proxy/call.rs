@@ -160,6 +160,8 @@ pub(super) struct Call {
     pub(super) client: Client,
     /// The conversation it belongs to, where it says so and it matters.
     pub(super) session: Option<Session>,
+    /// It goes on from an answer of which nobody knows whose it is.
+    pub(super) is_previous_unknown: bool,
     /// Signatures of tool calls from earlier answers, which some upstreams want back.
     pub(super) call_signatures: Arc<CallSignatures>,
     /// Records nothing unless the operator asked for calls like this one.
@@ -214,6 +216,7 @@ impl Call {
             key_id,
             caller: head.caller,
             settings: app.settings.load_full(),
+            is_previous_unknown: false,
             call_signatures: app.call_signatures.clone(),
             trace: Trace::default(),
             timer: head.timer,

@@ -38,6 +38,7 @@ use super::failure::Failure;
 use super::headers;
 use super::long_reply::LongReply;
 use super::relay::{HeldStream, LAST_WORDS, Relay};
+use super::response_owners;
 use super::response_store::NotStoredUpstream;
 use super::search;
 use super::videos::{self, CreatedVideo};
@@ -201,6 +202,7 @@ impl StartedResponse<'_> {
             if let Err(fault) = judge::beginning(&held) {
                 return Err(self.useless(attempt, Failure::judged(fault.message())));
             }
+            self.note_stored(&held, &attempt);
             let Accepted { body, timeouts, format, .. } = *self.accepted;
             let long = LongReply::new(format, body, held, length, attempt, timeouts.idle);
             *reply.body_mut() = ResponseBody::stream(long);
@@ -393,6 +395,9 @@ impl StartedResponse<'_> {
             && let Some(id) = answer_id(dialect, answer)
         {
             attempt.has_stored(&id);
+            if dialect == Dialect::Responses {
+                response_owners::bind(self.app, call, attempt.channel(), &id);
+            }
         }
     }
 

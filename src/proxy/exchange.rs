@@ -39,6 +39,7 @@ use super::formats::{self, Formats, MemoryKey};
 use super::headers;
 use super::outgoing::{self, Destination, Outgoing};
 use super::recovery::{self, Recovery};
+use super::response_owners;
 use super::trace::Trace;
 
 /// How much of an upstream's error body is read (proxy.md 17), and for how long.
@@ -471,6 +472,7 @@ impl<'a> Sending<'a> {
                 (false, false) => "apikey",
             },
             rules: settings.payload_rules.as_ref(),
+            withholds_previous: response_owners::is_withheld(self.app, self.call, self.channel),
             tiers: &self.app.config.proxy.tier_rules,
         };
         outgoing::prepare(self.call, operation, destination)

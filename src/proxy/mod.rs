@@ -18,7 +18,7 @@
 //! | `responses_ws` | responses over a WebSocket |
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms, videos, uploads |
 //! | `rewritten`, `renamed` | bodies rewritten while they pass; answers under the name asked for |
-//! | `session`, `response_store`, `call_signatures` | a conversation and its channel; answers and signatures that its next request needs |
+//! | `session`, `response_store`, `response_owners`, `call_signatures` | a conversation and its channel; answers and signatures that its next request needs, and whose they are |
 //! | `quota`, `cost` | a call counted against its key; what an answer cost |
 //! | `trace`, `redact`, `alerts` | what an operator has recorded of a call, redacted; alerts to the operator |
 //! | `internal` | requests of the service itself |
@@ -52,6 +52,7 @@ mod redact;
 mod relay;
 mod renamed;
 pub mod reply;
+mod response_owners;
 mod response_store;
 mod responses_ws;
 mod rewritten;
@@ -64,5 +65,6 @@ mod videos;
 
 pub use call_signatures::CallSignatures;
 pub use formats::Memory as FormatMemory;
+pub use response_owners::ResponseOwners;
 pub use response_store::ResponseStore;
 pub use routes::routes;

@@ -74,6 +74,8 @@ pub(super) struct Destination<'a> {
     pub(super) account_type: &'static str,
     /// What the operator wants changed in bodies, if anything.
     pub(super) rules: Option<&'a PayloadRules>,
+    /// The answer that the call goes on from may be another key's.
+    pub(super) withholds_previous: bool,
     /// Which service tiers the operator lets pass.
     pub(super) tiers: &'a TierRules,
 }
@@ -89,6 +91,9 @@ pub(super) fn prepare(
     let goes_on = call.envelope.thread == Thread::Continued && operation == Operation::Answer;
     if goes_on && !keeps_threads(to.platform, to.format) {
         return Err(ConversionError::unsupported("thread"));
+    }
+    if to.withholds_previous && to.format == Dialect::Responses {
+        return Err(ConversionError::unsupported(PREVIOUS));
     }
     let mut outgoing = match operation {
         Operation::Answer if to.format == call.face.dialect => native(call, to)?,

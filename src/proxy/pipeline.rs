@@ -39,6 +39,7 @@ use super::headers;
 use super::quota::{self, QuotaError};
 use super::renamed;
 use super::reply::Face;
+use super::response_owners;
 use super::response_store;
 use super::trace::Trace;
 
@@ -160,6 +161,9 @@ fn estimated_count(face: Face, member: &str, body: &Bytes) -> Response {
 async fn admit(app: &Arc<App>, call: &mut Call) -> Result<(), Response> {
     if let Some(refusal) = forbidden(app, call) {
         return Err(refusal);
+    }
+    if call.envelope.has_previous {
+        Box::pin(response_owners::check(app, call)).await?;
     }
     if stored_files::may_be_resolved(call.face.dialect, call.envelope.marks) {
         Box::pin(files::resolve(app, call)).await?;

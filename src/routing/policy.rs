@@ -53,6 +53,12 @@ impl Policy {
         self.excluded_site_ids.contains(&site_id)
     }
 
+    /// Whether a key may use some channel of the site, as far as its lists tell.
+    pub fn may_reach_site(&self, site_id: i64) -> bool {
+        let uses_nothing = self.managed && self.lists_nothing();
+        !uses_nothing && !self.excludes_site(site_id)
+    }
+
     pub(super) fn excludes_credential(&self, channel: &Channel) -> bool {
         self.excluded_credentials.iter().any(|excluded| match (*excluded, channel.token_id) {
             (CredentialRef::AccountToken { account_id, token_id }, Some(used)) => {

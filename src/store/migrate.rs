@@ -65,6 +65,7 @@ pub(super) const STEPS: &[Step] = &[
     step!(50, "0050_announcements_cleared"),
     step!(62, "0062_route_marks"),
     step!(63, "0063_proxy_video_tasks"),
+    step!(64, "0064_proxy_response_ids"),
 ];
 
 impl Step {

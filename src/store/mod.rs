@@ -40,6 +40,7 @@ mod prune;
 pub mod quota;
 pub mod rekey;
 pub mod reset;
+pub mod responses;
 pub mod route_edits;
 pub mod routes;
 pub mod seal;

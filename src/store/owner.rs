@@ -18,6 +18,11 @@ impl Owner {
         }
     }
 
+    /// The word for a kind of owner, as it is stored.
+    pub(super) fn kind_of(stored: &str) -> &'static str {
+        if stored == "managed_key" { "managed_key" } else { "global_proxy_token" }
+    }
+
     /// The values of `owner_type` and `owner_id`.
     pub(super) fn args(&self) -> [Value; 2] {
         [self.kind.into(), self.id.as_str().into()]

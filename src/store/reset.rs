@@ -31,6 +31,7 @@ pub(super) const TABLES: &[&str] = &[
     "proxy_file_blobs",
     "proxy_files",
     "proxy_video_tasks",
+    "proxy_response_ids",
     "events",
     "job_leases",
     "job_runs",

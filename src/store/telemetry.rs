@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::amend::RowName;
 use super::debug_traces::DebugTrace;
 use super::proxy_logs::ProxyLogRow;
+use super::responses::StoredResponse;
 use super::sql::{Dialect, OnConflict, Statement, Value, upsert};
 use super::usage::Usage;
 use super::writer::Queue;
@@ -36,6 +37,11 @@ impl Telemetry {
     /// Hands over one debug trace. Never blocks; the first to be dropped when the writer lags.
     pub fn trace(&self, trace: DebugTrace) {
         self.queue.trace(trace);
+    }
+
+    /// Hands over an answer that its upstream has stored. Never blocks; dropped when the writer lags, as rows are.
+    pub fn stored_response(&self, response: StoredResponse) {
+        self.queue.stored_response(response);
     }
 
     /// Hands over a channel whose counters moved; call it when `record_*` said it became dirty.
@@ -78,6 +84,7 @@ impl Telemetry {
 /// What one transaction will hold beside its log rows.
 pub(super) struct Group {
     pub(super) traces: Vec<DebugTrace>,
+    pub(super) responses: Vec<StoredResponse>,
     pub(super) channels: Vec<Arc<ChannelLive>>,
     pub(super) endpoints: Vec<Arc<EndpointLive>>,
     pub(super) keys: Vec<Arc<KeyLive>>,
@@ -113,6 +120,7 @@ impl Recorder {
         for trace in group.traces {
             statements.extend(trace.insert(statements.len()));
         }
+        statements.extend(group.responses.into_iter().map(StoredResponse::insert));
         // In the order of ids, so that several instances on one database never wait for each other in a circle.
         let mut deltas: Vec<ChannelDelta> = group.channels.iter().map(|live| live.take_delta()).collect();
         deltas.sort_unstable_by_key(|delta| delta.id);

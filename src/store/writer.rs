@@ -28,6 +28,7 @@ use super::error::{Error, Result};
 use super::events::{EventLevel, NewEvent};
 use super::journal::Journal;
 use super::proxy_logs::ProxyLogRow;
+use super::responses::StoredResponse;
 use super::sql::{Outcome, Row, Statement, Value};
 use super::sqlite;
 use super::telemetry::{Group, Recorder};
@@ -85,6 +86,7 @@ struct State {
     with_writer: usize,
     traces: Vec<DebugTrace>,
     trace_bytes: usize,
+    responses: Vec<StoredResponse>,
     channels: Vec<Arc<ChannelLive>>,
     endpoints: Vec<Arc<EndpointLive>>,
     keys: Vec<Arc<KeyLive>>,
@@ -119,6 +121,7 @@ impl State {
     fn has_telemetry(&self) -> bool {
         !self.rows.is_empty()
             || !self.traces.is_empty()
+            || !self.responses.is_empty()
             || !self.channels.is_empty()
             || !self.endpoints.is_empty()
             || !self.keys.is_empty()
@@ -181,6 +184,18 @@ impl Queue {
         }
         state.trace_bytes += size;
         state.traces.push(trace);
+        if state.asleep == Asleep::UntilAnything {
+            self.wake(state);
+        }
+    }
+
+    pub(super) fn stored_response(&self, response: StoredResponse) {
+        let mut state = self.state();
+        if state.responses.len() >= MAX_WAITING_ROWS || state.stop {
+            state.dropped += 1;
+            return;
+        }
+        state.responses.push(response);
         if state.asleep == Asleep::UntilAnything {
             self.wake(state);
         }
@@ -503,6 +518,7 @@ impl Writer {
         state.with_writer = rows.len();
         let traces = std::mem::take(&mut state.traces);
         state.trace_bytes = 0;
+        let responses = std::mem::take(&mut state.responses);
         let channels = std::mem::take(&mut state.channels);
         let endpoints = std::mem::take(&mut state.endpoints);
         let keys = std::mem::take(&mut state.keys);
@@ -511,7 +527,9 @@ impl Writer {
         self.since = None;
         drop(state);
         Unwritten {
-            statements: self.recorder.statements(&mut rows, Group { traces, channels, endpoints, keys }),
+            statements: self
+                .recorder
+                .statements(&mut rows, Group { traces, responses, channels, endpoints, keys }),
             rows,
             flushes,
             again_at: Instant::now(),

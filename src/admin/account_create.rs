@@ -23,6 +23,7 @@ use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::model_refresh;
 use crate::jobs::outcome::RefreshStatus;
+use crate::jobs::rebuild::{Scope, rebuild_in};
 use crate::jobs::tasks::{self, Done};
 use crate::routing::Site;
 use crate::store::accounts::{self, CredentialMode, NewAccount};
@@ -229,7 +230,7 @@ fn start_discovery(app: &Arc<App>, created: Created, skip: bool) -> Created {
 async fn initialise(app: Arc<App>, id: i64) -> tasks::Outcome {
     let refresh = model_refresh::refresh_account(&app, id).await;
     // Rows may be there already (typed by hand, or kept from before): the routes follow in any case.
-    let counts = model_refresh::rebuild(&app).await.map_err(|error| error.to_string())?;
+    let counts = rebuild_in(&app, Scope::of_accounts([id])).await.map_err(|error| error.to_string())?;
     if refresh.status == RefreshStatus::Failed {
         return Err(refresh.error_message);
     }

@@ -16,6 +16,7 @@ use super::{require_id, sites as site_routes};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::prices;
+use crate::jobs::rebuild::Scope;
 use crate::store::{self, availability};
 
 /// `GET /api/accounts/{id}/models`: the available ones by name.
@@ -67,7 +68,7 @@ pub async fn add_manual(app: Arc<App>, mut request: Request) -> Result<Response>
         other => other.into(),
     })?;
     app.publish().await?;
-    rebuild_best_effort(&app).await;
+    rebuild_best_effort(&app, Scope::of_accounts([id])).await;
     prices::refresh_unread(&app, id);
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }

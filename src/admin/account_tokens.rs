@@ -24,6 +24,7 @@ use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::account_health::note_failure;
 use crate::jobs::coverage::cover;
+use crate::jobs::rebuild::Scope;
 use crate::jobs::session::Session;
 use crate::jobs::token_set::TokenSet;
 use crate::jobs::token_sync::owns_tokens;
@@ -71,7 +72,7 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     if has_new_value && row.is_usable() {
         cover(&app, &[account.id]).await;
     } else {
-        rebuild_best_effort(&app).await;
+        rebuild_best_effort(&app, Scope::of_accounts([account.id])).await;
     }
     let row = tokens::get(&app.store, id).await?.unwrap_or(row);
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "token": TokenView::of(&row) })))
@@ -80,9 +81,10 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
 /// `DELETE /api/account-tokens/{id}`
 pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
+    let scope = owners(&app, &[id]).await?;
     remove(&app, id).await?;
     app.publish().await?;
-    rebuild_best_effort(&app).await;
+    rebuild_best_effort(&app, scope).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
@@ -102,6 +104,7 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         Some("delete") => Action::Delete,
         _ => return Err(Invalid::field("action", "enable, disable or delete").into()),
     };
+    let scope = owners(&app, &ids).await?;
     let mut result = BatchResult::default();
     for id in ids {
         let done = match action {
@@ -111,7 +114,7 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         result.add(id, done);
     }
     app.publish().await?;
-    rebuild_best_effort(&app).await;
+    rebuild_best_effort(&app, scope).await;
     Ok(result.into_response())
 }
 
@@ -127,7 +130,7 @@ pub async fn set_default(app: Arc<App>, request: Request) -> Result<Response> {
         saved(&app, token_set, id).await?;
     }
     app.publish().await?;
-    rebuild_best_effort(&app).await;
+    rebuild_best_effort(&app, Scope::of_accounts([account.id])).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
@@ -186,6 +189,12 @@ pub fn refused(error: store::Error) -> AdminError {
 
 fn missing() -> AdminError {
     AdminError::not_found("Token")
+}
+
+/// The accounts of these tokens, whose routes follow when a token goes.
+async fn owners(app: &App, ids: &[i64]) -> Result<Scope> {
+    let rows = tokens::some(&app.store, ids).await?;
+    Ok(Scope::of_accounts(rows.into_iter().map(|row| row.account_id)))
 }
 
 /// The account of a token that can be managed.

@@ -27,6 +27,7 @@ use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::account_setup::adopt_key;
 use crate::jobs::model_refresh;
+use crate::jobs::rebuild::Scope;
 use crate::jobs::token_set::Source;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
@@ -67,7 +68,7 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
         model_refresh::refresh_account(&app, id).await;
     }
     if is_proved && (change.refreshes_models || change.moves_status) {
-        rebuild_best_effort(&app).await;
+        rebuild_best_effort(&app, Scope::of_accounts([id])).await;
     }
     let account = find(&app, id).await?;
     Ok(http::json(StatusCode::OK, &account_view::AccountView::of(&account)))

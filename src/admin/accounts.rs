@@ -27,6 +27,7 @@ use super::site_view::SiteView;
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::income;
+use crate::jobs::rebuild::Scope;
 use crate::routing::Snapshot;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus};
 use crate::store::sites;
@@ -73,9 +74,10 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
 /// `DELETE /api/accounts/{id}`: with everything under it; an unknown account is gone already.
 pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
+    let scope = Scope::of_accounts_to_delete(&app, &[id]).await?;
     accounts::delete(&app.store, id).await?;
     app.publish().await?;
-    rebuild_best_effort(&app).await;
+    rebuild_best_effort(&app, scope).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 
@@ -98,6 +100,7 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
         Some("refreshBalance") => Action::RefreshBalance,
         _ => return Err(Invalid::field("action", "enable, disable, delete or refreshBalance").into()),
     };
+    let scope = Scope::of_accounts_to_delete(&app, &ids).await?;
     let mut result = BatchResult::default();
     for id in ids {
         result.add(id, apply(&app, id, action).await);
@@ -105,7 +108,7 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
     app.publish().await?;
     // A disabled account keeps its channels and their counters; eligibility leaves them out.
     if matches!(action, Action::Enable | Action::Delete) {
-        rebuild_best_effort(&app).await;
+        rebuild_best_effort(&app, scope).await;
     }
     Ok(result.into_response())
 }

@@ -13,6 +13,7 @@ use super::require_id;
 use super::tasks::queued;
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::rebuild::{Scope, rebuild_in};
 use crate::jobs::tasks::{Started, Status, Task};
 use crate::jobs::{model_refresh, probe};
 
@@ -23,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub async fn check(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let refresh = model_refresh::refresh_account(&app, id).await;
-    let rebuild = model_refresh::rebuild(&app).await?;
+    let rebuild = rebuild_in(&app, Scope::of_accounts([id])).await?;
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "refresh": refresh, "rebuild": rebuild })))
 }
 

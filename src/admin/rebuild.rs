@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use crate::app::App;
-use crate::jobs::model_refresh;
+use crate::jobs::rebuild::{Scope, rebuild_in};
 
-/// Rebuilds the routes and publishes them; a failure is a log line.
-pub async fn rebuild_best_effort(app: &Arc<App>) {
-    if let Err(error) = model_refresh::rebuild(app).await {
+/// Rebuilds the routes of what changed and publishes them; a failure is a log line.
+pub async fn rebuild_best_effort(app: &Arc<App>, scope: Scope) {
+    if let Err(error) = rebuild_in(app, scope).await {
         log::warn!("routes could not be rebuilt after an admin change: {error}");
     }
 }

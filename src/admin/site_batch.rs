@@ -9,6 +9,7 @@ use super::rebuild::rebuild_best_effort;
 use super::sites::{find, status_event};
 use crate::app::App;
 use crate::http::{Request, Response};
+use crate::jobs::rebuild::Scope;
 use crate::store::events;
 use crate::store::sites::{self, SitePatch, SiteStatus};
 
@@ -34,13 +35,14 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
             return Err(Invalid::field("action", known).into());
         }
     };
+    let scope = Scope::of_sites(&app, &ids).await?;
     let mut result = BatchResult::default();
     for id in ids {
         result.add(id, apply(&app, id, action).await);
     }
     app.publish().await?;
     if !matches!(action, Action::SetSystemProxy(_)) {
-        rebuild_best_effort(&app).await;
+        rebuild_best_effort(&app, scope).await;
     }
     Ok(result.into_response())
 }

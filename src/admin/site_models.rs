@@ -13,6 +13,7 @@ use super::require_id;
 use super::sites::find;
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::rebuild::Scope;
 use crate::store::{self, availability};
 
 /// `GET /api/sites/{id}/disabled-models`
@@ -36,7 +37,7 @@ pub async fn set_disabled_models(app: Arc<App>, mut request: Request) -> Result<
         other => other.into(),
     })?;
     app.publish().await?;
-    rebuild_best_effort(&app).await;
+    rebuild_best_effort(&app, Scope::of_sites(&app, &[id]).await?).await;
     Ok(site_models(id, names))
 }
 

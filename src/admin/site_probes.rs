@@ -27,6 +27,7 @@ use crate::app::App;
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
 use crate::jobs::probe::after_refresh::{self, PostProbe, ProbeScope, Step};
+use crate::jobs::rebuild::Scope;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::availability;
 use crate::store::sites::{self, SiteRow, SiteStatus};
@@ -168,7 +169,7 @@ impl Subject {
         let Self { site, account, models } = self;
         let probed = after_refresh::run_seen(app, site, account, models, scope, seen).await?;
         if probed.unsupported > 0 {
-            rebuild_best_effort(app).await;
+            rebuild_best_effort(app, Scope::of_sites(app, &[site.id]).await?).await;
         }
         Ok(probed)
     }

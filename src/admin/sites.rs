@@ -21,6 +21,7 @@ use super::site_view::{ListedSite, SiteView};
 use super::{money, number, require_id, site_subscriptions};
 use crate::app::App;
 use crate::http::{self, Request, Response};
+use crate::jobs::rebuild::Scope;
 use crate::routing::Platform;
 use crate::store::accounts::AccountRow;
 use crate::store::events::{self, EventLevel, NewEvent};
@@ -171,7 +172,7 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     }
     app.publish().await?;
     if moved.is_some() {
-        rebuild_best_effort(&app).await;
+        rebuild_best_effort(&app, Scope::of_sites(&app, &[id]).await?).await;
     }
     answer(&app, id).await
 }
@@ -179,9 +180,10 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
 /// `DELETE /api/sites/{id}`: with everything under it; an unknown site is gone already.
 pub async fn delete(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
+    let scope = Scope::of_sites(&app, &[id]).await?;
     sites::delete(&app.store, id).await?;
     app.publish().await?;
-    rebuild_best_effort(&app).await;
+    rebuild_best_effort(&app, scope).await;
     Ok(http::json(StatusCode::OK, &json!({ "success": true })))
 }
 

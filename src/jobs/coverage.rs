@@ -9,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::model_refresh;
 use super::outcome::RefreshOutcome;
+use super::rebuild::{Scope, rebuild_in};
 use crate::app::App;
 
 /// Accounts asked at once.
@@ -48,7 +49,7 @@ pub async fn cover(app: &Arc<App>, accounts: &[i64]) -> Coverage {
         }
     }
     refresh.sort_by_key(|outcome| outcome.account_id);
-    let rebuild = match model_refresh::rebuild(app).await {
+    let rebuild = match rebuild_in(app, Scope::of_accounts(accounts.iter().copied())).await {
         Ok(counts) => json!({ "success": true, "result": counts }),
         Err(error) => {
             log::warn!("routes could not be rebuilt after a change of tokens: {error}");

@@ -16,12 +16,12 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::discovery::{Found, MAX_MODELS, discover};
-use super::flight::{Coalesced, Interrupted, SingleFlight};
+use super::flight::{Interrupted, SingleFlight};
 use super::outcome::{RebuildCounts, RefreshDetail, RefreshOutcome, RefreshStatus};
 use super::prices;
 use super::probe::after_refresh::{self, ProbeScope};
 pub use super::rebuild::rebuild;
-use super::rebuild::serves_by;
+use super::rebuild::{Rebuilds, serves_by};
 use super::site_client::site_client_of;
 use super::spread::{Concurrency, spread};
 use super::token_sync::{self, Synced};
@@ -50,7 +50,7 @@ const UNKNOWN_MODEL_WAIT: Duration = Duration::from_secs(3);
 #[derive(Default)]
 pub struct ModelRefresh {
     all: SingleFlight<Vec<RefreshOutcome>>,
-    pub(super) rebuild: Coalesced<store::Result<RebuildCounts>>,
+    pub(super) rebuilds: Rebuilds,
     unknown_model: SingleFlight<()>,
     /// When a client's request last started a refresh.
     unknown_model_at: Mutex<Option<Instant>>,

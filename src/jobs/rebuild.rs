@@ -1,31 +1,66 @@
 //! Routes follow from what accounts offer: read the rows, let [`routing::rebuild`] decide, carry the
 //! plan out, publish.
 //!
-//! A run reads and weighs hundreds of thousands of rows, so it is kept off the threads that serve requests.
-//! One run at a time; who asks during a run waits for the next, since the one under way may have
+//! A run looks at what changed ([`Scope`]): at some accounts, their models before and after, and the routes of those;
+//! or at everything, on schedule, after a refresh of all accounts and after a change of a global filter. A run over
+//! everything reads and weighs hundreds of thousands of rows, so runs are kept off the threads that serve requests.
+//! One run at a time; who asks during a run waits for the next, with all others, since the one under way may have
 //! read the rows before the caller's change.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::runtime::Handle;
 
+use super::flight::Coalesced;
 use super::outcome::RebuildCounts;
 use crate::app::App;
 use crate::routing::rebuild::{
     AccountRow, ChannelRow, Credential, Inventory, Plan, RouteRow, ServesBy, TokenRow, plan,
 };
-use crate::routing::{self, AccountStatus, ModelPattern, Strategy};
+use crate::routing::{self, AccountStatus, ModelPattern, Route, RouteMode, Strategy};
 use crate::settings::Settings;
+use crate::store::routes::ChannelsOf;
 use crate::store::{self, accounts, availability, routes, sites, tokens};
+use crate::sync::lock;
 
 /// How often a plan is made anew because the rows changed under it.
 const ATTEMPTS: usize = 3;
 
-/// Brings routes and channels in line with the models that accounts offer, and publishes them.
+/// What a rebuild looks at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    everything: bool,
+    accounts: BTreeSet<i64>,
+    /// Routes that may have lost their last channel.
+    routes: BTreeSet<i64>,
+}
+
+/// Runs over what has been asked for; the app holds one.
+#[derive(Default)]
+pub struct Rebuilds {
+    runs: Coalesced<store::Result<RebuildCounts>>,
+    /// What the next run looks at.
+    pending: Mutex<Scope>,
+}
+
+/// What a run looks at; the next run looks at it, too, unless this one succeeds.
+struct Run<'a> {
+    scope: Scope,
+    pending: &'a Mutex<Scope>,
+}
+
+/// Brings all routes and channels in line with the models that accounts offer, and publishes them.
 pub async fn rebuild(app: &Arc<App>) -> store::Result<RebuildCounts> {
-    app.model_refresh.rebuild.run(|| off_the_workers(run(app.clone()))).await
+    rebuild_in(app, Scope { everything: true, ..Scope::default() }).await
+}
+
+/// Brings the routes and channels of some accounts in line with the models that these offer, and publishes them.
+pub async fn rebuild_in(app: &Arc<App>, scope: Scope) -> store::Result<RebuildCounts> {
+    let rebuilds = &app.model_refresh.rebuilds;
+    lock(&rebuilds.pending).add(scope);
+    rebuilds.runs.run(|| off_the_workers(run(app.clone()))).await
 }
 
 /// Runs work that computes for long at a stretch, now and then waiting for the store, on a thread where no request
@@ -44,8 +79,12 @@ async fn off_the_workers<T: Send + 'static>(
 async fn run(app: Arc<App>) -> store::Result<RebuildCounts> {
     let mut attempt = 1;
     let _turn = app.route_edits.lock().await;
+    let mut run = Run::begin(&app.model_refresh.rebuilds.pending);
     let counts = loop {
-        let rows = Rows::read(&app).await?;
+        let rows = match run.scope.everything {
+            true => Rows::read(&app).await?,
+            false => Rows::of(&app, &run.scope).await?,
+        };
         let plan = rows.with_inventory(&app.settings.load(), plan);
         let counts = rows.counts(&plan);
         if plan.changes_nothing() {
@@ -69,7 +108,52 @@ async fn run(app: Arc<App>) -> store::Result<RebuildCounts> {
         );
     }
     app.publish().await?;
+    run.scope = Scope::default();
     Ok(counts)
+}
+
+// === impl Scope ===
+
+impl Scope {
+    /// The models of these accounts, before and after.
+    pub fn of_accounts(ids: impl IntoIterator<Item = i64>) -> Self {
+        Self { accounts: ids.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The same before they are deleted: their channels go with them, and then nothing tells in which routes they were.
+    pub async fn of_accounts_to_delete(app: &App, ids: &[i64]) -> store::Result<Self> {
+        let routes = routes::of_accounts(&app.store, ids).await?;
+        Ok(Self { routes, ..Self::of_accounts(ids.iter().copied()) })
+    }
+
+    /// The accounts of these sites, also before the sites are deleted.
+    pub async fn of_sites(app: &App, ids: &[i64]) -> store::Result<Self> {
+        let mut accounts = Vec::new();
+        for id in ids {
+            accounts.extend(accounts::of_site(&app.store, *id).await?.iter().map(|account| account.id));
+        }
+        Self::of_accounts_to_delete(app, &accounts).await
+    }
+
+    fn add(&mut self, other: Self) {
+        self.everything |= other.everything;
+        self.accounts.extend(other.accounts);
+        self.routes.extend(other.routes);
+    }
+}
+
+// === impl Run ===
+
+impl<'a> Run<'a> {
+    fn begin(pending: &'a Mutex<Scope>) -> Self {
+        Self { scope: std::mem::take(&mut *lock(pending)), pending }
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        lock(self.pending).add(std::mem::take(&mut self.scope));
+    }
 }
 
 /// What was forgotten, in rows.
@@ -124,6 +208,10 @@ struct Rows {
     channels: Vec<routes::ChannelRow>,
     /// Routes that a downstream key may use by their number.
     named_routes: HashSet<i64>,
+    /// Globs, regexes and groups, where only some of the routes were read.
+    others: Vec<RouteRow>,
+    /// Of the routes that were read those with channels of accounts that were not.
+    served_elsewhere: HashSet<i64>,
 }
 
 impl Rows {
@@ -140,6 +228,64 @@ impl Rows {
             disabled_models: availability::disabled_models(store).await?,
             routes: routes::list(store).await?,
             channels: routes::list_channels(store).await?,
+            others: Vec::new(),
+            served_elsewhere: HashSet::new(),
+        })
+    }
+
+    /// The rows of some accounts, and the routes that they have channels in, or may get some.
+    async fn of(app: &App, scope: &Scope) -> store::Result<Self> {
+        let store = &app.store;
+        // Routes are looked up there: it has every change that was made before ours had its turn.
+        app.publish().await?;
+        let snapshot = app.snapshot.load_full();
+        let keys = app.keys.load();
+        let ids: Vec<i64> = scope.accounts.iter().copied().collect();
+        let mut accounts = by_id(accounts::some(store, &ids).await?);
+        let site_ids: BTreeSet<i64> = accounts.values().map(|account| account.site_id).collect();
+        let (mut sites, mut disabled_models) = (Vec::new(), Vec::new());
+        for id in site_ids {
+            let Some(site) = sites::get(store, id).await? else { continue };
+            // Its discoveries switch models off for every account of the site.
+            if site.post_refresh_probe_enabled {
+                accounts.append(&mut by_id(accounts::of_site(store, id).await?));
+            }
+            disabled_models.extend(availability::disabled_models_of(store, id).await?);
+            sites.push(site);
+        }
+        let mut ids: Vec<i64> = accounts.keys().chain(&ids).copied().collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let (mut account_models, mut token_models) = (Vec::new(), Vec::new());
+        for id in &ids {
+            account_models.extend(availability::of_account(store, *id).await?);
+            token_models.extend(availability::of_tokens_of(store, *id).await?);
+        }
+        let channels = routes::some_channels(store, ChannelsOf::Accounts, &ids).await?;
+        let mut route_ids = scope.routes.clone();
+        route_ids.extend(channels.iter().map(|channel| channel.route_id));
+        let models = account_models.iter().map(|row| &row.model_name);
+        for model in models.chain(token_models.iter().map(|row| &row.model_name)) {
+            route_ids.extend(snapshot.exact_routes(model.trim()).map(|route| route.id));
+        }
+        let is_exact = |id: &i64| snapshot.route(*id).is_none_or(|route| route.is_exact());
+        let exact: Vec<i64> = route_ids.into_iter().filter(is_exact).collect();
+        let is_elsewhere = |id: &&i64| {
+            let mut channels = snapshot.route(**id).into_iter().flat_map(|route| &route.channels);
+            channels.any(|channel| ids.binary_search(&channel.account.id).is_err())
+        };
+        Ok(Self {
+            served_elsewhere: exact.iter().filter(is_elsewhere).copied().collect(),
+            others: snapshot.groups().chain(snapshot.patterns()).map(|route| in_memory(route)).collect(),
+            named_routes: keys.iter().flat_map(|key| &key.policy.allowed_route_ids).copied().collect(),
+            sites,
+            tokens: tokens::of_accounts(store, &ids).await?,
+            accounts: accounts.into_values().collect(),
+            account_models,
+            token_models,
+            disabled_models,
+            routes: routes::some(store, &exact).await?,
+            channels,
         })
     }
 
@@ -154,7 +300,8 @@ impl Rows {
         let disabled_models = self.disabled_models.iter();
         let disabled_models: Vec<_> =
             disabled_models.map(|row| (row.site_id, row.model_name.as_str())).collect();
-        let routes: Vec<_> = self.routes.iter().map(|row| self.route(row)).collect();
+        let routes = self.routes.iter().map(|row| self.route(row)).chain(self.others.iter().cloned());
+        let routes: Vec<_> = routes.collect();
         let channels: Vec<_> = self.channels.iter().map(channel).collect();
         look(&Inventory {
             accounts: &accounts,
@@ -166,6 +313,7 @@ impl Rows {
             is_blocked: &|model| settings.blocked_brands.block(model),
             routes: &routes,
             channels: &channels,
+            served_elsewhere: &self.served_elsewhere,
         })
     }
 
@@ -222,6 +370,23 @@ pub fn serves_by(row: &accounts::AccountRow) -> ServesBy {
         row.access_token.is_some(),
         row.api_token.is_some(),
     )
+}
+
+fn by_id(rows: Vec<accounts::AccountRow>) -> BTreeMap<i64, accounts::AccountRow> {
+    rows.into_iter().map(|row| (row.id, row)).collect()
+}
+
+/// A glob, a regex or a group: whether an operator shaped it does not matter.
+fn in_memory(route: &Route) -> RouteRow {
+    RouteRow {
+        id: route.id,
+        pattern: route.pattern.clone(),
+        sources: match &route.mode {
+            RouteMode::ExplicitGroup { sources } => Some(sources.clone()),
+            RouteMode::Pattern => None,
+        },
+        is_shaped: true,
+    }
 }
 
 fn token(row: &tokens::TokenRow) -> TokenRow {

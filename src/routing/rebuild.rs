@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::pattern::ModelPattern;
 use super::site::AccountStatus;
 
-/// Everything a rebuild looks at.
+/// Everything a rebuild looks at: of all accounts, or of some with the routes that concern them.
 #[derive(Clone, Copy)]
 pub struct Inventory<'a> {
     pub accounts: &'a [AccountRow],
@@ -33,6 +33,8 @@ pub struct Inventory<'a> {
     pub is_blocked: &'a dyn Fn(&str) -> bool,
     pub routes: &'a [RouteRow],
     pub channels: &'a [ChannelRow],
+    /// Routes that have channels of accounts that are not looked at: these stay.
+    pub served_elsewhere: &'a HashSet<i64>,
 }
 
 /// An account, as far as a rebuild looks at it.
@@ -163,7 +165,7 @@ pub fn plan(inventory: &Inventory<'_>) -> Plan {
         let own = channels.get(&route.id).map_or(&[][..], Vec::as_slice);
         let is_kept =
             route.is_shaped || in_groups.contains(&route.id) || own.iter().any(|channel| channel.manual);
-        if offers.is_empty() && !is_kept {
+        if offers.is_empty() && !is_kept && !inventory.served_elsewhere.contains(&route.id) {
             plan.delete_routes.push(route.id);
             continue;
         }

@@ -56,7 +56,114 @@ impl Tables {
             is_blocked: &|model| model.contains(self.blocked),
             routes: &self.routes,
             channels: &self.channels,
+            served_elsewhere: &HashSet::new(),
         })
+    }
+
+    /// The plan that looks at one account alone, and at routes that may have lost their last channel.
+    fn plan_of(&self, account: i64, routes: &HashSet<i64>) -> Plan {
+        let (own, others): (Vec<ChannelRow>, Vec<ChannelRow>) =
+            self.channels.iter().cloned().partition(|channel| channel.account_id == account);
+        let tokens: Vec<TokenRow> =
+            self.tokens.iter().filter(|token| token.account_id == account).copied().collect();
+        let is_own = |id: &i64| tokens.iter().any(|token| token.id == *id);
+        let names = self.account_models.iter().filter(|(id, _)| *id == account);
+        let names = names.chain(self.token_models.iter().filter(|(id, _)| is_own(id)));
+        let names: Vec<&str> = names.map(|(_, name)| name.trim()).collect();
+        let concerns = |route: &&RouteRow| {
+            !route.pattern.is_exact()
+                || route.sources.is_some()
+                || routes.contains(&route.id)
+                || names.contains(&route.pattern.as_str())
+                || own.iter().any(|channel| channel.route_id == route.id)
+        };
+        plan(&Inventory {
+            accounts: &self.accounts.iter().filter(|row| row.id == account).copied().collect::<Vec<_>>(),
+            tokens: &tokens,
+            account_models: &self.account_models,
+            token_models: &self.token_models,
+            disabled_models: &self.disabled_models,
+            allowed_models: &self.allowed_models,
+            is_blocked: &|model| model.contains(self.blocked),
+            routes: &self.routes.iter().filter(concerns).cloned().collect::<Vec<_>>(),
+            channels: &own,
+            served_elsewhere: &others.iter().map(|channel| channel.route_id).collect(),
+        })
+    }
+
+    fn carry_out(&mut self, plan: &Plan) {
+        let mut next = 1000 + self.channels.iter().map(|channel| channel.id).max().unwrap_or(0);
+        let mut add = |channels: &mut Vec<ChannelRow>, route_id, credential: Credential, model: &str| {
+            let added = channel(next, route_id, credential.account_id, credential.token_id);
+            channels.push(ChannelRow { source_model: Some(model.to_owned()), ..added });
+            next += 1;
+        };
+        self.channels.retain(|row| {
+            !plan.delete_channels.contains(&row.id) && !plan.delete_routes.contains(&row.route_id)
+        });
+        self.routes.retain(|row| !plan.delete_routes.contains(&row.id));
+        for new in &plan.create_channels {
+            add(&mut self.channels, new.route_id, new.credential, &new.source_model);
+        }
+        for (id, new) in (5000 + self.routes.len() as i64..).zip(&plan.create_routes) {
+            self.routes.push(route(id, &new.model));
+            new.channels.iter().for_each(|credential| add(&mut self.channels, id, *credential, &new.model));
+        }
+    }
+}
+
+const NAMES: &[&str] = &["m0", "m1", "m2", "m3", "m4", "blocked"];
+
+/// The names at the bits that are set.
+fn named(id: i64, bits: u8) -> impl Iterator<Item = (i64, &'static str)> {
+    NAMES.iter().enumerate().filter(move |(bit, _)| bits >> bit & 1 == 1).map(move |(_, name)| (id, *name))
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_rebuild_of_the_account_that_changed_does_what_one_of_all_accounts_does(
+        before: [u8; 4],
+        after: [u8; 4],
+        is_bob: bool,
+        status: u8,
+        is_deleted: bool,
+    ) {
+        const CAROL: i64 = 3;
+        let mut tables = Tables { blocked: "blocked", ..tables() };
+        tables.accounts.push(AccountRow { id: CAROL, site_id: 1, ..tables.accounts[0] });
+        tables.routes = vec![
+            route(100, "m*"),
+            shaped(101, "m1"),
+            route(102, "m2"),
+            RouteRow { sources: Some(vec![102]), ..shaped(103, "group") },
+            route(104, "m3"),
+        ];
+        tables.channels = vec![manual(channel(1, 104, CAROL, None)), channel(2, 100, ALICE, None)];
+        let offer = |tables: &mut Tables, [alice, carol, first, second]: [u8; 4]| {
+            tables.account_models = named(ALICE, alice).chain(named(CAROL, carol)).collect();
+            tables.token_models = named(20, first).chain(named(21, second)).collect();
+        };
+        offer(&mut tables, before);
+        let first = tables.plan();
+        tables.carry_out(&first);
+        proptest::prop_assert!(tables.plan().changes_nothing());
+
+        let changed = if is_bob { BOB } else { ALICE };
+        let own = tables.channels.iter().filter(|channel| channel.account_id == changed);
+        let routes: HashSet<i64> = own.map(|channel| channel.route_id).collect();
+        match is_bob {
+            true => offer(&mut tables, [before[0], before[1], after[2], after[3]]),
+            false => offer(&mut tables, [after[0], before[1], before[2], before[3]]),
+        }
+        let row = tables.accounts.iter_mut().find(|account| account.id == changed).unwrap();
+        row.status =
+            [AccountStatus::Active, AccountStatus::Disabled, AccountStatus::Expired][usize::from(status % 3)];
+        if is_deleted {
+            tables.accounts.retain(|account| account.id != changed);
+            tables.channels.retain(|channel| channel.account_id != changed);
+        }
+        let all = tables.plan();
+        proptest::prop_assert_eq!(tables.plan_of(changed, &routes), Plan { models: tables.plan_of(changed, &routes).models, ..all });
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Snapshot {
     routes: IdMap<Arc<Route>>,
     /// Those of the routes that are groups.
     groups: BTreeSet<i64>,
+    /// Those that are globs or regexes.
+    patterns: BTreeSet<i64>,
     sites: IdMap<Arc<Site>>,
     pub weights: Weights,
     index: Index,
@@ -58,6 +60,8 @@ struct Index {
     exact: Names,
     aliases: Names,
     patterns: IdMap<Arc<Route>>,
+    /// Exact routes that are switched off, by their pattern; no request finds these.
+    off: Names,
 }
 
 // === impl Snapshot ===
@@ -114,10 +118,13 @@ impl Snapshot {
             self.index.remove(before);
         }
         self.index.insert(&route);
-        match route.is_group() {
-            true => self.groups.insert(route.id),
-            false => self.groups.remove(&route.id),
-        };
+        let (is_group, is_exact) = (route.is_group(), route.is_exact());
+        for (ids, is_one) in [(&mut self.groups, is_group), (&mut self.patterns, !is_group && !is_exact)] {
+            match is_one {
+                true => ids.insert(route.id),
+                false => ids.remove(&route.id),
+            };
+        }
         self.routes.insert(route.id, route);
     }
 
@@ -125,6 +132,7 @@ impl Snapshot {
         if let Some(route) = self.routes.remove(id) {
             self.index.remove(&route);
             self.groups.remove(&id);
+            self.patterns.remove(&id);
         }
     }
 
@@ -252,6 +260,17 @@ impl Snapshot {
         &self.sites
     }
 
+    /// The routes whose pattern is exactly this model, also those that are switched off.
+    pub fn exact_routes(&self, model: &str) -> impl Iterator<Item = &Arc<Route>> {
+        let Index { exact, off, .. } = &self.index;
+        [exact, off].into_iter().filter_map(|names| names.get(model)).flatten()
+    }
+
+    /// All globs and regexes, switched off or not.
+    pub fn patterns(&self) -> impl Iterator<Item = &Arc<Route>> {
+        self.patterns.iter().filter_map(|id| self.routes.get(*id))
+    }
+
     /// All groups, by ascending id.
     pub fn groups(&self) -> impl Iterator<Item = &Arc<Route>> {
         self.groups.iter().filter_map(|id| self.routes.get(*id))
@@ -320,6 +339,9 @@ impl Index {
     /// The lists in which the route stands, by its names.
     fn each_list(&mut self, route: &Route, change: impl Fn(&mut Vec<Arc<Route>>)) {
         if !route.enabled {
+            if route.is_exact() {
+                self.off.change(route.pattern.as_str(), &change, Vec::is_empty);
+            }
             return;
         }
         if let Some(alias) = route.alias() {

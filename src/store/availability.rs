@@ -248,7 +248,16 @@ pub async fn add_manual(store: &Store, account_id: i64, models: &[String]) -> Re
 /// The models switched off, by site and name.
 pub async fn disabled_models(store: &Store) -> Result<Vec<DisabledModelRow>> {
     let sql = "SELECT site_id, model_name FROM site_disabled_models ORDER BY site_id, model_name";
-    let rows = store.query(sql, Vec::new()).await?;
+    read_disabled(&store.query(sql, Vec::new()).await?)
+}
+
+/// The models switched off on one site, by name.
+pub async fn disabled_models_of(store: &Store, site_id: i64) -> Result<Vec<DisabledModelRow>> {
+    let sql = "SELECT site_id, model_name FROM site_disabled_models WHERE site_id = ? ORDER BY model_name";
+    read_disabled(&store.query(sql, vec![site_id.into()]).await?)
+}
+
+fn read_disabled(rows: &[super::Row]) -> Result<Vec<DisabledModelRow>> {
     rows.iter()
         .map(|row| {
             let mut row = row.fields();

@@ -1,5 +1,7 @@
 //! Routes, their group links, and the channels that serve them (admin-ops-2.md 11).
 
+use std::collections::BTreeSet;
+
 use super::journal::Part;
 use super::sql::{Row, Statement, Value, marks};
 use super::telemetry::NANO_PER_USD;
@@ -195,6 +197,21 @@ pub async fn channels_after(store: &Store, after: i64, count: u32) -> Result<Vec
          WHERE c.id > ? ORDER BY c.id LIMIT {count}"
     );
     store.query(sql, vec![after.into()]).await?.iter().map(read_channel).collect()
+}
+
+/// The routes in which these accounts have channels.
+pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<BTreeSet<i64>> {
+    let mut routes = BTreeSet::new();
+    for ids in ids.chunks(MAX_MARKS) {
+        let sql = format!(
+            "SELECT DISTINCT route_id FROM route_channels WHERE account_id IN ({})",
+            marks(ids.len())
+        );
+        for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
+            routes.insert(row.fields().int()?);
+        }
+    }
+    Ok(routes)
 }
 
 /// By what channels are asked for.

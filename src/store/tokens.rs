@@ -83,12 +83,21 @@ pub async fn of_account(store: &Store, account_id: i64) -> Result<Vec<TokenRow>>
     store.query(sql, vec![account_id.into()]).await?.iter().map(|row| read(store, row)).collect()
 }
 
+/// The tokens of these accounts by id.
+pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<Vec<TokenRow>> {
+    some_by(store, "account_id", ids).await
+}
+
 /// Those of these tokens that there are, by id.
 pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<TokenRow>> {
+    some_by(store, "id", ids).await
+}
+
+async fn some_by(store: &Store, column: &str, ids: &[i64]) -> Result<Vec<TokenRow>> {
     let mut tokens = Vec::with_capacity(ids.len());
     for ids in ids.chunks(MAX_MARKS) {
-        let sql =
-            format!("SELECT {COLUMNS} FROM account_tokens WHERE id IN ({}) ORDER BY id", marks(ids.len()));
+        let marks = marks(ids.len());
+        let sql = format!("SELECT {COLUMNS} FROM account_tokens WHERE {column} IN ({marks}) ORDER BY id");
         for row in store.query(sql, ids.iter().map(|id| (*id).into()).collect()).await? {
             tokens.push(read(store, &row)?);
         }

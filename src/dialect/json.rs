@@ -205,13 +205,8 @@ impl<'a> Scan<'a> {
         Self { text, bytes: text.as_bytes(), at: 0, marks: Marks::default(), stopped_by: "" }
     }
 
-    /// The byte offset of what comes next.
-    pub(super) fn at(&self) -> usize {
-        self.at
-    }
-
     /// The text from `start`, an earlier offset, to here.
-    pub(super) fn since(&self, start: usize) -> &'a str {
+    fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.at]
     }
 
@@ -260,7 +255,7 @@ impl<'a> Scan<'a> {
         match self.peek() {
             Some(b'"') => self.string().map(drop),
             Some(b'{') => self.object(depth + 1, |scan, _, depth| scan.value(depth)),
-            Some(b'[') => self.array(depth + 1),
+            Some(b'[') => self.array(depth + 1, |scan, depth| scan.value(depth)),
             Some(b't') => self.word(b"true"),
             Some(b'f') => self.word(b"false"),
             Some(b'n') => self.word(b"null"),
@@ -312,13 +307,18 @@ impl<'a> Scan<'a> {
         Ok(self.since(start))
     }
 
-    fn array(&mut self, depth: usize) -> Result<(), Stopped> {
+    /// The array that comes next, `depth` levels deep with itself. `each` has to walk over every element.
+    pub(super) fn array(
+        &mut self,
+        depth: usize,
+        mut each: impl FnMut(&mut Self, usize) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
         self.open(depth)?;
         if self.skip(b']') {
             return Ok(());
         }
         loop {
-            self.value(depth)?;
+            each(self, depth)?;
             if self.close_or_next(b']')? {
                 return Ok(());
             }

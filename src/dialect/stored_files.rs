@@ -20,7 +20,7 @@ use memchr::memmem;
 use super::Dialect;
 use super::json::Marks;
 use super::literal::Text;
-use super::tree::{Node, Value};
+use super::tree::Node;
 use super::writer::Writer;
 
 pub use inline::{NotTaken, with_media_blocks};
@@ -122,6 +122,9 @@ fn is_arguments(node: &Node<'_>, key: &str) -> bool {
 }
 
 fn collect(node: &Node<'_>, ids: &mut Option<Vec<String>>) {
+    if !names_one(node.raw().as_bytes()) {
+        return;
+    }
     if let Some(reference) = reference(node) {
         let ids = ids.get_or_insert_default();
         if !reference.is_idle {
@@ -129,16 +132,11 @@ fn collect(node: &Node<'_>, ids: &mut Option<Vec<String>>) {
         }
         return;
     }
-    match node.value() {
-        Value::Array(items) => items.iter().for_each(|item| collect(item, ids)),
-        Value::Object(members) => {
-            for (key, held) in members.iter().filter(|(key, _)| !is_arguments(node, key)) {
-                if key != "tools" {
-                    collect(held, ids);
-                }
-            }
+    node.items().iter().for_each(|item| collect(item, ids));
+    for (key, held) in node.members().iter().filter(|(key, _)| !is_arguments(node, key)) {
+        if key != "tools" {
+            collect(held, ids);
         }
-        _ => {}
     }
 }
 
@@ -154,27 +152,29 @@ fn put(dialect: Dialect, node: &Node<'_>, files: &StoredFiles, out: &mut Writer)
             None => out.item(node.json()),
         };
     }
-    match node.value() {
-        Value::Array(items) => out.list(|a| items.iter().for_each(|item| put(dialect, item, files, a))),
-        Value::Object(members) => out.object(|o| {
-            for (key, held) in members {
+    if node.is_array() {
+        out.list(|a| node.items().iter().for_each(|item| put(dialect, item, files, a)));
+    } else if node.is_object() {
+        out.object(|o| {
+            for (key, held) in node.members() {
                 if is_arguments(node, key) || key == "tools" {
                     o.field(key, held.json());
                 } else {
                     o.value_at(key, |o| put(dialect, held, files, o));
                 }
             }
-        }),
-        _ => out.item(node.json()),
+        });
+    } else {
+        out.item(node.json());
     }
 }
 
 /// The block as it is, less the id that nobody but us knows.
 fn put_without_id(node: &Node<'_>, reference: &Reference<'_, '_>, out: &mut Writer) {
-    let is_nested = !std::ptr::eq(node, reference.holder);
+    let is_nested = !std::ptr::addr_eq(node, reference.holder);
     out.object(|o| {
         for (key, held) in node.members() {
-            if std::ptr::eq(held, reference.holder) {
+            if std::ptr::addr_eq(held, reference.holder) {
                 o.object_at(key, |o| {
                     held.members().iter().filter(|(key, _)| key != "file_id").for_each(|(key, value)| {
                         o.field(key, value.json());

@@ -1,31 +1,36 @@
 //! A JSON text as a tree of slices of itself.
 //!
-//! For bodies that must be understood in full. Nothing is decoded while the tree is made: strings
-//! stay [`Text`], numbers their spelling, objects keep the order of their members and every value
+//! For bodies that must be understood. Nothing is decoded while the tree is made: strings stay
+//! [`Text`], numbers their spelling, objects keep the order of their members and every value
 //! knows the text it came from, so that what is only passed on is copied as written. Of members
 //! with the same key the last one counts, as it does for the parsers of clients and upstreams.
+//!
+//! The whole text is checked at once, but a container is only taken apart when somebody looks into
+//! it: schemas and arguments of tools, which are most of the values of many requests, are passed on
+//! as they are, and the tree takes no memory for what is in them.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::fmt;
 
 use super::json::{Scan, Stopped, SyntaxError};
 use super::literal::{Json, Text};
 
 /// A value and the text it was read from.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone)]
 pub struct Node<'a> {
+    /// Valid JSON without blanks around it, so that the first byte tells what it is.
     raw: &'a str,
-    value: Value<'a>,
+    held: OnceCell<Held<'a>>,
 }
 
-/// What kind of value it is.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value<'a> {
-    Null,
-    Bool(bool),
-    Number,
-    String,
-    Array(Vec<Node<'a>>),
-    Object(Vec<(Cow<'a, str>, Node<'a>)>),
+type Member<'a> = (Cow<'a, str>, Node<'a>);
+
+/// What a container holds, once it has been taken apart.
+#[derive(Clone)]
+enum Held<'a> {
+    Items(Box<[Node<'a>]>),
+    Members(Box<[Member<'a>]>),
 }
 
 impl<'a> Node<'a> {
@@ -48,29 +53,46 @@ impl<'a> Node<'a> {
         Json::checked(self.raw)
     }
 
-    pub fn value(&self) -> &Value<'a> {
-        &self.value
+    /// The members of an object that is taken apart; none of anything else.
+    pub fn into_members(self) -> Vec<Member<'a>> {
+        self.members();
+        match self.held.into_inner() {
+            Some(Held::Members(members)) => members.into_vec(),
+            _ => Vec::new(),
+        }
     }
 
-    /// To be taken apart.
-    pub fn into_value(self) -> Value<'a> {
-        self.value
+    /// The elements of an array that is taken apart; none of anything else.
+    pub fn into_items(self) -> Vec<Node<'a>> {
+        self.items();
+        match self.held.into_inner() {
+            Some(Held::Items(items)) => items.into_vec(),
+            _ => Vec::new(),
+        }
     }
 
     pub fn is_null(&self) -> bool {
-        self.value == Value::Null
+        self.begins_with(b'n')
     }
 
     pub fn is_string(&self) -> bool {
-        self.value == Value::String
+        self.begins_with(b'"')
+    }
+
+    pub fn is_number(&self) -> bool {
+        matches!(self.raw.as_bytes().first(), Some(b'-' | b'0'..=b'9'))
     }
 
     pub fn is_object(&self) -> bool {
-        matches!(self.value, Value::Object(_))
+        self.begins_with(b'{')
     }
 
     pub fn is_array(&self) -> bool {
-        matches!(self.value, Value::Array(_))
+        self.begins_with(b'[')
+    }
+
+    fn begins_with(&self, byte: u8) -> bool {
+        self.raw.as_bytes().first() == Some(&byte)
     }
 
     /// The member called `key`, unless it is null: most clients write null for what they do not set.
@@ -80,12 +102,7 @@ impl<'a> Node<'a> {
 
     /// The member called `key`, null or not.
     pub fn member(&self, key: &str) -> Option<&Node<'a>> {
-        match &self.value {
-            Value::Object(members) => {
-                members.iter().rev().find(|(name, _)| name == key).map(|(_, node)| node)
-            }
-            _ => None,
-        }
+        self.members().iter().rev().find(|(name, _)| name == key).map(|(_, node)| node)
     }
 
     /// Down through objects; `None` where one is missing, null, or no object.
@@ -95,16 +112,16 @@ impl<'a> Node<'a> {
 
     /// The elements of an array; none for anything else.
     pub fn items(&self) -> &[Node<'a>] {
-        match &self.value {
-            Value::Array(items) => items,
+        match self.is_array().then(|| self.held.get_or_init(|| Held::Items(items_of(self.raw)))) {
+            Some(Held::Items(items)) => items,
             _ => &[],
         }
     }
 
     /// The members of an object in their order, duplicates included; none for anything else.
-    pub fn members(&self) -> &[(Cow<'a, str>, Node<'a>)] {
-        match &self.value {
-            Value::Object(members) => members,
+    pub fn members(&self) -> &[Member<'a>] {
+        match self.is_object().then(|| self.held.get_or_init(|| Held::Members(members_of(self.raw)))) {
+            Some(Held::Members(members)) => members,
             _ => &[],
         }
     }
@@ -128,19 +145,20 @@ impl<'a> Node<'a> {
     }
 
     pub fn bool(&self) -> Option<bool> {
-        match self.value {
-            Value::Bool(value) => Some(value),
+        match self.raw {
+            "true" => Some(true),
+            "false" => Some(false),
             _ => None,
         }
     }
 
     pub fn f64(&self) -> Option<f64> {
-        (self.value == Value::Number).then(|| self.raw.parse().ok()).flatten()
+        self.is_number().then(|| self.raw.parse().ok()).flatten()
     }
 
     /// A whole number that is not negative; a fraction is cut off.
     pub fn u64(&self) -> Option<u64> {
-        if self.value != Value::Number {
+        if !self.is_number() {
             return None;
         }
         let whole = self.raw.parse().ok();
@@ -179,52 +197,44 @@ impl<'a> Node<'a> {
     }
 }
 
+/// Values are equal that are written alike.
+impl PartialEq for Node<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.raw == other.raw
+    }
+}
+
+impl fmt::Debug for Node<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.raw)
+    }
+}
+
+/// The value that comes next.
 fn read<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Node<'a>, Stopped> {
-    let start = scan.at();
-    let value = match scan.peek() {
-        Some(b'{') => read_object(scan, depth + 1)?,
-        Some(b'[') => read_array(scan, depth + 1)?,
-        first => {
-            scan.value(depth)?;
-            match first {
-                Some(b'"') => Value::String,
-                Some(b't') => Value::Bool(true),
-                Some(b'f') => Value::Bool(false),
-                Some(b'n') => Value::Null,
-                _ => Value::Number,
-            }
-        }
-    };
-    Ok(Node { raw: scan.since(start), value })
+    Ok(Node { raw: scan.literal(depth)?, held: OnceCell::new() })
 }
 
-fn read_object<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Value<'a>, Stopped> {
+/// What has been checked with all around it cannot stop the walk: it ends where the container does. The lists are as
+/// long as they need to be, since a tree has many short ones.
+fn members_of(object: &str) -> Box<[Member<'_>]> {
     let mut members = Vec::new();
-    scan.open(depth)?;
-    if scan.skip(b'}') {
-        return Ok(Value::Object(members));
-    }
-    loop {
-        let key = scan.key()?;
+    let walked = Scan::new(object).object(1, |scan, key, depth| {
         members.push((key.name(), read(scan, depth)?));
-        if scan.close_or_next(b'}')? {
-            return Ok(Value::Object(members));
-        }
-    }
+        Ok(())
+    });
+    debug_assert!(walked.is_ok(), "an object");
+    members.into_boxed_slice()
 }
 
-fn read_array<'a>(scan: &mut Scan<'a>, depth: usize) -> Result<Value<'a>, Stopped> {
+fn items_of(array: &str) -> Box<[Node<'_>]> {
     let mut items = Vec::new();
-    scan.open(depth)?;
-    if scan.skip(b']') {
-        return Ok(Value::Array(items));
-    }
-    loop {
+    let walked = Scan::new(array).array(1, |scan, depth| {
         items.push(read(scan, depth)?);
-        if scan.close_or_next(b']')? {
-            return Ok(Value::Array(items));
-        }
-    }
+        Ok(())
+    });
+    debug_assert!(walked.is_ok(), "an array");
+    items.into_boxed_slice()
 }
 
 #[cfg(test)]

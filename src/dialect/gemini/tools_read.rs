@@ -3,7 +3,7 @@
 use super::member;
 use crate::dialect::canonical::{CallKind, Tool, ToolChoice, WebSearch};
 use crate::dialect::literal::{Json, Text};
-use crate::dialect::tree::{Node, Value};
+use crate::dialect::tree::Node;
 use crate::dialect::writer::Put;
 
 pub(super) fn tools<'a>(body: &Node<'a>) -> Vec<Tool<'a>> {
@@ -40,27 +40,25 @@ pub(super) fn json_schema(schema: &Node<'_>) -> Json<'static> {
 }
 
 fn put_lower(node: &Node<'_>, out: &mut String) {
-    match node.value() {
-        Value::Object(members) => {
-            for (index, (key, value)) in members.iter().enumerate() {
-                out.push(if index == 0 { '{' } else { ',' });
-                key.put(out);
-                out.push(':');
-                match value.str().filter(|name| key == "type" && TYPES.contains(&&**name)) {
-                    Some(name) => name.to_ascii_lowercase().put(out),
-                    None => put_lower(value, out),
-                }
+    if node.is_object() {
+        for (index, (key, value)) in node.members().iter().enumerate() {
+            out.push(if index == 0 { '{' } else { ',' });
+            key.put(out);
+            out.push(':');
+            match value.str().filter(|name| key == "type" && TYPES.contains(&&**name)) {
+                Some(name) => name.to_ascii_lowercase().put(out),
+                None => put_lower(value, out),
             }
-            out.push_str(if members.is_empty() { "{}" } else { "}" });
         }
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                out.push(if index == 0 { '[' } else { ',' });
-                put_lower(item, out);
-            }
-            out.push_str(if items.is_empty() { "[]" } else { "]" });
+        out.push_str(if node.members().is_empty() { "{}" } else { "}" });
+    } else if node.is_array() {
+        for (index, item) in node.items().iter().enumerate() {
+            out.push(if index == 0 { '[' } else { ',' });
+            put_lower(item, out);
         }
-        _ => out.push_str(node.raw()),
+        out.push_str(if node.items().is_empty() { "[]" } else { "]" });
+    } else {
+        out.push_str(node.raw());
     }
 }
 

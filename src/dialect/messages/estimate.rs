@@ -1,6 +1,6 @@
 //! Counts the tokens of a request by rule of thumb, where nobody can be asked (proxy.md 14.3).
 
-use crate::dialect::tree::{Node, Value};
+use crate::dialect::tree::Node;
 
 /// Of text in the languages and the code that clients send.
 const BYTES_PER_TOKEN: u64 = 4;
@@ -31,12 +31,12 @@ struct Tally {
 
 impl Tally {
     fn count(&mut self, node: &Node<'_>) {
-        match node.value() {
-            Value::String => self.bytes += decoded_length(node.raw()),
-            Value::Array(items) => items.iter().for_each(|item| self.count(item)),
-            Value::Object(_) => self.count_object(node),
-            Value::Null | Value::Bool(_) | Value::Number => {}
+        if node.is_string() {
+            self.bytes += decoded_length(node.raw());
+        } else if node.is_object() {
+            self.count_object(node);
         }
+        node.items().iter().for_each(|item| self.count(item));
     }
 
     /// A message or a block.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::{is_index, segments};
-use crate::dialect::tree::{Node, Value};
+use crate::dialect::tree::Node;
 
 /// The way to one value.
 pub(super) struct Path(Vec<Segment>);
@@ -148,13 +148,13 @@ impl<'a> Tree<'a> {
     /// Takes a container apart, one level deep.
     fn open(&mut self) {
         let opened = match std::mem::replace(self, Self::Null) {
-            Self::Whole(node) if node.is_object() || node.is_array() => match node.into_value() {
-                Value::Object(members) => {
-                    Self::Object(members.into_iter().map(|(key, value)| (key, Self::Whole(value))).collect())
-                }
-                Value::Array(items) => Self::Array(items.into_iter().map(Self::Whole).collect()),
-                _ => Self::Null,
-            },
+            Self::Whole(node) if node.is_object() => {
+                let members = node.into_members().into_iter();
+                Self::Object(members.map(|(key, value)| (key, Self::Whole(value))).collect())
+            }
+            Self::Whole(node) if node.is_array() => {
+                Self::Array(node.into_items().into_iter().map(Self::Whole).collect())
+            }
             other => other,
         };
         *self = opened;

@@ -8,7 +8,7 @@ use super::tools;
 use crate::dialect::canonical::{ConversionError, Effort, Format, Reasoning, Request};
 use crate::dialect::chat;
 use crate::dialect::literal::{Json, Text};
-use crate::dialect::tree::{Node, Value};
+use crate::dialect::tree::Node;
 
 /// Reads a request body.
 pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
@@ -81,7 +81,7 @@ fn word<'a>(body: &Node<'a>, key: &str) -> Option<Text<'a>> {
 fn number<'a>(body: &Node<'a>, key: &str) -> Result<Option<Json<'a>>, ConversionError> {
     match body.get(key) {
         None => Ok(None),
-        Some(node) if *node.value() == Value::Number => Ok(Some(node.json())),
+        Some(node) if node.is_number() => Ok(Some(node.json())),
         Some(_) => Err(ConversionError::invalid(key, "must be a number")),
     }
 }
@@ -89,7 +89,7 @@ fn number<'a>(body: &Node<'a>, key: &str) -> Result<Option<Json<'a>>, Conversion
 /// A whole number, which may stand in quotes.
 fn whole_number<'a>(body: &Node<'a>, key: &str) -> Option<Json<'a>> {
     let node = body.get(key)?;
-    if *node.value() == Value::Number {
+    if node.is_number() {
         return Some(node.json());
     }
     let number: u64 = node.str()?.trim().parse().ok()?;

@@ -28,13 +28,13 @@ pub fn cancelled_turn(request: &Node<'_>, id: &str, items: &[&str], sequence: u6
 }
 
 /// The answer that the events are about.
-struct Unspoken<'a> {
-    request: &'a Node<'a>,
-    id: &'a str,
+struct Unspoken<'r, 'a> {
+    request: &'r Node<'a>,
+    id: &'r str,
     now: u64,
 }
 
-impl Unspoken<'_> {
+impl Unspoken<'_, '_> {
     fn event(
         &self,
         kind: &str,

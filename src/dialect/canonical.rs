@@ -11,6 +11,8 @@
 //! way. What a dialect cannot say is either left out, when it is advice (a seed, a cache hint), or
 //! makes that dialect unusable for the request ([`ConversionError`]), when the answer would have another shape.
 
+use std::collections::HashSet;
+
 use super::Dialect;
 use super::citation::Citation;
 use super::literal::{Json, Text};
@@ -204,7 +206,7 @@ pub struct Call<'a> {
 }
 
 /// What a call's input is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CallKind {
     #[default]
     Function,
@@ -281,6 +283,16 @@ pub enum ToolChoice<'a> {
     },
     /// A tool that is run upstream, by its type.
     Hosted(Text<'a>),
+}
+
+impl ToolChoice<'_> {
+    /// The names of the tools that may be called, where it is not all of them.
+    pub fn allowed(&self) -> Option<HashSet<&str>> {
+        match self {
+            Self::Allowed { names, .. } => Some(names.iter().map(|(name, _)| name.literal()).collect()),
+            _ => None,
+        }
+    }
 }
 
 /// How much thinking is wanted (proxy-conversion.md 2.3).
@@ -369,6 +381,9 @@ impl ConversionError {
 }
 
 // === answers ===
+
+/// The most answers that OpenAI gives to one request; what an upstream sends beyond is not read.
+pub const MAX_CHOICES: usize = 128;
 
 /// A complete answer.
 #[derive(Clone, Debug, Default)]
@@ -493,6 +508,15 @@ pub enum Event<'a> {
     End,
 }
 
+/// The most parts of a streamed answer that may stand open at once, or wait for their beginning: a model makes some
+/// dozens of calls side by side.
+pub const MAX_OPEN_PARTS: usize = 4096;
+
+/// What ends a stream that has more.
+pub fn too_many_parts() -> UpstreamError {
+    UpstreamError::new(format!("Upstream's answer has more than {MAX_OPEN_PARTS} parts at once"))
+}
+
 /// What a part of a streamed answer is, as known at its start.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PartKind<'a> {
@@ -519,7 +543,7 @@ pub struct ReplyContext {
     pub echo_text: Option<Text<'static>>,
     /// Names that were shortened for the upstream, with the client's own (proxy-conversion.md 3.3).
     pub names: super::names::Names,
-    /// Tools the client knows as custom ones, sent upstream as functions with one `input` string.
+    /// Tools the client knows as custom ones, sent upstream as functions with one `input` string; sorted.
     pub custom_tools: Vec<String>,
     /// Several answers may come in one stream, as the client asked for them.
     pub several: bool,

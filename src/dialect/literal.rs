@@ -7,16 +7,62 @@
 //! would be lost in a `String`, but its escape passes. [`Json`] is the same for any other value:
 //! a schema keeps the order of its keys, a number its spelling.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
 use serde::de::{Deserializer as _, Visitor};
 
 /// What stands between the quotes of a JSON string, as written.
 ///
 /// Two literals may be joined, but not cut: a cut could fall into an escape.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Default, Eq)]
 pub struct Text<'a>(Cow<'a, str>);
+
+/// How often texts have been looked at in this thread: what the cost of a conversion is counted in.
+#[cfg(test)]
+pub(super) mod looks {
+    use std::cell::Cell;
+
+    thread_local! {
+        static LOOKS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    pub(super) fn count() {
+        LOOKS.set(LOOKS.get() + 1);
+    }
+
+    /// How many there were since this was last asked.
+    pub fn take() -> u64 {
+        LOOKS.take()
+    }
+}
+
+#[cfg(not(test))]
+mod looks {
+    #[inline(always)]
+    pub(super) fn count() {}
+}
+
+impl PartialEq for Text<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        looks::count();
+        self.0 == other.0
+    }
+}
+
+/// As its literal, by which maps are asked for it.
+impl Hash for Text<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.hash(state);
+    }
+}
+
+impl Borrow<str> for Text<'_> {
+    fn borrow(&self) -> &str {
+        self.literal()
+    }
+}
 
 impl<'a> Text<'a> {
     pub const EMPTY: Text<'static> = Text(Cow::Borrowed(""));
@@ -39,6 +85,7 @@ impl<'a> Text<'a> {
 
     /// As written, without the quotes.
     pub fn literal(&self) -> &str {
+        looks::count();
         &self.0
     }
 
@@ -53,6 +100,7 @@ impl<'a> Text<'a> {
 
     /// What it says. Halves of surrogate pairs become U+FFFD: who decodes wants to look, not to pass on.
     pub fn decode(&self) -> Cow<'_, str> {
+        looks::count();
         if !self.0.contains('\\') {
             return Cow::Borrowed(&self.0);
         }

@@ -14,6 +14,7 @@
 //! | [`logprobs`] | | how probable each token was |
 //! | [`search`] | | what an upstream looked for on its own |
 //! | [`effort`] | how much a model is to think | the same in each dialect's words |
+//! | [`parts`] | a request body | whether it has more parts and calls than are converted |
 //! | [`payload_rules`] | an operator's rules for request bodies | what is wrong with them, or a body as they want it |
 //! | [`service_tier`] | a body and an operator's rules for tiers | what becomes of the tier it names |
 //! | [`data_urls`] | a body with files in bare base64 | the same with data URLs |
@@ -22,7 +23,7 @@
 //! | [`video`] | a video object | its id, a snapshot of its state; the same under another id |
 //! | [`rename`] | an answer, complete or streamed | the same under the name the client asked for |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
-//! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `members`, [`usage`] | | the ground the others stand on |
+//! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `members`, `waiting_calls`, [`usage`] | | the ground the others stand on |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
 //! channel is tried next, and what a failure costs it, is decided elsewhere.
@@ -51,6 +52,7 @@ mod members;
 pub mod messages;
 pub mod names;
 pub mod observe;
+pub mod parts;
 pub mod payload_rules;
 pub mod rename;
 pub mod responses;
@@ -63,6 +65,7 @@ pub mod tree;
 mod upstream_error;
 pub mod usage;
 pub mod video;
+mod waiting_calls;
 pub mod writer;
 
 /// A form of request and answer that clients speak.

@@ -5,6 +5,7 @@
 //! every answer gets the client's own name back.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use super::literal::Text;
 
@@ -14,65 +15,60 @@ pub const MAX_CHARS: usize = 64;
 /// The names of one request that had to change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names {
-    /// What the upstream knows, what the client knows. Few, mostly none: searched from the front.
-    changed: Vec<(String, String)>,
+    /// The upstream's name for each of the client's, and the way back.
+    upstream: HashMap<String, String>,
+    client: HashMap<String, String>,
 }
 
 impl Names {
     /// Makes the names fit: `all` are the names of every tool of the request, in order.
     pub fn fit<'t>(all: impl IntoIterator<Item = Cow<'t, str>>, fits: impl Fn(&str) -> String) -> Self {
         let all: Vec<_> = all.into_iter().collect();
-        let mut taken: Vec<String> =
+        let mut taken: HashSet<String> =
             all.iter().filter(|name| fits(name) == ***name).map(|n| n.to_string()).collect();
-        let mut changed: Vec<(String, String)> = Vec::new();
+        // How far the names that become this one have been counted.
+        let mut numbers: HashMap<String, u32> = HashMap::new();
+        let mut names = Self::default();
         for name in &all {
             let short = fits(name);
-            if short == **name || changed.iter().any(|(_, original)| original == name) {
+            if short == **name || names.upstream.contains_key(&**name) {
                 continue;
             }
             let mut free = short.clone();
-            let mut number = 0;
             while taken.contains(&free) {
-                number += 1;
+                let number = numbers.entry(short.clone()).or_default();
+                *number += 1;
                 let suffix = format!("_{number}");
                 let kept = MAX_CHARS.saturating_sub(suffix.len());
                 free = short.chars().take(kept).collect::<String>() + &suffix;
             }
-            taken.push(free.clone());
-            changed.push((free, name.to_string()));
+            taken.insert(free.clone());
+            names.upstream.insert(name.to_string(), free.clone());
+            names.client.insert(free, name.to_string());
         }
-        Self { changed }
+        names
     }
 
     pub fn is_empty(&self) -> bool {
-        self.changed.is_empty()
+        self.upstream.is_empty()
     }
 
     /// The upstream's name for the client's.
     pub fn upstream<'t>(&self, client: &'t Text<'_>) -> Text<'t> {
-        self.find(client, |(_, original)| original, |(short, _)| short)
+        find(&self.upstream, client)
     }
 
     /// The client's name for the upstream's.
     pub fn client<'t>(&self, upstream: &'t Text<'_>) -> Text<'t> {
-        self.find(upstream, |(short, _)| short, |(_, original)| original)
+        find(&self.client, upstream)
     }
+}
 
-    fn find<'t>(
-        &self,
-        name: &'t Text<'_>,
-        key: impl Fn(&(String, String)) -> &String,
-        value: impl Fn(&(String, String)) -> &String,
-    ) -> Text<'t> {
-        if self.changed.is_empty() {
-            return name.borrowed();
-        }
-        let plain = name.decode();
-        match self.changed.iter().find(|pair| *key(pair) == plain) {
-            Some(pair) => Text::of(value(pair)),
-            None => name.borrowed(),
-        }
+fn find<'t>(names: &HashMap<String, String>, name: &'t Text<'_>) -> Text<'t> {
+    if names.is_empty() {
+        return name.borrowed();
     }
+    names.get(&*name.decode()).map_or_else(|| name.borrowed(), |other| Text::of(other))
 }
 
 /// A name for an OpenAI endpoint: at most 64 characters. `mcp__` and the last segment where that

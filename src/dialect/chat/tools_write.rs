@@ -4,6 +4,8 @@
 //! that are made for it. The others are left out as long as tools remain without them
 //! (proxy-conversion.md 3.2).
 
+use std::collections::HashSet;
+
 use crate::dialect::canonical::{CallKind, ConversionError, CustomFormat, Request, Target, Tool, ToolChoice};
 use crate::dialect::canonical::{Vendor, WebSearch};
 use crate::dialect::literal::Text;
@@ -23,8 +25,11 @@ pub(super) fn write(o: &mut Writer, request: &Request<'_>, target: &Target<'_>) 
     if searches && let Some(search) = request.tools.iter().find_map(as_search) {
         o.object_at("web_search_options", |o| write_search(o, search));
     }
-    let tools: Vec<_> =
-        request.tools.iter().filter(|tool| is_offered(tool, request, target.vendor)).collect();
+    // Only OpenAI knows a choice of several tools: elsewhere the others are not offered.
+    let choice = request.tool_choice.as_ref().filter(|_| target.vendor != Vendor::OpenAi);
+    let allowed = choice.and_then(ToolChoice::allowed);
+    let is_allowed = |name: &Text<'_>| allowed.as_ref().is_none_or(|names| names.contains(name.literal()));
+    let tools: Vec<_> = request.tools.iter().filter(|tool| name_of(tool).is_some_and(is_allowed)).collect();
     if tools.is_empty() {
         return;
     }
@@ -46,17 +51,6 @@ fn name_of<'r, 'a>(tool: &'r Tool<'a>) -> Option<&'r Text<'a>> {
     match tool {
         Tool::Function { name, .. } | Tool::Custom { name, .. } => Some(name),
         _ => None,
-    }
-}
-
-/// Only OpenAI knows a choice of several tools: elsewhere the others are not offered.
-fn is_offered(tool: &Tool<'_>, request: &Request<'_>, vendor: Vendor) -> bool {
-    let Some(name) = name_of(tool) else { return false };
-    match &request.tool_choice {
-        Some(ToolChoice::Allowed { names, .. }) if vendor != Vendor::OpenAi => {
-            names.iter().any(|(allowed, _)| allowed == name)
-        }
-        _ => true,
     }
 }
 
@@ -113,7 +107,8 @@ fn write_search(o: &mut Writer, search: &WebSearch<'_>) {
 
 /// A choice must name a tool that is there.
 fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[&Tool<'_>], vendor: Vendor) {
-    let exists = |name: &Text<'_>| tools.iter().any(|tool| name_of(tool) == Some(name));
+    let names: HashSet<&str> = tools.iter().filter_map(|tool| name_of(tool)).map(Text::literal).collect();
+    let exists = |name: &Text<'_>| names.contains(name.literal());
     match choice {
         ToolChoice::Auto => o.field("tool_choice", "auto"),
         ToolChoice::None => o.field("tool_choice", "none"),

@@ -4,21 +4,16 @@ use super::{calls, content, thinking};
 use crate::dialect::canonical::{CallKind, ConversionError, Part, Role, ToolResult, Turn};
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
+use crate::dialect::waiting_calls::WaitingCalls;
 
 /// What the messages read so far say.
 #[derive(Debug, Default)]
 pub(super) struct Messages<'a> {
     pub system: Vec<Text<'a>>,
     pub turns: Vec<Turn<'a>>,
-    /// Every call before, in order, and whether its result has come.
-    calls: Vec<Called<'a>>,
-}
-
-#[derive(Debug)]
-struct Called<'a> {
-    id: Text<'a>,
-    kind: CallKind,
-    answered: bool,
+    /// Every call before, and of which kind each is.
+    calls: WaitingCalls<'a>,
+    kinds: Vec<CallKind>,
 }
 
 impl<'a> Messages<'a> {
@@ -97,7 +92,8 @@ impl<'a> Messages<'a> {
                 let number = self.calls.len();
                 call.id = if legacy { call.name.clone() } else { Text::of(&format!("call_{number}")) };
             }
-            self.calls.push(Called { id: call.id.clone(), kind: call.kind, answered: false });
+            self.calls.push(call.id.clone());
+            self.kinds.push(call.kind);
             parts.push(Part::Call(call));
         }
         Ok(parts)
@@ -111,19 +107,14 @@ impl<'a> Messages<'a> {
 
     /// The call that a result answers: the one it names, else the first that waits for one.
     fn answered(&mut self, id: Option<Text<'a>>) -> Option<Text<'a>> {
-        let waits = |call: &&mut Called<'_>| !call.answered && id.as_ref().is_none_or(|id| *id == call.id);
-        match self.calls.iter_mut().find(waits) {
-            Some(call) => {
-                call.answered = true;
-                Some(call.id.clone())
-            }
-            None => id,
-        }
+        let Some(id) = id else { return self.calls.answer_next() };
+        self.calls.answer(&id);
+        Some(id)
     }
 
     fn push_result(&mut self, call_id: Text<'a>, parts: Vec<Part<'a>>, listed: bool) {
-        let call = self.calls.iter().rev().find(|call| call.id == call_id);
-        let kind = call.map_or(CallKind::Function, |call| call.kind);
+        let kind =
+            self.calls.last(&call_id).and_then(|place| self.kinds.get(place)).copied().unwrap_or_default();
         // An empty result has no parts.
         let parts = parts.into_iter().filter(|part| *part != Part::Text(Text::EMPTY)).collect();
         let result = Part::Result(ToolResult { call_id, kind, parts, listed, is_error: false });

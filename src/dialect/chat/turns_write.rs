@@ -93,11 +93,13 @@ struct Reader {
 /// the same message.
 fn write_assistant_run(list: &mut Writer, run: &[Turn<'_>], to: Reader) {
     let mut message: Vec<&Part<'_>> = Vec::new();
+    let mut calls = false;
     for turn in run {
-        if !message.iter().any(|part| matches!(part, Part::Call(_))) {
+        if !calls {
             write_assistant(list, &message, to);
             message.clear();
         }
+        calls |= turn.parts.iter().any(|part| matches!(part, Part::Call(_)));
         message.extend(&turn.parts);
     }
     write_assistant(list, &message, to);

@@ -2,7 +2,7 @@
 //! custom tools. What is changed here is changed back in the answer ([`restore`](super::restore)).
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ring::digest::{SHA256, digest};
 
@@ -13,6 +13,7 @@ use crate::dialect::canonical::{
 };
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::names::{self, Names};
+use crate::dialect::waiting_calls::WaitingCalls;
 use crate::hex;
 
 /// The schema of a custom tool where only functions are known (proxy-conversion.md 3.2).
@@ -24,7 +25,7 @@ const MAX_ID: usize = 64;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Fitted {
     pub names: Names,
-    /// The client's names of tools that went upstream as functions.
+    /// The client's names of tools that went upstream as functions, sorted.
     pub custom_tools: Vec<String>,
 }
 
@@ -81,6 +82,7 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
             _ => {}
         }
     }
+    custom_tools.sort_unstable();
     Fitted { names, custom_tools }
 }
 
@@ -145,11 +147,8 @@ fn tool_names<'t>(request: &'t Request<'_>) -> Vec<Cow<'t, str>> {
         _ => None,
     });
     let mut all: Vec<_> = offered.collect();
-    for name in called {
-        if !all.contains(&name) {
-            all.push(name);
-        }
-    }
+    let mut known: HashSet<_> = all.iter().cloned().collect();
+    all.extend(called.filter(|name| known.insert(name.clone())));
     all
 }
 
@@ -175,14 +174,6 @@ pub(super) fn unwrap(arguments: &Text<'_>) -> Text<'static> {
     input.unwrap_or_else(|| arguments.clone().into_owned())
 }
 
-/// A call that was made.
-struct Called<'a> {
-    /// As the client names it.
-    sent: Text<'a>,
-    id: Text<'a>,
-    answered: bool,
-}
-
 /// Gives a call without an id one of its place, and where a dialect wants every call to have its own
 /// (messages) those that repeat one. A result belongs to the first call of its id that waits for one.
 fn settle_ids(request: &mut Request<'_>, to: Dialect) {
@@ -201,31 +192,35 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
         _ => None,
     });
     let mut taken: HashSet<String> = calls.collect();
+    // How far each stem has been counted: the numbers before are taken.
+    let mut counted: HashMap<String, usize> = HashMap::new();
     // What a client named itself stays its own.
     let mut free = |stem: &str, from: usize| {
-        let id = (from..).map(|number| format!("{stem}_{number}")).find(|id| taken.insert(id.clone()));
-        Text::of(&id.unwrap_or_default())
+        let next = counted.entry(stem.to_owned()).or_default();
+        let from = from.max(*next);
+        let id = (from..).find(|number| taken.insert(format!("{stem}_{number}"))).unwrap_or(from);
+        *next = id + 1;
+        Text::of(&format!("{stem}_{id}"))
     };
-    let mut calls: Vec<Called<'_>> = Vec::new();
+    let mut calls = WaitingCalls::default();
+    let mut settled: Vec<Text<'_>> = Vec::new();
     for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
         match part {
             Part::Call(call) => {
                 let sent = call.id.clone();
-                let before = calls.iter().filter(|earlier| earlier.sent == sent).count();
+                let before = calls.count(&sent);
                 if sent.is_empty() {
                     call.id = free("call", calls.len());
                 } else if before > 0 && to == Dialect::Messages {
                     call.id = free(&sent.decode(), before + 1);
                 }
-                calls.push(Called { sent, id: call.id.clone(), answered: false });
+                calls.push(sent);
+                settled.push(call.id.clone());
             }
             Part::Result(result) => {
-                let is_of = |call: &Called<'_>| call.sent == result.call_id;
-                let waiting = calls.iter().position(|call| is_of(call) && !call.answered);
-                let at = waiting.or_else(|| calls.iter().rposition(is_of));
-                if let Some(call) = at.and_then(|at| calls.get_mut(at)) {
-                    call.answered = true;
-                    result.call_id = call.id.clone();
+                let of = calls.answer(&result.call_id).or_else(|| calls.last(&result.call_id));
+                if let Some(id) = of.and_then(|place| settled.get(place)) {
+                    result.call_id = id.clone();
                 }
             }
             _ => {}

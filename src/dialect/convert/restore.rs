@@ -95,7 +95,9 @@ fn is_idle(context: &ReplyContext) -> bool {
 }
 
 fn is_custom(name: &Text<'_>, kind: CallKind, context: &ReplyContext) -> bool {
-    kind == CallKind::Function && context.custom_tools.iter().any(|custom| name.is(custom))
+    let name = name.decode();
+    kind == CallKind::Function
+        && context.custom_tools.binary_search_by(|custom| custom.as_str().cmp(&name)).is_ok()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::dialect::canonical::{
 };
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
+use crate::dialect::waiting_calls::WaitingCalls;
 
 /// Reads a request body. The model stands in the path of the request.
 pub fn read_request<'a>(body: &Node<'a>) -> Result<Request<'a>, ConversionError> {
@@ -53,19 +54,13 @@ fn system<'a>(body: &Node<'a>) -> Vec<Text<'a>> {
     parts.iter().filter_map(|part| part.text_at("text")).filter(|text| !text.is_empty()).collect()
 }
 
-/// A call whose result has not come.
-struct Waiting<'a> {
-    id: Text<'a>,
-    name: Text<'a>,
-}
-
 fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, ConversionError> {
     let contents = match body.get("contents") {
         Some(contents) if contents.is_object() => std::slice::from_ref(contents),
         Some(contents) if !contents.items().is_empty() => contents.items(),
         _ => return Err(ConversionError::invalid("contents", "must be a list of at least one content")),
     };
-    let mut waiting = Vec::new();
+    let mut calls = WaitingCalls::default();
     let mut turns = Vec::new();
     for (index, content) in contents.iter().enumerate() {
         let role = match &*content.str_at("role") {
@@ -92,7 +87,7 @@ fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, ConversionError> {
         let parts: Vec<_> = numbered
             .filter_map(|(number, part)| {
                 let part = parts_read::read(part)?;
-                Some(settle(part, format_args!("call_g{index}_{number}"), &mut waiting))
+                Some(settle(part, format_args!("call_g{index}_{number}"), &mut calls))
             })
             .collect();
         if !parts.is_empty() {
@@ -104,26 +99,22 @@ fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, ConversionError> {
 
 /// Gives a call without an id one of its place, and a result without one that of the first call of
 /// its function that waits.
-fn settle<'a>(part: Read<'a>, id: std::fmt::Arguments<'_>, waiting: &mut Vec<Waiting<'a>>) -> Part<'a> {
+fn settle<'a>(part: Read<'a>, id: std::fmt::Arguments<'_>, calls: &mut WaitingCalls<'a>) -> Part<'a> {
     match part {
         Read::Part(Part::Call(mut call)) => {
             if call.id.is_empty() {
                 call.id = Text::of(&id.to_string());
             }
-            waiting.push(Waiting { id: call.id.clone(), name: call.name.clone() });
+            calls.push_named(call.id.clone(), call.name.clone());
             Part::Call(call)
         }
         Read::Part(part) => part,
         Read::Result(name, result) => {
-            let answers = |call: &Waiting<'_>| match result.call_id.is_empty() {
-                true => call.name == name,
-                false => call.id == result.call_id,
-            };
-            let call_id = match waiting.iter().position(answers) {
-                Some(at) => waiting.remove(at).id,
-                None if result.call_id.is_empty() => name,
-                None => result.call_id,
-            };
+            if !result.call_id.is_empty() {
+                calls.answer(&result.call_id);
+                return Part::Result(result);
+            }
+            let call_id = calls.answer_named(&name).unwrap_or(name);
             Part::Result(ToolResult { call_id, ..result })
         }
     }

@@ -1,5 +1,7 @@
 //! A request body, written for an upstream (proxy-conversion.md 6.1).
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use super::contents_write;
@@ -136,9 +138,11 @@ fn write_tool(list: &mut Writer, tool: &Tool<'_>) {
 
 /// A choice that names functions names some that are declared.
 fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[Tool<'_>]) {
-    let is_declared = |wanted: &Text<'_>| {
-        tools.iter().any(|tool| matches!(tool, Tool::Function { name, .. } if name == wanted))
-    };
+    let declared = tools.iter().filter_map(|tool| match tool {
+        Tool::Function { name, .. } => Some(name.literal()),
+        _ => None,
+    });
+    let declared: HashSet<&str> = declared.collect();
     let (mode, mut names): (_, Vec<&Text<'_>>) = match choice {
         ToolChoice::Auto => ("AUTO", Vec::new()),
         ToolChoice::None => ("NONE", Vec::new()),
@@ -152,7 +156,7 @@ fn write_choice(o: &mut Writer, choice: &ToolChoice<'_>, tools: &[Tool<'_>]) {
         ToolChoice::Hosted(_) => return,
     };
     let names_some = !names.is_empty();
-    names.retain(|name| is_declared(name));
+    names.retain(|name| declared.contains(name.literal()));
     if names_some && names.is_empty() {
         return;
     }

@@ -210,17 +210,13 @@ pub(super) fn schema_sentence(schema: &Json<'_>) -> Text<'static> {
 
 /// The tools to send. Where the choice is among some of them only these are: the API has no such choice.
 fn offered<'r, 'a>(request: &'r Request<'a>) -> Vec<&'r Tool<'a>> {
-    let allowed = match &request.tool_choice {
-        Some(ToolChoice::Allowed { names, .. }) => Some(names),
-        _ => None,
-    };
+    let allowed = request.tool_choice.as_ref().and_then(ToolChoice::allowed);
+    let searches = allowed.as_ref().is_none_or(|names| names.iter().any(|name| name.starts_with(WEB_SEARCH)));
     let is_offered = |tool: &&Tool<'_>| match tool {
         Tool::Function { name, .. } | Tool::Custom { name, .. } => {
-            !name.is_blank() && allowed.is_none_or(|names| names.iter().any(|(allowed, _)| allowed == name))
+            !name.is_blank() && allowed.as_ref().is_none_or(|names| names.contains(name.literal()))
         }
-        Tool::WebSearch(_) => {
-            allowed.is_none_or(|names| names.iter().any(|(name, _)| name.literal().starts_with(WEB_SEARCH)))
-        }
+        Tool::WebSearch(_) => searches,
         Tool::Hosted(_) => false,
     };
     request.tools.iter().filter(is_offered).collect()

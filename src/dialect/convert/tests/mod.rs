@@ -3,6 +3,7 @@
 mod chat_to_others;
 mod completions;
 mod gemini_to_others;
+mod growth;
 mod logprobs;
 mod messages_to_others;
 mod prefixes;

@@ -1,0 +1,119 @@
+//! The calls of a conversation, and which of them still wait for their results.
+//!
+//! Dialects differ in what a result names: the id of its call, its function, or nothing. What they share is the
+//! look-up. It takes the same time however many calls there are: a conversation may have thousands, and every
+//! result looks among all of them.
+
+use std::collections::HashMap;
+
+use super::literal::Text;
+
+/// The calls so far, in order. A call is known by its place among them.
+#[derive(Debug, Default)]
+pub(super) struct WaitingCalls<'a> {
+    ids: Vec<Text<'a>>,
+    /// Whether the result of each has come.
+    answered: Vec<bool>,
+    /// No call before this place waits.
+    settled: usize,
+    by_id: HashMap<Text<'a>, Places>,
+    by_name: HashMap<Text<'a>, Places>,
+}
+
+/// The places of the calls of one id, or of one function.
+#[derive(Debug, Default)]
+struct Places {
+    all: Vec<usize>,
+    /// So many of them, from the first, do not wait.
+    settled: usize,
+}
+
+impl<'a> WaitingCalls<'a> {
+    /// Adds a call that waits, to be found by its id.
+    pub(super) fn push(&mut self, id: Text<'a>) {
+        self.by_id.entry(id.clone()).or_default().all.push(self.ids.len());
+        self.ids.push(id);
+        self.answered.push(false);
+    }
+
+    /// Adds a call that waits, to be found by its id or by the name of its function.
+    pub(super) fn push_named(&mut self, id: Text<'a>, name: Text<'a>) {
+        self.by_name.entry(name).or_default().all.push(self.ids.len());
+        self.push(id);
+    }
+
+    /// How many calls there are.
+    pub(super) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// How many calls have this id.
+    pub(super) fn count(&self, id: &Text<'_>) -> usize {
+        self.by_id.get(id.literal()).map_or(0, |places| places.all.len())
+    }
+
+    /// The place of the last call of this id, whether it waits or not.
+    pub(super) fn last(&self, id: &Text<'_>) -> Option<usize> {
+        self.by_id.get(id.literal())?.all.last().copied()
+    }
+
+    /// The first call of this id that waits. It does so no longer.
+    pub(super) fn answer(&mut self, id: &Text<'_>) -> Option<usize> {
+        let place = self.by_id.get_mut(id.literal())?.first(&self.answered)?;
+        self.settle(place)
+    }
+
+    /// The id of the first call of this function that waits. It does so no longer.
+    pub(super) fn answer_named(&mut self, name: &Text<'_>) -> Option<Text<'a>> {
+        let place = self.by_name.get_mut(name.literal())?.first(&self.answered)?;
+        self.settle(place).and_then(|place| self.ids.get(place)).cloned()
+    }
+
+    /// The id of the first call of all that waits. It does so no longer.
+    pub(super) fn answer_next(&mut self) -> Option<Text<'a>> {
+        while self.answered.get(self.settled) == Some(&true) {
+            self.settled += 1;
+        }
+        self.settle(self.settled).and_then(|place| self.ids.get(place)).cloned()
+    }
+
+    fn settle(&mut self, place: usize) -> Option<usize> {
+        self.answered.get_mut(place).map(|answered| {
+            *answered = true;
+            place
+        })
+    }
+}
+
+impl Places {
+    fn first(&mut self, answered: &[bool]) -> Option<usize> {
+        while let Some(&place) = self.all.get(self.settled) {
+            if answered.get(place) == Some(&false) {
+                return Some(place);
+            }
+            self.settled += 1;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_finds_the_first_call_that_waits() {
+        let mut calls = WaitingCalls::default();
+        for (id, name) in [("a", "f"), ("b", "g"), ("a", "g"), ("c", "f")] {
+            calls.push_named(Text::plain(id), Text::plain(name));
+        }
+        let a = Text::plain("a");
+        assert_eq!((calls.len(), calls.count(&a), calls.last(&a)), (4, 2, Some(2)));
+        assert_eq!(calls.answer_named(&Text::plain("g")), Some(Text::plain("b")));
+        assert_eq!(calls.answer(&a), Some(0));
+        assert_eq!(calls.answer_named(&Text::plain("f")), Some(Text::plain("c")), "the first has its result");
+        assert_eq!(calls.answer_next(), Some(a.clone()));
+        assert_eq!((calls.answer(&a), calls.answer_next()), (None, None));
+        assert_eq!(calls.answer_named(&Text::plain("h")), None);
+    }
+}

@@ -34,7 +34,7 @@ use crate::jobs::renewal::Renewals;
 use crate::jobs::tasks::{Notice, Tasks};
 use crate::jobs::usage_lookup::UsageLookup;
 use crate::keys::KeyTable;
-use crate::limits::{Guards, RateLimiter, SessionLeases, SiteLeases};
+use crate::limits::{Conversions, Guards, RateLimiter, SessionLeases, SiteLeases};
 use crate::logging::Complaint;
 use crate::metrics::Metrics;
 use crate::notify::Notifier;
@@ -97,6 +97,8 @@ pub struct App {
     auth_failures: std::sync::Mutex<Complaint>,
     /// Who is at which upstream site right now.
     pub leases: SiteLeases,
+    /// Large bodies on their way from one dialect to another.
+    pub conversions: Conversions,
     /// Which dialects sites have refused.
     pub formats: crate::proxy::FormatMemory,
     /// Answers that clients may refer to and no upstream keeps.
@@ -199,6 +201,7 @@ impl App {
             rates: RateLimiter::new(config.rate_limits),
             auth_failures: std::sync::Mutex::default(),
             leases,
+            conversions: Conversions::new(config.proxy.conversion_memory),
             formats: crate::proxy::FormatMemory::default(),
             stored_responses: Arc::default(),
             response_owners: Default::default(),

@@ -142,6 +142,10 @@ pub struct ProxyConfig {
     pub session_lease_keepalive: Duration,
     pub failure_cooldown: Duration,
     pub tier_rules: TierRules,
+    /// The most parts and calls of a request that is converted.
+    pub max_request_parts: usize,
+    /// Bytes of memory for all conversions of large bodies together.
+    pub conversion_memory: usize,
 }
 
 /// How jobs go about their work; when they do is among the saved settings.
@@ -276,6 +280,8 @@ impl ProxyConfig {
                 .min(session_lease_ttl / 2),
             failure_cooldown: vars.seconds("CHANNEL_FAILURE_COOLDOWN_SEC", 600, 1),
             tier_rules: vars.tier_rules(),
+            max_request_parts: vars.integer("MAX_REQUEST_PARTS", 20_000, 100, 10_000_000) as usize,
+            conversion_memory: vars.integer("CONVERSION_MEMORY_BYTES", 256 << 20, 1 << 20, 1 << 40) as usize,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What bounds how much is asked: rate limits for everybody, guards of single admin routes, how many
-//! requests may be at one upstream site at once, and how many sessions on one channel.
+//! requests may be at one upstream site at once, and how many sessions on one channel; how much is converted at once.
 //!
-//! Counters in memory, nothing else. The time is an argument, except for leases, which wait for slots.
+//! Counters in memory, nothing else. The time is an argument, except for leases and conversions, which wait.
 
+mod conversions;
 mod gate;
 mod guard;
 mod leases;
@@ -11,6 +12,7 @@ mod rate;
 mod sessions;
 mod window;
 
+pub use conversions::{Conversions, Overloaded};
 pub use gate::{Lease, LeaseRules, Refused};
 pub use guard::{Bucket, Guards, bucket};
 pub use leases::SiteLeases;

@@ -288,7 +288,8 @@ impl StartedResponse<'_> {
             let failure = Failure::judged("the answer is too long to be converted".to_owned());
             return Err(self.useless(attempt, failure));
         }
-        let Answer { body: answer, usage, signatures } = match self.convert(streams, &held) {
+        let room = self.app.conversions.answer(held.len()).await;
+        let Answer { body: answer, usage, signatures } = match room.convert(|| self.convert(streams, &held)) {
             Ok(converted) => converted,
             Err(fault) => return Err(self.useless(attempt, self.judged(fault))),
         };

@@ -25,6 +25,7 @@ use crate::dialect::canonical::{ConversionError, ReplyContext};
 use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::http::timer::ReusableTimer;
+use crate::limits::Overloaded;
 use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, pool};
 use crate::settings::Settings;
 use crate::store::proxy_logs::ProxyLogRow;
@@ -363,7 +364,7 @@ impl<'a> Sending<'a> {
                     Some(outgoing) => Ok(*outgoing),
                     None => {
                         recovery = Recovery::default();
-                        self.prepare(operation, format)
+                        self.prepare_apart(operation, format).await?
                     }
                 };
                 let outgoing = match prepared {
@@ -458,6 +459,20 @@ impl<'a> Sending<'a> {
         MemoryKey { site, client: self.call.face.dialect, model: &self.call.model }
     }
 
+    /// The body in a dialect, converted where that keeps nobody waiting.
+    async fn prepare_apart(
+        &self,
+        operation: Operation,
+        format: Dialect,
+    ) -> Result<Result<Outgoing, ConversionError>, Failure> {
+        if format == self.call.face.dialect {
+            return Ok(self.prepare(operation, format));
+        }
+        let room = self.app.conversions.request(self.call.body.len()).await;
+        let room = room.map_err(|Overloaded| Failure::overloaded())?;
+        Ok(room.convert(|| self.prepare(operation, format)))
+    }
+
     /// The body in a dialect.
     fn prepare(&self, operation: Operation, format: Dialect) -> Result<Outgoing, ConversionError> {
         let settings = &self.call.settings;
@@ -474,6 +489,7 @@ impl<'a> Sending<'a> {
             rules: settings.payload_rules.as_ref(),
             withholds_previous: response_owners::is_withheld(self.app, self.call, self.channel),
             tiers: &self.app.config.proxy.tier_rules,
+            max_parts: self.app.config.proxy.max_request_parts,
         };
         outgoing::prepare(self.call, operation, destination)
     }

@@ -18,6 +18,7 @@
 //! | the dialects it speaks cannot say it | no | yes | 400, naming the field |
 //! | the request makes no sense in any dialect | no | no | 400, naming the field |
 //! | its session slots are taken | no | yes | 503 |
+//! | no room to convert the request | no | no | 503 |
 
 use std::time::Duration;
 
@@ -29,6 +30,7 @@ use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::{Dialect, json, messages};
 use crate::http::Response;
+use crate::limits::Overloaded;
 use crate::routing::failure::Blame;
 use crate::routing::{Channel, ErrorText, ModelPattern, Secret, failure};
 use crate::time::Millis;
@@ -57,6 +59,8 @@ enum Kind {
     /// The request cannot be understood well enough to be converted.
     Invalid,
     Busy,
+    /// Too many large requests are being converted.
+    Overloaded,
 }
 
 /// A failed attempt. Its texts carry no address and no credential of the upstream.
@@ -191,6 +195,16 @@ impl Failure {
         failure
     }
 
+    /// Too many large requests are being converted; it would be no other for another channel.
+    pub(super) fn overloaded() -> Self {
+        let mut failure =
+            Self::of(Kind::Overloaded, 503, "Too many large requests at once: try again later".to_owned());
+        failure.error.kind = Some("server_error".to_owned());
+        let headers = HeaderMap::from_iter([(RETRY_AFTER, Overloaded::RETRY_AFTER_SECS.into())]);
+        failure.headers = Some(Box::new(headers));
+        failure
+    }
+
     /// A status outside 2xx, its body read. `upstream` are the headers it came with.
     pub(super) fn status(
         status: u16,
@@ -272,7 +286,9 @@ impl Failure {
             _ => None,
         };
         let progress = match kind {
-            Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => Progress::UNSENT,
+            Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy | Kind::Overloaded => {
+                Progress::UNSENT
+            }
             Kind::FirstByte => Progress::whole(Came::Nothing),
             Kind::Network(_)
             | Kind::NeverWhole
@@ -350,7 +366,8 @@ impl Failure {
                 Blame::Model => !self.is_of_made_up_name,
                 Blame::Nobody => false,
             },
-            Kind::NeverWhole | Kind::Local | Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
+            Kind::NeverWhole | Kind::Local | Kind::Unsupported => false,
+            Kind::Invalid | Kind::Busy | Kind::Overloaded => false,
         }
     }
 
@@ -383,7 +400,7 @@ impl Failure {
         match self.kind {
             Kind::Network(_) | Kind::FirstByte | Kind::Judged | Kind::ClosedEarly | Kind::Local => true,
             Kind::Told | Kind::Unsupported | Kind::Busy => true,
-            Kind::Invalid | Kind::NeverWhole => false,
+            Kind::Invalid | Kind::NeverWhole | Kind::Overloaded => false,
             Kind::Status => self.blame() != Blame::Nobody || failure::should_retry(self.status, &self.words),
         }
     }
@@ -410,7 +427,7 @@ impl Failure {
             Kind::FirstByte | Kind::ClosedEarly => true,
             Kind::Status => crate::routing::pool::rotates(self.status),
             Kind::NeverWhole | Kind::Judged | Kind::Told | Kind::Local => false,
-            Kind::Unsupported | Kind::Invalid | Kind::Busy => false,
+            Kind::Unsupported | Kind::Invalid | Kind::Busy | Kind::Overloaded => false,
         }
     }
 

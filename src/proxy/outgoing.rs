@@ -14,7 +14,7 @@ use crate::dialect::envelope::{Thread, splice_model};
 use crate::dialect::payload_rules::{self, PayloadRules};
 use crate::dialect::service_tier::{self, TierRules, Verdict};
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, chat, convert, gemini, json, messages, responses};
+use crate::dialect::{Dialect, chat, convert, gemini, json, messages, parts, responses};
 use crate::routing::Platform;
 use crate::time::now_ms;
 
@@ -78,6 +78,8 @@ pub(super) struct Destination<'a> {
     pub(super) withholds_previous: bool,
     /// Which service tiers the operator lets pass.
     pub(super) tiers: &'a TierRules,
+    /// The most parts and calls of a request that is converted.
+    pub(super) max_parts: usize,
 }
 
 /// The body of a call for its destination, as the operator's rules want it. The operation is the call's,
@@ -177,6 +179,7 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
         Vendor::Gemini => call.call_signatures.find(call.key_id, id, now_ms()),
         _ => None,
     };
+    parts::check(call.face.dialect, text(call), to.max_parts)?;
     let converted = convert::request_with(call.face.dialect, to.format, text(call), &target, signature_of)?;
     call.trace.members_dropped(&converted.unknown);
     let mut written = converted.body;

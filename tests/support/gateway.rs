@@ -335,13 +335,23 @@ impl Gateway {
         setup.start_in(home)
     }
 
-    /// Resident memory in KiB, from `/proc`.
+    /// Resident memory in KiB.
     pub fn resident_kib(&self) -> u64 {
+        self.status_kib("VmRSS:")
+    }
+
+    /// The most resident memory there has been, in KiB.
+    pub fn peak_resident_kib(&self) -> u64 {
+        self.status_kib("VmHWM:")
+    }
+
+    /// From `/proc`.
+    fn status_kib(&self, name: &str) -> u64 {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("a running process");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let number = line.and_then(|line| line.split_whitespace().next());
-        number.and_then(|n| n.parse().ok()).expect("VmRSS in kB")
+        number.and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{name} in kB"))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::dialect::canonical::MAX_CHOICES;
 use crate::dialect::literal::Json;
 use crate::dialect::members::{Members, lengthen};
 use crate::dialect::tree::Node;
@@ -61,9 +62,11 @@ impl Leftovers {
         for (key, value) in others(&chunk, &OF_CHUNK) {
             self.members.set(key, value.raw());
         }
-        for choice in chunk.items_at("choices") {
-            let own = self.choices.entry(choice.u64_at("index").unwrap_or(0)).or_default();
-            own.read(choice);
+        for choice in chunk.items_at("choices").iter().take(MAX_CHOICES) {
+            let index = choice.u64_at("index").unwrap_or(0);
+            if self.choices.len() < MAX_CHOICES || self.choices.contains_key(&index) {
+                self.choices.entry(index).or_default().read(choice);
+            }
         }
     }
 

@@ -5,6 +5,8 @@
 //! side to the end, because their pieces may alternate; text after the calls waits until they are
 //! closed.
 
+use std::collections::HashMap;
+
 use super::calls::Piece;
 use super::inline::TextKind;
 use crate::dialect::canonical::{CallKind, Event, PartKind};
@@ -23,8 +25,14 @@ pub(super) struct Parts {
     next_key: u32,
     open: Option<(u32, TextKind)>,
     calls: Vec<OpenCall>,
-    /// Text that came while calls were open.
+    /// The last of the calls of each index and of each id,
+    by_index: HashMap<u64, usize>,
+    by_id: HashMap<Text<'static>, usize>,
+    /// and whether any of them has a name.
+    named: bool,
+    /// Text that came while calls were open, and how many bytes it has.
     late: Vec<(TextKind, String)>,
+    late_bytes: usize,
     called: bool,
     /// The log probabilities of the text that comes next.
     tokens: Vec<Token<'static>>,
@@ -36,7 +44,6 @@ pub(super) struct Parts {
 
 #[derive(Debug, Default)]
 struct OpenCall {
-    index: Option<u64>,
     id: Text<'static>,
     name: Text<'static>,
     kind: CallKind,
@@ -55,6 +62,11 @@ impl Parts {
         self.next_key > 0
     }
 
+    /// How many calls stand open, announced or not.
+    pub(super) fn open_calls(&self) -> usize {
+        self.calls.len()
+    }
+
     /// Whether a call has been announced.
     pub(super) fn called(&self) -> bool {
         self.called
@@ -65,12 +77,13 @@ impl Parts {
         if literal.is_empty() {
             return;
         }
-        if self.calls.iter().any(|call| !call.name.is_empty()) {
+        if self.named {
+            self.late_bytes += literal.len();
             match self.late.last_mut() {
                 Some((last, text)) if *last == kind => text.push_str(literal),
                 _ => self.late.push((kind, literal.to_owned())),
             }
-            if self.late.iter().map(|(_, text)| text.len()).sum::<usize>() > MAX_LATE {
+            if self.late_bytes > MAX_LATE {
                 self.close_calls(each);
                 self.push_late(each);
             }
@@ -128,17 +141,21 @@ impl Parts {
         let at = match self.find(&piece) {
             Some(at) => at,
             None => {
-                let kind = piece.kind;
-                self.calls.push(OpenCall { index: piece.index, kind, ..OpenCall::default() });
-                self.calls.len() - 1
+                let (kind, at) = (piece.kind, self.calls.len());
+                self.calls.push(OpenCall { kind, ..OpenCall::default() });
+                self.by_index.extend(piece.index.map(|index| (index, at)));
+                at
             }
         };
         let Some(call) = self.calls.get_mut(at) else { return };
-        if call.id.is_empty() {
+        if call.id.is_empty() && !piece.id.is_empty() {
             call.id = piece.id.into_owned();
+            let last = self.by_id.entry(call.id.clone()).or_default();
+            *last = at.max(*last);
         }
         if call.name.is_empty() {
             call.name = piece.name.into_owned();
+            self.named |= !call.name.is_empty();
         }
         call.has_input |= !piece.input.is_empty();
         if let Some(key) = call.key {
@@ -171,10 +188,10 @@ impl Parts {
     /// Which call a piece belongs to: that of its index, else of its id, else the last. Upstreams
     /// that number all calls 0 tell them apart by their ids, and those without ids by their names.
     fn find(&self, piece: &Piece<'_>) -> Option<usize> {
-        let at = if piece.index.is_some() {
-            self.calls.iter().rposition(|call| call.index == piece.index)
+        let at = if let Some(index) = piece.index {
+            self.by_index.get(&index).copied()
         } else if !piece.id.is_empty() {
-            self.calls.iter().rposition(|call| call.id == piece.id)
+            self.by_id.get(piece.id.literal()).copied()
         } else {
             self.calls.len().checked_sub(1)
         }?;
@@ -214,9 +231,13 @@ impl Parts {
         for key in self.calls.drain(..).filter_map(|call| call.key) {
             each(Event::PartStop { key });
         }
+        self.by_index.clear();
+        self.by_id.clear();
+        self.named = false;
     }
 
     fn push_late(&mut self, each: &mut dyn FnMut(Event<'_>)) {
+        self.late_bytes = 0;
         for (kind, text) in std::mem::take(&mut self.late) {
             self.push(kind, &text, each);
         }

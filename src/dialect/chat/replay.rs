@@ -6,7 +6,7 @@
 
 use super::reply_write::id;
 use super::{calls, stop};
-use crate::dialect::canonical::ReplyContext;
+use crate::dialect::canonical::{MAX_CHOICES, ReplyContext};
 use crate::dialect::literal::{Json, compact};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
@@ -20,7 +20,7 @@ const OF_THE_ANSWER: [&str; 6] = ["id", "object", "created", "model", "choices",
 /// Appends the chunks of the answer.
 pub fn replay(answer: &Node<'_>, context: &ReplyContext, out: &mut String) {
     let chunks = Chunks { head: head(answer, context), usage_chunk: context.usage_chunk };
-    for (place, choice) in answer.items_at("choices").iter().enumerate() {
+    for (place, choice) in answer.items_at("choices").iter().enumerate().take(MAX_CHOICES) {
         let index = choice.u64_at("index").unwrap_or(place as u64);
         replay_choice(choice, &|inside| chunks.choice(index, inside), out);
     }

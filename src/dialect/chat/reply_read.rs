@@ -2,7 +2,7 @@
 
 use super::inline::{Inline, TextKind};
 use super::{calls, content, stop, thinking, usage};
-use crate::dialect::canonical::{Candidate, Part, Reply, Thinking};
+use crate::dialect::canonical::{Candidate, MAX_CHOICES, Part, Reply, Thinking};
 use crate::dialect::citation::{self, Citation};
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
@@ -14,7 +14,8 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     if let Some(error) = stop::failure(body) {
         return Err(error);
     }
-    let candidates: Result<Vec<_>, _> = body.items_at("choices").iter().map(candidate).collect();
+    let choices = body.items_at("choices").iter().take(MAX_CHOICES);
+    let candidates: Result<Vec<_>, _> = choices.map(candidate).collect();
     let candidates = candidates?;
     if candidates.is_empty() {
         return Err(UpstreamError::new("Upstream's answer has no choices"));

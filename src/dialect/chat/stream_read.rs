@@ -11,7 +11,7 @@ use super::inline::{Inline, TextKind};
 use super::parts::Parts;
 use super::snapshots::Snapshots;
 use super::{content, stop, thinking, usage};
-use crate::dialect::canonical::{Event, Part, Stop};
+use crate::dialect::canonical::{Event, MAX_CHOICES, MAX_OPEN_PARTS, Part, Stop, too_many_parts};
 use crate::dialect::citation::Citation;
 use crate::dialect::literal::Text;
 use crate::dialect::logprobs;
@@ -70,7 +70,7 @@ impl StreamReader {
         if let Some(usage) = usage::read(&chunk) {
             each(Event::Usage(usage));
         }
-        for choice in chunk.items_at("choices") {
+        for choice in chunk.items_at("choices").iter().take(MAX_CHOICES) {
             if self.progress == Progress::Reading {
                 self.read_choice(&chunk, choice, each);
             }
@@ -170,6 +170,9 @@ impl StreamReader {
             // Calls that come together without an index are distinguished by their place.
             let place = together.then_some(place as u64);
             self.parts.push_call(Piece { index: piece.index.or(place), ..piece }, each);
+        }
+        if self.parts.open_calls() > MAX_OPEN_PARTS {
+            self.fail(too_many_parts(), each);
         }
     }
 

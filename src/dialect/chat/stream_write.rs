@@ -6,6 +6,8 @@
 //!
 //! Of several answers each has a writer of its own, and one of them concludes the stream.
 
+use std::collections::BTreeMap;
+
 use super::reply_write::{call_id, id, put_citations, put_logprobs};
 use super::turns_write::put_gemini_signature;
 use super::{stop, thinking, usage};
@@ -32,7 +34,8 @@ pub struct StreamWriter {
     usage_chunk: bool,
     usage: Option<Usage>,
     stop: Option<Stop<'static>>,
-    open: Vec<Open>,
+    /// The parts that are open, by their keys.
+    open: BTreeMap<u32, Kind>,
     calls: u64,
     /// Thinking with its signature, so far.
     signatures: Vec<(Text<'static>, Signature<'static>)>,
@@ -48,12 +51,6 @@ pub struct StreamWriter {
 }
 
 /// A part that is open.
-#[derive(Debug)]
-struct Open {
-    key: u32,
-    kind: Kind,
-}
-
 #[derive(Debug)]
 enum Kind {
     /// Where it begins in the content, and its sources.
@@ -84,7 +81,7 @@ impl StreamWriter {
             usage_chunk: context.usage_chunk,
             usage: None,
             stop: None,
-            open: Vec::new(),
+            open: BTreeMap::new(),
             calls: 0,
             signatures: Vec::new(),
             signatures_written: 0,
@@ -118,8 +115,7 @@ impl StreamWriter {
                 self.tokens.extend(tokens.iter().cloned().map(Token::into_owned))
             }
             Event::Cite { key, citation } => {
-                let part = self.open.iter_mut().find(|part| part.key == *key);
-                if let Some(Open { kind: Kind::Text(_, citations), .. }) = part {
+                if let Some(Kind::Text(_, citations)) = self.open.get_mut(key) {
                     citations.push(citation.clone().into_owned());
                 }
             }
@@ -167,7 +163,7 @@ impl StreamWriter {
         if !matches!(kind, Kind::Thinking(..)) {
             self.write_signatures(out);
         }
-        self.open.push(Open { key, kind });
+        self.open.insert(key, kind);
         let PartKind::Call { id, name, kind } = part else { return };
         let number = self.calls;
         self.calls += 1;
@@ -183,8 +179,8 @@ impl StreamWriter {
     }
 
     fn more(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
-        let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
-        let member = match &mut part.kind {
+        let Some(part) = self.open.get_mut(&key) else { return };
+        let member = match part {
             Kind::Text(..) => {
                 self.said += text.letters();
                 return self.delta_with_logprobs(out, |o| o.field("content", text));
@@ -204,8 +200,8 @@ impl StreamWriter {
     }
 
     fn signature(&mut self, key: u32, proof: &Signature<'_>, out: &mut String) {
-        let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
-        match (&mut part.kind, proof) {
+        let Some(part) = self.open.get_mut(&key) else { return };
+        match (part, proof) {
             (Kind::Thinking(_, signature), proof) => *signature = Some(proof.clone().into_owned()),
             (Kind::Call { number, kind, .. }, Signature::Gemini(proof)) => {
                 let (number, (word, input)) = (*number, words(*kind));
@@ -220,8 +216,8 @@ impl StreamWriter {
     }
 
     fn stop_part(&mut self, key: u32, out: &mut String) {
-        let Some(at) = self.open.iter().position(|part| part.key == key) else { return };
-        match self.open.remove(at).kind {
+        let Some(part) = self.open.remove(&key) else { return };
+        match part {
             Kind::Text(from, citations) => {
                 if !self.tokens.is_empty() {
                     self.delta_with_logprobs(out, |_| {});
@@ -241,7 +237,7 @@ impl StreamWriter {
 
     fn end(&mut self, context: &ReplyContext, out: &mut String) {
         self.begin(context, out);
-        while let Some(key) = self.open.first().map(|part| part.key) {
+        while let Some((&key, _)) = self.open.first_key_value() {
             self.stop_part(key, out);
         }
         self.write_signatures(out);

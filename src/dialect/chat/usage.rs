@@ -1,16 +1,17 @@
 //! The usage record of an answer.
 
 use crate::dialect::Dialect;
+use crate::dialect::canonical::MAX_CHOICES;
 use crate::dialect::tree::Node;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::writer::Writer;
 
 /// The usage that an answer, or a chunk, reports, wherever its vendor puts it; all input counted.
 pub(super) fn read(answer: &Node<'_>) -> Option<Usage> {
-    let choices = answer.items_at("choices");
+    let choices = answer.items_at("choices").iter().take(MAX_CHOICES);
     let record = answer
         .get("usage")
-        .or_else(|| choices.iter().find_map(|choice| choice.get("usage")))
+        .or_else(|| choices.clone().find_map(|choice| choice.get("usage")))
         .or_else(|| answer.path(&["x_groq", "usage"]))?;
     let mut usage = usage::of_text(Dialect::Chat, record.raw())?;
     // Some sites pass on the counts of the messages dialect.

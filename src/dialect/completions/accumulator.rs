@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::dialect::canonical::MAX_CHOICES;
 use crate::dialect::edit::edit;
 use crate::dialect::json;
 use crate::dialect::literal::{Json, Text, compact};
@@ -51,8 +52,12 @@ impl Accumulator {
         if let Some(usage) = chunk.get("usage") {
             self.usage = Some(usage.raw().to_owned());
         }
-        for choice in chunk.items_at("choices") {
-            let own = self.choices.entry(choice.u64_at("index").unwrap_or(0)).or_default();
+        for choice in chunk.items_at("choices").iter().take(MAX_CHOICES) {
+            let index = choice.u64_at("index").unwrap_or(0);
+            if self.choices.len() == MAX_CHOICES && !self.choices.contains_key(&index) {
+                continue;
+            }
+            let own = self.choices.entry(index).or_default();
             own.text.push(&choice.text_at("text").unwrap_or_default());
             for (key, list) in choice.get("logprobs").map_or(&[][..], Node::members) {
                 own.logprobs.lengthen(key, list);

@@ -1,5 +1,7 @@
 //! A streamed answer, written for a client: chunks of the form of the answer, each with the new text.
 
+use std::collections::HashSet;
+
 use super::logprobs;
 use super::reply_write::{put_head, reason};
 use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
@@ -22,7 +24,7 @@ pub struct StreamWriter {
     usage: Option<Usage>,
     stop: Option<Stop<'static>>,
     /// The open parts whose text is that of the answer.
-    said: Vec<u32>,
+    said: HashSet<u32>,
     /// The tokens of what comes next, and how many characters those before them have.
     tokens: Vec<Token<'static>>,
     offset: u64,
@@ -48,7 +50,7 @@ impl StreamWriter {
             }
             Event::PartStart { key, part: PartKind::Text | PartKind::Refusal } => {
                 self.begin(context, out);
-                self.said.push(*key);
+                self.said.insert(*key);
             }
             Event::Delta { key, text } if !text.is_empty() && self.said.contains(key) => {
                 self.chunk(text, None, context, out);
@@ -57,7 +59,7 @@ impl StreamWriter {
                 self.tokens.extend(tokens.iter().cloned().map(Token::into_owned));
             }
             Event::PartStop { key } => {
-                self.said.retain(|own| own != key);
+                self.said.remove(key);
                 if !self.tokens.is_empty() {
                     self.chunk(&Text::EMPTY, None, context, out);
                 }

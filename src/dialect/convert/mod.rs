@@ -21,7 +21,9 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use super::canonical::{Candidate, ConversionError, Event, Part, Reply, ReplyContext, Request, Target};
+use super::canonical::{
+    Candidate, ConversionError, Event, MAX_CHOICES, Part, Reply, ReplyContext, Request, Target,
+};
 use super::literal::Text;
 use super::signature::Signature;
 use super::sse::Scanner;
@@ -174,6 +176,9 @@ pub fn accumulated(
             each_event(body, |_, data| {
                 if let Ok(chunk) = Node::parse(data) {
                     candidates.extend(gemini::candidates_of(&chunk));
+                    while candidates.len() > MAX_CHOICES {
+                        candidates.pop_last();
+                    }
                 }
             });
             write(to, read_answers(from, candidates.into_iter(), body)?, context)
@@ -181,9 +186,6 @@ pub fn accumulated(
         _ => write(to, read_to_end(Reader::new(from), body)?, context),
     }
 }
-
-/// The most answers that OpenAI gives to one request. Each is a walk of its own through the stream.
-const MAX_CHOICES: usize = 128;
 
 /// A stream of chat has several answers, and what the canonical form cannot hold.
 fn accumulated_choices(to: Dialect, body: &[u8], context: &ReplyContext) -> Result<Answer, UpstreamError> {
@@ -205,6 +207,7 @@ fn read_answers(
     body: &[u8],
 ) -> Result<Reply<'static>, UpstreamError> {
     let mut reply: Option<Reply<'static>> = None;
+    // Each is a walk of its own through the stream.
     for index in indexes.take(MAX_CHOICES) {
         let read = read_to_end(Reader::of_answer(index, from), body)?;
         match &mut reply {

@@ -2,6 +2,8 @@
 //! responses and messages have no place for one, so that they are kept here, by the id of the call
 //! (proxy-conversion.md 2.2). Who keeps them, and for how long, is decided elsewhere.
 
+use std::collections::HashMap;
+
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, Part, PartKind, Reply};
 use crate::dialect::literal::Text;
@@ -37,7 +39,7 @@ fn found(id: &Text<'_>, signature: &Signature<'_>) -> Option<CallSignature> {
 /// Collects those of a stream.
 #[derive(Debug, Default)]
 pub(super) struct SignatureCollector {
-    calls: Vec<(u32, Text<'static>)>,
+    calls: HashMap<u32, Text<'static>>,
     pub found: Vec<CallSignature>,
 }
 
@@ -45,11 +47,13 @@ impl SignatureCollector {
     pub(super) fn take(&mut self, event: &Event<'_>) {
         match event {
             Event::PartStart { key, part: PartKind::Call { id, .. } } => {
-                self.calls.push((*key, id.clone().into_owned()));
+                self.calls.insert(*key, id.clone().into_owned());
             }
             Event::Signature { key, signature } => {
-                let call = self.calls.iter().find(|(own, _)| own == key);
-                self.found.extend(call.and_then(|(_, id)| found(id, signature)));
+                self.found.extend(self.calls.get(key).and_then(|id| found(id, signature)));
+            }
+            Event::PartStop { key } => {
+                self.calls.remove(key);
             }
             _ => {}
         }

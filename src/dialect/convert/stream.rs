@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::restore::Restorer;
 use super::signatures::{self, CallSignature, SignatureCollector};
-use super::{MAX_CHOICES, Reader, Writer};
-use crate::dialect::canonical::{Event, ReplyContext};
+use super::{Reader, Writer};
+use crate::dialect::canonical::{Event, MAX_CHOICES, MAX_OPEN_PARTS, ReplyContext, too_many_parts};
 use crate::dialect::sse::{self, Scanner};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
@@ -46,6 +46,8 @@ struct Choice {
     failure: Option<UpstreamError>,
     ended: bool,
     started: bool,
+    /// How many parts are open.
+    open: usize,
     /// Of calls for which the client's dialect has no place; `None` where it has.
     signatures: Option<SignatureCollector>,
 }
@@ -145,7 +147,8 @@ impl Choices {
         let Ok(chunk) = Node::parse(&text) else { return };
         let indexes: Vec<u64> = match self.from {
             Dialect::Chat => {
-                chunk.items_at("choices").iter().filter_map(|choice| choice.u64_at("index")).collect()
+                let choices = chunk.items_at("choices").iter().take(MAX_CHOICES);
+                choices.filter_map(|choice| choice.u64_at("index")).collect()
             }
             Dialect::Gemini => gemini::candidates_of(&chunk).collect(),
             _ => return,
@@ -171,6 +174,7 @@ impl Choice {
             failure: None,
             ended: false,
             started: false,
+            open: 0,
             signatures: signatures::are_lost(to).then(SignatureCollector::default),
         }
     }
@@ -184,13 +188,13 @@ impl Choice {
             return;
         }
         let data = String::from_utf8_lossy(data);
-        let Self { reader, restorer, writer, context, failure, ended, started, signatures, .. } = self;
+        let Self { reader, restorer, writer, context, failure, ended, started, open, signatures, .. } = self;
         reader.read(name, &data, &mut |event| {
             restorer.event(event, context, &mut |event| {
                 if let Some(signatures) = signatures {
                     signatures.take(&event);
                 }
-                take(event, writer, context, (failure, ended, started), out);
+                take(event, writer, context, (failure, ended, started, open), out);
             });
         });
     }
@@ -199,13 +203,13 @@ impl Choice {
         if self.failure.is_some() || self.ended {
             return;
         }
-        let Self { reader, restorer, writer, context, failure, ended, started, signatures, .. } = self;
+        let Self { reader, restorer, writer, context, failure, ended, started, open, signatures, .. } = self;
         reader.close(&mut |event| {
             restorer.event(event, context, &mut |event| {
                 if let Some(signatures) = signatures {
                     signatures.take(&event);
                 }
-                take(event, writer, context, (failure, ended, started), out);
+                take(event, writer, context, (failure, ended, started, open), out);
             });
         });
     }
@@ -215,14 +219,20 @@ fn take(
     event: Event<'_>,
     writer: &mut Writer,
     context: &ReplyContext,
-    (failure, ended, started): (&mut Option<UpstreamError>, &mut bool, &mut bool),
+    (failure, ended, started, open): (&mut Option<UpstreamError>, &mut bool, &mut bool, &mut usize),
     out: &mut String,
 ) {
     if failure.is_some() || *ended {
         return;
     }
     match event {
+        Event::PartStart { .. } => *open += 1,
+        Event::PartStop { .. } => *open = open.saturating_sub(1),
+        _ => {}
+    }
+    match event {
         Event::Fail(error) => *failure = Some(error),
+        _ if *open > MAX_OPEN_PARTS => *failure = Some(too_many_parts()),
         event => {
             *ended = event == Event::End;
             writer.write(&event, context, out);

@@ -31,6 +31,7 @@ mod stream_write;
 mod tools_read;
 mod whole;
 
+use super::canonical::MAX_CHOICES;
 use super::literal::compact;
 use super::tree::Node;
 
@@ -48,7 +49,7 @@ pub use whole::{Accumulator, replay};
 
 /// Which of several candidates an answer, or a chunk of one, speaks of.
 pub fn candidates_of<'n>(answer: &'n Node<'_>) -> impl Iterator<Item = u64> + 'n {
-    let candidates = stop::opened(answer).items_at("candidates").iter();
+    let candidates = stop::opened(answer).items_at("candidates").iter().take(MAX_CHOICES);
     candidates.map(|candidate| candidate.u64_at("index").unwrap_or(0))
 }
 

@@ -2,7 +2,7 @@
 
 use super::parts_read::{self, Read};
 use super::{grounding, member, probabilities, stop};
-use crate::dialect::canonical::{Candidate, Part, Reply, Stop};
+use crate::dialect::canonical::{Candidate, MAX_CHOICES, Part, Reply, Stop};
 use crate::dialect::citation::CitedText;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -15,7 +15,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
         return Err(error);
     }
     let id = member::get(body, "responseId").and_then(Node::text).unwrap_or_default();
-    let candidates = body.items_at("candidates").iter();
+    let candidates = body.items_at("candidates").iter().take(MAX_CHOICES);
     let candidates: Result<Vec<_>, _> = candidates.map(|node| candidate(node, &id)).collect();
     let mut candidates = candidates?;
     if candidates.is_empty() && stop::is_blocked(body) {

@@ -5,7 +5,7 @@
 
 use super::parts_read::{self, Read};
 use super::{grounding, member, probabilities, reply_read, stop};
-use crate::dialect::canonical::{Event, Part, PartKind, Stop};
+use crate::dialect::canonical::{Event, MAX_CHOICES, Part, PartKind, Stop};
 use crate::dialect::citation::CitedText;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -62,7 +62,7 @@ impl StreamReader {
         if chunk.items_at("candidates").is_empty() && stop::is_blocked(chunk) {
             self.stop = Some(Stop::Filtered);
         }
-        for candidate in chunk.items_at("candidates") {
+        for candidate in chunk.items_at("candidates").iter().take(MAX_CHOICES) {
             let index = candidate.u64_at("index").unwrap_or(0);
             if !self.over && *self.candidate.get_or_insert(index) == index {
                 self.read_candidate(candidate, each);

@@ -3,6 +3,8 @@
 //! Every event is an answer with the new parts alone. A call is one part: it is held until it is
 //! whole. The last event says why the model stopped and what it consumed.
 
+use std::collections::BTreeMap;
+
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
 use super::reply_write::{call_id, id, own_signature};
@@ -25,7 +27,8 @@ pub struct StreamWriter {
     model: Text<'static>,
     usage: Option<Usage>,
     stop: Option<Stop<'static>>,
-    open: Vec<Open>,
+    /// The parts that are open, by their keys, which count them in the order of their start.
+    open: BTreeMap<u32, Open>,
     calls: u64,
     /// All that was said, how many characters that is, and where it comes from.
     said: Text<'static>,
@@ -42,7 +45,6 @@ pub struct StreamWriter {
 /// A part that is open.
 #[derive(Debug)]
 struct Open {
-    key: u32,
     kind: Kind,
     /// Nothing more comes; it waits for the parts before it.
     stopped: bool,
@@ -90,13 +92,12 @@ impl StreamWriter {
                         Kind::Call { id, name, input: Text::EMPTY, proof: None }
                     }
                 };
-                self.open.push(Open { key: *key, kind, stopped: false });
+                self.open.insert(*key, Open { kind, stopped: false });
             }
             Event::Delta { key, text } if !text.is_empty() => self.more(*key, text, context, out),
             Event::Delta { .. } => {}
             Event::Cite { key, citation } => {
-                let part = self.open.iter_mut().find(|part| part.key == *key);
-                if let Some(Open { kind: Kind::Text(_, citations), .. }) = part {
+                if let Some(Open { kind: Kind::Text(_, citations), .. }) = self.open.get_mut(key) {
                     citations.push(citation.clone().into_owned());
                 }
             }
@@ -106,7 +107,7 @@ impl StreamWriter {
             }
             Event::Signature { key, signature } => {
                 let Some(own) = own_signature(signature) else { return };
-                match self.open.iter_mut().find(|part| part.key == *key).map(|part| &mut part.kind) {
+                match self.open.get_mut(key).map(|part| &mut part.kind) {
                     Some(Kind::Call { proof, .. }) => *proof = Some(own.clone().into_owned()),
                     Some(Kind::Thinking) => {
                         let part = object(|o| put_thought(o, &Text::EMPTY, Some(own)));
@@ -128,7 +129,7 @@ impl StreamWriter {
     }
 
     fn more(&mut self, key: u32, text: &Text<'_>, context: &ReplyContext, out: &mut String) {
-        let Some(part) = self.open.iter_mut().find(|part| part.key == key) else { return };
+        let Some(part) = self.open.get_mut(&key) else { return };
         let part = match &mut part.kind {
             Kind::Text(..) => {
                 self.said.push(text);
@@ -144,11 +145,11 @@ impl StreamWriter {
 
     /// Calls are written in the order in which they began, whichever is complete first.
     fn stop_part(&mut self, key: u32, context: &ReplyContext, out: &mut String) {
-        if let Some(part) = self.open.iter_mut().find(|part| part.key == key) {
+        if let Some(part) = self.open.get_mut(&key) {
             part.stopped = true;
         }
-        while self.open.first().is_some_and(|part| part.stopped) {
-            match self.open.remove(0).kind {
+        while let Some(first) = self.open.first_entry().filter(|first| first.get().stopped) {
+            match first.remove().kind {
                 Kind::Call { id, name, input, proof } => {
                     self.flush(context, out);
                     self.ready = object(|o| {
@@ -180,7 +181,7 @@ impl StreamWriter {
     }
 
     fn end(&mut self, context: &ReplyContext, out: &mut String) {
-        while let Some(key) = self.open.first().map(|part| part.key) {
+        while let Some((&key, _)) = self.open.first_key_value() {
             self.stop_part(key, context, out);
         }
         self.over = true;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{member, stop};
-use crate::dialect::canonical::ReplyContext;
+use crate::dialect::canonical::{MAX_CHOICES, ReplyContext};
 use crate::dialect::edit::edit;
 use crate::dialect::literal::{Json, Text, compact};
 use crate::dialect::members::Members;
@@ -18,6 +18,7 @@ pub fn replay(answer: &Node<'_>, _: &ReplyContext, out: &mut String) {
     let answer = stop::opened(answer);
     let mut put = |chunk: &str| out.extend(["data: ", chunk, "\n\n"]);
     let candidates = answer.items_at("candidates");
+    let candidates = candidates.get(..MAX_CHOICES).unwrap_or(candidates);
     let mut last: Vec<_> = candidates.iter().map(finished).collect();
     if let [candidate] = candidates
         && let Some((part, earlier)) = parts(candidate).split_last()
@@ -125,10 +126,12 @@ impl Accumulator {
         for (key, value) in chunk.members().iter().filter(|(key, _)| key != "candidates") {
             self.members.set(key, value.raw());
         }
-        for candidate in chunk.items_at("candidates") {
+        for candidate in chunk.items_at("candidates").iter().take(MAX_CHOICES) {
             self.ended |= member::get(candidate, "finishReason").is_some();
-            let own = self.candidates.entry(candidate.u64_at("index").unwrap_or(0)).or_default();
-            own.read(candidate);
+            let index = candidate.u64_at("index").unwrap_or(0);
+            if self.candidates.len() < MAX_CHOICES || self.candidates.contains_key(&index) {
+                self.candidates.entry(index).or_default().read(candidate);
+            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! A stream of this dialect as a complete answer, for a client of this dialect that wanted no stream
 //! (proxy-conversion.md 7.1). Blocks that no other dialect has come through as they are.
 
+use std::collections::HashMap;
+
 use super::reply::{message_id, read_error};
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::edit::edit;
@@ -16,6 +18,8 @@ pub struct Accumulator {
     /// As `message_start` has it.
     message: Option<String>,
     blocks: Vec<Block>,
+    /// Where the last block of each index stands.
+    places: HashMap<u64, usize>,
     /// Members of the message that later events set.
     late: Members,
     usage: Members,
@@ -72,7 +76,7 @@ impl Accumulator {
             "content_block_start" => {
                 if let Some(block) = event.get("content_block").filter(|block| block.is_object()) {
                     let index = event.u64_at("index").unwrap_or(self.blocks.len() as u64);
-                    self.blocks.push(Block::new(index, block.raw()));
+                    self.push(Block::new(index, block.raw()));
                 }
             }
             "content_block_delta" => self.read_delta(&event),
@@ -117,12 +121,17 @@ impl Accumulator {
         }
     }
 
+    fn push(&mut self, block: Block) {
+        self.places.insert(block.index, self.blocks.len());
+        self.blocks.push(block);
+    }
+
     fn read_delta(&mut self, event: &Node<'_>) {
         let Some(delta) = event.get("delta") else { return };
         let kind = delta.str_at("type");
         let last = self.blocks.last().map_or(0, |block| block.index);
         let index = event.u64_at("index").unwrap_or(last);
-        let known = self.blocks.iter().rposition(|block| block.index == index);
+        let known = self.places.get(&index).copied();
         if known.is_none() {
             // Its start got lost: its deltas tell what it is.
             let start = match kind.as_ref() {
@@ -130,7 +139,7 @@ impl Accumulator {
                 "thinking_delta" => r#"{"type":"thinking","thinking":"","signature":""}"#,
                 _ => return,
             };
-            self.blocks.push(Block::new(index, start));
+            self.push(Block::new(index, start));
         }
         let at = known.unwrap_or(self.blocks.len() - 1);
         let Some(block) = self.blocks.get_mut(at) else { return };

@@ -4,6 +4,8 @@
 //! open beside it, for sites that tell calls in turns. Blocks of tools that the upstream ran itself, and
 //! deltas of kinds we do not know, are passed over.
 
+use std::collections::{BTreeMap, HashMap};
+
 use super::blocks::read_call;
 use super::reply::read_error;
 use super::stop;
@@ -19,8 +21,14 @@ use crate::dialect::usage::Usage;
 #[derive(Debug, Default)]
 pub struct StreamReader {
     phase: Phase,
-    /// The blocks that are open: calls, and behind them at most one of another kind.
-    blocks: Vec<Block>,
+    /// The blocks that are open, in the order in which they began: calls, and at most one of another kind.
+    blocks: BTreeMap<u64, Block>,
+    /// How many have begun,
+    begun: u64,
+    /// where the open one of each index stands,
+    places: HashMap<u64, u64>,
+    /// and the one that is no call.
+    other: Option<u64>,
     /// Searches whose result has not come, with their keys.
     searches: Vec<(Text<'static>, u32)>,
     next_key: u32,
@@ -94,13 +102,12 @@ impl StreamReader {
             "content_block_start" => self.read_block_start(&event, each),
             "content_block_delta" => self.read_delta(&event, each),
             "content_block_stop" => {
-                let index = event.u64_at("index");
                 // One that comes a second time ends nothing.
-                let is_meant = |block: &Block| index.is_none_or(|index| index == block.index);
-                if let Some(at) = self.blocks.iter().rposition(is_meant) {
-                    let block = self.blocks.remove(at);
-                    close(block, each);
-                }
+                let at = match event.u64_at("index") {
+                    Some(index) => self.places.get(&index).copied(),
+                    None => self.blocks.last_key_value().map(|(at, _)| *at),
+                };
+                self.close_block(at, each);
             }
             "message_delta" => self.read_message_delta(&event, each),
             "message_stop" => {
@@ -174,7 +181,7 @@ impl StreamReader {
             "tool_use" => {
                 let call = read_call(block);
                 if call.name.is_empty() {
-                    return self.blocks.push(Block { index, key: None, kind: Kind::Other });
+                    return self.push(Block { index, key: None, kind: Kind::Other });
                 }
                 self.called = true;
                 let whole = if call.input.is("{}") { Text::EMPTY } else { call.input.into_owned() };
@@ -190,24 +197,22 @@ impl StreamReader {
                 self.open(index, Kind::Search(input), PartKind::Search { id }, None, each);
             }
             "web_search_tool_result" => {
-                self.blocks.push(Block { index, key: None, kind: Kind::Other });
+                self.push(Block { index, key: None, kind: Kind::Other });
                 let id = block.text_at("tool_use_id").unwrap_or_default();
                 let Some(at) = self.searches.iter().position(|(own, _)| *own == id) else { return };
                 let (_, key) = self.searches.remove(at);
                 each(Event::Found { key, found: searches::found(block) });
                 each(Event::PartStop { key });
             }
-            _ => self.blocks.push(Block { index, key: None, kind: Kind::Other }),
+            _ => self.push(Block { index, key: None, kind: Kind::Other }),
         }
     }
 
     /// Whether the block is the call that is open at that index: some relays send events twice.
     fn is_open(&self, index: u64, block: &Node<'_>) -> bool {
         let id = block.text_at("id").filter(|id| !id.is_empty());
-        self.blocks.iter().any(|open| match &open.kind {
-            Kind::Call { id: own, .. } => open.index == index && id.as_ref() == Some(own),
-            _ => false,
-        })
+        let open = self.places.get(&index).and_then(|at| self.blocks.get(at));
+        matches!(open, Some(Block { kind: Kind::Call { id: own, .. }, .. }) if id.as_ref() == Some(own))
     }
 
     fn open(
@@ -221,7 +226,7 @@ impl StreamReader {
         self.ensure_started(each);
         let key = self.next_key;
         self.next_key += 1;
-        self.blocks.push(Block { index, key: Some(key), kind });
+        self.push(Block { index, key: Some(key), kind });
         each(Event::PartStart { key, part });
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             each(Event::Delta { key, text });
@@ -240,7 +245,7 @@ impl StreamReader {
             _ => return,
         };
         let Some(text) = text.filter(|text| !text.is_empty()) else { return };
-        if !self.blocks.iter().any(|block| block.index == index) {
+        if !self.places.contains_key(&index) {
             self.close_before(index, each);
             // A block whose start got lost: its deltas tell what it is.
             match kind {
@@ -252,7 +257,7 @@ impl StreamReader {
                 _ => return,
             }
         }
-        let block = self.blocks.iter_mut().rev().find(|block| block.index == index);
+        let block = self.places.get(&index).and_then(|at| self.blocks.get_mut(at));
         let Some(Block { key: Some(key), kind: open, .. }) = block else { return };
         match (open, kind) {
             (Kind::Thinking(proof), "signature") => proof.push(&text),
@@ -267,7 +272,7 @@ impl StreamReader {
     }
 
     fn read_citation(&mut self, index: u64, delta: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
-        let block = self.blocks.iter().rev().find(|block| block.index == index);
+        let block = self.places.get(&index).and_then(|at| self.blocks.get(at));
         let Some(Block { key: Some(key), kind: Kind::Text, .. }) = block else { return };
         if let Some(citation) = delta.get("citation").and_then(citations::read) {
             each(Event::Cite { key: *key, citation });
@@ -276,8 +281,26 @@ impl StreamReader {
 
     /// Closes what a block of that index leaves behind it.
     fn close_before(&mut self, index: u64, each: &mut dyn FnMut(Event<'_>)) {
-        let ends = |block: &mut Block| block.index == index || !matches!(block.kind, Kind::Call { .. });
-        self.blocks.extract_if(.., ends).for_each(|block| close(block, each));
+        let (same, other) = (self.places.get(&index).copied(), self.other);
+        self.close_block(same.min(other).or(same).or(other), each);
+        self.close_block(same.max(other), each);
+    }
+
+    fn push(&mut self, block: Block) {
+        let at = self.begun;
+        self.begun += 1;
+        if !matches!(block.kind, Kind::Call { .. }) {
+            self.other = Some(at);
+        }
+        self.places.insert(block.index, at);
+        self.blocks.insert(at, block);
+    }
+
+    fn close_block(&mut self, at: Option<u64>, each: &mut dyn FnMut(Event<'_>)) {
+        let Some(block) = at.and_then(|at| self.blocks.remove(&at)) else { return };
+        self.places.remove(&block.index);
+        self.other = self.other.filter(|other| Some(*other) != at);
+        close(block, each);
     }
 
     fn read_message_delta(&mut self, event: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
@@ -292,7 +315,9 @@ impl StreamReader {
     fn finish(&mut self, stop: Stop<'_>, each: &mut dyn FnMut(Event<'_>)) {
         if self.phase != Phase::Finished {
             self.ensure_started(each);
-            self.blocks.drain(..).for_each(|block| close(block, each));
+            std::mem::take(&mut self.blocks).into_values().for_each(|block| close(block, each));
+            self.places.clear();
+            self.other = None;
             self.searches.drain(..).for_each(|(_, key)| each(Event::PartStop { key }));
             self.phase = Phase::Finished;
             each(Event::Finish(stop));

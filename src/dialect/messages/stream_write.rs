@@ -8,7 +8,7 @@
 //! Nothing is written before the first part or the end, so that the input an upstream reports early
 //! stands in `message_start`; what it reports late stands in `message_delta`.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use super::reply::{ShownSignature, call_id, message_id, put_redacted};
 use super::stop::{self, Counts};
@@ -29,8 +29,9 @@ pub struct StreamWriter {
     id: Text<'static>,
     model: Text<'static>,
     phase: Phase,
-    /// Parts that have not ended, and those behind them; only the first may have an open block.
-    parts: VecDeque<Part>,
+    /// Parts that have not ended, and those behind them, by their keys, which count them in the order of their
+    /// start; only the first may have an open block.
+    parts: BTreeMap<u32, Part>,
     next_index: u64,
     calls: usize,
     searches: usize,
@@ -47,7 +48,6 @@ enum Phase {
 
 #[derive(Debug)]
 struct Part {
-    key: u32,
     kind: Kind,
     /// Its block has begun.
     open: bool,
@@ -79,7 +79,7 @@ impl StreamWriter {
             id: message_id(&Text::EMPTY, context),
             model: Text::EMPTY,
             phase: Phase::Fresh,
-            parts: VecDeque::new(),
+            parts: BTreeMap::new(),
             next_index: 0,
             calls: 0,
             searches: 0,
@@ -105,24 +105,24 @@ impl StreamWriter {
             }
             Event::Delta { key, text } => self.take(*key, text, out),
             Event::Cite { key, citation } => {
-                if let Some(Part { kind: Kind::Text(_, citations), .. }) = self.part(*key) {
+                if let Some(Part { kind: Kind::Text(_, citations), .. }) = self.parts.get_mut(key) {
                     citations.push(citation.clone().into_owned());
                 }
             }
             // There is no place for them here.
             Event::Logprobs { .. } => {}
             Event::Found { key, found } => {
-                if let Some(Part { kind: Kind::Search(search), .. }) = self.part(*key) {
+                if let Some(Part { kind: Kind::Search(search), .. }) = self.parts.get_mut(key) {
                     search.found = Some(found.clone().into_owned());
                 }
             }
             Event::Signature { key, signature } => {
-                if let Some(part) = self.part(*key) {
+                if let Some(part) = self.parts.get_mut(key) {
                     part.signature = Some(signature.clone().into_owned());
                 }
             }
             Event::PartStop { key } => {
-                if let Some(part) = self.part(*key) {
+                if let Some(part) = self.parts.get_mut(key) {
                     part.stopped = true;
                 }
                 self.advance(out);
@@ -178,42 +178,37 @@ impl StreamWriter {
             }
         };
         let (held, signature) = (Text::EMPTY, None);
-        self.parts.push_back(Part { key, kind, open: false, held, signature, stopped: false });
-    }
-
-    fn part(&mut self, key: u32) -> Option<&mut Part> {
-        self.parts.iter_mut().find(|part| part.key == key)
+        self.parts.insert(key, Part { kind, open: false, held, signature, stopped: false });
     }
 
     fn take(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
         if text.is_empty() {
             return;
         }
-        match self.parts.front_mut() {
-            Some(first) if first.key == key => first.put_delta(text, &mut self.next_index, out),
-            _ => {
-                if let Some(part) = self.part(key) {
-                    part.held.push(text);
-                }
-            }
+        let is_first = self.parts.first_key_value().is_some_and(|(first, _)| *first == key);
+        match self.parts.get_mut(&key) {
+            Some(part) if is_first => part.put_delta(text, &mut self.next_index, out),
+            Some(part) => part.held.push(text),
+            None => {}
         }
     }
 
     /// Writes what may be written now that a part has begun or ended.
     fn advance(&mut self, out: &mut String) {
-        while let Some(first) = self.parts.front_mut() {
+        while let Some(mut entry) = self.parts.first_entry() {
+            let first = entry.get_mut();
             first.begin(&mut self.next_index, out);
             if !first.stopped {
                 return;
             }
             first.finish(&mut self.next_index, out);
-            self.parts.pop_front();
+            entry.remove();
         }
     }
 
     fn end(&mut self, out: &mut String) {
         self.start(out);
-        self.parts.iter_mut().for_each(|part| part.stopped = true);
+        self.parts.values_mut().for_each(|part| part.stopped = true);
         self.advance(out);
         self.phase = Phase::Over;
         put_event(out, "message_delta", |o| {
@@ -233,7 +228,7 @@ impl StreamWriter {
 
     /// The open block is closed; what was held behind it is not begun any more.
     fn fail(&mut self, error: &UpstreamError, out: &mut String) {
-        if let Some(first) = self.parts.front_mut().filter(|part| part.open) {
+        if let Some(first) = self.parts.values_mut().next().filter(|part| part.open) {
             first.finish(&mut self.next_index, out);
         }
         self.phase = Phase::Over;

@@ -1,6 +1,7 @@
 //! The items of a streamed answer, and how an event finds the one it is about.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::{Deref, DerefMut};
 
 use crate::dialect::canonical::CallKind;
 use crate::dialect::literal::Text;
@@ -34,7 +35,7 @@ pub(super) struct Item {
     pub held: Text<'static>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Message,
     Reasoning,
@@ -58,6 +59,24 @@ impl Kind {
 }
 
 impl Item {
+    fn new(index: Option<u64>, id: Option<Text<'static>>, kind: Kind) -> Self {
+        Self {
+            kind,
+            index,
+            id,
+            done: false,
+            added: false,
+            repeated: false,
+            key: None,
+            at: 0,
+            seen: BTreeSet::new(),
+            citations_seen: BTreeMap::new(),
+            with_logprobs: BTreeSet::new(),
+            raw: None,
+            held: Text::EMPTY,
+        }
+    }
+
     /// Notes that a delta of the part has been read.
     pub(super) fn note_delta(&mut self, part: u64) {
         self.at = part;
@@ -65,45 +84,83 @@ impl Item {
     }
 }
 
-fn push(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
-    items.push(Item {
-        kind,
-        index,
-        id: id.map(Text::into_owned),
-        done: false,
-        added: false,
-        repeated: false,
-        key: None,
-        at: 0,
-        seen: BTreeSet::new(),
-        citations_seen: BTreeMap::new(),
-        with_logprobs: BTreeSet::new(),
-        raw: None,
-        held: Text::EMPTY,
-    });
-    items.len() - 1
+/// The items seen so far.
+#[derive(Debug, Default)]
+pub(super) struct Items {
+    all: Vec<Item>,
+    /// The last item of each kind at each place of the output, and of each id.
+    by_index: HashMap<(Kind, u64), usize>,
+    by_id: HashMap<(Kind, Text<'static>), usize>,
+    /// The last item without a place, and without an id when it came: it may be meant by any event.
+    unplaced: Option<usize>,
+    unnamed: Option<usize>,
+}
+
+impl Deref for Items {
+    type Target = [Item];
+
+    fn deref(&self) -> &[Item] {
+        &self.all
+    }
+}
+
+impl DerefMut for Items {
+    fn deref_mut(&mut self) -> &mut [Item] {
+        &mut self.all
+    }
+}
+
+impl Items {
+    fn push(&mut self, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
+        let (at, id) = (self.all.len(), id.map(Text::into_owned));
+        if let Some(index) = index {
+            self.by_index.insert((kind, index), at);
+        } else {
+            self.unplaced = Some(at);
+        }
+        if let Some(id) = id.clone() {
+            self.by_id.insert((kind, id), at);
+        } else {
+            self.unnamed = Some(at);
+        }
+        self.all.push(Item::new(index, id, kind));
+        at
+    }
+
+    /// The item of an event that names its place, or else its id, where no later item may be meant as well. This is how
+    /// nearly every event finds its item, however many there are.
+    fn last_named(&self, index: Option<u64>, id: Option<&Text<'_>>, kind: Kind) -> Option<usize> {
+        let (found, vague) = match (index, id) {
+            (Some(index), _) => (self.by_index.get(&(kind, index)), self.unplaced),
+            (None, Some(id)) => (self.by_id.get(&(kind, id.clone().into_owned())), self.unnamed),
+            (None, None) => (None, None),
+        };
+        found.copied().filter(|at| vague.is_none_or(|vague| vague < *at))
+    }
 }
 
 /// The item that an event adds, and its place among those seen so far: one that a delta has told of already, or that
 /// comes a second time, is no other.
-pub(super) fn added(items: &mut Vec<Item>, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
+pub(super) fn added(items: &mut Items, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
     let is_meant = |item: &Item| {
         let is_same = item.id.is_some() && item.id == id;
         let may_be = !item.added && !item.done && (item.id.is_none() || id.is_none());
         item.kind == kind && item.index == index && (is_same || (index.is_some() && may_be))
     };
-    let at = items.iter().rposition(is_meant).unwrap_or_else(|| push(items, index, id.clone(), kind));
-    let item = &mut items[at];
-    item.added = true;
-    if item.id.is_none() {
-        item.id = id.map(Text::into_owned);
+    let at = items.iter().rposition(is_meant).unwrap_or_else(|| items.push(index, id.clone(), kind));
+    items[at].added = true;
+    if let Some(id) = id.filter(|_| items[at].id.is_none()) {
+        let id = id.into_owned();
+        let last = items.by_id.entry((kind, id.clone())).or_default();
+        *last = at.max(*last);
+        items[at].id = Some(id);
     }
     at
 }
 
 /// The item an event is about: of its kind, at its place, or else of its id; the latest one when it
 /// says neither. An upstream that leaves out the event that adds an item adds it so.
-pub(super) fn of_event(items: &mut Vec<Item>, event: &Node<'_>, kind: Kind) -> usize {
+pub(super) fn of_event(items: &mut Items, event: &Node<'_>, kind: Kind) -> usize {
     let index = event.u64_at("output_index");
     let id = event.text_at("item_id").or_else(|| event.get("item")?.text_at("id"));
     let is_meant = |item: &Item| match (index, item.index, &id, &item.id) {
@@ -112,15 +169,13 @@ pub(super) fn of_event(items: &mut Vec<Item>, event: &Node<'_>, kind: Kind) -> u
         (_, _, Some(id), Some(own)) => id == own,
         _ => true,
     };
-    match items.iter().rposition(is_meant) {
-        Some(at) => at,
-        None => push(items, index, id, kind),
-    }
+    let named = items.last_named(index, id.as_ref(), kind);
+    named.or_else(|| items.iter().rposition(is_meant)).unwrap_or_else(|| items.push(index, id, kind))
 }
 
 /// The item that the terminal response repeats at that place: the one at its place, of its id, or
 /// the first of its kind; a new one when there is none.
-pub(super) fn repeated(items: &mut Vec<Item>, index: u64, item: &Node<'_>) -> usize {
+pub(super) fn repeated(items: &mut Items, index: u64, item: &Node<'_>) -> usize {
     let kind = Kind::of(item);
     let id = item.text_at("id");
     let find = |is_meant: &dyn Fn(&Item) -> bool| {
@@ -129,7 +184,7 @@ pub(super) fn repeated(items: &mut Vec<Item>, index: u64, item: &Node<'_>) -> us
     let found = find(&|own| own.index == Some(index))
         .or_else(|| find(&|own| own.id.is_some() && own.id == id))
         .or_else(|| find(&|_| true));
-    let at = found.unwrap_or_else(|| push(items, Some(index), id, kind));
+    let at = found.unwrap_or_else(|| items.push(Some(index), id, kind));
     items[at].repeated = true;
     at
 }

@@ -11,9 +11,9 @@
 //! leave out events have not sent yet. So each item remembers of which parts deltas have been read.
 
 use super::reply_read::{self, input};
-use super::stream_items::{self, Item, Kind};
+use super::stream_items::{self, Items, Kind};
 use super::{items, reasoning, searches};
-use crate::dialect::canonical::{CallKind, Event, PartKind};
+use crate::dialect::canonical::{CallKind, Event, MAX_OPEN_PARTS, PartKind, too_many_parts};
 use crate::dialect::citation::Citation;
 use crate::dialect::json;
 use crate::dialect::literal::Text;
@@ -28,7 +28,9 @@ pub struct StreamReader {
     over: bool,
     called: bool,
     next_key: u32,
-    items: Vec<Item>,
+    items: Items,
+    /// The item whose text or thinking is open.
+    open: Option<usize>,
 }
 
 type Each<'e> = &'e mut dyn FnMut(Event<'_>);
@@ -40,6 +42,9 @@ impl StreamReader {
     pub fn read(&mut self, name: &[u8], data: &str, each: &mut dyn FnMut(Event<'_>)) {
         if self.over {
             return;
+        }
+        if self.items.len() > MAX_OPEN_PARTS {
+            return self.fail(Some(too_many_parts()), each);
         }
         let event = match Node::parse(data) {
             Ok(event) => event,
@@ -164,10 +169,11 @@ impl StreamReader {
         if let Some(key) = self.items[at].key {
             return key;
         }
-        for other in 0..self.items.len() {
-            if !matches!(self.items[other].kind, Kind::Call(_)) {
-                self.close_part(other, each);
-            }
+        if let Some(other) = self.open.take() {
+            self.close_part(other, each);
+        }
+        if !matches!(self.items[at].kind, Kind::Call(_)) {
+            self.open = Some(at);
         }
         let key = self.next_key;
         self.next_key += 1;

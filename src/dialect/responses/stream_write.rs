@@ -4,6 +4,8 @@
 //! place: `created` comes first, an item is added before its parts and done after them, and the
 //! terminal event repeats everything. Texts are therefore kept until the end.
 
+use std::collections::{BTreeMap, HashMap};
+
 use super::answer::{Head, Item, OutputPart, Status, complete_input, put_citation};
 use super::reasoning;
 use crate::dialect::canonical::{CallKind, Event, PartKind, ReplyContext, Stop};
@@ -25,7 +27,12 @@ pub struct StreamWriter {
     sequence: u64,
     /// The finished items by their place; empty texts hold the places of open ones.
     items: Vec<String>,
-    open: Vec<Open>,
+    /// The items in the making, by their place,
+    open: BTreeMap<usize, Open>,
+    /// the places of those with an open part, by its key,
+    places: HashMap<u32, usize>,
+    /// and that of the message among them.
+    message: Option<usize>,
     usage: Option<Usage>,
     stop: Stop<'static>,
 }
@@ -42,10 +49,10 @@ struct Open {
 }
 
 impl Open {
-    /// The open part of a message, if that is its key.
-    fn said(&mut self, key: u32) -> Option<&mut OutputPart<'static>> {
+    /// The open part of a message.
+    fn said(&mut self) -> Option<&mut OutputPart<'static>> {
         match &mut self.item {
-            Item::Message(parts) if self.key == Some(key) => parts.last_mut(),
+            Item::Message(parts) => parts.last_mut(),
             _ => None,
         }
     }
@@ -72,23 +79,22 @@ impl StreamWriter {
             Event::Delta { key, text } if !text.is_empty() => self.delta(*key, text, out),
             Event::Delta { .. } => {}
             Event::Logprobs { key, tokens } => {
-                if let Some(said) = self.open.iter_mut().find_map(|open| open.said(*key)) {
+                if let Some(said) = self.open_part(*key).and_then(Open::said) {
                     said.logprobs.extend(tokens.iter().cloned().map(Token::into_owned));
                 }
             }
             Event::Cite { key, citation } => {
-                if let Some(said) = self.open.iter_mut().find_map(|open| open.said(*key)) {
+                if let Some(said) = self.open_part(*key).and_then(Open::said) {
                     said.citations.push(citation.clone().into_owned());
                 }
             }
             Event::Found { key, found } => {
-                let open = self.open.iter_mut().find(|open| open.key == Some(*key));
-                if let Some(Open { item: Item::Search(search), .. }) = open {
+                if let Some(Open { item: Item::Search(search), .. }) = self.open_part(*key) {
                     search.found = Some(found.clone().into_owned());
                 }
             }
             Event::Signature { key, signature } => {
-                if let Some(open) = self.open.iter_mut().find(|open| open.key == Some(*key)) {
+                if let Some(open) = self.open_part(*key) {
                     open.signature = Some(signature.clone().into_owned());
                 }
             }
@@ -155,19 +161,18 @@ impl StreamWriter {
             PartKind::Text => false,
             PartKind::Refusal => true,
             _ => {
-                self.close_messages(out);
-                return self.add(Some(key), new_item(part, self.items.len()), out);
+                self.close_message(out);
+                self.add(Some(key), new_item(part, self.items.len()), out);
+                return;
             }
         };
-        let is_message = |open: &Open| matches!(open.item, Item::Message(_));
-        let at = self.open.iter().position(is_message).unwrap_or_else(|| {
-            self.add(None, Item::Message(Vec::new()), out);
-            self.open.len() - 1
-        });
+        let at = self.message.unwrap_or_else(|| self.add(None, Item::Message(Vec::new()), out));
+        self.message = Some(at);
         self.stop_said(at, out);
-        let Some(open) = self.open.get_mut(at) else { return };
+        let Some(open) = self.open.get_mut(&at) else { return };
         let Item::Message(parts) = &mut open.item else { return };
         open.key = Some(key);
+        self.places.insert(key, at);
         parts.push(OutputPart::new(refused, Text::EMPTY));
         let content_index = parts.len() as u64 - 1;
         emit(&mut self.sequence, out, "content_part.added", |o| {
@@ -177,8 +182,13 @@ impl StreamWriter {
         });
     }
 
-    /// Adds an item to the output.
-    fn add(&mut self, key: Option<u32>, item: Item<'static>, out: &mut String) {
+    /// The item whose open part has that key.
+    fn open_part(&mut self, key: u32) -> Option<&mut Open> {
+        self.open.get_mut(self.places.get(&key)?)
+    }
+
+    /// Adds an item to the output, and gives its place there.
+    fn add(&mut self, key: Option<u32>, item: Item<'static>, out: &mut String) -> usize {
         let index = self.items.len();
         self.items.push(String::new());
         // An item comes behind the event that names the answer.
@@ -190,11 +200,13 @@ impl StreamWriter {
         if matches!(item, Item::Search(_)) {
             emit(&mut self.sequence, out, "web_search_call.in_progress", |o| open_fields(o, &id, index));
         }
-        self.open.push(Open { key, index, id, item, signature: None });
+        self.places.extend(key.map(|key| (key, index)));
+        self.open.insert(index, Open { key, index, id, item, signature: None });
+        index
     }
 
     fn delta(&mut self, key: u32, text: &Text<'_>, out: &mut String) {
-        let Some(open) = self.open.iter_mut().find(|open| open.key == Some(key)) else { return };
+        let Some(open) = self.places.get(&key).and_then(|place| self.open.get_mut(place)) else { return };
         let (id, index) = (&open.id, open.index);
         match &mut open.item {
             Item::Message(parts) => {
@@ -248,21 +260,17 @@ impl StreamWriter {
     }
 
     fn stop_part(&mut self, key: u32, out: &mut String) {
-        let Some(at) = self.open.iter().position(|open| open.key == Some(key)) else { return };
-        match self.open[at].item {
-            // More parts may follow in the same message.
-            Item::Message(_) => self.stop_said(at, out),
-            _ => self.close(at, out),
-        }
+        let Some(at) = self.places.get(&key).copied() else { return };
+        // More parts may follow in the same message.
+        if self.message == Some(at) { self.stop_said(at, out) } else { self.close(at, out) }
     }
 
     /// Ends the open part of a message.
     fn stop_said(&mut self, at: usize, out: &mut String) {
-        let Some(open) = self.open.get_mut(at) else { return };
+        let Some(open) = self.open.get_mut(&at) else { return };
         let Item::Message(parts) = &open.item else { return };
-        if open.key.take().is_none() {
-            return;
-        }
+        let Some(key) = open.key.take() else { return };
+        self.places.remove(&key);
         let Some(said) = parts.last() else { return };
         let content_index = parts.len() as u64 - 1;
         let letters = said.cited_letters();
@@ -294,7 +302,8 @@ impl StreamWriter {
     /// Ends an item and keeps it for the terminal event.
     fn close(&mut self, at: usize, out: &mut String) {
         self.stop_said(at, out);
-        let mut open = self.open.remove(at);
+        let Some(mut open) = self.open.remove(&at) else { return };
+        open.key.and_then(|key| self.places.remove(&key));
         let (id, index) = (&open.id, open.index);
         let mut status = Status::Completed;
         match &mut open.item {
@@ -345,16 +354,17 @@ impl StreamWriter {
         }
     }
 
-    fn close_messages(&mut self, out: &mut String) {
-        while let Some(at) = self.open.iter().position(|open| matches!(open.item, Item::Message(_))) {
+    fn close_message(&mut self, out: &mut String) {
+        if let Some(at) = self.message.take() {
             self.close(at, out);
         }
     }
 
     fn close_all(&mut self, out: &mut String) {
-        while !self.open.is_empty() {
-            self.close(0, out);
+        while let Some((&at, _)) = self.open.first_key_value() {
+            self.close(at, out);
         }
+        self.message = None;
     }
 }
 

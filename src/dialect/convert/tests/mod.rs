@@ -2,6 +2,7 @@
 
 mod chat_to_others;
 mod completions;
+mod crowds;
 mod gemini_to_others;
 mod growth;
 mod logprobs;

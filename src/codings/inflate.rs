@@ -9,11 +9,18 @@ use super::{CodingError, PIECE, into_room};
 
 /// A gzip header may carry a file name and a comment of any length; an honest one is short.
 const MAX_HEADER: usize = 8 * 1024;
+/// The data of a gzip member that holds nothing, as encoders write it. To start the engine for one takes longer than all
+/// else of it, and a megabyte holds fifty thousand.
+const NOTHING: [u8; 2] = [3, 0];
+/// So many members may hold something: who writes in blocks makes them of some ten KiB each.
+const MAX_MEMBERS: usize = 10_000;
 
 pub(super) struct Inflate {
     engine: Decompress,
     wrapper: Wrapper,
     part: Part,
+    /// How many members the engine has begun.
+    members: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,6 +33,8 @@ enum Wrapper {
 #[derive(Clone, Copy)]
 enum Part {
     Header,
+    /// What the data of a member begins with tells whether the engine is needed for it.
+    Start,
     Data,
     Trailer,
     /// One more member may follow.
@@ -47,7 +56,7 @@ impl Inflate {
     }
 
     fn new(wrapper: Wrapper) -> Self {
-        Self { engine: Decompress::new(false), wrapper, part: Part::Header }
+        Self { engine: Decompress::new(false), wrapper, part: Part::Header, members: 0 }
     }
 
     /// Whether what is left of the input is none of it.
@@ -74,6 +83,23 @@ impl Inflate {
                         None if ended => return Err(self.cut_short()),
                         None if input.len() > MAX_HEADER => return Err(CodingError::Malformed("gzip")),
                         None => return Ok(()),
+                    }
+                    self.part = Part::Start;
+                }
+                Part::Start if self.wrapper == Wrapper::Gzip && input.len() < NOTHING.len() && !ended => {
+                    return Ok(());
+                }
+                Part::Start if self.wrapper == Wrapper::Gzip && input.starts_with(&NOTHING) => {
+                    input.advance(NOTHING.len());
+                    self.part = Part::Trailer;
+                }
+                Part::Start => {
+                    if self.members > 0 {
+                        self.engine.reset(false);
+                    }
+                    self.members += 1;
+                    if self.members > MAX_MEMBERS {
+                        return Err(CodingError::Malformed(self.name()));
                     }
                     self.part = Part::Data;
                 }
@@ -108,8 +134,7 @@ impl Inflate {
                     self.part = Part::After;
                 }
                 Part::After if self.wrapper == Wrapper::Gzip && input.starts_with(&[0x1f, 0x8b]) => {
-                    self.engine.reset(false); // one more member (RFC 1952, 2.2)
-                    self.part = Part::Header;
+                    self.part = Part::Header; // one more member (RFC 1952, 2.2)
                 }
                 Part::After if self.wrapper == Wrapper::Gzip && input.len() < 2 && !ended => return Ok(()),
                 Part::After => self.part = Part::Done,

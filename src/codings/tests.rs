@@ -204,6 +204,19 @@ fn a_turn_ends_though_nothing_comes_of_it() {
 }
 
 #[test]
+fn empty_members_cost_no_engine_and_others_are_bounded_in_number() {
+    let plain = plain().into_bytes();
+    let among = [gzip(b"").repeat(20_000), gzip(&plain), gzip(b"").repeat(20_000), gzip(&plain)].concat();
+    for size in [1, 7, usize::MAX] {
+        assert!(decoded("gzip", &among, size).expect("gzip") == plain.repeat(2), "in pieces of {size}");
+    }
+    let of_one_byte = gzip(b"x");
+    assert_eq!(decoded("gzip", &of_one_byte.repeat(10_000), usize::MAX).expect("gzip").len(), 10_000);
+    let refused = decoded("gzip", &of_one_byte.repeat(10_001), usize::MAX);
+    assert_eq!(refused, Err(CodingError::Malformed("gzip")));
+}
+
+#[test]
 fn what_stands_behind_the_end_is_refused_of_a_client_and_never_unfolded() {
     let plain = plain().into_bytes();
     let zeros = vec![0; 4 << 20];

@@ -101,6 +101,8 @@ pub struct App {
     pub conversions: Conversions,
     /// Which dialects sites have refused.
     pub formats: crate::proxy::FormatMemory,
+    /// Which sites have refused a key for the cache of a prompt.
+    pub cache_keys: crate::proxy::CacheKeyMemory,
     /// Answers that clients may refer to and no upstream keeps.
     pub stored_responses: Arc<crate::proxy::ResponseStore>,
     /// Whose the answers are that upstreams store.
@@ -203,6 +205,7 @@ impl App {
             leases,
             conversions: Conversions::new(config.proxy.conversion_memory),
             formats: crate::proxy::FormatMemory::default(),
+            cache_keys: crate::proxy::CacheKeyMemory::default(),
             stored_responses: Arc::default(),
             response_owners: Default::default(),
             call_signatures: Arc::default(),

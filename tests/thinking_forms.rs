@@ -47,9 +47,11 @@ fn a_refused_form_of_thinking_is_sent_once_more_in_the_other() {
 }
 
 #[test]
-fn a_form_refused_twice_is_the_clients_answer() {
+fn a_form_refused_twice_is_no_thinking_at_all() {
     let (status, asked, _) = ask("claude-latest", &[NO_ADAPTIVE, NO_BUDGET]);
-    assert_eq!((status, asked.len()), (400, 2));
+    assert_eq!((status, asked.len(), &asked[2]), (200, 3, &Value::Null));
+    let (status, asked, _) = ask("claude-latest", &[NO_ADAPTIVE, NO_BUDGET, NO_BUDGET]);
+    assert_eq!((status, asked.len()), (400, 3));
     let (status, asked, _) = ask("claude-latest", &["prompt is too long"]);
     assert_eq!((status, asked.len()), (400, 1));
 }

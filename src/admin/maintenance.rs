@@ -37,6 +37,7 @@ pub async fn clear_cache(app: Arc<App>, _request: Request) -> Result<Response> {
         None => {
             let forgotten = rebuild::forget_discovered(&app).await?;
             app.formats.clear();
+            app.cache_keys.clear();
             (start_refresh(&app, "maintenance"), forgotten)
         }
     };
@@ -137,6 +138,7 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
     app.publish_keys().await?;
     app.publish().await?;
     app.formats.clear();
+    app.cache_keys.clear();
     app.stored_responses.clear();
     app.call_signatures.clear();
     app.rates.clear();

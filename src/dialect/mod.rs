@@ -23,6 +23,7 @@
 //! | [`video`] | a video object | its id, a snapshot of its state; the same under another id |
 //! | [`rename`] | an answer, complete or streamed | the same under the name the client asked for |
 //! | [`edit`](mod@edit) | a body | the same with some outermost members changed |
+//! | [`optional`] | what an upstream refuses by name | the body without it, where it can do without |
 //! | [`sse`], [`json`], [`tree`], [`literal`], [`writer`], `members`, `waiting_calls`, [`usage`] | | the ground the others stand on |
 //!
 //! Everything here is a pure function of bytes: no I/O, no clock, and no input that panics. Which
@@ -52,6 +53,7 @@ mod members;
 pub mod messages;
 pub mod names;
 pub mod observe;
+pub mod optional;
 pub mod parts;
 pub mod payload_rules;
 pub mod rename;

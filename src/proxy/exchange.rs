@@ -33,6 +33,7 @@ use crate::time::{Millis, now_ms};
 use crate::upstream::{self, Answer, AnswerHead, Repeat, RequestBody, SendError, UpstreamBody};
 
 use super::attempt::{Attempt, Choice, Slots};
+use super::cache_key;
 use super::call::{Call, Operation};
 use super::commit;
 use super::failure::Failure;
@@ -407,6 +408,9 @@ impl<'a> Sending<'a> {
             let failure = failure.to(self.call, self.channel, self.model);
             let prepare = || self.prepare(operation, format).ok();
             again = recovery.next(self.call, (site.platform, format), &failure, prepare).map(Box::new);
+            if again.is_some() && recovery.leaves_out(cache_key::MEMBER) {
+                self.app.cache_keys.refused(site.id, now_ms());
+            }
             let compacts = operation == Operation::Compact && failure.lacks_compaction();
             if again.is_none() && compacts && self.call.settings.compact_fallback {
                 operation = Operation::Answer;
@@ -477,6 +481,7 @@ impl<'a> Sending<'a> {
     fn prepare(&self, operation: Operation, format: Dialect) -> Result<Outgoing, ConversionError> {
         let settings = &self.call.settings;
         let account = &self.channel.account;
+        let cache_key = self.cache_key(operation, format);
         let destination = Destination {
             platform: account.site.platform,
             format,
@@ -490,8 +495,20 @@ impl<'a> Sending<'a> {
             withholds_previous: response_owners::is_withheld(self.app, self.call, self.channel),
             tiers: &self.app.config.proxy.tier_rules,
             max_parts: self.app.config.proxy.max_request_parts,
+            cache_key: cache_key.as_deref(),
         };
         outgoing::prepare(self.call, operation, destination)
+    }
+
+    /// What OpenAI may find the conversation's cached prompt by, where the client could not say it.
+    fn cache_key(&self, operation: Operation, format: Dialect) -> Option<String> {
+        let site = &self.channel.account.site;
+        let is_converted = operation == Operation::Answer && format != self.call.face.dialect;
+        if !is_converted || !cache_key::is_known(site.platform, format) {
+            return None;
+        }
+        let key = cache_key::of(self.call, self.channel.id, self.app.store.sealer())?;
+        (!self.app.cache_keys.refuses(site.id, now_ms())).then_some(key)
     }
 
     /// The request as it goes to one address, and what the answer's writer must know of it.

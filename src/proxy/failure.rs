@@ -28,7 +28,7 @@ use memchr::memmem;
 
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
-use crate::dialect::{Dialect, json, messages};
+use crate::dialect::{Dialect, json, messages, optional};
 use crate::http::Response;
 use crate::limits::Overloaded;
 use crate::routing::failure::Blame;
@@ -327,6 +327,14 @@ impl Failure {
     /// Whether the upstream refused the schema that the answer is to have.
     pub(super) fn refuses_schema(&self) -> bool {
         self.kind == Kind::Status && messages::refuses_schema(self.status, &self.error)
+    }
+
+    /// Optional members that the upstream may have refused by name, the likeliest first.
+    pub(super) fn refused_members(&self, dialect: Dialect) -> Vec<&'static str> {
+        if self.kind != Kind::Status {
+            return Vec::new();
+        }
+        optional::refused(dialect, self.status, &self.error)
     }
 
     /// Whether the upstream does not know the answer (any more) that the request goes on from.

@@ -18,7 +18,8 @@
 //! | `responses_ws` | responses over a WebSocket |
 //! | `models`, `search`, `forms`, `videos`, `files` | model lists, web searches, requests sent as forms, videos, uploads |
 //! | `rewritten`, `renamed` | bodies rewritten while they pass; answers under the name asked for |
-//! | `session`, `response_store`, `response_owners`, `call_signatures` | a conversation and its channel; answers and signatures that its next request needs, and whose they are |
+//! | `session`, `cache_key` | a conversation and its channel; its name for the upstream's cache of prompts |
+//! | `response_store`, `response_owners`, `call_signatures` | answers and signatures that a conversation's next request needs, and whose they are |
 //! | `quota`, `cost` | a call counted against its key; what an answer cost |
 //! | `trace`, `redact`, `alerts` | what an operator has recorded of a call, redacted; alerts to the operator |
 //! | `internal` | requests of the service itself |
@@ -27,6 +28,7 @@ mod alerts;
 mod array_stream;
 mod attempt;
 pub mod auth;
+mod cache_key;
 mod call;
 mod call_signatures;
 mod cli_envelope;
@@ -63,6 +65,7 @@ mod silence;
 mod trace;
 mod videos;
 
+pub use cache_key::CacheKeyMemory;
 pub use call_signatures::CallSignatures;
 pub use formats::Memory as FormatMemory;
 pub use response_owners::ResponseOwners;

@@ -18,6 +18,7 @@ use crate::dialect::{Dialect, chat, convert, gemini, json, messages, parts, resp
 use crate::routing::Platform;
 use crate::time::now_ms;
 
+use super::cache_key;
 use super::call::{Call, Operation};
 use super::client::Family;
 use super::forms;
@@ -80,6 +81,8 @@ pub(super) struct Destination<'a> {
     pub(super) tiers: &'a TierRules,
     /// The most parts and calls of a request that is converted.
     pub(super) max_parts: usize,
+    /// The name of the conversation for the cache of its prompt, where the client's dialect has no word for it.
+    pub(super) cache_key: Option<&'a str>,
 }
 
 /// The body of a call for its destination, as the operator's rules want it. The operation is the call's,
@@ -183,6 +186,9 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
     let converted = convert::request_with(call.face.dialect, to.format, text(call), &target, signature_of)?;
     call.trace.members_dropped(&converted.unknown);
     let mut written = converted.body;
+    if let Some(key) = to.cache_key {
+        written = with_cache_key(&written, key);
+    }
     if to.format == Dialect::Responses && call.envelope.has_tier {
         let tiered = tiered(call, to, &String::from_utf8_lossy(&written))?;
         written = tiered.map_or(written, Bytes::from);
@@ -192,6 +198,15 @@ fn converted(call: &Call, to: Destination<'_>) -> Result<Outgoing, ConversionErr
         Some(body) => whole(body),
     };
     Ok(Outgoing { reply_context: Some(Box::new(converted.context)), ..Outgoing::of(pieces, stream) })
+}
+
+/// The body with a key for the cache of its prompt, unless its client gave one.
+fn with_cache_key(body: &Bytes, key: &str) -> Bytes {
+    let text = String::from_utf8_lossy(body);
+    match json::member(&text, cache_key::MEMBER) {
+        Some(_) => body.clone(),
+        None => Bytes::from(edit(&text, &[(cache_key::MEMBER, &quoted(key))], &[]).into_owned()),
+    }
 }
 
 /// Whether threads of messages are kept there: by Anthropic alone.

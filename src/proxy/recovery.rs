@@ -10,6 +10,7 @@
 //! | responses | an answer that it does not know (any more) | no reference to it |
 //! | responses | reasoning that another account encrypted | no reasoning |
 //! | responses | something that it does not know, 400 | no metadata; known fields only; the bare minimum |
+//! | any | an optional member that it names (`cache_control`, `context_management`, …), 400 or 422 | no such member |
 //! | any | a content type, 400 or 415 | no headers but those the protocol needs |
 //!
 //! Refusals of different things are mended one after the other, each in the words that were refused last.
@@ -23,7 +24,7 @@ use hyper::HeaderMap;
 use crate::dialect::canonical::{Target, Vendor};
 use crate::dialect::edit::edit;
 use crate::dialect::tree::Node;
-use crate::dialect::{Dialect, chat, convert, gemini, json, messages, responses};
+use crate::dialect::{Dialect, chat, convert, gemini, json, messages, optional, responses};
 use crate::routing::Platform;
 
 use super::call::{Call, Operation};
@@ -110,6 +111,8 @@ enum Way {
     Shorter,
     /// No headers but those the protocol needs.
     Bare,
+    /// No member of that name.
+    Without(&'static str),
 }
 
 /// What has been tried in one dialect at one address. Each further request is the last one in other words:
@@ -142,19 +145,32 @@ impl Recovery {
         if self.sends == MAX_SENDS || !format.is_convertible() {
             return None;
         }
-        let way = self.way(call, format, failure)?;
-        self.tried.push(way);
+        let mut way = self.way(call, format, failure)?;
         let first = prepare()?;
         let sent = match &self.last {
             Some(last) => Sent { body: last.body.clone(), bare: last.bare },
             None => Sent { body: Bytes::from(first.pieces.concat()), bare: first.bare },
         };
-        let next = self.reworded(way, sent, platform, first.stream)?;
+        let next = loop {
+            self.tried.push(way);
+            let sent = Sent { body: sent.body.clone(), bare: sent.bare };
+            match self.reworded(way, sent, (platform, format), first.stream) {
+                Some(next) => break next,
+                // The refusal names several things, and the request does not have this one.
+                None if matches!(way, Way::Without(_)) => way = self.way(call, format, failure)?,
+                None => return None,
+            }
+        };
         let outgoing =
             Outgoing { pieces: [next.body.clone(), Bytes::new(), Bytes::new()], bare: next.bare, ..first };
         self.last = Some(Box::new(next));
         self.sends += 1;
         Some(outgoing)
+    }
+
+    /// Whether the request now goes without a member of that name.
+    pub(super) fn leaves_out(&self, member: &'static str) -> bool {
+        self.tried.contains(&Way::Without(member))
     }
 
     /// What would help against a refusal and has not been tried.
@@ -164,6 +180,7 @@ impl Recovery {
         let says = |phrases: &[&str]| phrases.iter().any(|phrase| words.contains(phrase));
         let is_new = |way: Way| !self.tried.contains(&way);
         let own = format == call.face.dialect;
+        let without = failure.refused_members(format).into_iter().map(Way::Without).find(|way| is_new(*way));
         let way = match format {
             Dialect::Messages if !own && is_new(Way::OtherThinking) && failure.refuses_thinking_form() => {
                 Way::OtherThinking
@@ -189,23 +206,29 @@ impl Recovery {
             Dialect::Responses if status == 400 && is_new(Way::WithoutReasoning) && says(&OF_ENCRYPTION) => {
                 Way::WithoutReasoning
             }
+            Dialect::Responses if without.is_some() => return without,
             Dialect::Responses if status == 400 && says_unknown(call, failure, words) => Way::Shorter,
             _ if matches!(status, 400 | 415) && is_new(Way::Bare) && says(&OF_CONTENT_TYPE) => Way::Bare,
-            _ => return None,
+            _ => return without,
         };
         Some(way)
     }
 
     /// What was sent, in other words; `None` where these would change nothing.
-    fn reworded(&mut self, way: Way, sent: Sent, platform: Platform, stream: bool) -> Option<Sent> {
+    fn reworded(
+        &mut self,
+        way: Way,
+        sent: Sent,
+        (platform, format): (Platform, Dialect),
+        stream: bool,
+    ) -> Option<Sent> {
         match way {
             Way::Bare => return Some(Sent { bare: true, ..sent }),
             Way::Shorter => {
                 let left = self.shortened.get_or_insert_with(|| shortened(platform, &sent));
                 return (!left.is_empty()).then(|| left.remove(0));
             }
-            // What is left to be shortened would take this back.
-            _ => self.shortened = None,
+            _ => {}
         }
         let body = Node::parse(std::str::from_utf8(&sent.body).ok()?).ok()?;
         let body = match way {
@@ -223,9 +246,13 @@ impl Recovery {
             }
             Way::WithoutPrevious => without_previous(&body),
             Way::WithoutReasoning => responses::without_reasoning(&body),
+            Way::Without(member) => optional::without(format, &body, member),
             Way::Shorter | Way::Bare => None,
         };
-        Some(Sent { body: body?, bare: sent.bare })
+        let body = body?;
+        // What is left to be shortened would take this back.
+        self.shortened = None;
+        Some(Sent { body, bare: sent.bare })
     }
 }
 

@@ -1,0 +1,227 @@
+//! Members that a request can do without, for an upstream that refuses one of them by name.
+//!
+//! Anthropic and OpenAI add members all the time, and many who speak their dialects refuse what they do not know.
+//! What is here changes what an answer costs or how it is made, not what it is an answer to.
+
+use bytes::Bytes;
+
+use super::Dialect;
+use super::edit::edit;
+use super::tree::Node;
+use super::upstream_error::UpstreamError;
+use super::writer::Writer;
+
+/// How long a prompt stays in the cache.
+const TTL: &str = "ttl";
+/// Where a prompt is to be cached up to.
+const MARK: &str = "cache_control";
+const THINKING: &str = "thinking";
+const CONTEXT: &str = "context_management";
+const CONFIG: &str = "output_config";
+const CACHE_KEY: &str = "prompt_cache_key";
+
+/// An upstream that names one of these refuses it. The narrower goes first: a mark without its lifetime is one.
+const NAMED: [&str; 5] = [TTL, MARK, CONTEXT, THINKING, CACHE_KEY];
+/// Of these it has to say that it does not know them: their values may be wrong.
+const UNKNOWN_BY: [&str; 8] = [
+    "extra inputs",
+    "not permitted",
+    "unknown",
+    "unrecognized",
+    "unsupported",
+    "not supported",
+    "unexpected",
+    "not allowed",
+];
+const OF_MESSAGES: [&str; 6] = [CONFIG, "service_tier", "metadata", "speed", "inference_geo", "top_k"];
+const OF_TOOLS: [&str; 4] = ["eager_input_streaming", "defer_loading", "input_examples", "strict"];
+const OF_CHAT: [&str; 12] = [
+    "prompt_cache_retention",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "metadata",
+    "verbosity",
+    "reasoning_effort",
+    "stream_options",
+    "seed",
+    "prediction",
+    "logit_bias",
+    "top_k",
+];
+/// Everything else that an upstream of responses does not know is left out step by step.
+const OF_RESPONSES: [&str; 2] = ["prompt_cache_retention", "safety_identifier"];
+
+/// The members that a refusal may be about, the likeliest first.
+pub fn refused(dialect: Dialect, status: u16, error: &UpstreamError) -> Vec<&'static str> {
+    if !matches!(status, 400 | 422) {
+        return Vec::new();
+    }
+    let said = error.message.to_ascii_lowercase();
+    let is_named = |member: &str| {
+        names(&said, member) || error.param.as_deref().is_some_and(|param| names(param, member))
+    };
+    // A budget that leaves no room to answer is the client's mistake.
+    let is_of_limit = |member: &str| member == THINKING && said.contains("max_tokens");
+    let is_unknown = UNKNOWN_BY.iter().any(|words| said.contains(words));
+    let of_dialect: &[&[&'static str]] = match dialect {
+        Dialect::Messages => &[&OF_TOOLS, &OF_MESSAGES],
+        Dialect::Chat => &[&OF_CHAT],
+        Dialect::Responses => &[&OF_RESPONSES],
+        _ => return Vec::new(),
+    };
+    let named = NAMED.iter().copied().filter(|member| is_named(member) && !is_of_limit(member));
+    let others = of_dialect.iter().flat_map(|members| members.iter().copied());
+    named.chain(others.filter(|member| is_unknown && is_named(member))).collect()
+}
+
+/// Whether a text has a name as a word of its own.
+fn names(text: &str, name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    text.match_indices(name)
+        .any(|(at, _)| !text[..at].ends_with(is_letter) && !text[at + name.len()..].starts_with(is_letter))
+}
+
+/// The body without a member; `None` when it has none of that name that it can do without.
+pub fn without(dialect: Dialect, body: &Node<'_>, member: &str) -> Option<Bytes> {
+    let alone = [member];
+    let removed: &[&str] = match member {
+        TTL | MARK => return without_marks(body, member == MARK),
+        _ if OF_TOOLS.contains(&member) && dialect == Dialect::Messages => {
+            return without_in_tools(body, member);
+        }
+        // What is to become of earlier thinking can be said only with thinking on.
+        THINKING => &[THINKING, CONTEXT],
+        // The form of the answer is none that it could do without.
+        CONFIG if body.path(&[CONFIG, "format"]).is_some() => return None,
+        _ => &alone,
+    };
+    body.get(member)?;
+    Some(Bytes::from(edit(body.raw(), &[], removed).into_owned()))
+}
+
+fn without_in_tools(body: &Node<'_>, member: &str) -> Option<Bytes> {
+    let tools = body.items_at("tools");
+    tools.iter().find(|tool| tool.get(member).is_some())?;
+    let mut list = Writer::new();
+    list.list(|list| {
+        for tool in tools {
+            let kept = tool.members().iter().filter(|(key, _)| key != member);
+            list.object(|o| kept.for_each(|(key, value)| o.field(key, value.json())));
+        }
+    });
+    Some(Bytes::from(edit(body.raw(), &[("tools", list.as_str())], &[]).into_owned()))
+}
+
+/// Where marks stand: what a tool takes, and what a call gives it, may have members of the same names.
+const MARKED: [&str; 4] = ["system", "messages", "tools", "content"];
+
+/// The body without any mark, or with marks that say nothing of how long.
+fn without_marks(body: &Node<'_>, whole: bool) -> Option<Bytes> {
+    let mut json = Writer::with_capacity(body.raw().len());
+    put_without_marks(&mut json, body, whole).then(|| json.into_bytes())
+}
+
+fn put_without_marks(json: &mut Writer, node: &Node<'_>, whole: bool) -> bool {
+    let mut changed = false;
+    if node.is_array() {
+        json.list(|list| {
+            node.items().iter().for_each(|item| changed |= put_without_marks(list, item, whole))
+        });
+    } else if node.is_object() {
+        json.object(|o| {
+            for (key, value) in node.members() {
+                match key.as_ref() {
+                    MARK if whole => changed = true,
+                    MARK if value.get(TTL).is_some() => {
+                        let kept = value.members().iter().filter(|(key, _)| key != TTL);
+                        o.object_at(key, |o| kept.for_each(|(key, value)| o.field(key, value.json())));
+                        changed = true;
+                    }
+                    key if MARKED.contains(&key) => {
+                        o.value_at(key, |json| changed |= put_without_marks(json, value, whole));
+                    }
+                    key => o.field(key, value.json()),
+                }
+            }
+        });
+    } else {
+        json.item(node.json());
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused_at(dialect: Dialect, message: &str) -> Vec<&'static str> {
+        refused(dialect, 400, &UpstreamError::new(message))
+    }
+
+    #[test]
+    fn a_refusal_is_about_what_it_names() {
+        use Dialect::{Chat, Messages, Responses};
+        for (dialect, said, about) in [
+            (
+                Messages,
+                "messages.0.content.1.cache_control.ttl: Extra inputs are not permitted",
+                &["ttl", "cache_control"][..],
+            ),
+            (
+                Messages,
+                "A maximum of 4 blocks with cache_control may be provided. Found 5.",
+                &["cache_control"],
+            ),
+            (Messages, "context_management: Extra inputs are not permitted", &["context_management"]),
+            (Messages, "tools.0.custom.defer_loading: Extra inputs are not permitted", &["defer_loading"]),
+            (Messages, "output_config.effort: Extra inputs are not permitted", &["output_config"]),
+            (Messages, "`max_tokens` must be greater than `thinking.budget_tokens`", &[]),
+            (Messages, "top_k: must be positive", &[]),
+            (Messages, "prompt is too long: 250000 tokens > 200000 maximum", &[]),
+            (Messages, "rethinking_all", &[]),
+            (Chat, "Unrecognized request argument supplied: prompt_cache_key", &["prompt_cache_key"]),
+            (Chat, "Unsupported parameter: 'stream_options'", &["stream_options"]),
+            (Responses, "Unsupported parameter: 'metadata'", &[]),
+        ] {
+            assert_eq!(refused_at(dialect, said), about, "{said}");
+        }
+        let param =
+            UpstreamError { param: Some("prompt_cache_key".into()), ..UpstreamError::new("Invalid field") };
+        assert_eq!(refused(Responses, 422, &param), ["prompt_cache_key"]);
+        assert!(refused(Responses, 500, &param).is_empty());
+    }
+
+    #[test]
+    fn only_members_of_the_dialect_are_left_out() {
+        let body = concat!(
+            r#"{"thinking":{"type":"adaptive"},"context_management":{},"cache_control":{"type":"ephemeral","ttl":"1h"},"#,
+            r#""tools":[{"name":"f","strict":true,"input_schema":{"properties":{"ttl":1,"cache_control":2}},"cache_control":{"type":"ephemeral"}}],"#,
+            r#""messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"text","text":"x","cache_control":{"ttl":"5m"}}]}]},"#,
+            r#"{"role":"assistant","content":[{"type":"tool_use","input":{"ttl":5,"cache_control":6}}]},{"role":"user","content":"cache_control"}]}"#
+        );
+        let cut = |member: &str| {
+            let body = Node::parse(body).unwrap();
+            without(Dialect::Messages, &body, member).map(|body| String::from_utf8(body.to_vec()).unwrap())
+        };
+        let with = |changes: &[(&str, &str)]| {
+            changes.iter().fold(body.to_owned(), |body, (from, to)| body.replace(from, to))
+        };
+        assert_eq!(cut("ttl"), Some(with(&[(r#","ttl":"1h""#, ""), (r#"{"ttl":"5m"}"#, "{}")])));
+        let marks = [
+            (r#""cache_control":{"type":"ephemeral","ttl":"1h"},"#, ""),
+            (r#","cache_control":{"type":"ephemeral"}"#, ""),
+            (r#","cache_control":{"ttl":"5m"}"#, ""),
+        ];
+        assert_eq!(cut("cache_control"), Some(with(&marks)));
+        let thinking = [(r#""thinking":{"type":"adaptive"},"context_management":{},"#, "")];
+        assert_eq!(cut("thinking"), Some(with(&thinking)));
+        assert_eq!(cut("context_management"), Some(with(&[(r#""context_management":{},"#, "")])));
+        assert_eq!(cut("strict"), Some(with(&[(r#""strict":true,"#, "")])));
+        assert_eq!((cut("metadata"), cut("defer_loading")), (None, None));
+        let formed = Node::parse(r#"{"output_config":{"effort":"low","format":{}}}"#).unwrap();
+        assert_eq!(without(Dialect::Messages, &formed, "output_config"), None);
+        let plain = Node::parse(r#"{"output_config":{"effort":"low"},"model":"m"}"#).unwrap();
+        assert_eq!(without(Dialect::Messages, &plain, "output_config").unwrap(), r#"{"model":"m"}"#);
+    }
+}

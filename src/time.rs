@@ -101,6 +101,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_measured_took_at_least_a_millisecond() {
+        for (micros, ms) in [(0, 1), (20, 1), (999, 1), (1_000, 1), (2_999, 2)] {
+            assert_eq!(measured_ms(Duration::from_micros(micros)), ms, "{micros}");
+        }
+    }
+
+    #[test]
     fn headers_have_their_own_form_of_a_time() {
         assert_eq!(http_date(1_777_622_400_000), "Fri, 01 May 2026 08:00:00 GMT");
     }

@@ -118,12 +118,7 @@ async fn list(
         }
         (listed, _) => listed?,
     };
-    let latency_ms = Some(measured_ms(began.elapsed()));
-    let mut listed = ModelSet::default();
-    for name in names {
-        listed.add(&name, latency_ms);
-    }
-    Ok(listed)
+    Ok(ModelSet::of(&names, measured_ms(began.elapsed())))
 }
 
 // === impl Found ===
@@ -148,19 +143,31 @@ impl Found {
 // === impl ModelSet ===
 
 impl ModelSet {
+    /// The models of one list; without those whose names no column holds, of which the log has the first.
+    fn of(names: &[String], latency_ms: i64) -> Self {
+        let mut listed = Self::default();
+        let mut skipped: Option<(&str, usize)> = None;
+        for name in names.iter().map(|name| name.trim()).filter(|name| !name.is_empty()) {
+            if listed.is_cut {
+                break;
+            }
+            if name.chars().count() > MAX_NAME_CHARS {
+                skipped = Some(skipped.map_or((name, 1), |(first, count)| (first, count + 1)));
+            } else {
+                listed.add(name, Some(latency_ms));
+            }
+        }
+        if let Some((first, count)) = skipped {
+            let start: String = first.chars().take(40).collect();
+            log::warn!(
+                "{count} model(s) are skipped, for names of more than {MAX_NAME_CHARS} characters: \"{start}…\""
+            );
+        }
+        listed
+    }
+
     /// Adds a name; of a known one the lower latency stays.
     fn add(&mut self, name: &str, latency_ms: Option<i64>) {
-        let name = name.trim();
-        if name.is_empty() {
-            return;
-        }
-        if name.chars().count() > MAX_NAME_CHARS {
-            let (length, start) = (name.chars().count(), name.chars().take(40).collect::<String>());
-            log::warn!(
-                "model \"{start}…\" is skipped: its name has {length} characters, {MAX_NAME_CHARS} is the most"
-            );
-            return;
-        }
         let is_full = self.models.len() >= MAX_MODELS;
         match self.places.entry(name.to_lowercase()) {
             Entry::Occupied(place) => {
@@ -246,9 +253,7 @@ mod tests {
     use super::*;
 
     fn listed(names: &[&str], latency_ms: i64) -> ModelSet {
-        let mut set = ModelSet::default();
-        names.iter().for_each(|name| set.add(name, Some(latency_ms)));
-        set
+        ModelSet::of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), latency_ms)
     }
 
     fn seen(models: &[Discovered]) -> Vec<(&str, Option<i64>)> {

@@ -16,6 +16,10 @@ use crate::request_id::RequestId;
 use super::auth::Refused;
 use super::headers;
 
+/// Roots of Google's paths: those that are served here, then its other versions, its uploads and Vertex AI.
+const GOOGLES: [&str; 7] =
+    ["/v1beta", "/v1internal", "/gemini", "/v1alpha", "/v1beta1", "/upload", "/v1/projects"];
+
 /// Where an error is to be written: which shape, whose request.
 #[derive(Clone, Copy)]
 pub struct Face {
@@ -54,11 +58,11 @@ impl Face {
         let under = |root: &str| {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':']))
         };
-        let dialect = if ["/v1beta", "/v1internal", "/gemini", "/upload"].into_iter().any(under) {
+        let dialect = if GOOGLES.into_iter().any(under) {
             Some(Dialect::Gemini)
         } else if under("/v1/messages") || under("/anthropic") {
             Some(Dialect::Messages)
-        } else if ["/v1", "/chat", "/responses", "/openai"].into_iter().any(under) {
+        } else if ["/v1", "/chat", "/responses", "/openai", "/deployments"].into_iter().any(under) {
             None
         } else {
             return None;
@@ -171,6 +175,9 @@ mod tests {
             ("/v1internal:countTokens", false, Some(Dialect::Gemini)),
             ("/gemini/v1/models", false, Some(Dialect::Gemini)),
             ("/upload/v1beta/files", false, Some(Dialect::Gemini)),
+            ("/v1alpha/models/m:generateContent", false, Some(Dialect::Gemini)),
+            ("/v1/projects/p/locations/l/publishers/google/models/m:predict", false, Some(Dialect::Gemini)),
+            ("/v1/projectsx", false, Some(Dialect::Chat)),
             ("/openai/deployments/gpt-4o/chat/completions", false, Some(Dialect::Chat)),
             ("/chat/completions", false, Some(Dialect::Chat)),
             ("/responses/x", false, Some(Dialect::Chat)),

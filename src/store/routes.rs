@@ -87,7 +87,7 @@ pub struct NewChannel {
 /// How many ids one statement names at most: every database takes that many arguments.
 pub(super) const MAX_MARKS: usize = 500;
 
-/// How many statements of a rebuild wait for each other at least before others have their turn.
+/// A rebuild of more statements than this commits in several transactions.
 const STATEMENTS_AT_ONCE: usize = 2000;
 
 impl RouteRow {

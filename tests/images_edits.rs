@@ -135,3 +135,44 @@ fn what_is_no_form_is_refused_and_so_are_variations() {
     let error = gateway.client().post("/v1/images/variations", &json!({})).expect(400);
     assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
 }
+
+#[test]
+fn a_form_that_may_hide_a_model_is_refused() {
+    let (gateway, upstream) = started(&[MODEL]);
+    let plain = form(Some(MODEL), &[]);
+    let with = |more: Vec<u8>| {
+        let end = plain.len() - b"--b 1--\r\n".len();
+        [&plain[..end], &more, b"--b 1--\r\n"].concat()
+    };
+    for head in [
+        "name*=UTF-8''model",
+        "name=\"x\"; name=\"model\"",
+        "name=\"mo\\del\"",
+        "name=\"x\"; filename=\"y\\\"; name=model; z=\"",
+        "name=\"x\"\nContent-Disposition: form-data; name=\"model\"",
+        "name=\"x\"\r\nContent-Disposition: form-data; name=\"model\"",
+        "name=\"x\";\r\n name=\"model\"",
+        "name=\"x\"\r\nContent-Transfer-Encoding: base64",
+        "name=\"model\"",
+        "name=\"Model\"",
+        "name=\"model[]\"",
+    ] {
+        let error = send(&gateway, with(field(head, b"gpt-forbidden"))).expect(400);
+        assert_eq!(error["error"]["type"], "invalid_request_error", "{head}: {error}");
+    }
+    let hidden = b"Content-Disposition: form-data; name=\"model\"\n\ngpt-forbidden";
+    for body in [
+        with(field("name=x", &[b"1\n--b 1\n".as_slice(), hidden].concat())),
+        [&plain[..], b"--b 1\r\n", hidden, b"\r\n--b 1--\r\n"].concat(),
+        form(None, &[("model\"; filename=\"x", MODEL)]),
+        form(None, &[("model\"\r\nContent-Type: \"text/plain; charset=utf-16", MODEL)]),
+    ] {
+        let error = send(&gateway, body).expect(400);
+        assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
+    }
+    let ask = Request::post(EDITS).header("content-type", KIND).header("content-type", "multipart/form-data; boundary=c");
+    let error = gateway.client().send(ask.body(plain.clone())).expect(400);
+    assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
+    assert_eq!(upstream.asked_for(EDITS).len(), 0);
+    send(&gateway, plain.clone()).expect(200);
+}

@@ -88,7 +88,7 @@ pub struct EnvelopeError {
 }
 
 impl EnvelopeError {
-    fn field(field: &'static str, problem: &str) -> Self {
+    pub fn field(field: &'static str, problem: &str) -> Self {
         Self { field: Some(field), message: format!("{field} {problem}") }
     }
 

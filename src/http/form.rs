@@ -1,13 +1,15 @@
 //! A `multipart/form-data` body that is here whole: its fields, and where in it they stand, so that one of
 //! them can be replaced and every other byte goes on as it came.
 //!
-//! Forms that are too long to be held are read by [`multipart`](super::multipart).
+//! Forms that are too long to be held are read by [`multipart`](super::multipart), where it also stands why so much is
+//! refused. Here the boundary may stand nowhere but on its own lines: there are parsers that take it for one in the midst
+//! of a content, or behind the end.
 
 use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use super::multipart::{HEAD_TOO_LONG, MAX_HEAD, MAX_PADDING, Malformed, PartHead, boundary};
+use super::multipart::{HEAD_TOO_LONG, MAX_HEAD, Malformed, PartHead, UNENDED, boundary};
 
 /// So many fields has no form that is meant well.
 const MAX_FIELDS: usize = 1000;
@@ -35,36 +37,47 @@ impl Form {
     /// Reads a body of this `Content-Type`.
     pub fn read(content_type: &str, body: &[u8]) -> Result<Self, Malformed> {
         const CUT: Malformed = Malformed("the form ended before its last boundary");
+        const STRAY: Malformed = Malformed("the boundary stands in the midst of a content");
         let boundary = boundary(content_type)?;
-        let line = format!("\r\n--{boundary}");
-        let delimiter = Finder::new(&line);
+        let mark = format!("--{boundary}");
+        let finder = Finder::new(&mark);
+        let find = |from: usize| finder.find(&body[from..]).map(|at| from + at).ok_or(CUT);
         let mut fields = Vec::new();
         // The first boundary needs no line end before it.
-        let first = &line.as_bytes()[2..];
-        let (mut end, mut at) = match body.starts_with(first) {
-            true => (0, first.len()),
-            false => delimiter.find(body).map(|at| (at, at + line.len())).ok_or(CUT)?,
-        };
+        let mut at = find(0)?;
+        if at > 0 && !body[..at].ends_with(b"\r\n") {
+            return Err(STRAY);
+        }
+        let mut end = at.saturating_sub(2);
         loop {
-            let rest = body.get(at..).unwrap_or_default();
-            if rest.starts_with(b"--") {
+            let rest = &body[at + mark.len()..];
+            if let Some(epilogue) = rest.strip_prefix(b"--") {
+                let is_one_line_more = epilogue.is_empty() || epilogue.starts_with(b"\r\n");
+                if !is_one_line_more || finder.find(epilogue).is_some() {
+                    return Err(UNENDED);
+                }
                 return Ok(Self { fields, end, boundary });
             }
-            let padding = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-            let head = rest.get(padding..).filter(|rest| rest.starts_with(b"\r\n")).ok_or(CUT)?;
-            if padding > MAX_PADDING || fields.len() == MAX_FIELDS {
-                return Err(Malformed("the form has too many fields, or a boundary too many blanks"));
+            if fields.len() == MAX_FIELDS {
+                return Err(Malformed("the form has too many fields"));
             }
-            let head_end = memchr::memmem::find(head, b"\r\n\r\n").ok_or(CUT)?;
+            if !rest.starts_with(b"\r\n") {
+                return Err(if rest.is_empty() { CUT } else { UNENDED });
+            }
+            let head_end = memchr::memmem::find(rest, b"\r\n\r\n").ok_or(CUT)?;
             if head_end > MAX_HEAD {
                 return Err(HEAD_TOO_LONG);
             }
-            let lines = at + padding..at + padding + head_end;
+            let head = PartHead::parse(&rest[..head_end])?;
+            let start = at + mark.len();
+            let lines = start..start + head_end;
             let content = lines.end + 4;
-            let parsed = PartHead::parse(&head[..head_end])?;
-            end = content + delimiter.find(&body[content..]).ok_or(CUT)?;
-            fields.push(Field { head: parsed, lines, content: content..end });
-            at = end + line.len();
+            at = find(content)?;
+            if !body[content..at].ends_with(b"\r\n") {
+                return Err(STRAY);
+            }
+            end = at - 2;
+            fields.push(Field { head, lines, content: content..end });
         }
     }
 
@@ -106,7 +119,7 @@ mod tests {
             (part("empty", "") + "--b--\r\n", fields(&[("empty", "")])),
             ("--b--\r\n".to_owned(), fields(&[])),
             (
-                "--b \t\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--b--".to_owned(),
+                "--b\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--b--".to_owned(),
                 fields(&[("a", "1")]),
             ),
         ] {
@@ -118,6 +131,20 @@ mod tests {
     fn what_is_no_whole_form_is_refused() {
         for body in ["", "x", "--b", "--b\r\n", "--bx\r\n\r\n", "--b\r\nno head\r\n--b--"] {
             assert!(read(body).is_err(), "{body:?}");
+        }
+        let (a, end) = (part("a", "1"), "--b--");
+        for body in [
+            format!("x{a}{end}"),
+            format!("x\n{a}{end}"),
+            format!("{}{end}", part("a", &format!("1\n{}", part("model", "m")))),
+            format!("{}{end}", part("a", "in --b it")),
+            format!("{a}{end}x"),
+            format!("{a}{end} \r\n"),
+            format!("{a}{end}\r\n{a}{end}"),
+            format!("{a}--b \r\nContent-Disposition: form-data; name=model\r\n\r\nm\r\n{end}"),
+            "--b\r\nContent-Disposition: form-data; name=a\r\n\r\n--b--".to_owned(),
+        ] {
+            assert!(read(&body).is_err(), "{body:?}");
         }
         assert!(read(&part("a", "1")).is_err());
         assert!(Form::read("application/json", b"{}").is_err());

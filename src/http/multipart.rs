@@ -5,8 +5,10 @@
 //! preamble ─▶ --boundary ─▶ head ─▶ data … ─▶ --boundary ─▶ head … ─▶ --boundary--
 //! ```
 //!
-//! Strict where it protects (a head has a bound, the end must come), lenient where clients differ (blanks
-//! after a boundary, a part without a head). It knows no business: what a part is for, the caller says.
+//! Who reads a form before another does must read it as the other will: a field that only one of them sees is how a
+//! rule about it is passed by. So what parsers are known to read in more than one way is refused: parameters named
+//! twice or in pieces (`name*=`, `name*0=`), escapes, lines that are folded or end in a bare line feed, headers given
+//! twice, contents that are encoded, blanks behind a boundary. It knows no business: what a part is for, the caller says.
 
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem;
@@ -15,8 +17,6 @@ use memchr::memmem;
 pub(super) const MAX_HEAD: usize = 8 * 1024;
 /// The longest boundary (RFC 2046 §5.1.1).
 const MAX_BOUNDARY: usize = 70;
-/// Blanks that may follow a boundary on its line.
-pub(super) const MAX_PADDING: usize = 256;
 
 /// What comes next in a body.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub struct PartHead {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
+pub(super) const UNENDED: Malformed =
+    Malformed("a boundary is followed by something else than the end of its line");
 pub(super) const HEAD_TOO_LONG: Malformed = Malformed("the head of a part is longer than 8 KiB");
 
 /// The state of reading one body.
@@ -71,13 +73,17 @@ enum State {
 
 /// The boundary that a `Content-Type` of `multipart/form-data` names.
 pub(super) fn boundary(content_type: &str) -> Result<String, Malformed> {
-    let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
+    let (essence, rest) = content_type.split_once(';').unwrap_or((content_type, ""));
     if !essence.trim().eq_ignore_ascii_case("multipart/form-data") {
         return Err(Malformed("send multipart/form-data"));
     }
-    let boundary = parameter(parameters, "boundary").unwrap_or_default();
+    let boundary = Parameters::read(rest)?.take("boundary").unwrap_or_default();
     if boundary.is_empty() || boundary.len() > MAX_BOUNDARY {
         return Err(Malformed("multipart/form-data needs a boundary of 1 to 70 characters"));
+    }
+    let may_stand = |c: char| c.is_ascii_alphanumeric() || "'()+_,-./:=? ".contains(c);
+    if !boundary.chars().all(may_stand) || boundary.ends_with(' ') {
+        return Err(Malformed("the boundary has a character that no boundary may have"));
     }
     Ok(boundary)
 }
@@ -164,24 +170,12 @@ impl Reader {
         self.buffer.len().saturating_sub(self.delimiter.needle().len() - 1)
     }
 
-    /// Two hyphens end the body; blanks may follow, then the line ends, and a head begins.
+    /// Two hyphens end the body; else the line ends, and a head begins.
     fn behind_delimiter(&mut self) -> Result<Option<State>, Malformed> {
-        const UNENDED: Malformed =
-            Malformed("a boundary is followed by something else than the end of its line");
-        if self.buffer.starts_with(b"--") {
-            return Ok(Some(State::Ended));
-        }
-        let padding = self.buffer.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-        if padding > MAX_PADDING {
-            return Err(UNENDED);
-        }
-        match &self.buffer[padding..] {
-            [b'\r', b'\n', ..] => {
-                self.buffer.advance(padding);
-                Ok(Some(State::Head))
-            }
-            [] | [b'\r'] => Ok(None),
-            [b'-'] if padding == 0 => Ok(None),
+        match &self.buffer[..] {
+            [b'-', b'-', ..] => Ok(Some(State::Ended)),
+            [b'\r', b'\n', ..] => Ok(Some(State::Head)),
+            [] | [b'\r'] | [b'-'] => Ok(None),
             _ => Err(UNENDED),
         }
     }
@@ -193,59 +187,114 @@ impl PartHead {
     pub(super) fn parse(head: &[u8]) -> Result<Self, Malformed> {
         let head = std::str::from_utf8(head).map_err(|_| Malformed("the head of a part is not UTF-8"))?;
         let mut parsed = Self::default();
+        let mut has_disposition = false;
         for line in head.split("\r\n").filter(|line| !line.is_empty()) {
+            if line.contains(|c: char| c.is_control() && c != '\t') {
+                return Err(Malformed("a line in the head of a part has a control character or a bare line end"));
+            }
             let Some((name, value)) = line.split_once(':') else {
                 return Err(Malformed("a line in the head of a part has no colon"));
             };
-            if name.trim().eq_ignore_ascii_case("content-type") {
-                parsed.content_type = Some(value.trim().to_owned());
-            } else if name.trim().eq_ignore_ascii_case("content-disposition") {
-                let parameters = value.split_once(';').map_or("", |(_, parameters)| parameters);
-                parsed.name = parameter(parameters, "name").unwrap_or_default();
-                parsed.filename = parameter(parameters, "filename*")
-                    .and_then(|value| extended(&value))
-                    .or_else(|| parameter(parameters, "filename"));
+            // Blanks around it would make it the end of the line before for some.
+            if !is_token(name) {
+                return Err(Malformed("a line in the head of a part begins with no name"));
+            }
+            let value = value.trim();
+            let is_twice = match name.to_ascii_lowercase().as_str() {
+                "content-type" => parsed.content_type.replace(value.to_owned()).is_some(),
+                "content-disposition" => {
+                    parsed.dispose(value)?;
+                    std::mem::replace(&mut has_disposition, true)
+                }
+                "content-transfer-encoding" => {
+                    let is_plain = ["7bit", "8bit", "binary"].iter().any(|it| value.eq_ignore_ascii_case(it));
+                    if !is_plain {
+                        return Err(Malformed("the content of a part is encoded: send it as it is"));
+                    }
+                    false
+                }
+                _ => false,
+            };
+            if is_twice {
+                return Err(Malformed("a header of a part is given twice"));
             }
         }
         Ok(parsed)
     }
-}
 
-/// A parameter of a header's value: a token or a quoted text, in which a backslash escapes a quote or
-/// itself. Before anything else it is what it says, as `C:\dir\file` of some clients.
-fn parameter(parameters: &str, wanted: &str) -> Option<String> {
-    let mut rest = parameters;
-    loop {
-        rest = rest.trim_start_matches([' ', '\t', ';']);
-        let (name, after) = rest.split_once('=')?;
-        let (value, after) = match after.trim_start().strip_prefix('"') {
-            Some(quoted) => unquoted(quoted),
-            None => {
-                let (value, after) = after.split_once(';').unwrap_or((after, ""));
-                (value.trim().to_owned(), after)
-            }
-        };
-        if name.trim().eq_ignore_ascii_case(wanted) {
-            return Some(value);
+    /// Takes what a `Content-Disposition` says (RFC 7578 §4.2, RFC 2183).
+    fn dispose(&mut self, value: &str) -> Result<(), Malformed> {
+        let (kind, rest) = value.split_once(';').unwrap_or((value, ""));
+        if !kind.trim().eq_ignore_ascii_case("form-data") {
+            return Err(Malformed("a part is no field of a form: send Content-Disposition: form-data"));
         }
-        rest = after;
+        let mut parameters = Parameters::read(rest)?;
+        let name = parameters.take("name").ok_or(Malformed("a field has no name"))?;
+        if name.contains('\\') || name.trim() != name {
+            return Err(Malformed("the name of a field has a backslash, or a blank at an end"));
+        }
+        let plain = parameters.take("filename");
+        self.name = name;
+        self.filename = parameters.take("filename*").and_then(|value| extended(&value)).or(plain);
+        Ok(())
     }
 }
 
-/// What stands before the closing quote, and what behind it.
-fn unquoted(text: &str) -> (String, &str) {
-    let mut value = String::new();
-    let mut chars = text.char_indices().peekable();
-    while let Some((at, c)) = chars.next() {
-        match c {
-            '"' => return (value, &text[at + 1..]),
-            '\\' if chars.peek().is_some_and(|(_, next)| matches!(next, '"' | '\\')) => {
-                value.extend(chars.next().map(|(_, escaped)| escaped));
+/// The parameters of a header's value, by their names in small letters.
+struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// Reads what stands behind the first semicolon. A quoted text has no escapes: a backslash is what it says, as in
+    /// `C:\dir\file` of some clients, and before a quote, where others take it for an escape, it is refused.
+    fn read(text: &str) -> Result<Self, Malformed> {
+        const ODD: Malformed = Malformed("a parameter of a header is not `name=value` or `name=\"value\"`");
+        let mut found: Vec<(String, String)> = Vec::new();
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let (name, after) = rest.split_once('=').ok_or(ODD)?;
+            let name = name.to_ascii_lowercase();
+            if !is_token(&name) || name.contains('*') && name != "filename*" {
+                return Err(Malformed("a parameter of a header has a name that not all would read"));
             }
-            _ => value.push(c),
+            let (value, after) = match after.strip_prefix('"') {
+                Some(quoted) => {
+                    let (value, after) = quoted.split_once('"').ok_or(ODD)?;
+                    if value.ends_with('\\') {
+                        return Err(Malformed("a quoted parameter of a header has an escaped quote"));
+                    }
+                    (value, after.trim_start())
+                }
+                None => {
+                    let (value, after) = after.split_at(after.find(';').unwrap_or(after.len()));
+                    let value = value.trim_end();
+                    if !value.chars().all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\')) {
+                        return Err(ODD);
+                    }
+                    (value, after)
+                }
+            };
+            if found.iter().any(|(known, _)| *known == name) {
+                return Err(Malformed("a parameter of a header is given twice"));
+            }
+            found.push((name, value.to_owned()));
+            rest = match after.strip_prefix(';') {
+                Some(next) => next.trim_start(),
+                None if after.is_empty() => after,
+                None => return Err(ODD),
+            };
         }
+        Ok(Self(found))
     }
-    (value, "")
+
+    fn take(&mut self, name: &str) -> Option<String> {
+        let at = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.swap_remove(at).1)
+    }
+}
+
+/// A name of a header or of a parameter (RFC 9110 §5.6.2).
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c))
 }
 
 /// `UTF-8''caf%C3%A9.pdf` (RFC 8187).

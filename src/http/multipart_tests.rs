@@ -47,7 +47,7 @@ fn part(name: &str, filename: Option<&str>, content_type: Option<&str>, content:
 fn tricky() -> (Vec<u8>, Vec<Part>) {
     let content = b"\r\n--Xb\r\n--XbY\r\r\n-\r\n--X\r\n";
     let mut body =
-        b"preamble\r\n--XbX \t\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nuser_data".to_vec();
+        b"preamble\r\n--XbX\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nuser_data".to_vec();
     body.extend(b"\r\n--XbX\r\ncontent-disposition: form-data; name=file; filename=\"a.pdf\"\r\nContent-Type: application/pdf\r\n\r\n");
     body.extend(content);
     body.extend(b"\r\n--XbX\r\n\r\n");
@@ -90,14 +90,12 @@ fn names_of_files_are_read_as_clients_write_them() {
     for (written, expected) in [
         ("filename=\"a b.pdf\"", Some("a b.pdf")),
         ("filename=plain.pdf", Some("plain.pdf")),
-        ("filename=\"q\\\"uote.pdf\"", Some("q\"uote.pdf")),
         ("filename=\"C:\\dir\\x.pdf\"", Some("C:\\dir\\x.pdf")),
         ("filename=\"semi;colon=.pdf\"", Some("semi;colon=.pdf")),
         ("filename=\"caf\u{e9}.pdf\"", Some("caf\u{e9}.pdf")),
         ("filename=\"x\"; filename*=UTF-8''caf%C3%A9.pdf", Some("caf\u{e9}.pdf")),
         ("filename*=latin1''caf%E9; filename=\"y\"", Some("y")),
         ("filename=\"\"", Some("")),
-        ("filename=\"unclosed", Some("unclosed")),
         ("other=1", None),
         ("", None),
     ] {
@@ -118,7 +116,12 @@ fn what_is_no_form_is_refused() {
         (TYPE, "--XbXy\r\n", "followed by something else"),
         (TYPE, "--XbX-\r\n", "followed by something else"),
         (TYPE, "--XbX\nA: b\n\n", "followed by something else"),
+        (TYPE, "--XbX \r\nA: b\r\n\r\n", "followed by something else"),
         (TYPE, "--XbX\r\nno colon\r\n\r\n", "no colon"),
+        ("multipart/form-data; boundary=XbX; boundary=b", "", "given twice"),
+        ("multipart/form-data; boundary=XbX; boundary*=b", "", "not all would read"),
+        ("multipart/form-data; boundary=\"X\\bX\"", "", "no boundary may have"),
+        ("multipart/form-data; boundary=\"XbX \"", "", "no boundary may have"),
     ] {
         let error = read(content_type, [body.as_bytes()]).unwrap_err();
         assert!(error.0.contains(text), "{content_type} {body:?}: {error:?}");
@@ -129,12 +132,63 @@ fn what_is_no_form_is_refused() {
 }
 
 #[test]
-fn heads_and_blanks_have_a_bound() {
+fn what_two_parsers_could_read_in_two_ways_is_refused() {
+    let disposition = "Content-Disposition: form-data; ";
+    for head in [
+        // Names that some put together, decode or unescape.
+        "name=a; name=model",
+        "name=a; NAME=model",
+        "name=a; name*=UTF-8''model",
+        "name*=UTF-8''model",
+        "name*0=mo; name*1=del",
+        "name=\"mo\\del\"",
+        "name=\"a\\\"; x=\"",
+        "name=\" model\"",
+        "name =model",
+        "name= model",
+        "name=\"a",
+        "name=\"a\"b",
+        "name=a b",
+        "name",
+        "filename=x",
+        "",
+        // Names of files that end where an escaped quote does not.
+        "name=a; filename=\"x\\\"; name=model; y=\"",
+        "name=a; filename=x; filename=y",
+        "name=a; filename*0=x",
+        // Headers twice, folded, with other line ends, or that encode what follows.
+        "name=a\r\nContent-Disposition: form-data; name=model",
+        "name=a;\r\n name=model",
+        "name=a\nContent-Disposition: form-data; name=model",
+        "name=a\rContent-Disposition: form-data; name=model",
+        "name=a\r\nContent-Type: text/plain\r\ncontent-type: text/html",
+        "name=a\r\nContent-Type : text/plain",
+        "name=a\r\nContent-Transfer-Encoding: base64",
+        "name=a\0",
+    ] {
+        let head = format!("\r\n{disposition}{head}");
+        assert!(PartHead::parse(head.as_bytes()).is_err(), "{head:?}");
+    }
+    for head in ["\r\nContent-Disposition: attachment; name=a", "\r\nContent-Disposition: name=a"] {
+        assert!(PartHead::parse(head.as_bytes()).is_err(), "{head:?}");
+    }
+    for head in [
+        "name=a",
+        "name=\"a\";",
+        "name=\"a;b\" ; x=1",
+        "name=\"a\"\r\nContent-Transfer-Encoding: 8bit",
+        "name=a; filename=x; filename*=UTF-8''x",
+    ] {
+        let head = format!("\r\n{disposition}{head}");
+        assert!(PartHead::parse(head.as_bytes()).is_ok(), "{head:?}");
+    }
+}
+
+#[test]
+fn heads_have_a_bound() {
     let endless = format!("--XbX\r\nA: {}", "a".repeat(MAX_HEAD));
     assert_eq!(read(TYPE, [endless.as_bytes()]), Err(HEAD_TOO_LONG));
     assert_eq!(read(TYPE, endless.as_bytes().chunks(7)), Err(HEAD_TOO_LONG));
-    let blanks = format!("--XbX{}", " ".repeat(MAX_PADDING + 1));
-    assert!(read(TYPE, [blanks.as_bytes()]).is_err());
 }
 
 #[test]

@@ -68,6 +68,9 @@ pub fn check(
             );
         }
     }
+    if headers.get_all(header::CONTENT_TYPE).iter().nth(1).is_some() {
+        return refuse(StatusCode::BAD_REQUEST, "More than one Content-Type header");
+    }
     if let Some(expectation) = headers.get(header::EXPECT)
         && !is(expectation, "100-continue")
     {

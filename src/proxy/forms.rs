@@ -13,6 +13,7 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::dialect::envelope::{self, Envelope, EnvelopeError, FormModel};
 use crate::http::form::{Field, Form};
+use crate::http::multipart::PartHead;
 use crate::http::{Request, Response};
 
 use super::auth::Caller;
@@ -77,6 +78,21 @@ fn lacks_a_name(field: &Field) -> bool {
     }
 }
 
+/// Whether some upstream may take a field of this name for the model: frameworks differ about case and brackets.
+fn may_be_the_model(name: &str) -> bool {
+    name.split('[').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("model"))
+}
+
+/// A model that is a file to some, or a text in another charset, is another model to them, or none.
+fn is_plain_model(field: &Field) -> bool {
+    let PartHead { name, filename, content_type } = &field.head;
+    let is_text = content_type.as_deref().is_none_or(|kind| {
+        let kind = kind.to_ascii_lowercase().replace([' ', '"'], "");
+        matches!(kind.as_str(), "text/plain" | "text/plain;charset=utf-8" | "text/plain;charset=us-ascii")
+    });
+    name == "model" && filename.is_none() && is_text
+}
+
 /// What routing must know of such a request, and its body as upstreams read it.
 pub(super) fn read(
     dialect: Dialect,
@@ -95,6 +111,10 @@ pub(super) fn read(
     }
     if form.fields.is_empty() {
         return Err(no_form("it has no fields"));
+    }
+    if form.fields.iter().any(|field| may_be_the_model(&field.head.name) && !is_plain_model(field)) {
+        let message = "is given in a way that not every upstream would read: send it as a plain text named model";
+        return Err(EnvelopeError::field("model", message));
     }
     let mut models = form.fields.iter().filter(|field| field.head.name == "model");
     let model = match (models.next(), models.next()) {

@@ -22,7 +22,7 @@ use crate::admin::Caller;
 use crate::app::App;
 use crate::background;
 use crate::http::body::RequestBody;
-use crate::http::cors::Cors;
+use crate::http::cors::{Asker, Cors};
 use crate::http::request::{Params, Parts};
 use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
@@ -136,7 +136,8 @@ impl Service {
     ) -> impl Future<Output = Response> + Send + use<> {
         let id = RequestId::next();
         let (head, body) = request.into_parts();
-        let origin = head.headers.get(header::ORIGIN).cloned();
+        let asker = Asker::of(&head.headers);
+        let is_admin = is_admin_path(head.uri.path());
         let method = head.method.clone();
         let (surface, routed) = self.route(head, body, connection, requests, id);
         async move {
@@ -165,7 +166,7 @@ impl Service {
                 }
             }
             response.headers_mut().insert(X_REQUEST_ID, id.header_value());
-            self.cors.stamp(origin.as_ref(), &mut response);
+            self.cors.stamp(&asker, is_admin, &mut response);
             response
         }
     }
@@ -223,9 +224,8 @@ impl Service {
             Ok(found) => found,
             Err(response) => {
                 // Every path under /api wants the token, those that do not exist, too (admin-ops.md 1).
-                let first = head.uri.path().split('/').nth(1).unwrap_or_default();
-                let is_foreign = Foreign::at(head.uri.path()).is_some();
-                let is_admin = percent_decode_str(first).eq(*b"api") && !is_foreign;
+                let path = head.uri.path();
+                let is_admin = is_admin_path(path) && Foreign::at(path).is_none();
                 let caller = Caller { peer, client: client_ip, headers: &head.headers };
                 let refusal = if is_admin { self.refuse_admin(&caller) } else { None };
                 return refused(Surface::Other, refusal.unwrap_or(*response));
@@ -296,6 +296,12 @@ impl Service {
         let admitted = self.app.rates.admit_request(&self.app.rates.admin, monotonic_ms());
         admitted.err().map(too_many_of_identity)
     }
+}
+
+/// Whether a path is under `/api`, however it is spelled.
+fn is_admin_path(path: &str) -> bool {
+    let first = path.split('/').nth(1).unwrap_or_default();
+    percent_decode_str(first).eq(*b"api")
 }
 
 impl PeerService {

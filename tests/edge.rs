@@ -363,7 +363,8 @@ fn a_preflight_is_answered_without_authentication() {
         let answer = gateway.anyone().send(ask);
         assert_eq!(answer.status, 204, "{}", answer.text());
         assert!(answer.body.is_empty());
-        assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
+        let allowed = path.starts_with("/v1").then_some("*");
+        assert_eq!(answer.header("access-control-allow-origin"), allowed, "{path}");
         assert_eq!(answer.header("access-control-allow-headers"), Some("authorization, x-custom"));
         let methods = answer.header("access-control-allow-methods").unwrap_or_default();
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] {
@@ -382,16 +383,31 @@ fn options_that_is_no_preflight_is_a_bad_request() {
 }
 
 #[test]
-fn answers_to_another_origin_carry_cors_headers_even_when_they_are_errors() {
+fn pages_of_any_origin_may_read_the_proxy_and_only_its_own_the_admin_api() {
+    let foreign = "https://console.example";
     let gateway = Gateway::start();
-    for (path, status) in [("/api/desktop/health", 200), ("/api/sites", 401), ("/v1/models", 401)] {
-        let ask = Request::new("GET", path).header("origin", "https://console.example");
-        let answer = gateway.anyone().send(ask);
+    let own = format!("http://{}", gateway.address());
+    let any = Gateway::with(&[("CORS_ALLOWED_ORIGINS", "*")]);
+    let named = Gateway::with(&[("CORS_ALLOWED_ORIGINS", foreign)]);
+    for (gateway, path, origin, status, allowed) in [
+        (&gateway, "/v1/models", foreign, 401, Some("*")),
+        (&gateway, "/api/sites", foreign, 401, None),
+        (&gateway, "/%61pi/sites", foreign, 401, None),
+        (&gateway, "/api/desktop/health", foreign, 200, None),
+        (&gateway, "/api/sites", own.as_str(), 401, Some(own.as_str())),
+        (&any, "/api/sites", foreign, 401, Some("*")),
+        (&named, "/api/sites", foreign, 401, Some(foreign)),
+        (&named, "/v1/models", foreign, 401, Some(foreign)),
+        (&named, "/v1/models", "https://other.example", 401, None),
+    ] {
+        let answer = gateway.anyone().send(Request::new("GET", path).header("origin", origin));
         assert_eq!(answer.status, status);
-        assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{path}");
+        assert_eq!(answer.header("access-control-allow-origin"), allowed, "{path} {origin}");
         assert_eq!(answer.header("access-control-allow-credentials"), None);
         let exposed = answer.header("access-control-expose-headers").unwrap_or_default();
-        assert!(exposed.to_lowercase().contains("retry-after"), "{path}: {exposed:?}");
+        assert_eq!(exposed.to_lowercase().contains("retry-after"), allowed.is_some(), "{path}: {exposed:?}");
+        let varies = answer.header("vary").unwrap_or_default().to_lowercase().contains("origin");
+        assert_eq!(varies, allowed != Some("*"), "{path} {origin}");
     }
 }
 

@@ -170,7 +170,9 @@ fn a_form_that_may_hide_a_model_is_refused() {
         let error = send(&gateway, body).expect(400);
         assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
     }
-    let ask = Request::post(EDITS).header("content-type", KIND).header("content-type", "multipart/form-data; boundary=c");
+    let ask = Request::post(EDITS)
+        .header("content-type", KIND)
+        .header("content-type", "multipart/form-data; boundary=c");
     let error = gateway.client().send(ask.body(plain.clone())).expect(400);
     assert_eq!(error["error"]["type"], "invalid_request_error", "{error}");
     assert_eq!(upstream.asked_for(EDITS).len(), 0);

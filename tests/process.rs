@@ -267,6 +267,42 @@ fn placeholder_tokens_do_not_work_from_elsewhere() {
     assert!(refused.text().contains("PROXY_TOKEN"), "{}", refused.text());
 }
 
+#[test]
+fn placeholder_tokens_open_nothing_to_web_pages_and_to_names_from_elsewhere() {
+    let gateway = Setup::blank().start();
+    let port = gateway.address().port();
+    let evil = format!("evil.example:{port}");
+    let evil_page = format!("http://{evil}");
+    let local = [format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}")];
+    for (caller, path, variable) in
+        [(gateway.admin(), "/api/sites", "AUTH_TOKEN"), (gateway.client(), "/v1/models", "PROXY_TOKEN")]
+    {
+        for host in &local {
+            let ask = || Request::new("GET", path).header("host", host);
+            caller.send(ask()).expect(200);
+            caller.send(ask().header("origin", &format!("http://{host}"))).expect(200);
+            for origin in ["https://evil.example", "null", &evil_page] {
+                let refused = caller.send(ask().header("origin", origin));
+                assert_eq!(refused.status, 403, "{path} {origin}");
+                assert!(refused.text().contains(variable), "{}", refused.text());
+            }
+            assert_eq!(caller.send(ask().header("sec-fetch-site", "cross-site")).status, 403);
+        }
+        // A name that was made to point here: the page and the request agree.
+        let rebound = Request::new("GET", path).header("host", &evil).header("origin", &evil_page);
+        let refused = caller.send(rebound);
+        assert_eq!(refused.status, 403, "{path}");
+        assert!(refused.text().contains(variable), "{}", refused.text());
+        caller.send(Request::new("GET", path).header("host", &evil)).expect(403);
+    }
+    // With tokens of its own the gateway is asked by any name, and by pages that have been handed one.
+    let gateway = Gateway::start();
+    for (caller, path) in [(gateway.admin(), "/api/sites"), (gateway.client(), "/v1/models")] {
+        let ask = Request::new("GET", path).header("host", "gate.example");
+        caller.send(ask.header("origin", "https://console.example")).expect(200);
+    }
+}
+
 /// An address of this machine on a network, found by asking which one a datagram would leave from.
 fn own_network_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;

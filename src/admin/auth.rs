@@ -8,6 +8,7 @@
 //! no Authorization header             401 Missing Authorization header
 //! another token                       403 Invalid token
 //! placeholder token from elsewhere    403 names the variable to set
+//! … for a page or by a name from there  403 names the variable to set
 //! ```
 //!
 //! The comparison takes the same time wherever the first difference is; only the length shows.
@@ -25,7 +26,7 @@ use super::input::{Fields, Invalid};
 use super::{guard, secrets};
 use crate::app::App;
 use crate::config::PLACEHOLDER_AUTH_TOKEN;
-use crate::http::{self, Request, Response, address, bearer};
+use crate::http::{self, Request, Response, address, bearer, origin};
 use crate::limits::bucket;
 use crate::settings::AllowList;
 use crate::store::events::{EventLevel, NewEvent};
@@ -62,10 +63,19 @@ pub fn check(gate: &Gate<'_>, caller: &Caller<'_>) -> Result<()> {
     if !is_same(bearer::token(header.as_bytes()), gate.token) {
         return Err(AdminError::new(StatusCode::FORBIDDEN, "Invalid token"));
     }
-    if gate.token == PLACEHOLDER_AUTH_TOKEN && !address::is_local(caller.peer, caller.client) {
-        let message =
-            "The built-in admin token works from this machine only. Set AUTH_TOKEN and start again.";
-        return Err(AdminError::new(StatusCode::FORBIDDEN, message));
+    if gate.token == PLACEHOLDER_AUTH_TOKEN {
+        let refuse = |message| Err(AdminError::new(StatusCode::FORBIDDEN, message));
+        if !address::is_local(caller.peer, caller.client) {
+            return refuse(
+                "The built-in admin token works from this machine only. Set AUTH_TOKEN and start again.",
+            );
+        }
+        if !origin::is_of_this_machine(caller.headers) {
+            return refuse(
+                "The built-in admin token, which every web page knows, works for localhost only: the Host or the \
+                 Origin of this request is another. Set AUTH_TOKEN and start again.",
+            );
+        }
     }
     Ok(())
 }

@@ -1,11 +1,10 @@
-//! Cross-origin rules (admin-core.md 2.3): any origin by default, no credentials, requested headers
-//! echoed. Credentials are tokens in headers here, so an open origin gives a page nothing it was
-//! not handed.
+//! Cross-origin rules: no credentials, requested headers echoed. Where nothing is configured, pages of any origin may read
+//! the answers of the proxy interface, for the token is theirs to have; those of the admin interface only its own.
 
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 
-use super::{Response, ResponseBody, text};
+use super::{Response, ResponseBody, origin, text};
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
 const EXPOSED: HeaderValue = HeaderValue::from_static(
@@ -14,15 +13,36 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
 const REQUESTED_HEADERS: HeaderName = header::ACCESS_CONTROL_REQUEST_HEADERS;
 
 /// Which origins may read answers.
-#[derive(Clone, Debug, Default)]
-pub struct Cors {
-    /// Empty means any.
-    allowed: Vec<String>,
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Cors {
+    /// Any those of the proxy interface, its own those of the admin interface.
+    #[default]
+    ByInterface,
+    Any,
+    These(Vec<String>),
+}
+
+/// Who asks, as far as the answer's headers depend on it.
+pub struct Asker {
+    origin: Option<HeaderValue>,
+    is_own: bool,
+}
+
+impl Asker {
+    pub fn of(headers: &HeaderMap) -> Self {
+        let origin = headers.get(header::ORIGIN);
+        Self { is_own: origin.is_some_and(|it| origin::is_own(it, headers)), origin: origin.cloned() }
+    }
 }
 
 impl Cors {
+    /// By the origins that an operator names, `*` for any.
     pub fn new(allowed: Vec<String>) -> Self {
-        Self { allowed: if allowed.iter().any(|origin| origin == "*") { Vec::new() } else { allowed } }
+        match allowed.is_empty() {
+            true => Self::ByInterface,
+            false if allowed.iter().any(|origin| origin == "*") => Self::Any,
+            false => Self::These(allowed),
+        }
     }
 
     /// The answer to an OPTIONS request, which ends here: 204 for a preflight, else 400.
@@ -47,19 +67,29 @@ impl Cors {
         Some(response)
     }
 
-    /// The header every answer carries; `origin` is what the request said.
-    pub fn stamp(&self, origin: Option<&HeaderValue>, response: &mut Response) {
+    /// The headers of every answer, by who has asked which interface.
+    pub fn stamp(&self, asker: &Asker, is_admin: bool, response: &mut Response) {
         let out = response.headers_mut();
-        if self.allowed.is_empty() {
-            out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-        } else {
-            out.append(header::VARY, HeaderValue::from_static("Origin"));
-            let allowed = origin
-                .filter(|origin| self.allowed.iter().any(|known| known.as_bytes() == origin.as_bytes()));
-            let Some(origin) = allowed else { return };
-            out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-        }
-        if origin.is_some() {
+        let is_allowed = match self {
+            Self::Any => None,
+            Self::ByInterface if !is_admin => None,
+            Self::ByInterface => Some(asker.is_own),
+            Self::These(allowed) => {
+                let is =
+                    |origin: &HeaderValue| allowed.iter().any(|known| known.as_bytes() == origin.as_bytes());
+                Some(asker.origin.as_ref().is_some_and(is))
+            }
+        };
+        let allowed = match is_allowed {
+            None => Some(HeaderValue::from_static("*")),
+            Some(is_allowed) => {
+                out.append(header::VARY, HeaderValue::from_static("Origin"));
+                asker.origin.clone().filter(|_| is_allowed)
+            }
+        };
+        let Some(allowed) = allowed else { return };
+        out.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        if asker.origin.is_some() {
             out.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
         }
     }

@@ -8,7 +8,7 @@
 //! | `router`, `request`, `address` | paths to handlers; what a handler is given; the address of the client |
 //! | `body`, `coded`, `form`, `multipart` | request and response bodies; compressed requests; forms held whole; forms read as they come |
 //! | `unread` | what a handler has left of a body, and whether the connection can go on |
-//! | `bearer`, `cors`, `websocket` | tokens in headers; cross-origin rules; the protocol a connection may go on with |
+//! | `bearer`, `origin`, `cors`, `websocket` | tokens in headers; whose page asks; cross-origin rules; the protocol a connection may go on with |
 
 pub mod address;
 pub mod bearer;
@@ -19,6 +19,7 @@ pub mod form;
 mod framing;
 mod heads;
 pub mod multipart;
+pub mod origin;
 pub mod pace;
 pub mod request;
 pub mod router;

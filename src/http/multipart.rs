@@ -190,7 +190,9 @@ impl PartHead {
         let mut has_disposition = false;
         for line in head.split("\r\n").filter(|line| !line.is_empty()) {
             if line.contains(|c: char| c.is_control() && c != '\t') {
-                return Err(Malformed("a line in the head of a part has a control character or a bare line end"));
+                return Err(Malformed(
+                    "a line in the head of a part has a control character or a bare line end",
+                ));
             }
             let Some((name, value)) = line.split_once(':') else {
                 return Err(Malformed("a line in the head of a part has no colon"));

@@ -16,7 +16,7 @@ use subtle::ConstantTimeEq;
 
 use crate::app::App;
 use crate::http::bearer::{self, LastToken};
-use crate::http::{Query, Request, address};
+use crate::http::{Query, Request, address, origin};
 use crate::keys::{Key, KeyRejection};
 use crate::limits::{IdentityWindows, RateLimiter};
 use crate::routing::Policy;
@@ -40,6 +40,8 @@ pub enum Refused {
     Invalid,
     /// The built-in token, from a peer that is not this machine.
     Placeholder,
+    /// The built-in token, for a web page or by a name that is not this machine's.
+    PlaceholderElsewhere,
     /// A managed key that may not be used now.
     Rejected(KeyRejection),
 }
@@ -68,7 +70,7 @@ impl Refused {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing => "missing_api_key",
-            Self::Invalid | Self::Placeholder => "invalid_api_key",
+            Self::Invalid | Self::Placeholder | Self::PlaceholderElsewhere => "invalid_api_key",
             Self::Rejected(KeyRejection::Disabled) => "key_disabled",
             Self::Rejected(KeyRejection::Expired) => "key_expired",
             Self::Rejected(KeyRejection::OverCost) => "key_over_cost",
@@ -86,6 +88,9 @@ impl Refused {
             Self::Rejected(KeyRejection::OverRequests) => "This API key has used up its request limit",
             Self::Placeholder => {
                 "The built-in proxy token works from this machine only: set PROXY_TOKEN to a secret of your own and restart"
+            }
+            Self::PlaceholderElsewhere => {
+                "The built-in proxy token, which every web page knows, works for localhost only, and the Host or the Origin of this request is another: set PROXY_TOKEN to a secret of your own and restart"
             }
         }
     }
@@ -137,8 +142,13 @@ pub fn authenticate(app: &App, shown: &Shown<'_>) -> Result<Caller, Refused> {
     if known.is_empty() || !bool::from(token.ct_eq(known)) {
         return Err(Refused::Invalid);
     }
-    if settings.uses_placeholder_proxy_token() && !shown.local {
-        return Err(Refused::Placeholder);
+    if settings.uses_placeholder_proxy_token() {
+        if !shown.local {
+            return Err(Refused::Placeholder);
+        }
+        if !origin::is_of_this_machine(shown.headers) {
+            return Err(Refused::PlaceholderElsewhere);
+        }
     }
     Ok(Caller { key: None, forced_channel: None })
 }

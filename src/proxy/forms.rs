@@ -113,7 +113,8 @@ pub(super) fn read(
         return Err(no_form("it has no fields"));
     }
     if form.fields.iter().any(|field| may_be_the_model(&field.head.name) && !is_plain_model(field)) {
-        let message = "is given in a way that not every upstream would read: send it as a plain text named model";
+        let message =
+            "is given in a way that not every upstream would read: send it as a plain text named model";
         return Err(EnvelopeError::field("model", message));
     }
     let mut models = form.fields.iter().filter(|field| field.head.name == "model");

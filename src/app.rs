@@ -43,6 +43,7 @@ use crate::routing::{Affinity, Channel, LiveTable, Snapshot};
 use crate::settings::Settings;
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::snapshot::Source;
+use crate::store::uploads::Uploads;
 use crate::store::{self, Store, StoreOptions};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
@@ -103,6 +104,8 @@ pub struct App {
     pub formats: crate::proxy::FormatMemory,
     /// Which sites have refused a key for the cache of a prompt.
     pub cache_keys: crate::proxy::CacheKeyMemory,
+    /// Files on their way in.
+    pub uploads: Arc<Uploads>,
     /// Answers that clients may refer to and no upstream keeps.
     pub stored_responses: Arc<crate::proxy::ResponseStore>,
     /// Whose the answers are that upstreams store.
@@ -206,6 +209,7 @@ impl App {
             conversions: Conversions::new(config.proxy.conversion_memory),
             formats: crate::proxy::FormatMemory::default(),
             cache_keys: crate::proxy::CacheKeyMemory::default(),
+            uploads: Arc::default(),
             stored_responses: Arc::default(),
             response_owners: Default::default(),
             call_signatures: Arc::default(),

@@ -48,6 +48,11 @@ fn listed(client: &Caller, query: &str) -> (Vec<String>, bool) {
     (ids, list["has_more"].as_bool().expect("has_more"))
 }
 
+/// The caller with a key that is there already.
+fn client_of(gateway: &Gateway, number: u32) -> Caller {
+    gateway.anyone().with("authorization", &format!("Bearer sk-managed-key-{number}"))
+}
+
 fn managed(gateway: &Gateway, number: u32) -> Caller {
     let key = format!("sk-managed-key-{number}");
     let body = json!({"name": format!("key {number}"), "key": key, "supportedModels": ["*"]});
@@ -401,4 +406,53 @@ fn file_calls_do_not_count_against_a_keys_requests() {
         upload(&client, "a.txt", format!("{number}").as_bytes());
     }
     assert_eq!(listed(&client, "").0.len(), 3);
+}
+
+#[test]
+fn uploads_at_once_share_their_keys_quota() {
+    let gateway = Gateway::with(&[("PROXY_FILE_QUOTA_BYTES", "3145728")]);
+    let client = managed(&gateway, 1);
+    let statuses: Vec<u16> = std::thread::scope(|scope| {
+        let uploads: Vec<_> = (0..16)
+            .map(|number| {
+                let client = client.clone();
+                scope.spawn(move || {
+                    let content = [&[number; 1][..], &noise((1 << 20) - 1)].concat();
+                    client.send(form("a.txt", None, None, &content)).status
+                })
+            })
+            .collect();
+        uploads.into_iter().map(|upload| upload.join().expect("no panic there")).collect()
+    });
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 3, "{statuses:?}");
+    assert!(statuses.iter().all(|status| [200, 413].contains(status)), "{statuses:?}");
+    assert_eq!(number(&gateway, "SELECT SUM(byte_size) FROM proxy_files"), 3 << 20);
+    eventually("the chunks of the refused are gone", || {
+        (number(&gateway, "SELECT COALESCE(SUM(LENGTH(bytes)), 0) FROM proxy_file_chunks") == 3 << 20).then_some(())
+    });
+    let refused = client.send(form("a.txt", None, None, b"x")).expect(413);
+    assert_eq!(refused["error"]["code"], "file_quota_exceeded");
+    let (ids, _) = listed(&client, "");
+    client.delete(&format!("{FILES}/{}", ids[0])).expect(200);
+    upload(&client, "a.txt", b"x");
+}
+
+#[test]
+fn an_upload_under_way_takes_room_and_what_a_killed_process_left_of_one_goes() {
+    let mut gateway = Gateway::with(&[("PROXY_FILE_QUOTA_BYTES", "3145728")]);
+    let client = managed(&gateway, 1);
+    let whole = client.bytes(form("a.txt", None, None, &noise(5 << 19)));
+    let mut half = client.connect();
+    half.write(&whole[..whole.len() - 1000]).expect("sent");
+    eventually("its chunks are stored", || {
+        (number(&gateway, "SELECT COUNT(*) FROM proxy_file_chunks") >= 4).then_some(())
+    });
+    assert_eq!(client.send(form("b.txt", None, None, &noise(1 << 20))).status, 413);
+    upload(&client, "small.txt", b"there is room for this one");
+    gateway.kill();
+    let gateway = gateway.restart();
+    eventually("what was left is gone", || {
+        (number(&gateway, "SELECT COUNT(*) FROM proxy_file_chunks") == 1).then_some(())
+    });
+    upload(&client_of(&gateway, 1), "b.txt", &noise(1 << 20));
 }

@@ -239,7 +239,7 @@ async fn prune_debug_traces(app: Arc<App>) -> Pass {
 
 async fn prune_files(app: Arc<App>) -> Pass {
     let days = app.config.files.retention_days;
-    let pruned = retention::prune_files(&app.store, days, now_ms()).await;
+    let pruned = retention::prune_files(&app.store, &app.uploads, days, app.started, now_ms()).await;
     let (files, uploads) = pruned.map_err(|error| error.to_string())?;
     Ok((files + uploads > 0).then(|| format!("{files} file(s) and {uploads} unfinished upload(s) deleted")))
 }

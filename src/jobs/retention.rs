@@ -6,11 +6,12 @@
 //! events and check-ins. A chunk per transaction, so that the writer is never held up.
 //!
 //! Files older than PROXY_FILE_RETENTION_DAYS go at start and at each
-//! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, and with them what unfinished uploads of yesterday left.
+//! PROXY_FILE_RETENTION_PRUNE_INTERVAL_MINUTES, and with them what unfinished uploads left.
 //! Ids of videos are kept for PROXY_VIDEO_TASK_RETENTION_DAYS, those of answers that upstreams store for as long as OpenAI
 //! stores them.
 
 use crate::settings::LogCleanup;
+use crate::store::uploads::Uploads;
 use crate::store::{self, Store, debug_traces, events, files, proxy_logs, responses, videos};
 use crate::time::Millis;
 
@@ -53,14 +54,20 @@ async fn prune(store: &Store, days: u32, now: Millis) -> store::Result<u64> {
     }
 }
 
-/// Deletes files older than so many days, hidden ones too, and chunks that for a day have belonged to
-/// none. Gives how many files and how many unfinished uploads went.
-pub async fn prune_files(store: &Store, days: u32, now: Millis) -> store::Result<(u64, u64)> {
+/// Deletes files older than so many days, hidden ones too, and chunks that belong to none: what came before the service
+/// `started` is of no upload that still runs. Gives how many files and how many unfinished uploads went.
+pub async fn prune_files(
+    store: &Store,
+    uploads: &Uploads,
+    days: u32,
+    started: Millis,
+    now: Millis,
+) -> store::Result<(u64, u64)> {
     let pruned = match cutoff(days, now) {
         Some(cutoff) => files::prune(store, cutoff).await?,
         None => 0,
     };
-    Ok((pruned, files::sweep(store, now - DAY_MS).await?))
+    Ok((pruned, files::sweep(store, uploads, started.max(now - DAY_MS)).await?))
 }
 
 /// Deletes ids of videos older than so many days. Gives how many went.

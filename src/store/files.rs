@@ -14,6 +14,7 @@ use std::collections::HashSet;
 
 use super::owner::Owner;
 use super::sql::{OnConflict, Row, Statement, Value, upsert};
+use super::uploads::Uploads;
 use super::{Error, Result, Store};
 use crate::time::Millis;
 
@@ -71,8 +72,14 @@ pub async fn append(store: &Store, upload: &str, position: i64, bytes: Vec<u8>, 
     store.batch(vec![insert]).await.map(drop)
 }
 
-/// Makes a complete upload a file, with the chunks under its public id.
-pub async fn finish(store: &Store, owner: &Owner, file: NewFile) -> Result<FileRow> {
+/// Makes a complete upload a file, with the chunks under its public id. `None`, and nothing is stored, if the files of its
+/// owner would come to more than `quota` bytes: others may have ended since anybody looked.
+pub async fn finish(
+    store: &Store,
+    owner: &Owner,
+    quota: Option<u64>,
+    file: NewFile,
+) -> Result<Option<FileRow>> {
     let blob = upsert(
         store.database().dialect(),
         "proxy_file_blobs",
@@ -87,10 +94,18 @@ pub async fn finish(store: &Store, owner: &Owner, file: NewFile) -> Result<FileR
         blob,
         vec![
             file.sha256.as_str().into(),
-            1i64.into(),
+            0i64.into(),
             file.created_at.into(),
             file.public_id.as_str().into(),
         ],
+    );
+    let [kind, id] = owner.args();
+    let quota = quota.and_then(|quota| i64::try_from(quota).ok()).unwrap_or(i64::MAX);
+    let share = Statement::new(
+        "UPDATE proxy_file_blobs SET reference_count = reference_count + 1 WHERE sha256 = ? AND \
+         (SELECT COALESCE(SUM(byte_size), 0) FROM proxy_files \
+         WHERE owner_type = ? AND owner_id = ? AND deleted_at IS NULL) <= ?",
+        vec![file.sha256.as_str().into(), kind, id, quota.into()],
     );
     let [owner_kind, owner_id] = owner.args();
     let row = Statement::new(
@@ -109,12 +124,15 @@ pub async fn finish(store: &Store, owner: &Owner, file: NewFile) -> Result<FileR
             file.created_at.into(),
         ],
     );
-    store.batch(vec![blob, row]).await?;
+    match store.batch(vec![blob, row, share.must_change()]).await {
+        Err(Error::NotFound) => return Ok(None),
+        done => done?,
+    };
     let stored = find(store, owner, &file.public_id).await?.ok_or(Error::NotFound)?;
     if stored.upload.as_deref() != Some(&file.public_id) {
         discard(store, &file.public_id).await?;
     }
-    Ok(stored)
+    Ok(Some(stored))
 }
 
 const COLUMNS: &str = "f.id, f.public_id, f.filename, f.mime_type, f.purpose, f.byte_size, f.sha256, \
@@ -197,19 +215,23 @@ pub async fn prune(store: &Store, cutoff: Millis) -> Result<u64> {
     }
 }
 
-/// Removes chunks older than the cutoff that belong to no file; returns how many uploads they were of.
-pub async fn sweep(store: &Store, cutoff: Millis) -> Result<u64> {
+/// Removes chunks older than the cutoff that belong to no file and to no upload under way; returns how many uploads they
+/// were of.
+pub async fn sweep(store: &Store, uploads: &Uploads, cutoff: Millis) -> Result<u64> {
     let mut swept = HashSet::new();
     loop {
+        let before = swept.len();
         let sql = "SELECT DISTINCT c.upload FROM proxy_file_chunks c WHERE c.created_at < ? AND NOT EXISTS \
                    (SELECT 1 FROM proxy_file_blobs b WHERE b.upload = c.upload) LIMIT ?";
         let rows = store.query(sql, vec![cutoff.into(), LOOK.into()]).await?;
         for row in &rows {
             let upload = row.fields().text()?;
-            discard(store, &upload).await?;
-            swept.insert(upload);
+            if !uploads.is_under_way(&upload) {
+                discard(store, &upload).await?;
+                swept.insert(upload);
+            }
         }
-        if rows.len() < LOOK as usize {
+        if rows.len() < LOOK as usize || swept.len() == before {
             return Ok(swept.len() as u64);
         }
     }

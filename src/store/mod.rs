@@ -58,6 +58,7 @@ mod telemetry;
 mod tests;
 pub mod throttle;
 pub mod tokens;
+pub mod uploads;
 mod usage;
 pub mod videos;
 mod wal_sync;

@@ -3,7 +3,7 @@
 use super::sql::Value;
 
 /// One managed key, or everybody with the proxy token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Owner {
     pub kind: &'static str,
     pub id: String,

@@ -17,6 +17,7 @@ use crate::http::{self, BodyError, Request, Response};
 use crate::proxy::auth::Caller;
 use crate::store::files::{self, CHUNK, FileRow, NewFile};
 use crate::store::owner::Owner;
+use crate::store::uploads::Upload;
 use crate::time::now_ms;
 
 use super::{Refusal, face, mime, owner, view};
@@ -29,6 +30,9 @@ const MAX_FILENAME: usize = 255;
 const FORM: u64 = 64 * 1024;
 /// An upload that takes longer is given up, long before its chunks would be taken for left behind.
 const MAX_DURATION: Duration = Duration::from_secs(6 * 3600);
+
+/// Pause before chunks are removed that could not be.
+const REMOVAL_RETRY: Duration = Duration::from_secs(60);
 
 /// `POST /v1/files`
 pub(in crate::proxy) async fn upload(app: Arc<App>, mut request: Request, caller: Caller) -> Response {
@@ -74,7 +78,7 @@ async fn receive(app: &Arc<App>, request: &mut Request, owner: &Owner) -> Result
     let file = file.ok_or_else(|| Refusal::bad("file", "file is required: send it as a part of the form"))?;
     let purpose =
         std::str::from_utf8(&purpose).map_err(|_| Refusal::bad("purpose", "purpose is not UTF-8"))?;
-    file.finish(owner, purpose.trim()).await
+    file.finish(purpose.trim().to_owned()).await
 }
 
 /// What has been read of the form.
@@ -95,7 +99,7 @@ impl UploadForm<'_> {
                         return Err(Refusal::bad("file", "Send one file per request"));
                     }
                     "file" => {
-                        self.file = Some(Incoming::begin(self.app, &head)?);
+                        self.file = Some(Incoming::begin(self.app, self.allowance.upload.clone(), &head)?);
                         Field::File
                     }
                     "purpose" => Field::Purpose,
@@ -132,21 +136,22 @@ fn header<'r>(request: &'r Request, name: &str) -> &'r str {
 struct UploadAllowance {
     /// Of one file.
     limit: u64,
-    /// Of this owner's quota; `None` without one.
-    left: Option<u64>,
+    /// What it holds of its owner's quota.
+    upload: Arc<Upload>,
 }
 
 impl UploadAllowance {
     async fn of(app: &App, owner: &Owner) -> Result<Self, Refusal> {
         let rules = &app.config.files;
-        let left = match rules.quota {
-            0 => None,
+        let (stored, most) = match rules.quota {
+            0 => (0, None),
             quota => {
-                let used = files::used_bytes(&app.store, owner).await?;
-                Some(quota.saturating_sub(u64::try_from(used).unwrap_or(0)))
+                let stored = files::used_bytes(&app.store, owner).await?;
+                (u64::try_from(stored).unwrap_or(0), Some(quota))
             }
         };
-        Ok(Self { limit: rules.upload_limit, left })
+        let upload = app.uploads.begin(owner.clone(), new_id()?, stored, most);
+        Ok(Self { limit: rules.upload_limit, upload: Arc::new(upload) })
     }
 
     /// Whether an upload of this size, form and all, may hold a file that there is room for.
@@ -154,24 +159,28 @@ impl UploadAllowance {
         self.check(bytes.saturating_sub(FORM))
     }
 
-    /// Whether there is room for a file of this size.
+    /// Whether there is room for a file of this size; takes it.
     fn check(&self, bytes: u64) -> Result<(), Refusal> {
         if bytes > self.limit {
             return Err(Refusal::new(413, format!("The file is larger than {} bytes", self.limit)));
         }
-        if self.left.is_some_and(|left| bytes > left) {
-            let message = "The files of this key would take more room than it has: delete some";
-            return Err(Refusal { code: Some("file_quota_exceeded"), ..Refusal::new(413, message) });
+        if !self.upload.reserve(bytes) {
+            return Err(over_quota());
         }
         Ok(())
     }
 }
 
+fn over_quota() -> Refusal {
+    let message = "The files of this key would take more room than it has: delete some";
+    Refusal { code: Some("file_quota_exceeded"), ..Refusal::new(413, message) }
+}
+
 /// A file on its way in. Dropped unfinished, it takes its chunks out of the store again.
 struct Incoming {
     app: Arc<App>,
-    /// The public id of the file to be.
-    id: String,
+    /// It has the public id of the file to be.
+    upload: Arc<Upload>,
     filename: String,
     mime_type: String,
     hasher: Hasher,
@@ -184,7 +193,7 @@ struct Incoming {
 }
 
 impl Incoming {
-    fn begin(app: &Arc<App>, head: &PartHead) -> Result<Self, Refusal> {
+    fn begin(app: &Arc<App>, upload: Arc<Upload>, head: &PartHead) -> Result<Self, Refusal> {
         let filename = tidy_filename(head.filename.as_deref().unwrap_or_default());
         let Some(mime_type) = mime::stored_type(head.content_type.as_deref(), &filename) else {
             let message = "Unsupported file type: send PDF, JSON, plain text, Markdown, an image or audio";
@@ -192,7 +201,7 @@ impl Incoming {
         };
         Ok(Self {
             app: app.clone(),
-            id: new_id()?,
+            upload,
             filename,
             mime_type,
             hasher: Hasher::new(&SHA256),
@@ -229,28 +238,35 @@ impl Incoming {
         // Counted before: a chunk whose commit nobody waited for is there all the same.
         self.chunks += 1;
         let chunk = std::mem::take(&mut self.buffer);
-        Ok(files::append(&self.app.store, &self.id, position, chunk, now_ms()).await?)
+        Ok(files::append(&self.app.store, self.upload.id(), position, chunk, now_ms()).await?)
     }
 
-    async fn finish(mut self, owner: &Owner, purpose: &str) -> Result<FileRow, Refusal> {
+    async fn finish(mut self, purpose: String) -> Result<FileRow, Refusal> {
         if !self.buffer.is_empty() {
             self.hand_over().await?;
         }
+        let app = self.app.clone();
+        // The store has it or not, even when the client hangs up, and then its chunks go.
+        let stored = app.background.carry_through("the end of an upload", self.store(purpose)).await;
+        stored.map_err(|why| Refusal::new(503, format!("The upload was not completed: {why}")))?
+    }
+
+    async fn store(mut self, purpose: String) -> Result<FileRow, Refusal> {
         let sum = self.hasher.clone().finish();
         let file = NewFile {
-            public_id: self.id.clone(),
+            public_id: self.upload.id().to_owned(),
             filename: self.filename.clone(),
             mime_type: self.mime_type.clone(),
-            purpose: if purpose.is_empty() { DEFAULT_PURPOSE } else { purpose }.to_owned(),
+            purpose: if purpose.is_empty() { DEFAULT_PURPOSE.to_owned() } else { purpose },
             byte_size: self.size,
             sha256: hex::encode(sum.as_ref()),
             created_at: now_ms(),
         };
-        // From here on the store has it or not, even when the client hangs up.
+        let stored = files::finish(&self.app.store, self.upload.owner(), self.upload.quota(), file).await?;
+        let stored = stored.ok_or_else(over_quota)?;
+        self.upload.finished(u64::try_from(stored.byte_size).unwrap_or(0));
         self.finished = true;
-        let stored = files::finish(&self.app.store, owner, file).await;
-        self.finished = stored.is_ok();
-        Ok(stored?)
+        Ok(stored)
     }
 }
 
@@ -259,10 +275,12 @@ impl Drop for Incoming {
         if self.finished || self.chunks == 0 {
             return;
         }
-        let (store, id) = (self.app.store.clone(), std::mem::take(&mut self.id));
+        // They count until they are gone.
+        let (store, upload) = (self.app.store.clone(), self.upload.clone());
         self.app.background.spawn("the removal of an unfinished upload", async move {
-            if let Err(error) = files::discard(&store, &id).await {
-                log::warn!("the chunks of the unfinished upload {id} stay until the next sweep: {error}");
+            while let Err(error) = files::discard(&store, upload.id()).await {
+                log::warn!("the chunks of the unfinished upload {} are still there: {error}", upload.id());
+                tokio::time::sleep(REMOVAL_RETRY).await;
             }
         });
     }

@@ -7,13 +7,14 @@
 //! directory is read first and never overrides the real environment. Names and defaults are the
 //! table of `docs/configuration.md`.
 
+mod env_file;
 pub mod rule;
 pub mod runtime;
 mod variables;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -163,18 +164,39 @@ pub type Reading = Result<(Config, Vec<String>), Vec<String>>;
 
 /// Reads the process environment over a `.env` file.
 pub fn from_environment() -> Reading {
-    let mut values = std::fs::read_to_string(".env").map(|text| parse_env_file(&text)).unwrap_or_default();
-    values.extend(std::env::vars_os().filter_map(|(name, value)| {
-        // A blank variable means "default", so it does not hide a value of the file either.
-        let value = value.into_string().ok().filter(|value| !value.trim().is_empty())?;
-        Some((name.into_string().ok()?, value))
-    }));
-    read(&values)
+    let (mut values, mut errors) = match env_file::read(Path::new(".env")) {
+        Ok(values) => (values, Vec::new()),
+        Err(why) => (HashMap::new(), vec![why]),
+    };
+    let mut unreadable = HashSet::new();
+    for (name, value) in std::env::vars_os() {
+        // A name that is no text is none of ours.
+        let Ok(name) = name.into_string() else { continue };
+        match value.into_string() {
+            // A blank variable means "default", so it does not hide a value of the file either.
+            Ok(value) if value.trim().is_empty() => {}
+            Ok(value) => drop(values.insert(name, value)),
+            Err(_) => drop(unreadable.insert(name)),
+        }
+    }
+    match read_beside(&values, &unreadable) {
+        Ok(reading) if errors.is_empty() => Ok(reading),
+        Ok(_) => Err(errors),
+        Err(more) => {
+            errors.extend(more);
+            Err(errors)
+        }
+    }
 }
 
 /// Reads a configuration out of names and values; pure, so that tests can give any environment.
 pub fn read(values: &HashMap<String, String>) -> Reading {
-    let mut vars = Vars::new(values);
+    read_beside(values, &HashSet::new())
+}
+
+/// Reads a configuration where the values of some names are no text: those that anybody asks for are mistakes.
+fn read_beside(values: &HashMap<String, String>, unreadable: &HashSet<String>) -> Reading {
+    let mut vars = Vars::new(values, unreadable);
 
     let auth_token = vars.text("AUTH_TOKEN", PLACEHOLDER_AUTH_TOKEN);
     let proxy_token = vars.text("PROXY_TOKEN", PLACEHOLDER_PROXY_TOKEN);
@@ -241,6 +263,7 @@ pub fn read(values: &HashMap<String, String>) -> Reading {
         runtime: runtime::from_variables(values, &mut vars.warnings),
     };
     vars.check_database(&config.database);
+    vars.refuse_unreadable(runtime::variables());
     if vars.errors.is_empty() { Ok((config, vars.warnings)) } else { Err(vars.errors) }
 }
 
@@ -322,29 +345,6 @@ pub fn parse_network(text: &str) -> Option<IpNet> {
 pub fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     let address = address.to_canonical();
     networks.iter().any(|network| network.contains(&address))
-}
-
-/// `NAME=value` lines; `#` comments, an optional `export `, and one pair of quotes are understood. A
-/// comment may also follow a value, behind a blank.
-fn parse_env_file(text: &str) -> HashMap<String, String> {
-    text.lines()
-        .map(str::trim)
-        .filter(|line| !line.starts_with('#'))
-        .filter_map(|line| line.strip_prefix("export ").unwrap_or(line).split_once('='))
-        .map(|(name, value)| (name.trim().to_owned(), env_file_value(value.trim()).to_owned()))
-        .collect()
-}
-
-fn env_file_value(text: &str) -> &str {
-    let starts_comment = |rest: &str| rest.is_empty() || rest.trim_start().starts_with('#');
-    let quoted = ['"', '\''].into_iter().find_map(|quote| {
-        let (value, rest) = text.strip_prefix(quote)?.split_once(quote)?;
-        starts_comment(rest).then_some(value)
-    });
-    quoted.unwrap_or_else(|| match text.find(" #").or_else(|| text.find("\t#")) {
-        Some(comment) => text[..comment].trim_end(),
-        None => text,
-    })
 }
 
 #[cfg(test)]

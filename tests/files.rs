@@ -428,7 +428,8 @@ fn uploads_at_once_share_their_keys_quota() {
     assert!(statuses.iter().all(|status| [200, 413].contains(status)), "{statuses:?}");
     assert_eq!(number(&gateway, "SELECT SUM(byte_size) FROM proxy_files"), 3 << 20);
     eventually("the chunks of the refused are gone", || {
-        (number(&gateway, "SELECT COALESCE(SUM(LENGTH(bytes)), 0) FROM proxy_file_chunks") == 3 << 20).then_some(())
+        (number(&gateway, "SELECT COALESCE(SUM(LENGTH(bytes)), 0) FROM proxy_file_chunks") == 3 << 20)
+            .then_some(())
     });
     let refused = client.send(form("a.txt", None, None, b"x")).expect(413);
     assert_eq!(refused["error"]["code"], "file_quota_exceeded");

@@ -312,6 +312,55 @@ fn own_network_address() -> Option<IpAddr> {
 }
 
 #[test]
+fn an_env_file_that_cannot_be_read_stops_the_start_and_says_why() {
+    let wide: Vec<u8> = "\u{feff}AUTH_TOKEN=x\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let latin = b"PORT=4000\nAUTH_TOKEN=caf\xe9-token\n".to_vec();
+    for (bytes, word) in [(Some(wide), "UTF-16"), (Some(latin), "line 2"), (None, "directory")] {
+        let home = Home::new();
+        let file = home.path().join(".env");
+        match bytes {
+            Some(bytes) => std::fs::write(file, bytes).expect("written"),
+            None => std::fs::create_dir(file).expect("made"),
+        }
+        let finished = run(&Setup::blank(), &home, &[]);
+        assert_eq!(finished.status.code(), Some(78), "{word}: {}", finished.stderr);
+        assert!(finished.stderr.contains(".env") && finished.stderr.contains(word), "{}", finished.stderr);
+        assert!(!home.data_dir().exists(), "nothing was started");
+    }
+    let home = Home::new();
+    let file = home.path().join(".env");
+    std::fs::write(&file, "AUTH_TOKEN=x\n").expect("written");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).expect("a change");
+    if std::fs::read(&file).is_ok() {
+        eprintln!("this user may read everything: a file without rights is not tested");
+        return;
+    }
+    let finished = run(&Setup::blank(), &home, &[]);
+    assert_eq!(finished.status.code(), Some(78), "{}", finished.stderr);
+    assert!(finished.stderr.contains(".env"), "{}", finished.stderr);
+}
+
+#[test]
+fn an_env_file_may_begin_with_the_mark_of_an_editor() {
+    let home = Home::new();
+    let file = "\u{feff}AUTH_TOKEN=token-of-the-file\nHOST=127.0.0.1\n";
+    std::fs::write(home.path().join(".env"), file).expect("written");
+    let gateway = Setup::blank().start_in(home);
+    let caller = gateway.anyone().with("authorization", "Bearer token-of-the-file");
+    caller.get("/api/sites").expect(200);
+}
+
+#[test]
+fn a_variable_that_is_no_text_stops_the_start_and_is_named() {
+    let setup = Setup::blank().limited("export AUTH_TOKEN=\"$(printf 'caf\\351-token')\"");
+    let home = Home::new();
+    let finished = run(&setup, &home, &[]);
+    assert_eq!(finished.status.code(), Some(78), "{}", finished.stderr);
+    assert!(finished.stderr.contains("AUTH_TOKEN"), "{}", finished.stderr);
+    assert!(!home.data_dir().exists(), "nothing was started");
+}
+
+#[test]
 fn strong_tokens_can_be_required() {
     let setup = Setup::blank().with("REQUIRE_STRONG_TOKENS", "true");
     let finished = run(&setup, &Home::new(), &[]);

@@ -187,6 +187,15 @@ pub fn from_variables(variables: &HashMap<String, String>, warnings: &mut Vec<St
     Values(values)
 }
 
+/// The names of the variables of the table.
+pub fn variables() -> impl Iterator<Item = &'static str> {
+    SETTINGS.iter().flat_map(|setting| match &setting.default {
+        Default::Variables(names, _) => names.to_vec(),
+        Default::Members(members) => members.iter().map(|(_, name, _)| *name).collect(),
+        Default::Config(_) => Vec::new(),
+    })
+}
+
 impl Values {
     /// Saved rows (name to JSON text, secrets opened) over what the environment says.
     pub fn new(config: &Config, saved: &HashMap<String, String>) -> Self {

@@ -168,27 +168,11 @@ fn strong_tokens_can_be_demanded() {
 }
 
 #[test]
-fn an_env_file_has_comments_quotes_and_exports() {
-    let values = parse_env_file("# a comment\nexport PORT=5000\nAUTH_TOKEN=\"with = inside\"\nbroken line\n");
-    assert_eq!(values["PORT"], "5000");
-    assert_eq!(values["AUTH_TOKEN"], "with = inside");
-    assert_eq!(values.len(), 2);
-}
-
-#[test]
-fn a_comment_may_follow_a_value_of_an_env_file() {
-    for (text, value) in [
-        ("4000 # the port", "4000"),
-        ("a#b", "a#b"),
-        ("a\t# b", "a"),
-        ("\"a # b\" # c", "a # b"),
-        ("'a' ", "a"),
-        ("\"a\"b\"", "\"a\"b\""),
-        ("\"", "\""),
-        ("", ""),
-    ] {
-        assert_eq!(env_file_value(text.trim()), value, "{text:?}");
-    }
+fn a_variable_that_is_no_text_is_a_mistake_if_it_is_ours() {
+    let unreadable = ["AUTH_TOKEN", "WEBHOOK_URL", "LS_COLORS"].map(str::to_owned).into();
+    let errors = read_beside(&HashMap::new(), &unreadable).err().unwrap();
+    let named: Vec<&str> = errors.iter().filter_map(|error| error.split(':').next()).collect();
+    assert_eq!(named, ["AUTH_TOKEN", "WEBHOOK_URL"], "{errors:?}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Reading single variables: what is a number, a switch, a list, an address; and what is said of those
 //! that are not.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -16,13 +17,30 @@ use crate::routing::{BaseUrl, OutboundProxy};
 /// The variables being read, with what was wrong about them so far.
 pub(super) struct Vars<'a> {
     values: &'a HashMap<String, String>,
+    /// Names whose values are no text, and those of them that were asked for.
+    unreadable: &'a HashSet<String>,
+    asked_for: RefCell<BTreeSet<String>>,
     pub(super) errors: Vec<String>,
     pub(super) warnings: Vec<String>,
 }
 
 impl<'a> Vars<'a> {
-    pub(super) fn new(values: &'a HashMap<String, String>) -> Self {
-        Self { values, errors: Vec::new(), warnings: Vec::new() }
+    pub(super) fn new(values: &'a HashMap<String, String>, unreadable: &'a HashSet<String>) -> Self {
+        Self { values, unreadable, asked_for: RefCell::default(), errors: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// An error for each variable that is set to what is no text, of those asked for and of `more`.
+    pub(super) fn refuse_unreadable(&mut self, more: impl Iterator<Item = &'static str>) {
+        more.for_each(|name| self.ask_for(name));
+        self.errors.extend(self.asked_for.take().into_iter().map(|name| {
+            format!("{name}: the value of this environment variable is not UTF-8; set it anew, as plain text")
+        }));
+    }
+
+    fn ask_for(&self, name: &str) {
+        if self.unreadable.contains(name) {
+            self.asked_for.borrow_mut().insert(name.to_owned());
+        }
     }
 
     /// An error while a token still has the value that everybody knows.
@@ -35,6 +53,7 @@ impl<'a> Vars<'a> {
     }
 
     pub(super) fn optional(&self, name: &str) -> Option<String> {
+        self.ask_for(name);
         let value = self.values.get(name)?.trim();
         (!value.is_empty()).then(|| value.to_owned())
     }

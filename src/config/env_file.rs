@@ -1,0 +1,109 @@
+//! The `.env` file of the working directory.
+//!
+//! Without it the built-in tokens may hold, so there is no reading of half of it: a file that is there and cannot be read
+//! stops the start, and only one that is not there is none.
+
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::path::Path;
+
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// Its names and values; none without a file.
+///
+/// # Errors
+/// Says why it cannot be read, and what to do.
+pub(super) fn read(path: &Path) -> Result<HashMap<String, String>, String> {
+    let tell = |why: &str| format!("{}: {why}", path.display());
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(parse(decode(&bytes).map_err(|why| tell(&why))?)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(HashMap::new()),
+        Err(error) => Err(tell(&match error.kind() {
+            ErrorKind::IsADirectory => "is a directory: put a file in its place, or remove it".to_owned(),
+            ErrorKind::PermissionDenied => {
+                "cannot be read: give the user that runs switchyard the right to, or remove it".to_owned()
+            }
+            _ => format!("cannot be read ({error}): mend or remove it"),
+        })),
+    }
+}
+
+/// The text of a file that has to be UTF-8, without the mark that some editors put before it.
+fn decode(bytes: &[u8]) -> Result<&str, String> {
+    let is_wide = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || bytes.contains(&0);
+    if is_wide {
+        return Err("is UTF-16 or no text: save it as UTF-8".to_owned());
+    }
+    let bytes = bytes.strip_prefix(BOM).unwrap_or(bytes);
+    std::str::from_utf8(bytes).map_err(|error| {
+        let line = 1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        format!("line {line} is not UTF-8: save it as UTF-8")
+    })
+}
+
+/// `NAME=value` lines; `#` comments, an optional `export `, and one pair of quotes are understood. A
+/// comment may also follow a value, behind a blank.
+fn parse(text: &str) -> HashMap<String, String> {
+    text.lines()
+        .map(str::trim)
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.strip_prefix("export ").unwrap_or(line).split_once('='))
+        .map(|(name, value)| (name.trim().to_owned(), value_of(value.trim()).to_owned()))
+        .collect()
+}
+
+fn value_of(text: &str) -> &str {
+    let starts_comment = |rest: &str| rest.is_empty() || rest.trim_start().starts_with('#');
+    let quoted = ['"', '\''].into_iter().find_map(|quote| {
+        let (value, rest) = text.strip_prefix(quote)?.split_once(quote)?;
+        starts_comment(rest).then_some(value)
+    });
+    quoted.unwrap_or_else(|| match text.find(" #").or_else(|| text.find("\t#")) {
+        Some(comment) => text[..comment].trim_end(),
+        None => text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_env_file_has_comments_quotes_and_exports() {
+        let values = parse("# a comment\nexport PORT=5000\nAUTH_TOKEN=\"with = inside\"\nbroken line\n");
+        assert_eq!(values["PORT"], "5000");
+        assert_eq!(values["AUTH_TOKEN"], "with = inside");
+        assert_eq!(values.len(), 2);
+    }
+
+    #[test]
+    fn a_comment_may_follow_a_value_of_an_env_file() {
+        for (text, value) in [
+            ("4000 # the port", "4000"),
+            ("a#b", "a#b"),
+            ("a\t# b", "a"),
+            ("\"a # b\" # c", "a # b"),
+            ("'a' ", "a"),
+            ("\"a\"b\"", "\"a\"b\""),
+            ("\"", "\""),
+            ("", ""),
+        ] {
+            assert_eq!(value_of(text.trim()), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn only_utf_8_is_a_text_and_its_mark_is_skipped() {
+        assert_eq!(decode(b"\xef\xbb\xbfA=1"), Ok("A=1"));
+        assert_eq!(decode("A=\u{e4}".as_bytes()), Ok("A=\u{e4}"));
+        for (bytes, word) in [
+            (&b"\xff\xfeA\0=\01\0"[..], "UTF-16"),
+            (b"\xfe\xff\0A\0=\01", "UTF-16"),
+            (b"A\0=\01\0", "UTF-16"),
+            (b"A=1\nB=2\nC=\xe4\n", "line 3"),
+        ] {
+            let said = decode(bytes).expect_err("no text");
+            assert!(said.contains(word), "{said}");
+        }
+    }
+}

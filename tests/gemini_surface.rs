@@ -549,3 +549,40 @@ fn a_gemini_upstream_gets_contents_or_nothing() {
         }
     }
 }
+
+#[test]
+fn a_models_name_in_a_path_stays_a_name() {
+    let upstream = Upstream::start(&[]);
+    let listed =
+        json!({"name": format!("models/{MODEL}"), "supportedGenerationMethods": ["generateContent"]});
+    upstream.answer("/v1beta/models", Reply::json(200, &json!({ "models": [listed] })));
+    upstream.serve(|asked| {
+        asked.target.contains(":generateContent").then(|| Reply::json(200, &answer("North.")))
+    });
+    let gateway = Gateway::with(&[("DISABLE_CROSS_PROTOCOL_FALLBACK", "true")]);
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    let channel = format!("/api/channels/{}", gateway.channels(MODEL)[0]["id"]);
+    let name = |name: &str| drop(gateway.admin().put(&channel, &json!({"sourceModel": name})).expect(200));
+    let turns = json!([{"role": "user", "content": "Which way?"}]);
+    let message = json!({"model": MODEL, "max_tokens": 9, "messages": turns});
+    for (model, target) in [
+        ("gemini-x?key=theirs#top", "/v1beta/models/gemini-x%3Fkey=theirs%23top:generateContent"),
+        ("gemini-%3Fx", "/v1beta/models/gemini-%253Fx:generateContent"),
+        ("org/gemini-x:free", "/v1beta/models/org/gemini-x:free:generateContent"),
+        ("tunedModels/mine-1", "/v1beta/tunedModels/mine-1:generateContent"),
+    ] {
+        name(model);
+        for (path, body) in [(CALL, &body()), ("/v1/messages", &message)] {
+            gateway.client().post(path, body).expect(200);
+            assert_eq!(upstream.asked().pop().expect("a request").target, target, "{path}");
+        }
+    }
+    name("gemini-x/../../..");
+    let before = upstream.asked().len();
+    for (path, body) in [(CALL, &body()), ("/v1/messages", &message)] {
+        let refused = gateway.client().post(path, body).expect(400);
+        assert!(refused["error"]["message"].as_str().is_some_and(|text| text.contains("..")), "{refused}");
+    }
+    assert_eq!(upstream.asked().len(), before, "nobody is asked");
+    assert_eq!(gateway.channels(MODEL)[0]["failCount"], json!(0));
+}

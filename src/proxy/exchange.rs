@@ -18,6 +18,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use hyper::Method;
 use hyper::header;
+use hyper::http::uri::PathAndQuery;
 use tokio::time::{Instant, timeout};
 
 use crate::app::App;
@@ -26,7 +27,7 @@ use crate::dialect::{Dialect, messages};
 use crate::http::Response;
 use crate::http::timer::ReusableTimer;
 use crate::limits::Overloaded;
-use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, pool};
+use crate::routing::{Channel, Credential, CredentialHeaders, Endpoint, path_segments, pool};
 use crate::settings::Settings;
 use crate::store::proxy_logs::ProxyLogRow;
 use crate::time::{Millis, now_ms};
@@ -377,7 +378,11 @@ impl<'a> Sending<'a> {
                     }
                     Err(unfit) => return Err(Failure::unfit(unfit)),
                 };
-                let (request, reply_context) = self.request(endpoint, (path, format), values, outgoing);
+                let target = match self.target(endpoint, (path, format), outgoing.stream) {
+                    Ok(target) => target,
+                    Err(unfit) => return Err(Failure::unfit(unfit)),
+                };
+                let (request, reply_context) = self.request((target, format), values, outgoing);
                 self.call.trace.request_sent(&endpoint.base, path, &request);
                 (self.app.client.send_boxed(&endpoint.base.origin, request), reply_context)
             };
@@ -511,11 +516,25 @@ impl<'a> Sending<'a> {
         (!self.app.cache_keys.refuses(site.id, now_ms())).then_some(key)
     }
 
-    /// The request as it goes to one address, and what the answer's writer must know of it.
-    fn request(
+    /// Path and query at one address. The client's query belongs to the dialect that the client speaks.
+    fn target(
         &self,
         endpoint: &Endpoint,
         (path, format): (&'static str, Dialect),
+        stream: bool,
+    ) -> Result<PathAndQuery, ConversionError> {
+        let query = if format == self.call.face.dialect { self.call.query.as_str() } else { "" };
+        Ok(match query {
+            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(endpoint, stream, query)?),
+            "" => endpoint.base.join_known(path),
+            query => endpoint.base.join(&format!("{path}{query}")),
+        })
+    }
+
+    /// The request as it goes to one address, and what the answer's writer must know of it.
+    fn request(
+        &self,
+        (target, format): (PathAndQuery, Dialect),
         credential: &CredentialHeaders,
         outgoing: Outgoing,
     ) -> (Box<upstream::Request>, Option<Box<ReplyContext>>) {
@@ -523,13 +542,6 @@ impl<'a> Sending<'a> {
         let Outgoing { pieces, stream, betas, content_type, bare, reply_context } = outgoing;
         let own = &self.call.headers;
         let less = bare.then(|| recovery::bare(own, site.platform, format));
-        // The query belongs to the dialect the client speaks.
-        let query = if format == client { self.call.query.as_str() } else { "" };
-        let target = match query {
-            _ if format == Dialect::Gemini => endpoint.base.join(&self.named_path(endpoint, stream, query)),
-            "" => endpoint.base.join_known(path),
-            query => endpoint.base.join(&format!("{path}{query}")),
-        };
         let mut request = Box::new(upstream::Request::new(Method::POST, target, RequestBody::from(pieces)));
         request.work = self.call.work();
         request.headers =
@@ -544,17 +556,23 @@ impl<'a> Sending<'a> {
     }
 
     /// Gemini's paths name the model and what is to be done. Streams are always asked for as events.
-    fn named_path(&self, endpoint: &Endpoint, stream: bool, query: &str) -> String {
+    ///
+    /// # Errors
+    /// A model's name that cannot stand in a path.
+    fn named_path(&self, endpoint: &Endpoint, stream: bool, query: &str) -> Result<String, ConversionError> {
         let (action, query) = match self.call.operation {
             Operation::CountTokens => ("countTokens", query.to_owned()),
             Operation::OfGemini(action) => (action, query.to_owned()),
             _ if stream => ("streamGenerateContent", format!("?alt=sse{}", query.replacen('?', "&", 1))),
             _ => ("generateContent", query.to_owned()),
         };
-        match self.call.version.as_ref().filter(|_| !endpoint.base.names_version()) {
-            Some(version) => format!("/{version}/models/{}:{action}{query}", self.model),
-            None => format!("{}/{}:{action}{query}", Dialect::Gemini.path(), self.model),
-        }
+        let name = path_segments(self.model)
+            .map_err(|message| ConversionError::Invalid { field: "model".to_owned(), message })?;
+        // Tuned models are a collection of their own beside the base models.
+        let collection = if name.starts_with("tunedModels/") { "" } else { "models/" };
+        let version = self.call.version.as_deref().filter(|_| !endpoint.base.names_version());
+        let version = version.unwrap_or("v1beta");
+        Ok(format!("/{version}/{collection}{name}:{action}{query}"))
     }
 }
 

@@ -62,7 +62,7 @@ pub use eligibility::SelectionQuery;
 pub use error_text::ErrorText;
 pub use health::{FailureWeight, SiteHealth};
 pub use live::{ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
-pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme};
+pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, path_segments};
 pub use pattern::ModelPattern;
 pub use platform::Platform;
 pub use policy::{CredentialRef, Policy};

@@ -10,6 +10,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv6Addr;
 use std::sync::{Arc, OnceLock};
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use hyper::http::uri::PathAndQuery;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
@@ -26,6 +28,23 @@ const UNSAFE: &AsciiSet = &CONTROLS
     .add(b'{')
     .add(b'|')
     .add(b'}');
+
+/// What of a segment of a path is not data where it stands as it is (RFC 3986, 3.3), and `;`, behind which some servers
+/// read parameters.
+const NOT_IN_SEGMENT: &AsciiSet = &UNSAFE.add(b'%').add(b'/').add(b'?').add(b'[').add(b']').add(b';');
+
+/// A name as the last segments of a path: what is between its slashes is data, whatever it looks like.
+///
+/// # Errors
+/// A part that would lead elsewhere, or nowhere: `.`, `..` or nothing.
+pub fn path_segments(name: &str) -> Result<String, String> {
+    if let Some(part) = name.split('/').find(|part| matches!(*part, "" | "." | "..")) {
+        return Err(format!("`{part}` cannot be a part of a name in a path"));
+    }
+    let encoded: Vec<String> =
+        name.split('/').map(|part| utf8_percent_encode(part, NOT_IN_SEGMENT).to_string()).collect();
+    Ok(encoded.join("/"))
+}
 
 /// The other end of a connection and the way to it.
 #[derive(Clone, Debug)]
@@ -95,6 +114,14 @@ impl Origin {
         let authority = if port == default_port(tls) { shown.to_string() } else { format!("{shown}:{port}") };
         Self { tls, port, proxy, authority, hash: hasher.finish(), host }
     }
+
+    /// The proxy that passes each request on, where there is one: requests in clear through a proxy that speaks HTTP
+    /// need no tunnel, and many proxies give one to port 443 alone.
+    pub fn forwarder(&self) -> Option<&OutboundProxy> {
+        let speaks_http =
+            |proxy: &&OutboundProxy| matches!(proxy.scheme, ProxyScheme::Http | ProxyScheme::Https);
+        self.proxy.as_deref().filter(speaks_http).filter(|_| !self.tls)
+    }
 }
 
 impl PartialEq for Origin {
@@ -125,6 +152,12 @@ impl fmt::Display for Origin {
 // === impl OutboundProxy ===
 
 impl OutboundProxy {
+    /// The value of `Proxy-Authorization` (RFC 7617).
+    pub fn authorization(&self) -> Option<String> {
+        let (user, password) = self.credentials.as_ref()?;
+        Some(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))))
+    }
+
     /// Reads `scheme://[user[:password]@]host[:port]`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (scheme, rest) = split_scheme(text)?;
@@ -246,7 +279,8 @@ impl BaseUrl {
 
     /// Whether what lies below gemini's `/v1beta` lies below this address as it is.
     fn keeps_version(&self, rest: &str) -> bool {
-        self.path.ends_with("/v1beta") || (self.names_version && rest.starts_with("/models"))
+        self.path.ends_with("/v1beta")
+            || (self.names_version && (rest.starts_with("/models") || rest.starts_with("/tunedModels")))
     }
 
     /// The target for a path such as `/v1/chat/completions` (proxy.md 12.1): behind the base's own path,

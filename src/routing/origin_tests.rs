@@ -178,3 +178,24 @@ fn an_address_without_its_ending_joins_like_one_that_never_had_it() {
     assert_eq!(base.join("/v1/models").as_str(), "/relay/v1/models");
     assert_eq!(base.join("/api/user/self").as_str(), "/relay/api/user/self");
 }
+
+#[test]
+fn a_name_in_a_path_stays_data() {
+    for (name, written) in [
+        ("gemini-2.5-pro", "gemini-2.5-pro"),
+        ("org/model:free", "org/model:free"),
+        ("tunedModels/mine-1", "tunedModels/mine-1"),
+        ("a?key=b#c", "a%3Fkey=b%23c"),
+        ("%3F%2e%2e", "%253F%252e%252e"),
+        ("..;/x", "..%3B/x"),
+        ("...", "..."),
+        ("a b\\c", "a%20b%5Cc"),
+        ("größe", "gr%C3%B6%C3%9Fe"),
+    ] {
+        assert_eq!(path_segments(name).as_deref(), Ok(written), "{name}");
+        assert_eq!(percent_decode_str(written).decode_utf8_lossy(), name);
+    }
+    for name in ["", ".", "..", "gemini-x/../../..", "a/./b", "a//b", "/a", "a/"] {
+        assert!(path_segments(name).is_err(), "{name}");
+    }
+}

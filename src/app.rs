@@ -10,7 +10,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tokio::sync::{Mutex, watch};
@@ -129,7 +129,9 @@ pub struct App {
     pub playground: Playground,
     /// When the process began to serve.
     pub started: Millis,
+    resets: AtomicU64,
     stopping: AtomicBool,
+    cutting: AtomicBool,
     /// Who changes something while a snapshot is made waits for the next, with all others.
     publishes: Coalesced<store::Result<()>>,
     /// What the snapshot was made of. Held while the next is made, so that an older one never replaces a newer.
@@ -222,7 +224,9 @@ impl App {
             decisions: DecisionCache::default(),
             playground: Playground::default(),
             started: now_ms(),
+            resets: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            cutting: AtomicBool::new(false),
             publishes: Coalesced::default(),
             publishing: Mutex::new(source),
             config,
@@ -286,6 +290,16 @@ impl App {
         lock(&self.auth_failures).say(|| format!("auth failed for {client}: {why}"));
     }
 
+    /// How many factory resets there have been. Who waits between looking at things and storing something compares.
+    pub fn resets(&self) -> u64 {
+        self.resets.load(Ordering::SeqCst)
+    }
+
+    /// Counts a factory reset, before anything is deleted.
+    pub fn begin_reset(&self) {
+        self.resets.fetch_add(1, Ordering::SeqCst);
+    }
+
     /// True once the process is stopping.
     pub fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Relaxed)
@@ -294,6 +308,16 @@ impl App {
     /// Marks the process as stopping.
     pub fn begin_stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// True once the requests that are left are cut off: the grace period is over.
+    pub fn is_cutting(&self) -> bool {
+        self.cutting.load(Ordering::Relaxed)
+    }
+
+    /// Marks the requests that end from now on as cut off by the stop.
+    pub fn begin_cut(&self) {
+        self.cutting.store(true, Ordering::Relaxed);
     }
 
     /// Ends background work and closes the store, everything handed to it committed.

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
             match runtime {
                 Ok(runtime) => {
                     let code = runtime.block_on(serve(config));
-                    // All is on disk. What may still run is the system, looking for a name.
+                    // Everything is flushed; only `getaddrinfo` threads may still run.
                     runtime.shutdown_background();
                     code
                 }
@@ -102,7 +102,11 @@ async fn serve(config: Config) -> ExitCode {
         let service = service.of_peer(peer);
         move |request, connection| service.answer(request, connection)
     };
-    let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping));
+    let cut = {
+        let app = app.clone();
+        move || app.begin_cut()
+    };
+    let serving = tokio::spawn(server::serve(listener, options, handler_for, stopping, cut));
     let scheduler = jobs::start(&app);
     greeting::started(&app);
 

@@ -202,6 +202,32 @@ fn the_wait_for_requests_in_flight_is_bounded() {
     assert_eq!(gateway.wait_for_exit().code(), Some(0));
 }
 
+#[test]
+fn what_a_stop_cuts_off_is_logged_as_such_and_not_as_the_clients_doing() {
+    let upstream = Upstream::start(&[MODEL]);
+    let mut gateway = Gateway::with(&[("SHUTDOWN_GRACE_SEC", "1")]);
+    gateway.add("site", &upstream);
+    upstream.answer("/v1/chat/completions", Reply::events(wire::chat_events(MODEL)).stalls_after(3));
+    let mut stream = gateway.client().stream(Caller::chat_ask(MODEL, true));
+    stream.next_event().expect("an event").expect("not the end");
+    upstream.answer("/v1/chat/completions", Reply::stall());
+    let client = gateway.client();
+    std::thread::spawn(move || client.try_send(Caller::chat_ask(MODEL, false)));
+    eventually("both are asked for", || {
+        (upstream.asked_for("/v1/chat/completions").len() == 2).then_some(())
+    });
+    gateway.signal("TERM");
+    assert_eq!(gateway.wait_for_exit().code(), Some(0));
+    stream.rest().1.expect_err("no clean end");
+
+    let gateway = gateway.restart();
+    for row in gateway.wait_for_logs(2) {
+        assert_eq!((&row["status"], &row["httpStatus"]), (&json!("failed"), &json!(503)), "{row}");
+        assert!(row["errorMessage"].as_str().is_some_and(|text| text.contains("service_stopped")), "{row}");
+    }
+    assert_eq!(gateway.channels(MODEL)[0]["failCount"], json!(0), "no fault of the channel");
+}
+
 /// A gateway with a request whose upstream never answers; the client goes on waiting on a thread.
 fn with_a_stalled_request(variables: &[(&str, &str)]) -> (Gateway, Upstream) {
     let upstream = Upstream::start(&[MODEL]);

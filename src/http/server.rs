@@ -109,12 +109,14 @@ impl UpgradeSlot {
 }
 
 /// Serves until `stop` turns true and every connection has ended or the grace period is over. `handler_for` a peer
-/// answers the requests of one connection of it. Returns how many connections were cut off.
+/// answers the requests of one connection of it. `before_cut` is called before connections are cut off; returns how many
+/// were.
 pub async fn serve<H, F>(
     listener: TcpListener,
     options: ServerOptions,
     handler_for: impl Fn(SocketAddr) -> H,
     mut stop: watch::Receiver<bool>,
+    before_cut: impl FnOnce(),
 ) -> usize
 where
     H: Fn(hyper::Request<WireBody>, Connection) -> F + Send + Sync + 'static,
@@ -171,6 +173,7 @@ where
     }
     while connections.try_join_next().is_some() {}
     let left = connections.len();
+    before_cut();
     connections.shutdown().await;
     left
 }

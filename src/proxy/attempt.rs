@@ -1,7 +1,7 @@
 //! One try on one channel, as a value that settles itself.
 //!
 //! An attempt ends in exactly one of three ways: it succeeds, it fails, or it is dropped because the
-//! client went away. Each books what follows: the log row, the channel's counters and cooldown, the
+//! client went away or this service stopped. Each books what follows: the log row, the channel's counters and cooldown, the
 //! metrics. Whoever holds the attempt cannot forget to settle it.
 
 use std::sync::Arc;
@@ -27,6 +27,8 @@ use super::session::{self, Session};
 
 /// A client that hung up, as nginx numbers it.
 const CLIENT_CLOSED: u16 = 499;
+/// This service stopped, and its grace period was over.
+const SERVICE_STOPPED: u16 = 503;
 
 /// The channel that an attempt goes to.
 pub(super) struct Choice {
@@ -235,9 +237,13 @@ impl Attempt {
         });
     }
 
-    /// The client hung up. That is no fault of the channel (proxy.md 10.6).
+    /// The client hung up, or this service cut it off as it stopped. That is no fault of the channel.
     pub(super) fn abandon(&mut self, usage: Option<Usage>) {
-        self.end_failed(CLIENT_CLOSED, "client_closed".to_owned(), usage, |_| ());
+        let (status, text) = match self.app.is_cutting() {
+            true => (SERVICE_STOPPED, "service_stopped: cut off at the end of the grace period of a stop"),
+            false => (CLIENT_CLOSED, "client_closed"),
+        };
+        self.end_failed(status, text.to_owned(), usage, |_| ());
     }
 
     fn end_failed(&mut self, status: u16, text: String, usage: Option<Usage>, book: impl FnOnce(&Self)) {
@@ -336,7 +342,7 @@ impl Attempt {
 }
 
 impl Drop for Attempt {
-    /// Nobody settled it: the client hung up before there was an answer.
+    /// Nobody settled it: the client hung up before there was an answer, or the service stopped.
     fn drop(&mut self) {
         self.abandon(None);
     }

@@ -319,7 +319,7 @@ impl Relay {
 }
 
 impl Drop for Relay {
-    /// Unless the attempt is settled the client hung up. The usage reported until then is booked.
+    /// Unless the attempt is settled the client hung up, or the service stopped. The usage reported until then is booked.
     fn drop(&mut self) {
         self.attempt.abandon(self.observer.usage());
     }

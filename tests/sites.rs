@@ -3,7 +3,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{Gateway, Upstream, eventually};
+use support::{Gateway, Request, Upstream, eventually};
 
 const MODEL: &str = "model-site";
 
@@ -84,7 +84,7 @@ fn accepted() -> Vec<(&'static str, Value, Value)> {
         ("name", json!("  Green "), json!("Green")),
         ("url", json!(" Api.Example.com/v1/ "), json!("https://api.example.com")),
         ("url", json!("https://p.example.com/api/v1/models"), json!("https://p.example.com/api/v1/models")),
-        ("url", json!("http://u:p@h.example:80/x/?q=1#f"), json!("http://h.example/x")),
+        ("url", json!("http://h.example:80/x/?q=1#f"), json!("http://h.example/x")),
         ("url", json!("https://h.example:443/v1/chat/completions"), json!("https://h.example")),
         ("url", json!("https://h2.example/V1"), json!("https://h2.example/V1")),
         ("platform", json!(" NEW-API "), json!("new-api")),
@@ -251,6 +251,52 @@ fn the_error_about_a_header_names_the_header() {
         let message = error["error"].as_str().unwrap_or_default().to_lowercase();
         assert!(message.contains(name), "{headers}: {message:?}");
     }
+}
+
+#[test]
+fn credentials_in_an_address_are_refused_with_the_place_where_they_belong() {
+    let gateway = Gateway::start();
+    let with = |field: &str, value: Value| {
+        let mut site = a_site();
+        site[field] = value;
+        site
+    };
+    let address = "http://user:pw-in-url@h.example/";
+    let stored = gateway.create_site(&a_site());
+    for (field, value) in [
+        ("url", json!(address)),
+        ("url", json!("user@h.example")),
+        ("externalCheckinUrl", json!(address)),
+        ("apiEndpoints", json!([{"url": address}])),
+    ] {
+        for refused in [
+            gateway.admin().post("/api/sites", &with(field, value.clone())),
+            gateway.admin().put(&format!("/api/sites/{}", stored["id"]), &json!({ field: value })),
+        ] {
+            let text = refused.expect(400)["error"].to_string();
+            let tells = ["user name", "account", "proxyUrl", field].iter().all(|word| text.contains(word));
+            assert!(tells && !text.contains("pw-in-url"), "{text}");
+        }
+    }
+    let refused = gateway.admin().post("/api/sites/detect", &json!({"url": address})).expect(400);
+    assert!(refused["error"].as_str().is_some_and(|text| text.contains("user name")), "{refused}");
+    gateway.create_site(&json!({"name": "Red", "url": "https://red.example/@me", "platform": "openai",
+        "proxyUrl": "http://user:pw@proxy.example:3128"}));
+}
+
+#[test]
+fn a_deletion_with_a_broken_body_deletes_nothing() {
+    let gateway = Gateway::start();
+    let path = format!("/api/sites/{}", gateway.create_site(&a_site())["id"]);
+    for (body, status) in [("{\"id\":", 400), ("[1]", 400), ("7", 400)] {
+        let ask = Request::new("DELETE", &path).header("content-type", "application/json").body(body);
+        gateway.admin().send(ask).expect(status);
+    }
+    let text = Request::new("DELETE", &path).header("content-type", "text/plain").body("all");
+    gateway.admin().send(text).expect(415);
+    assert_eq!(gateway.admin().get("/api/sites").expect(200).as_array().map(Vec::len), Some(1));
+    gateway.admin().send(Request::new("DELETE", &path).json(&json!({"why": "old"}))).expect(200);
+    assert_eq!(gateway.admin().get("/api/sites").expect(200), json!([]));
 }
 
 #[test]

@@ -108,7 +108,7 @@ mod tests {
             ("https://sub2api.example", Some(Platform::Sub2Api)),
             ("https://evil.example.com/?next=https://api.openai.com", None),
             ("https://evil.example.com/veloera", None),
-            ("https://api.openai.com@evil.example.com/", None),
+            ("https://evil.example.com/@api.openai.com", None),
             ("https://api.openai.com.evil.example/", None),
         ] {
             let url = SiteUrl::parse(typed).expect(typed);

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::input::{Fields, Invalid, MAX_KEY_CHARS, Patch, exact_integer, whole};
 use super::presets::{self, Preset};
-use super::site_url::SiteUrl;
+use super::site_url::{SiteUrl, UrlError};
 use crate::routing::{OutboundProxy, Platform};
 use crate::store::sites::{NewEndpoint, SiteStatus};
 
@@ -106,9 +106,12 @@ fn url(fields: &Fields) -> Result<Option<SiteUrl>, Invalid> {
     if text.trim().is_empty() {
         return Err(Invalid::field("url", "non-empty string"));
     }
-    SiteUrl::parse(text).map(Some).map_err(|error| {
-        Invalid(format!("Invalid url. Expected http or https address with a host: it {}.", error.0))
-    })
+    SiteUrl::parse(text).map(Some).map_err(|error| no_address("url", error))
+}
+
+/// The refusal of an address that a field of this name holds.
+pub fn no_address(field: &str, UrlError(why): UrlError) -> Invalid {
+    Invalid(format!("Invalid {field}. Expected http or https address with a host: it {why}."))
 }
 
 fn platform(text: &str) -> Result<Platform, Invalid> {
@@ -186,12 +189,12 @@ fn max_concurrency(fields: &Fields) -> Result<Patch<i64>, Invalid> {
     Ok(Some((limit > 0).then_some(limit)))
 }
 
-/// An address without its trailing slashes; blank and `null` clear.
+/// An address without its trailing slashes; blank and `null` clear. `check` refuses one that cannot be used.
 fn address(
     fields: &Fields,
     name: &str,
     expected: &str,
-    is_valid: fn(&str) -> bool,
+    check: impl Fn(&str) -> Result<(), Invalid>,
 ) -> Result<Patch<String>, Invalid> {
     let invalid = || Invalid::field(name, expected);
     let Some(sent) = fields.nullable_text(name).map_err(|_| invalid())? else { return Ok(None) };
@@ -200,22 +203,26 @@ fn address(
         return Ok(Some(None));
     }
     let text = text.trim_end_matches('/');
-    if text.len() <= MAX_ADDRESS_BYTES && is_valid(text) {
-        Ok(Some(Some(text.to_owned())))
-    } else {
-        Err(invalid())
+    if text.len() > MAX_ADDRESS_BYTES {
+        return Err(invalid());
     }
+    check(text)?;
+    Ok(Some(Some(text.to_owned())))
 }
 
 /// Where a site's or an account's requests are sent through.
 pub fn proxy_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
     let expected = "http, https, socks, socks4, socks4a, socks5 or socks5h proxy address, or null";
-    address(fields, "proxyUrl", expected, |text| OutboundProxy::parse(text).is_ok())
+    address(fields, "proxyUrl", expected, |text| match OutboundProxy::parse(text) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(Invalid::field("proxyUrl", expected)),
+    })
 }
 
 fn external_checkin_url(fields: &Fields) -> Result<Patch<String>, Invalid> {
-    address(fields, "externalCheckinUrl", "http or https address, or null", |text| {
-        SiteUrl::parse_absolute(text).is_ok()
+    let name = "externalCheckinUrl";
+    address(fields, name, "http or https address, or null", |text| {
+        SiteUrl::parse_absolute(text).map(drop).map_err(|error| no_address(name, error))
     })
 }
 
@@ -287,8 +294,8 @@ fn endpoint(index: usize, item: &Value) -> Result<NewEndpoint, Invalid> {
     let url = object
         .get("url")
         .and_then(Value::as_str)
-        .and_then(|text| SiteUrl::parse_absolute(text).ok())
         .ok_or_else(|| Invalid::field(&field(".url"), "http or https address with a host"))?;
+    let url = SiteUrl::parse_absolute(url).map_err(|error| no_address(&field(".url"), error))?;
     let enabled = match object.get("enabled") {
         None => true,
         Some(Value::Bool(enabled)) => *enabled,

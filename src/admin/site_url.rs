@@ -6,7 +6,8 @@
 //! https://a.example/api/v1/?k=1  https://a.example/api/v1            https://a.example/api/v1
 //! ```
 //!
-//! Only `http` and `https` with a host pass: what the gateway cannot call is refused at the edge.
+//! Only `http` and `https` with a host pass, and no user name or password: what the gateway cannot call, or would call
+//! without what was written, is refused at the edge.
 //! Host names must be ASCII; an international name is written in its `xn--` form.
 
 use std::fmt::Write as _;
@@ -116,9 +117,12 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     is_scheme.then_some((scheme, rest))
 }
 
-/// Host and port of `user:password@host:port`; the user part is dropped.
-fn split_authority(authority: &str) -> Result<(&str, Option<u16>), UrlError> {
-    let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address);
+fn split_authority(address: &str) -> Result<(&str, Option<u16>), UrlError> {
+    if address.contains('@') {
+        return Err(UrlError(
+            "carries a user name or password: a site's credentials belong to its accounts, a proxy's to proxyUrl",
+        ));
+    }
     let after_host = if address.starts_with('[') {
         address.find(']').map(|at| at + 1).ok_or(UrlError("has a bracket that is not closed"))?
     } else {
@@ -225,7 +229,8 @@ mod tests {
             ),
             ("https://h.example/v1beta/models/", "https://h.example/v1beta/models", "https://h.example"),
             ("https://h.example/V1", "https://h.example/V1", "https://h.example/V1"),
-            ("HTTPS://user:pw@H.example:443//#top", "https://h.example", "https://h.example"),
+            ("HTTPS://H.example:443//#top", "https://h.example", "https://h.example"),
+            ("h.example/@me", "https://h.example/@me", "https://h.example/@me"),
             ("http://127.0.0.1:8317/", "http://127.0.0.1:8317", "http://127.0.0.1:8317"),
             ("http://h.example:80/a/../b", "http://h.example/b", "http://h.example/b"),
             ("http://h.example:443", "http://h.example:443", "http://h.example:443"),
@@ -271,6 +276,9 @@ mod tests {
             "https://h.example/\u{7}",
             "https://h.example\\x",
             "//h.example",
+            "http://user:pw@h.example/",
+            "user@h.example",
+            "https://@h.example",
         ] {
             assert!(SiteUrl::parse(typed).is_err(), "{typed}");
         }

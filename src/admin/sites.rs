@@ -15,7 +15,7 @@ use super::input::{Fields, Invalid};
 use super::presets::{self, PRESETS};
 use super::rebuild::rebuild_best_effort;
 use super::secrets;
-use super::site_input::SiteInput;
+use super::site_input::{SiteInput, no_address};
 use super::site_url::SiteUrl;
 use super::site_view::{ListedSite, SiteView};
 use super::{money, number, require_id, site_subscriptions};
@@ -85,9 +85,7 @@ pub async fn detect_platform(app: Arc<App>, mut request: Request) -> Result<Resp
     if text.trim().is_empty() {
         return Err(Invalid::field("url", "non-empty string").into());
     }
-    let url = SiteUrl::parse(text).map_err(|error| {
-        Invalid(format!("Invalid url. Expected http or https address with a host: it {}.", error.0))
-    })?;
+    let url = SiteUrl::parse(text).map_err(|error| no_address("url", error))?;
     let platform = fields.text("platform")?.and_then(Platform::parse);
     let preset = platform.and_then(|platform| presets::by_url_on(&url, Some(platform)));
     let detected = match preset {

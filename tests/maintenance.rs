@@ -131,6 +131,24 @@ fn a_factory_reset_leaves_an_empty_gateway_with_the_built_in_token() {
 }
 
 #[test]
+fn a_site_that_is_looked_at_during_a_factory_reset_is_not_stored() {
+    let site = Upstream::start(&[]);
+    let gateway = Gateway::start();
+    let gate = Gate::new();
+    site.answer("/", Reply::html(200, "<title>Veloera</title>").head_waits_for(&gate));
+    std::thread::scope(|scope| {
+        let making = scope.spawn(|| {
+            gateway.admin().post("/api/sites", &json!({"name": "n", "url": site.url()})).expect(409)
+        });
+        site.last("/");
+        gateway.admin().post(FACTORY_RESET, &json!({})).expect(200);
+        gate.open();
+        making.join().expect("it was refused");
+    });
+    assert_eq!(with_token(&gateway, BUILT_IN_TOKEN).get("/api/sites").expect(200), json!([]));
+}
+
+#[test]
 fn a_request_under_way_leaves_no_trace_behind_a_factory_reset() {
     let upstream = Upstream::start(&["alpha"]);
     let gateway = Gateway::start();

@@ -129,6 +129,7 @@ async fn reset_all(app: &Arc<App>) -> crate::store::Result<()> {
         log::warn!("a reset goes on although requests are still at their upstreams");
     }
     app.tasks.forget_all();
+    app.begin_reset();
     app.store.flush().await;
     if let Err(error) = reset::everything(&app.store, PLACEHOLDER_AUTH_TOKEN).await {
         app.publish().await?;

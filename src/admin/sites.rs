@@ -115,6 +115,7 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
     let (Some(name), Some(url)) = (input.name, input.url) else {
         return Err(AdminError::bad_request("Invalid name or url. Expected non-empty strings."));
     };
+    let resets = app.resets();
     let (platform, preset) = match (input.platform, input.preset) {
         (Some(platform), Some(preset)) if platform != preset.platform => {
             let message =
@@ -149,6 +150,13 @@ pub async fn create(app: Arc<App>, mut request: Request) -> Result<Response> {
         endpoints: input.endpoints.unwrap_or_default(),
     };
     let id = sites::insert(&app.store, site).await.map_err(taken)?;
+    // One that is counted only later than this takes the site with everything else.
+    if app.resets() != resets {
+        sites::delete(&app.store, id).await?;
+        return Err(AdminError::conflict(
+            "Everything was reset while the site was looked at; it is not stored",
+        ));
+    }
     app.publish().await?;
     answer(&app, id).await
 }

@@ -134,7 +134,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::POST, "/api/sites/detect", sites::detect_platform),
         admin(Method::POST, "/api/sites/batch", site_batch::batch),
         admin(Method::PUT, "/api/sites/{id}", sites::update),
-        admin(Method::DELETE, "/api/sites/{id}", sites::delete),
+        removal("/api/sites/{id}", sites::delete),
         admin(Method::GET, "/api/sites/{id}/disabled-models", site_models::disabled_models),
         admin(Method::PUT, "/api/sites/{id}/disabled-models", site_models::set_disabled_models),
         admin(Method::GET, "/api/sites/{id}/available-models", site_models::available_models),
@@ -147,7 +147,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::POST, "/api/accounts/batch", accounts::batch),
         admin(Method::POST, "/api/accounts/health/refresh", account_checks::refresh),
         admin(Method::PUT, "/api/accounts/{id}", account_update::update),
-        admin(Method::DELETE, "/api/accounts/{id}", accounts::delete),
+        removal("/api/accounts/{id}", accounts::delete),
         admin(Method::POST, "/api/accounts/{id}/rebind-session", account_rebind::rebind),
         action("/api/accounts/{id}/balance", account_balance::refresh),
         admin(Method::GET, "/api/accounts/{id}/models", account_models::list),
@@ -160,7 +160,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/account-tokens/groups/{id}", account_token_sync::groups),
         admin(Method::GET, "/api/account-tokens/account/{id}/default", account_tokens::default_of),
         admin(Method::PUT, "/api/account-tokens/{id}", account_tokens::update),
-        admin(Method::DELETE, "/api/account-tokens/{id}", account_tokens::delete),
+        removal("/api/account-tokens/{id}", account_tokens::delete),
         action("/api/account-tokens/{id}/default", account_tokens::set_default),
         admin(Method::GET, "/api/account-tokens/{id}/value", account_tokens::value),
         admin(Method::GET, "/api/routes", routes::list),
@@ -175,20 +175,20 @@ pub fn routes() -> Vec<Route> {
         admin(Method::POST, "/api/routes", routes::create),
         admin(Method::POST, "/api/routes/batch", routes::batch),
         admin(Method::PUT, "/api/routes/{id}", routes::update),
-        admin(Method::DELETE, "/api/routes/{id}", routes::delete),
+        removal("/api/routes/{id}", routes::delete),
         action("/api/routes/{id}/cooldown/clear", routes::clear_cooldown),
         admin(Method::GET, "/api/routes/{id}/channels", channels::list),
         admin(Method::POST, "/api/routes/{id}/channels", channels::add),
         admin(Method::POST, "/api/routes/{id}/channels/batch", channels::add_batch),
         admin(Method::PUT, "/api/channels/batch", channels::update_batch),
         admin(Method::PUT, "/api/channels/{id}", channels::update),
-        admin(Method::DELETE, "/api/channels/{id}", channels::delete),
+        removal("/api/channels/{id}", channels::delete),
         admin(Method::GET, "/api/downstream-keys", keys::list),
         admin(Method::POST, "/api/downstream-keys", keys::create),
         admin(Method::POST, "/api/downstream-keys/batch", keys::batch),
         admin(Method::GET, "/api/downstream-keys/summary", key_usage::summary),
         admin(Method::PUT, "/api/downstream-keys/{id}", keys::update),
-        admin(Method::DELETE, "/api/downstream-keys/{id}", keys::delete),
+        removal("/api/downstream-keys/{id}", keys::delete),
         action("/api/downstream-keys/{id}/reset-usage", keys::reset_usage),
         admin(Method::GET, "/api/downstream-keys/{id}/value", keys::value),
         admin(Method::GET, "/api/downstream-keys/{id}/overview", key_usage::overview),
@@ -203,7 +203,7 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/stats/site-trend", site_stats::trend),
         admin(Method::GET, "/api/stats/model-by-site", site_stats::models),
         admin(Method::GET, "/api/stats/proxy-logs", proxy_logs::list),
-        admin(Method::DELETE, "/api/stats/proxy-logs", proxy_logs::clear),
+        removal("/api/stats/proxy-logs", proxy_logs::clear),
         admin(Method::GET, "/api/stats/proxy-logs/{id}", proxy_logs::get),
         admin(Method::GET, "/api/stats/proxy-debug/traces", debug_traces::list),
         admin(Method::GET, "/api/stats/proxy-debug/traces/{id}", debug_traces::get),
@@ -218,13 +218,13 @@ pub fn routes() -> Vec<Route> {
         admin(Method::GET, "/api/checkin/logs", checkins::logs),
         admin(Method::PUT, "/api/checkin/schedule", checkins::schedule),
         admin(Method::GET, "/api/site-announcements", announcements::list),
-        admin(Method::DELETE, "/api/site-announcements", announcements::clear),
+        removal("/api/site-announcements", announcements::clear),
         action("/api/site-announcements/read-all", announcements::mark_all_read),
         admin(Method::POST, "/api/site-announcements/sync", announcements::sync),
         action("/api/site-announcements/{id}/read", announcements::mark_read),
         admin(Method::POST, "/api/search", search::search),
         admin(Method::GET, "/api/events", events::list),
-        admin(Method::DELETE, "/api/events", events::clear),
+        removal("/api/events", events::clear),
         admin(Method::GET, "/api/events/count", events::count),
         action("/api/events/read-all", events::mark_all_read),
         action("/api/events/{id}/read", events::mark_read),
@@ -232,12 +232,12 @@ pub fn routes() -> Vec<Route> {
         admin(Method::POST, "/api/test/proxy/stream", playground::proxy_stream),
         admin(Method::POST, "/api/test/proxy/jobs", playground::start_proxy_job),
         admin(Method::GET, "/api/test/proxy/jobs/{id}", playground::job),
-        admin(Method::DELETE, "/api/test/proxy/jobs/{id}", playground::cancel_job),
+        removal("/api/test/proxy/jobs/{id}", playground::cancel_job),
         admin(Method::POST, "/api/test/chat", playground::chat),
         admin(Method::POST, "/api/test/chat/stream", playground::chat_stream),
         admin(Method::POST, "/api/test/chat/jobs", playground::start_chat_job),
         admin(Method::GET, "/api/test/chat/jobs/{id}", playground::job),
-        admin(Method::DELETE, "/api/test/chat/jobs/{id}", playground::cancel_job),
+        removal("/api/test/chat/jobs/{id}", playground::cancel_job),
         admin(Method::GET, "/api/openapi.json", openapi::get),
         admin(Method::GET, "/metrics", metrics::get),
     ]
@@ -253,13 +253,32 @@ where
     })
 }
 
-/// A route that takes nothing from its body, which has to be an object or nothing all the same (1.1).
+/// A POST that takes nothing from its body.
 fn action<H, F>(path: &'static str, handler: H) -> Route
 where
     H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
 {
-    Route::new(Method::POST, path, Access::Admin, Surface::Admin, move |app, mut request| {
+    without_input(Method::POST, path, handler)
+}
+
+/// A DELETE: what goes is said by the path.
+fn removal<H, F>(path: &'static str, handler: H) -> Route
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    without_input(Method::DELETE, path, handler)
+}
+
+/// A route that takes nothing from its body, which has to be an object or nothing all the same: a body that is broken
+/// was meant to say something.
+fn without_input<H, F>(method: Method, path: &'static str, handler: H) -> Route
+where
+    H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
+    F: Future<Output = Result<Response>> + Send + 'static,
+{
+    Route::new(method, path, Access::Admin, Surface::Admin, move |app, mut request| {
         answered(async move {
             request.json_object().await?;
             handler(app, request).await

@@ -315,6 +315,16 @@ fn a_deleted_route_is_gone_for_clients_and_groups() {
     let group = gateway.routes().into_iter().find(|route| route["id"] == group["id"]).expect("the group");
     assert_eq!((&group["sourceRouteIds"], &group["channels"]), (&json!([]), &json!([])));
     gateway.client().chat("g").expect(503);
+    // What is left of it can be changed all the same; routes that are sent have to be some.
+    for (change, status) in [
+        (json!({"enabled": false}), 200),
+        (json!({"displayName": "h"}), 200),
+        (json!({"sourceRouteIds": []}), 400),
+    ] {
+        gateway.admin().put(&path_of(&group), &change).expect(status);
+    }
+    let group = gateway.routes().into_iter().find(|route| route["id"] == group["id"]).expect("the group");
+    assert_eq!((&group["enabled"], &group["modelPattern"]), (&json!(false), &json!("h")));
 }
 
 #[test]

@@ -47,7 +47,10 @@ impl RouteInput {
     }
 
     /// The new route.
-    pub fn create(self) -> Result<RouteDraft> {
+    pub fn create(mut self) -> Result<RouteDraft> {
+        if self.group == Some(true) {
+            self.sources.get_or_insert_default();
+        }
         let blank = RouteDraft {
             model_pattern: String::new(),
             display_name: None,
@@ -85,12 +88,16 @@ impl RouteInput {
         draft.routing_strategy = self.strategy.unwrap_or(draft.routing_strategy);
         draft.enabled = self.enabled.unwrap_or(draft.enabled);
         if let Some(sources) = &mut draft.sources {
-            *sources = self.sources.unwrap_or_else(|| std::mem::take(sources));
             let name = draft.display_name.clone();
             draft.model_pattern =
                 name.ok_or_else(|| Invalid::field("displayName", "the name of the group"))?;
-            if sources.is_empty() {
-                return Err(Invalid::field("sourceRouteIds", "at least one route").into());
+            // Stored ones are left alone: a group whose routes are all deleted can still be renamed or disabled.
+            match self.sources {
+                Some(sent) if sent.is_empty() => {
+                    return Err(Invalid::field("sourceRouteIds", "at least one route").into());
+                }
+                Some(sent) => *sources = sent,
+                None => {}
             }
             return Ok(draft);
         }

@@ -257,6 +257,24 @@ fn only_listed_headers_go_upstream() {
 }
 
 #[test]
+fn headers_that_connection_names_go_no_further() {
+    let (gateway, upstream) = through();
+    let chat = "/v1/chat/completions";
+    let reply = Reply::json(200, &wire::chat(MODEL))
+        .header("x-ratelimit-hop", "1")
+        .header("x-ratelimit-limit", "2")
+        .header("connection", "keep-alive, X-RateLimit-Hop");
+    upstream.answer(chat, reply);
+    let request =
+        ask(chat, &surfaces()[0].1).header("session_id", "of-this-hop").header("originator", "mine");
+    let answer = gateway.client().send(request.header("connection", "keep-alive, Session_Id"));
+    answer.expect(200);
+    let asked = upstream.last(chat);
+    assert_eq!((asked.header("session_id"), asked.header("originator")), (None, Some("mine")));
+    assert_eq!((answer.header("x-ratelimit-hop"), answer.header("x-ratelimit-limit")), (None, Some("2")));
+}
+
+#[test]
 fn credentials_go_upstream_as_the_dialect_wants_them() {
     let (gateway, upstream) = through();
     for (path, body) in surfaces() {

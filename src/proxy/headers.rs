@@ -79,8 +79,13 @@ fn forwarded(
     crosses: impl Fn(&HeaderName) -> bool,
 ) -> RequestHeaders {
     let mut out = RequestHeaders::with_capacity(8);
+    let connection =
+        ConnectionHeaders::of(client.get_all(header::CONNECTION).iter().map(HeaderValue::as_bytes));
     for (name, value) in client {
-        if crosses(name) && !value.as_bytes().trim_ascii().is_empty() {
+        if crosses(name)
+            && !connection.names(name.as_str().as_bytes())
+            && !value.as_bytes().trim_ascii().is_empty()
+        {
             out.set_default(name.clone(), value.clone());
         }
     }
@@ -162,11 +167,34 @@ fn crosses(dialect: Dialect, platform: Platform, name: &HeaderName) -> bool {
     }
 }
 
+/// The headers that a message's `Connection` names: they are about that connection, and go no further (RFC 9110, 7.6.1).
+struct ConnectionHeaders<'a>(Vec<&'a [u8]>);
+
+impl<'a> ConnectionHeaders<'a> {
+    fn of(values: impl Iterator<Item = &'a [u8]>) -> Self {
+        let options = values.flat_map(|value| value.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii);
+        // What most say names no header; without others nothing is allocated.
+        let is_name = |option: &&[u8]| {
+            !option.is_empty()
+                && [b"keep-alive".as_slice(), b"close"].iter().all(|word| !option.eq_ignore_ascii_case(word))
+        };
+        Self(options.filter(is_name).collect())
+    }
+
+    fn names(&self, header: &[u8]) -> bool {
+        self.0.iter().any(|named| named.eq_ignore_ascii_case(header))
+    }
+}
+
 /// The headers of an answer: what crosses of the upstream's, and our own.
 pub fn downstream(upstream: &AnswerHeaders, out: &mut HeaderMap) {
+    let connection = ConnectionHeaders::of(upstream.get_all(&header::CONNECTION));
     for (name, value) in upstream.iter() {
         // Most others are done with here: names that cross begin so.
         if !matches!(name.first(), Some(b'X' | b'x' | b'R' | b'r' | b'O' | b'o' | b'A' | b'a')) {
+            continue;
+        }
+        if connection.names(name) {
             continue;
         }
         let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
@@ -206,6 +234,19 @@ pub fn request_id(dialect: Dialect, id: RequestId, out: &mut HeaderMap) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_named_in_connection_is_of_that_connection() {
+        let named = |values: &[&'static str]| {
+            let values: Vec<&[u8]> = values.iter().map(|value| value.as_bytes()).collect();
+            let headers = ConnectionHeaders::of(values.into_iter());
+            ["session_id", "originator", "keep-alive"].map(|name| headers.names(name.as_bytes()))
+        };
+        assert_eq!(named(&[]), [false; 3]);
+        assert_eq!(named(&["keep-alive", "close,"]), [false; 3]);
+        assert_eq!(named(&["keep-alive, Session_ID"]), [true, false, false]);
+        assert_eq!(named(&["close", "x,originator , session_id"]), [true, true, false]);
+    }
 
     #[test]
     fn only_the_listed_headers_cross() {

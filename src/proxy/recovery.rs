@@ -313,7 +313,9 @@ fn without_previous(body: &Node<'_>) -> Option<Bytes> {
 /// What is left of a client's headers when an upstream stumbles over one of them.
 pub(super) fn bare(client: &HeaderMap, platform: Platform, format: Dialect) -> HeaderMap {
     let stays = |name: &str| {
-        (format == Dialect::Messages && name.starts_with("anthropic-"))
+        // Crosses nowhere, but says what else does not.
+        name == "connection"
+            || (format == Dialect::Messages && name.starts_with("anthropic-"))
             || (platform == Platform::Sub2Api && (OF_SESSION.contains(&name) || name.starts_with("x-codex-")))
     };
     let kept = client.iter().filter(|(name, _)| stays(name.as_str()));

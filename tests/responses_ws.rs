@@ -306,6 +306,23 @@ fn turns_of_one_socket_stay_with_their_channel_and_others_may_go_elsewhere() {
 // === refusals ===
 
 #[test]
+fn error_frames_are_of_this_dialect_whatever_version_of_another_the_upgrade_names() {
+    let (gateway, upstream) = narrow(RESPONSES);
+    upstream.answer(RESPONSES, Reply::error(400, "That cannot be"));
+    let mut plain = gateway.client().socket();
+    let mut versioned = gateway.client().with("anthropic-version", "2023-06-01").socket();
+    for frame in [
+        json!({"type": "response.create", "model": "nobody-has-it", "input": "x"}),
+        json!({"type": "response.create", "model": MODEL, "input": "x"}),
+    ] {
+        for socket in [&mut plain, &mut versioned] {
+            socket.send(&frame);
+        }
+        assert_eq!(refused(&mut versioned), refused(&mut plain), "{frame}");
+    }
+}
+
+#[test]
 fn a_frame_that_makes_no_turn_is_refused_and_the_socket_lives_on() {
     let (gateway, upstream) = narrow(CHAT);
     let (item, client) = key(&gateway, &json!({}));

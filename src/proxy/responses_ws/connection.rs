@@ -246,6 +246,8 @@ impl TurnRunner<'_> {
         };
         let mut call = Call::read(app, head, request)
             .map_err(|(_, error)| Refusal::invalid(error.field, error.message).frame())?;
+        // A frame is of this dialect, whatever the headers of the upgrade say of errors over HTTP.
+        call.face = face;
         response_store::resolve_references(app, &mut call)
             .map_err(|refused| refusal::of_response(*refused))?;
         if !frame.is_warm_up {

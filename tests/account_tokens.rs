@@ -348,6 +348,45 @@ fn an_account_that_is_deleted_during_a_sync_of_all_keeps_nobody_else_from_it() {
 }
 
 #[test]
+fn a_token_that_is_deleted_during_the_listing_does_not_come_back_with_it() {
+    let gateway = Gateway::start();
+    let relay = Relay::start(&["m-a"]);
+    let site = relay.site(&gateway, "Relay A");
+    let account = relay.account(&gateway, &site, "ada");
+    let row = |id: u32, name: &str, key: &str| json!({"id": id, "key": key, "name": name, "status": 1, "group": "default"});
+    let list = |rows: &[Value]| {
+        Reply::json(
+            200,
+            &json!({"success": true, "message": "", "data": {"page": 1, "page_size": 100,
+            "total": rows.len(), "items": rows}}),
+        )
+    };
+    let rows = [row(7, "cli", "abcd0123456789wxyz"), row(8, "extra", "efgh0123456789stuv")];
+    relay.upstream.answer("/api/token/", list(&rows));
+    let path = format!("/api/account-tokens/sync/{}", account["id"]);
+    gateway.admin().post(&path, &json!({})).expect(200);
+    let named = |name: &str| tokens(&gateway).into_iter().find(|token| token["name"] == name);
+    let extra = named("extra").expect("the second key");
+    relay.upstream.answer("/api/token/8", Reply::json(200, &json!({"success": true, "message": ""})));
+
+    let gate = Gate::default();
+    let late = [rows[0].clone(), rows[1].clone(), row(9, "new", "ijkl0123456789opqr")];
+    let before = relay.upstream.asked_for("/api/token/").len();
+    relay.upstream.answer_once("/api/token/", list(&late).head_waits_for(&gate));
+    std::thread::scope(|scope| {
+        let syncing = scope.spawn(|| gateway.admin().post(&path, &json!({})).expect(200));
+        eventually("the site is asked", || {
+            (relay.upstream.asked_for("/api/token/").len() > before).then_some(())
+        });
+        gateway.admin().delete(&token_path(&extra, "")).expect(200);
+        gate.open();
+        syncing.join().expect("an answer");
+    });
+    assert!(named("extra").is_none(), "{:?}", tokens(&gateway));
+    assert!(named("cli").is_some() && named("new").is_some(), "{:?}", tokens(&gateway));
+}
+
+#[test]
 fn groups_are_those_of_the_site() {
     let site = Site::start(Program::NewApi, &[MODEL]);
     let (gateway, site_id, account) = with_account(&site);

@@ -141,6 +141,17 @@ impl TokenSet {
         }
     }
 
+    /// Whether a listed key had a row `before`, and has none any more.
+    pub fn has_lost(&self, listed: &Listed, before: &Self) -> bool {
+        let is_it = |row: &&TokenRow| match &row.token {
+            Some(token) if row.is_ready() && is_mask(&listed.key) => mask_fits(&listed.key, token.expose()),
+            Some(token) => bare(token.expose()) == bare(&listed.key),
+            None => false,
+        };
+        let mut known = before.rows.iter().filter(is_it).peekable();
+        known.peek().is_some() && known.all(|row| self.rows.iter().all(|own| own.id != row.id))
+    }
+
     /// Brings the rows in line with what the site lists.
     pub fn merge(&mut self, listed: &[Listed]) -> Merged {
         let mut merged = Merged::default();

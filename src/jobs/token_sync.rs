@@ -1,7 +1,7 @@
 //! The keys that a session account has at its site, brought into its tokens here (admin-core.md 6).
 //!
 //! The site is asked outside of any turn; what it lists is merged into the rows as they are then
-//! ([`TokenSet::merge`]). A site that fails changes nothing here.
+//! ([`TokenSet::merge`]), but for the keys whose rows were deleted meanwhile. A site that fails changes nothing here.
 
 use std::sync::Arc;
 
@@ -113,6 +113,7 @@ async fn try_sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
     if account.access_token.is_none() {
         return skipped("missing_access_token");
     }
+    let before = TokenSet::read(&app.store, id).await?;
     let keys = match listed(app, &site, &mut account).await {
         Ok(keys) => keys,
         Err(error) => {
@@ -121,7 +122,7 @@ async fn try_sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
             return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));
         }
     };
-    merged(app, &account, &keys, outcome).await.map(Some)
+    merged(app, &before, keys, outcome).await.map(Some)
 }
 
 /// Syncs one of many: an account that is a key itself leaves no event.
@@ -178,20 +179,27 @@ async fn listed(app: &Arc<App>, site: &SiteRow, account: &mut AccountRow) -> Res
     Ok(keys?.into_iter().map(Listed::from).filter(|item| !item.key.trim().is_empty()).collect())
 }
 
-async fn merged(app: &App, account: &AccountRow, keys: &[Listed], outcome: Synced) -> store::Result<Synced> {
+/// Merges what was listed into the rows of the account, which were as in `before` when the site was asked.
+async fn merged(
+    app: &App,
+    before: &TokenSet,
+    mut keys: Vec<Listed>,
+    outcome: Synced,
+) -> store::Result<Synced> {
     let _turn = app.token_edits.lock().await;
-    let mut token_set = TokenSet::read(&app.store, account.id).await?;
+    let mut token_set = TokenSet::read(&app.store, outcome.account_id).await?;
+    keys.retain(|key| !token_set.has_lost(key, before));
     let mut done = Synced { status: SyncStatus::Synced, synced: true, total: keys.len(), ..outcome.clone() };
     let mut pending = Vec::new();
     // A key from before tokens had rows gets one. Read in this turn: it may be newer than the list.
-    let account = accounts::get(&app.store, account.id).await?;
+    let account = accounts::get(&app.store, outcome.account_id).await?;
     let legacy = account.as_ref().and_then(|account| account.api_token.as_ref()).map(|key| key.expose());
     let legacy = legacy.filter(|key| !tokens::is_mask(key) && token_set.position_of(key).is_none());
     if let Some(key) = legacy {
         token_set.adopt(key, Source::Legacy);
     }
     if !keys.is_empty() {
-        let merged = token_set.merge(keys);
+        let merged = token_set.merge(&keys);
         (done.created, done.updated, pending) = (merged.created, merged.updated, merged.pending);
     } else if legacy.is_some() {
         done.created = 1;

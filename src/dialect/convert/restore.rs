@@ -53,7 +53,10 @@ impl Restorer {
 
     fn uncut(&mut self, event: Event<'_>, context: &ReplyContext, each: &mut dyn FnMut(Event<'_>)) {
         if let Event::Start { id, model, created } = &event {
-            self.started = true;
+            // One that tells its name only at its end has got one already.
+            if std::mem::replace(&mut self.started, true) {
+                return;
+            }
             let model = if model.is_empty() { Text::of(&context.model) } else { model.borrowed() };
             return each(Event::Start { id: id.borrowed(), model, created: *created });
         }

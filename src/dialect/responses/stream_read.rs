@@ -103,7 +103,7 @@ impl StreamReader {
     // === the response ===
 
     fn start(&mut self, event: &Node<'_>, each: Each<'_>) {
-        if self.started || self.next_key > 0 {
+        if self.started {
             return;
         }
         let Some(response) = event.get("response") else { return };

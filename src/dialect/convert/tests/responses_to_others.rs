@@ -120,6 +120,46 @@ fn a_stream_of_messages_is_one_of_responses_and_back() {
 }
 
 #[test]
+fn a_stream_that_does_not_say_that_it_begins_is_whole_all_the_same() {
+    let whole = Way::new(Responses, Responses).replayed(&reply());
+    let events = whole.split_inclusive("\n\n");
+    let headless: String = events
+        .filter(|event| {
+            !event.contains("\"response.created\"") && !event.contains("\"response.in_progress\"")
+        })
+        .collect();
+    assert!(headless.len() < whole.len());
+    for to in [Chat, Messages, Gemini] {
+        let way = Way::new(Responses, to);
+        // Gathered, the name and the id are those of the end.
+        assert_eq!(way.accumulated(&headless), way.accumulated(&whole), "{to:?}");
+        let without_names = |stream: &str| {
+            let mut events = way.stream(stream);
+            for event in &mut events {
+                for (holder, member) in [
+                    ("", "/id"),
+                    ("", "/model"),
+                    ("", "/created"),
+                    ("/message", "/id"),
+                    ("/message", "/model"),
+                    ("", "/responseId"),
+                    ("", "/modelVersion"),
+                ] {
+                    if let Some(named) = event.pointer_mut(&format!("{holder}{member}")) {
+                        *named = Value::Null;
+                    }
+                }
+            }
+            events
+        };
+        assert_eq!(without_names(&headless), without_names(&whole), "{to:?}");
+        let ids: std::collections::BTreeSet<String> =
+            way.stream(&headless).iter().filter_map(|event| Some(event.get("id")?.to_string())).collect();
+        assert!(ids.len() <= 1, "{to:?}: {ids:?}");
+    }
+}
+
+#[test]
 fn thinking_of_openai_comes_home_through_clients_of_others() {
     let answer = json!({"id":"resp_1","status":"completed","model":"m","output":[
         {"id":"rs_68af","type":"reasoning","summary":[{"type":"summary_text","text":"A\n"},{"type":"summary_text","text":"B"}],"encrypted_content":"gAAA+/="},

@@ -43,7 +43,7 @@ fn add(gateway: &Gateway, url: &str, mut site: Value) -> Value {
 fn every_kind_of_proxy_carries_management_calls_and_requests() {
     let gateway = Gateway::start();
     for (scheme, protocol, credentials, resolves_here) in [
-        ("http", "connect", "ada:p%40ss%3Aword@", false),
+        ("http", "forward", "ada:p%40ss%3Aword@", false),
         ("socks", "socks5", "", false),
         ("socks5h", "socks5", "ada:p%40ss%3Aword@", false),
         ("socks5", "socks5", "", true),

@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use tokio::time::Instant;
 
 use super::body::{RawBody, UpstreamBody};
-use super::dial::Dialer;
+use super::dial::{self, Dialer};
 use super::error::{ErrorKind, SendError, undecodable};
 use super::http1::AnswerHead;
 use super::pool::Pool;
@@ -149,6 +149,13 @@ impl Client {
             |why: String| SendError::new(ErrorKind::Protocol, why).after(Progress::whole(Came::Answer));
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(unusable("the upstream switched protocols without being asked to".to_owned()));
+        }
+        if let Some(proxy) = origin.forwarder()
+            && head.status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        {
+            let why = format!("outbound proxy {} wants a login, or another one (407)", dial::name(proxy));
+            let error = SendError::new(ErrorKind::Proxy, why);
+            return Err(error.after(Progress::whole(Came::Refusal)));
         }
         let raw = RawBody::new(wire, Arc::clone(&self.pool), Arc::clone(origin));
         let mut decoder = None;

@@ -1,7 +1,7 @@
 //! Making a connection: name, TCP, outbound proxy, TLS, within one time limit.
 //!
-//! When an outbound proxy is configured every connection goes through it, for `http` targets by `CONNECT` too; a proxy
-//! that fails, fails the request. There is no fallback to a direct connection: an operator who set a proxy may have set
+//! When an outbound proxy is configured every connection goes through it: by a tunnel, or, for `http` targets and a proxy
+//! that speaks HTTP, by requests that name the whole address. A proxy that fails, fails the request. There is no fallback to a direct connection: an operator who set a proxy may have set
 //! it because the direct way must not be taken.
 
 use std::future::{Ready, ready};
@@ -11,8 +11,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use hyper::http::{HeaderValue, Uri};
 use hyper_util::client::legacy::connect::proxy::{SocksV4, SocksV5, Tunnel};
 use hyper_util::rt::TokioIo;
@@ -100,6 +98,9 @@ impl Dialer {
             };
             SendError::new(kind, format!("outbound proxy {}: {}", name(proxy), error.message()))
         };
+        if origin.forwarder().is_some() {
+            return self.to_proxy(proxy).await.map_err(unreachable);
+        }
         // Names are resolved before the proxy is bothered: a name without address is not the proxy's fault.
         let target = match proxy.scheme {
             ProxyScheme::Socks4 => {
@@ -108,16 +109,21 @@ impl Dialer {
             ProxyScheme::Socks5 => authority(&self.pick(&origin.host, origin.port, |_| true).await?),
             _ => target(origin),
         };
-        let mut stream = Stream::from(self.tcp(&proxy.host, proxy.port).await.map_err(unreachable)?);
-        if proxy.scheme == ProxyScheme::Https {
-            stream = secure(&self.tls, stream, &proxy.host).await.map_err(unreachable)?;
-        }
+        let stream = self.to_proxy(proxy).await.map_err(unreachable)?;
         handshake(proxy, stream, &target).await.map_err(|reason| {
             SendError::new(
                 ErrorKind::Proxy,
                 format!("outbound proxy {} gives no way to {target}: {reason}", name(proxy)),
             )
         })
+    }
+
+    async fn to_proxy(&self, proxy: &OutboundProxy) -> Result<Stream, SendError> {
+        let stream = self.tcp(&proxy.host, proxy.port).await?.into();
+        match proxy.scheme {
+            ProxyScheme::Https => secure(&self.tls, stream, &proxy.host).await,
+            _ => Ok(stream),
+        }
     }
 
     /// The addresses of `host`, the two families alternating.
@@ -173,8 +179,7 @@ async fn handshake(proxy: &OutboundProxy, stream: Stream, target: &str) -> Resul
     match proxy.scheme {
         ProxyScheme::Http | ProxyScheme::Https => {
             let mut tunnel = Tunnel::new(here, connected);
-            if let Some((user, password)) = &proxy.credentials {
-                let basic = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}")));
+            if let Some(basic) = proxy.authorization() {
                 let basic = HeaderValue::try_from(basic).expect("base64 is a valid header value");
                 tunnel = tunnel.with_auth(basic);
             }
@@ -281,7 +286,7 @@ fn authority(address: &SocketAddr) -> String {
 }
 
 /// The proxy as messages name it: without credentials.
-fn name(proxy: &OutboundProxy) -> String {
+pub(super) fn name(proxy: &OutboundProxy) -> String {
     authority_of(&proxy.host, proxy.port)
 }
 

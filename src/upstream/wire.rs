@@ -104,11 +104,7 @@ impl Wire {
         self.written_before = self.stream.written();
         let body = std::mem::take(&mut request.body);
         let length = body.length();
-        self.outgoing.start(
-            |head| write_request(head, request, &origin.authority, length),
-            body,
-            self.is_kept,
-        );
+        self.outgoing.start(|head| write_request(head, request, origin, length), body, self.is_kept);
     }
 
     /// The body of a request that has no answer.

@@ -1,5 +1,5 @@
-//! A small outbound proxy that speaks HTTP CONNECT, SOCKS4, SOCKS4a and SOCKS5 on one port, whichever is
-//! spoken to it, and remembers what it was asked for. Every name leads to 127.0.0.1.
+//! A small outbound proxy that speaks HTTP (tunnels, and requests passed on), SOCKS4, SOCKS4a and SOCKS5 on one port,
+//! whichever is spoken to it, and remembers what it was asked for. Every name leads to 127.0.0.1.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ pub struct Proxy {
 /// A connection that was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Crossing {
-    /// `connect`, `socks4` or `socks5`.
+    /// `connect`, `forward` (its first request's), `socks4` or `socks5`.
     pub protocol: &'static str,
     /// Host and port as asked: an address where the name was resolved before.
     pub target: String,
@@ -74,7 +74,8 @@ fn lead(mut stream: TcpStream, seen: &Mutex<Vec<Crossing>>) -> Result<()> {
     let (crossing, yes): (Crossing, &[u8]) = match first[0] {
         4 => (socks4(&mut stream)?, &[0, 90, 0, 0, 0, 0, 0, 0]),
         5 => (socks5(&mut stream)?, &[5, 0, 0, 1, 0, 0, 0, 0, 0, 0]),
-        _ => (connect(&mut stream)?, b"HTTP/1.1 200 Connection established\r\n\r\n"),
+        b'C' => (connect(&read_head(&mut stream)?), b"HTTP/1.1 200 Connection established\r\n\r\n"),
+        _ => return forward(stream, seen),
     };
     let port = crossing.target.rsplit(':').next().and_then(|port| port.parse().ok());
     let port: u16 = port.ok_or(ErrorKind::InvalidData)?;
@@ -92,18 +93,63 @@ fn lead(mut stream: TcpStream, seen: &Mutex<Vec<Crossing>>) -> Result<()> {
     back.join().map_err(|_| Error::from(ErrorKind::Other))
 }
 
-/// RFC 9110, 9.3.6.
-fn connect(stream: &mut TcpStream) -> Result<Crossing> {
+/// Passes on one request after the other, each as its target wants it (RFC 9112, 3.2.2).
+fn forward(mut stream: TcpStream, seen: &Mutex<Vec<Crossing>>) -> Result<()> {
+    let mut far: Option<TcpStream> = None;
+    while let Ok(head) = read_head(&mut stream) {
+        let mut crossing = connect(&head);
+        let whole = crossing.target.strip_prefix("http://").ok_or(ErrorKind::InvalidData)?.to_owned();
+        let (authority, path) = whole.split_once('/').ok_or(ErrorKind::InvalidData)?;
+        (crossing.protocol, crossing.target) = ("forward", authority.to_owned());
+        let far = match &mut far {
+            Some(far) => far,
+            None => {
+                seen.lock().expect("no panic there").push(crossing);
+                let port = authority.rsplit(':').next().and_then(|port| port.parse().ok());
+                let port: u16 = port.ok_or(ErrorKind::InvalidData)?;
+                let opened = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
+                let (mut from, mut to) = (opened.try_clone()?, stream.try_clone()?);
+                std::thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Both);
+                });
+                far.insert(opened)
+            }
+        };
+        let head = head.replacen(&format!("http://{whole}"), &format!("/{path}"), 1);
+        let lower = head.to_ascii_lowercase();
+        let length = lower.lines().find_map(|line| line.strip_prefix("content-length: "));
+        let mut body = vec![0; length.map_or(0, |length| length.parse().expect("a length"))];
+        stream.read_exact(&mut body)?;
+        let kept = head.split_inclusive("\r\n").filter(|line| !is_login(line));
+        far.write_all(kept.collect::<String>().as_bytes())?;
+        far.write_all(&body)?;
+    }
+    if let Some(far) = far {
+        let _ = far.shutdown(Shutdown::Both);
+    }
+    Ok(())
+}
+
+fn read_head(stream: &mut TcpStream) -> Result<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         head.push(byte(stream)?);
     }
-    let head = String::from_utf8_lossy(&head).into_owned();
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+fn is_login(line: &str) -> bool {
+    line.to_ascii_lowercase().starts_with("proxy-authorization:")
+}
+
+/// RFC 9110, 9.3.6.
+fn connect(head: &str) -> Crossing {
     let target = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    let shown = head.lines().find(|line| line.to_ascii_lowercase().starts_with("proxy-authorization:"));
+    let shown = head.lines().find(|line| is_login(line));
     let shown = shown.and_then(|line| BASE64_STANDARD.decode(line.rsplit(' ').next()?).ok());
     let credentials = shown.map(|text| String::from_utf8_lossy(&text).into_owned());
-    Ok(Crossing { protocol: "connect", target, credentials })
+    Crossing { protocol: "connect", target, credentials }
 }
 
 /// The memo "SOCKS: A protocol for TCP proxy across firewalls", and its extension 4a.

@@ -3,11 +3,14 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use hyper::http::header::{ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, TRANSFER_ENCODING};
+use hyper::http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HOST, HeaderName, PROXY_AUTHORIZATION, TRANSFER_ENCODING,
+};
 use hyper::http::{Method, StatusCode, Version};
 
 use super::framing::{Chunked, Framing};
 use super::headers::AnswerHeaders;
+use crate::routing::{Origin, OutboundProxy};
 use crate::upstream::request::Request;
 
 /// The longest head of an answer, in bytes.
@@ -140,18 +143,27 @@ fn digits(text: &[u8]) -> Option<u64> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Writes the head of a request to `host`. This, framing, `Connection` and `Accept-Encoding` are written here, whatever the
-/// request says of them.
-pub fn write_request(out: &mut Vec<u8>, request: &Request, host: &str, length: u64) {
+/// Writes the head of a request to `origin`. `Host`, framing, `Connection` and `Accept-Encoding` are written here, whatever
+/// the request says of them; where a proxy passes the request on, so are the whole address and the proxy's login.
+pub fn write_request(out: &mut Vec<u8>, request: &Request, origin: &Origin, length: u64) {
     let path = request.target.as_str();
     // An address may have a query and no path.
     let slash = if path.starts_with('/') { "" } else { "/" };
-    let method = request.method.as_str();
-    for part in [method, " ", slash, path, " HTTP/1.1\r\nhost: ", host, "\r\naccept-encoding: identity\r\n"] {
+    let (method, host) = (request.method.as_str(), origin.authority.as_str());
+    let forwarder = origin.forwarder();
+    let (scheme, authority) = if forwarder.is_some() { ("http://", host) } else { ("", "") };
+    let line = [method, " ", scheme, authority, slash, path, " HTTP/1.1\r\nhost: ", host];
+    for part in line.into_iter().chain(["\r\naccept-encoding: identity\r\n"]) {
         out.extend_from_slice(part.as_bytes());
     }
+    let login = forwarder.and_then(OutboundProxy::authorization);
+    if let Some(login) = &login {
+        out.extend_from_slice(format!("proxy-authorization: {login}\r\n").as_bytes());
+    }
     for (name, value) in request.headers.iter() {
-        if [HOST, ACCEPT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(name) {
+        if [HOST, ACCEPT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION].contains(name)
+            || login.is_some() && name == PROXY_AUTHORIZATION
+        {
             continue;
         }
         for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
@@ -168,6 +180,8 @@ pub fn write_request(out: &mut Vec<u8>, request: &Request, host: &str, length: u
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -267,7 +281,8 @@ mod tests {
     fn a_request_is_written_with_our_framing() {
         let written = |request: hyper::http::Request<()>, length| {
             let mut out = Vec::new();
-            write_request(&mut out, &request.into(), "upstream:81", length);
+            let origin = Origin::new(false, "upstream", 81, None);
+            write_request(&mut out, &request.into(), &origin, length);
             String::from_utf8(out).expect("text")
         };
         let build = hyper::http::Request::builder;
@@ -295,6 +310,24 @@ mod tests {
                 format!("GET {target} HTTP/1.1\r\nhost: upstream:81\r\naccept-encoding: identity\r\n\r\n");
             assert_eq!(written(request, 0), wanted);
         }
+    }
+
+    #[test]
+    fn a_proxy_that_passes_requests_on_gets_the_whole_address_and_its_login() {
+        let head = |proxy: &str| {
+            let proxy = OutboundProxy::parse(proxy).expect("a proxy");
+            let request = hyper::http::Request::get("/v1/models?x=1").header("proxy-authorization", "theirs");
+            let origin = Origin::new(false, "upstream", 81, Some(Arc::new(proxy)));
+            let mut out = Vec::new();
+            write_request(&mut out, &request.body(()).expect("a request").into(), &origin, 0);
+            String::from_utf8(out).expect("text")
+        };
+        let start = "GET http://upstream:81/v1/models?x=1 HTTP/1.1\r\nhost: upstream:81\r\naccept-encoding: identity\r\n";
+        let login = "proxy-authorization: Basic YWRhOnA=\r\n\r\n";
+        assert_eq!(head("http://ada:p@proxy:3128"), format!("{start}{login}"));
+        assert_eq!(head("https://ada:p@proxy"), format!("{start}{login}"));
+        assert_eq!(head("http://proxy:3128"), format!("{start}proxy-authorization: theirs\r\n\r\n"));
+        assert!(head("socks5://ada:p@proxy").starts_with("GET /v1/models?x=1 HTTP/1.1\r\n"));
     }
 
     proptest! {

@@ -207,7 +207,15 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let request = read_request(&mut stream).await?;
-    let port = request.strip_prefix("CONNECT ")?.split(' ').next()?.rsplit(':').next()?.parse().ok()?;
+    let passed_on = request.split_once(" http://").map(|(method, rest)| {
+        let (authority, rest) = rest.split_once('/').expect("a path");
+        (authority.to_owned(), format!("{method} /{rest}"))
+    });
+    let target = match &passed_on {
+        Some((authority, _)) => authority,
+        None => request.strip_prefix("CONNECT ")?.split(' ').next()?,
+    };
+    let port = target.rsplit(':').next()?.parse().ok()?;
     let expected = credentials.map(|c| format!("proxy-authorization: basic {}", BASE64_STANDARD.encode(c)));
     let allowed = expected.is_none_or(|expected| request.to_lowercase().contains(&expected.to_lowercase()));
     if !allowed {
@@ -216,6 +224,13 @@ where
             .await
             .ok()?;
         return None;
+    }
+    if let Some((_, request)) = passed_on {
+        let mut target = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+        served.fetch_add(1, Ordering::SeqCst);
+        target.write_all(request.as_bytes()).await.ok()?;
+        copy_bidirectional(&mut stream, &mut target).await.ok()?;
+        return Some(());
     }
     stream.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.ok()?;
     relay(stream, port, served).await
@@ -320,12 +335,14 @@ async fn a_proxy_that_refuses_fails_the_request() {
     );
     let open = Proxy::start(Kind::Socks, None).await;
     let here = format!("http://localhost:{}", upstream.port);
+    let tunnelled = format!("https://localhost:{}", upstream.port);
     for (proxy, url) in [
         (format!("http://ada:wrong@localhost:{nobody}"), here.as_str()),
-        (format!("http://ada:wrong@localhost:{}", answers_403.port), &here),
-        (format!("http://ada:wrong@localhost:{}", hangs_up.port), &here),
+        (format!("http://ada:wrong@localhost:{}", answers_403.port), &tunnelled),
+        (format!("http://ada:wrong@localhost:{}", hangs_up.port), &tunnelled),
         (format!("https://ada:wrong@localhost:{}", hangs_up.port), &here),
         (connect.url("http", "ada:wrong@"), &here),
+        (connect.url("http", "ada:wrong@"), &tunnelled),
         (connect.url("http", ""), &here),
         (socks.url("socks5", "ada:wrong@"), &here),
         (socks.url("socks5h", ""), &here),

@@ -1,19 +1,44 @@
 //! The names of upstreams, which the system resolves: one question at a time for each name.
 //!
 //! The system's resolver holds a thread until it has an answer or gives up, and a silent name server makes that many
-//! seconds. Threads for it are few. If every request asked for itself, a site whose name server is down would soon hold
-//! all of them, and no other site's name could be resolved.
+//! seconds. If every request asked for itself, a site whose name server is down would soon hold all threads. The threads
+//! are the resolver's own, so that other work that blocks is never behind it.
+//!
+//! ```text
+//! a name ─ asked already? join ─ known to be slow? ─┬─ no ──▶ one of QUICK ─┬─ answered
+//!                                                   │                       └─ silent: gives its place back, and is slow
+//!                                                   └─ yes ─▶ one of SLOW  ── answered at once: not slow any more
+//! ```
+//!
+//! So dead names hold up each other, and other names only for the second that each may take once a minute.
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
-use std::pin::Pin;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::time::{Instant, timeout};
 
 use super::error::{ErrorKind, SendError};
 use crate::open_files;
+
+/// Questions at once for names that are not known to be slow.
+const QUICK: usize = 32;
+/// And for those that are.
+const SLOW: usize = 8;
+/// Threads at once: quick questions that have become slow keep theirs.
+const THREADS: usize = 256;
+/// A question that waits for longer is slow. Name servers answer within milliseconds.
+const SLOW_AFTER: Duration = Duration::from_secs(1);
+/// For so long it counts as slow: it may have recovered behind others that have not.
+const REMEMBERED_FOR: Duration = Duration::from_secs(60);
+/// How many slow names are remembered; with more, all are forgotten and found out anew.
+const REMEMBERED: usize = 4096;
+/// A resolver needs little, and its thread is not the place to save it.
+const STACK: usize = 512 * 1024;
 
 /// What a question has led to; `None` until there is an answer. The addresses have no port.
 type Answer = Option<Result<Vec<SocketAddr>, SendError>>;
@@ -25,18 +50,40 @@ type Found = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 /// The questions that wait for their answers.
 pub(super) struct Names {
     questions: Mutex<HashMap<String, watch::Receiver<Answer>>>,
+    /// Names whose last question waited for long, and when that was noticed.
+    slow_names: Mutex<HashMap<String, Instant>>,
+    quick: Semaphore,
+    slow: Semaphore,
+    threads: Semaphore,
     look_up: Box<LookUp>,
 }
 
 impl Default for Names {
     fn default() -> Self {
-        Self::new(|host| Box::pin(async move { Ok(tokio::net::lookup_host((host, 0)).await?.collect()) }))
+        Self::new(|host| Box::pin(on_a_thread(host)))
     }
+}
+
+/// Asks the system on a thread of its own.
+async fn on_a_thread(host: String) -> io::Result<Vec<SocketAddr>> {
+    let (tell, told) = oneshot::channel();
+    std::thread::Builder::new().name("resolver".to_owned()).stack_size(STACK).spawn(move || {
+        // Nobody may be left to hear it.
+        let _ = tell.send((host.as_str(), 0).to_socket_addrs().map(Vec::from_iter));
+    })?;
+    told.await.unwrap_or_else(|_| Err(io::Error::other("the resolver ended without an answer")))
 }
 
 impl Names {
     fn new(look_up: impl Fn(String) -> Found + Send + Sync + 'static) -> Self {
-        Self { questions: Mutex::default(), look_up: Box::new(look_up) }
+        Self {
+            questions: Mutex::default(),
+            slow_names: Mutex::default(),
+            quick: Semaphore::new(QUICK),
+            slow: Semaphore::new(SLOW),
+            threads: Semaphore::new(THREADS),
+            look_up: Box::new(look_up),
+        }
     }
 
     /// The addresses of `host`, in the resolver's order. Giving up on them leaves the question to others who wait.
@@ -66,16 +113,52 @@ impl Names {
         // waits for it when the process ends. Whoever waits hears of a panic: `tell` is gone then.
         tokio::spawn(async move {
             let question = Question { names, host };
-            let answer = judged(&question.host, (question.names.look_up)(question.host.clone()).await);
+            let found = question.names.find(&question.host).await;
+            let answer = judged(&question.host, found);
             drop(question);
             tell.send_replace(Some(answer));
         });
         asked
     }
 
-    fn questions(&self) -> MutexGuard<'_, HashMap<String, watch::Receiver<Answer>>> {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for a place among the questions that are asked, and asks.
+    async fn find(&self, host: &str) -> io::Result<Vec<SocketAddr>> {
+        let noticed = lock(&self.slow_names).get(host).copied();
+        let is_slow = noticed.is_some_and(|noticed| noticed.elapsed() < REMEMBERED_FOR);
+        let lane = if is_slow { &self.slow } else { &self.quick };
+        // No semaphore is ever closed.
+        let place = lane.acquire().await.map_err(io::Error::other)?;
+        let _thread = self.threads.acquire().await.map_err(io::Error::other)?;
+        let mut asking = pin!((self.look_up)(host.to_owned()));
+        if let Ok(found) = timeout(SLOW_AFTER, asking.as_mut()).await {
+            if noticed.is_some() {
+                lock(&self.slow_names).remove(host);
+            }
+            return found;
+        }
+        if !is_slow {
+            self.note_slow(host);
+            drop(place);
+        }
+        asking.await
     }
+
+    fn note_slow(&self, host: &str) {
+        let mut slow_names = lock(&self.slow_names);
+        if slow_names.len() >= REMEMBERED {
+            slow_names.clear();
+        }
+        slow_names.insert(host.to_owned(), Instant::now());
+    }
+
+    fn questions(&self) -> MutexGuard<'_, HashMap<String, watch::Receiver<Answer>>> {
+        lock(&self.questions)
+    }
+}
+
+/// Nothing that holds one of these locks can panic half-way through a change.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends with the question, however it ends: the next one is a new one.
@@ -107,6 +190,8 @@ fn without_address(kind: ErrorKind, host: &str, reason: &str) -> SendError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
 
     /// Names that `answer` knows the addresses of.
@@ -140,6 +225,39 @@ mod tests {
             let error = names(answer).resolve("some.test", 80).await.expect_err("no address");
             assert_eq!(error.kind(), kind, "{reason}");
             assert_eq!(error.message(), format!("some.test has no address: {reason}"));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn dead_names_hold_up_each_other_and_no_other() {
+        let at_once = Arc::new(AtomicUsize::new(0));
+        let asked = Arc::clone(&at_once);
+        let names = Arc::new(Names::new(move |host| {
+            let asked = Arc::clone(&asked);
+            Box::pin(async move {
+                if !host.starts_with("dead") {
+                    return Ok(vec![SocketAddr::from(([192, 0, 2, 1], 0))]);
+                }
+                asked.fetch_add(1, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                asked.fetch_sub(1, Ordering::SeqCst);
+                Err(io::Error::other("no answer"))
+            })
+        }));
+        let dead: Vec<String> = (0..100).map(|number| format!("dead-{number}.test")).collect();
+        // New, they take the places of the quick for a second each. Known, they share the few of the slow.
+        for most in [100, SLOW] {
+            dead.iter().for_each(|host| drop(names.ask(host)));
+            for number in 0..60 {
+                let host = format!("alive-{number}.test");
+                let found = timeout(Duration::from_secs(5), names.resolve(&host, 80)).await;
+                assert_eq!(found.expect("in time").expect("an address").len(), 1);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                assert!(at_once.load(Ordering::SeqCst) <= most, "{at_once:?}");
+            }
+            while !names.questions().is_empty() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
         }
     }
 

@@ -136,3 +136,50 @@ fn an_unknown_task_is_not_found() {
         assert!(error["message"].is_string());
     }
 }
+
+#[test]
+fn routes_and_accounts_are_given_whole_or_in_pages() {
+    let upstream = Upstream::start(&["one", "two", "three", "four"]);
+    let gateway = Gateway::start();
+    let (site, first) = gateway.add("Blue", &upstream);
+    let (_, second) = gateway.add("Green", &Upstream::start(&["five"]));
+    for path in ["/api/routes", "/api/routes/summary"] {
+        let all = gateway.admin().get(path).json();
+        let patterns = |list: &serde_json::Value| -> Vec<String> {
+            let list = list.as_array().unwrap().iter();
+            list.map(|route| route["modelPattern"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(patterns(&all).len(), 5);
+        for (query, part) in
+            [("?limit=2", 0..2), ("?limit=2&offset=2", 2..4), ("?offset=4", 4..5), ("?offset=9", 5..5)]
+        {
+            let page = gateway.admin().get(&format!("{path}{query}"));
+            assert_eq!(patterns(&page.json()), patterns(&all)[part], "{path}{query}");
+            assert_eq!(page.header("x-total-count"), Some("5"), "{path}{query}");
+        }
+    }
+    let page = gateway.admin().get("/api/accounts?limit=1");
+    assert_eq!(page.header("x-total-count"), Some("2"));
+    let page = page.json();
+    assert_eq!((&page["accounts"][0]["id"], &page["accounts"][1]), (&first["id"], &json!(null)));
+    assert_eq!((&page["sites"][0]["id"], &page["sites"][1]), (&site["id"], &json!(null)));
+    let rest = gateway.admin().get("/api/accounts?offset=1&limit=5").json();
+    assert_eq!(rest["accounts"][0]["id"], second["id"]);
+}
+
+#[test]
+fn a_list_of_many_routes_comes_whole() {
+    let names: Vec<String> = (0..230).map(|number| format!("model-{number:03}")).collect();
+    let upstream = Upstream::start(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let gateway = Gateway::start();
+    gateway.add("Blue", &upstream);
+    for path in ["/api/routes", "/api/routes/summary"] {
+        let listed = gateway.admin().get(path);
+        assert_eq!(listed.header("x-total-count"), Some("230"));
+        let listed = listed.json();
+        let mut patterns: Vec<_> =
+            listed.as_array().unwrap().iter().map(|route| route["modelPattern"].as_str().unwrap()).collect();
+        patterns.sort_unstable();
+        assert_eq!(patterns, names, "{path}");
+    }
+}

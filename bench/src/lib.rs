@@ -25,6 +25,8 @@
 //! What no client can see is measured by `inside`, which has the gateway's library in itself: what finding a
 //! channel costs in a large table, and what converting a large request does.
 //!
+//! `growth` adds accounts by the admin API and tells what one more costs at each size; it is a run of its own.
+//!
 //! All but `direct` put the upstream's key in the place of the client's; the stub refuses any other.
 //!
 //! Rooms, each using only those below it:

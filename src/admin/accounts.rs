@@ -2,11 +2,12 @@
 //!
 //! The list is kept in memory: fresh for 15 s, then served stale for up to 90 s while one reload runs
 //! behind it. Every committed change publishes a new routing snapshot, and a list made from an
-//! older one is never served: an operator always sees what was just changed.
+//! older one is never served: an operator always sees what was just changed. A page of it (`limit`, `offset`;
+//! `X-Total-Count` says how many accounts there are) is read when it is asked for, with the sites of its accounts.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,11 +22,12 @@ use super::account_view::{self, ListContext, ListedAccount};
 use super::batch::BatchResult;
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
+use super::paging::Page;
 use super::rebuild::rebuild_best_effort;
 use super::require_id;
 use super::site_view::SiteView;
 use crate::app::App;
-use crate::http::{self, Request, Response};
+use crate::http::{self, Query, Request, Response};
 use crate::jobs::income;
 use crate::jobs::rebuild::Scope;
 use crate::routing::Snapshot;
@@ -52,11 +54,18 @@ struct CachedList {
     body: Bytes,
     at: Instant,
     /// What was published when it was made.
-    snapshot: Arc<Snapshot>,
+    snapshot: Weak<Snapshot>,
 }
 
 /// `GET /api/accounts`
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
+    let page = Page::of(&request.query);
+    if !page.is_whole() {
+        let (body, total) = read(&app, page).await?;
+        let mut response = answer(body, "miss");
+        page.stamp(&mut response, total);
+        return Ok(response);
+    }
     if request.query.is_on("refresh") {
         return Ok(answer(load(&app).await?, "refresh"));
     }
@@ -188,12 +197,32 @@ impl<'a, T, R: Serialize, F: Fn(&'a T) -> R> Serialize for Each<'a, T, F> {
     }
 }
 
-/// Makes the list and keeps it.
+/// Makes the whole list and keeps it.
 async fn load(app: &App) -> Result<Bytes> {
-    let snapshot = app.snapshot.load_full();
+    let snapshot = Arc::downgrade(&app.snapshot.load_full());
+    let (body, _) = read(app, Page::of(&Query::default())).await?;
+    app.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot });
+    Ok(body)
+}
+
+/// The text of a page of the list, and how many accounts there are.
+async fn read(app: &App, page: Page) -> Result<(Bytes, usize)> {
     app.store.flush().await;
-    let sites = sites::list(&app.store).await?;
-    let rows = accounts::list(&app.store).await?;
+    let mut sites = sites::list(&app.store).await?;
+    let (rows, total) = match page.is_whole() {
+        true => {
+            let rows = accounts::list(&app.store).await?;
+            let total = rows.len();
+            (rows, total)
+        }
+        false => {
+            let rows = accounts::page(&app.store, page.limit(), page.offset()).await?;
+            // A page needs the sites of its accounts only.
+            let on: HashSet<i64> = rows.iter().map(|account| account.site_id).collect();
+            sites.retain(|site| on.contains(&site.id));
+            (rows, accounts::count(&app.store).await?)
+        }
+    };
     let with_models: HashSet<i64> = availability::accounts_with_models(&app.store).await?;
     let now = now_ms();
     let today = local_day_start(now, &app.config.time_zone);
@@ -211,9 +240,7 @@ async fn load(app: &App) -> Result<Bytes> {
     };
     let body =
         serde_json::to_vec(&list).map_err(|error| AdminError::internal("writing the account list", error))?;
-    let body = Bytes::from(body);
-    app.accounts_list.keep(CachedList { body: body.clone(), at: Instant::now(), snapshot });
-    Ok(body)
+    Ok((Bytes::from(body), total))
 }
 
 // === impl ListCache ===
@@ -221,10 +248,13 @@ async fn load(app: &App) -> Result<Bytes> {
 impl ListCache {
     /// The kept list and its age, when nothing was published since and it may still be served.
     fn get(&self, published: &Arc<Snapshot>) -> Option<(Bytes, Duration)> {
-        let cached = lock(&self.cached);
-        let cached = cached.as_ref().filter(|cached| Arc::ptr_eq(&cached.snapshot, published))?;
-        let age = cached.at.elapsed();
-        (age < STALE).then(|| (cached.body.clone(), age))
+        let mut cached = lock(&self.cached);
+        let is_served = |cached: &CachedList| {
+            std::ptr::eq(cached.snapshot.as_ptr(), Arc::as_ptr(published)) && cached.at.elapsed() < STALE
+        };
+        // One that is not served again only takes room.
+        cached.take_if(|cached| !is_served(cached));
+        cached.as_ref().map(|cached| (cached.body.clone(), cached.at.elapsed()))
     }
 
     fn keep(&self, cached: CachedList) {
@@ -241,16 +271,18 @@ mod tests {
         let cache = ListCache::default();
         let published = Arc::new(Snapshot::default());
         assert!(cache.get(&published).is_none());
-        cache.keep(CachedList {
+        let list = || CachedList {
             body: Bytes::from_static(b"1"),
             at: Instant::now(),
-            snapshot: published.clone(),
-        });
+            snapshot: Arc::downgrade(&published),
+        };
+        cache.keep(list());
         assert_eq!(cache.get(&published), Some((Bytes::from_static(b"1"), Duration::ZERO)));
-        assert!(cache.get(&Arc::new(Snapshot::default())).is_none());
         tokio::time::advance(STALE - Duration::from_millis(1)).await;
         assert!(cache.get(&published).is_some());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(cache.get(&published).is_none());
+        cache.keep(list());
+        assert!(cache.get(&Arc::new(Snapshot::default())).is_none());
     }
 }

@@ -4,7 +4,7 @@
 //! A channel presents one of its account's tokens, or without one the account's own credential. Where no
 //! token is named, an account that serves by tokens uses its default.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value};
 
@@ -120,8 +120,18 @@ pub fn objects(fields: &Fields, name: &str) -> Option<impl Iterator<Item = Field
 // === impl ChannelEditor ===
 
 impl<'a> ChannelEditor<'a> {
-    pub async fn of(app: &App, route_index: &'a RouteIndex, route: &'a RouteRow) -> store::Result<Self> {
-        Ok(Self::with(route_index, route, availability::list_tokens(&app.store).await?))
+    /// For channels of these accounts.
+    pub async fn of(
+        app: &App,
+        route_index: &'a RouteIndex,
+        route: &'a RouteRow,
+        accounts: &[i64],
+    ) -> store::Result<Self> {
+        let mut rows = Vec::new();
+        for id in accounts.iter().collect::<BTreeSet<_>>() {
+            rows.extend(availability::of_tokens_of(&app.store, *id).await?);
+        }
+        Ok(Self::with(route_index, route, rows))
     }
 
     fn with(route_index: &'a RouteIndex, route: &'a RouteRow, rows: Vec<TokenModelRow>) -> Self {

@@ -22,7 +22,7 @@ use crate::store::routes::RouteRow;
 /// `GET /api/routes/{id}/channels`; of a group those of its sources.
 pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let route_index = RouteIndex::read(&app).await?;
+    let route_index = RouteIndex::of(&app, &[id], &[]).await?;
     let route = find(&route_index, id)?;
     let listed: Vec<_> =
         route_index.channels(route).map(|channel| route_index.listed(&app, channel)).collect();
@@ -36,13 +36,14 @@ pub async fn add(app: Arc<App>, mut request: Request) -> Result<Response> {
     let account_id = fields.required_id("accountId")?;
     let input = ChannelInput::read(&fields)?;
     let _turn = app.route_edits.lock().await;
-    let route_index = RouteIndex::read(&app).await?;
-    let mut editor = ChannelEditor::of(&app, &route_index, owner(&route_index, id)?).await?;
+    let route_index = RouteIndex::of(&app, &[id], &[account_id]).await?;
+    let route = owner(&route_index, id)?;
+    let mut editor = ChannelEditor::of(&app, &route_index, route, &[account_id]).await?;
     let channel = editor.admit(account_id, input).map_err(refused)?;
     let ids = route_edits::add_channels(&app.store, id, &[channel]).await?;
     app.publish().await?;
     prices::refresh_unread(&app, account_id);
-    let route_index = RouteIndex::read(&app).await?;
+    let route_index = RouteIndex::of_channels(&app, &ids).await?;
     Ok(http::json(StatusCode::OK, &shown(&app, &route_index, &ids)?.first()))
 }
 
@@ -58,8 +59,10 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
         inputs.push(read(item).map_err(|invalid: Invalid| invalid.within("channels"))?);
     }
     let _turn = app.route_edits.lock().await;
-    let route_index = RouteIndex::read(&app).await?;
-    let mut editor = ChannelEditor::of(&app, &route_index, owner(&route_index, id)?).await?;
+    let accounts: Vec<i64> = inputs.iter().map(|(account_id, _)| *account_id).collect();
+    let route_index = RouteIndex::of(&app, &[id], &accounts).await?;
+    let route = owner(&route_index, id)?;
+    let mut editor = ChannelEditor::of(&app, &route_index, route, &accounts).await?;
     let (mut channels, mut skipped, mut errors) = (Vec::new(), 0, Vec::new());
     for (index, (account_id, input)) in inputs.into_iter().enumerate() {
         match editor.admit(account_id, input) {
@@ -83,17 +86,17 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
 pub async fn update_batch(app: Arc<App>, mut request: Request) -> Result<Response> {
     let updates = priorities(&Fields::from(request.json_object().await?))?;
     let _turn = app.route_edits.lock().await;
-    let route_index = RouteIndex::read(&app).await?;
+    let mut seen = HashSet::new();
+    let ids: Vec<i64> = updates.iter().map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
+    let route_index = RouteIndex::of_channels(&app, &ids).await?;
     if let Some((id, _)) = updates.iter().find(|(id, _)| route_index.channel(*id).is_none()) {
         return Err(AdminError::not_found(&format!("Channel {id}")));
     }
-    let mut seen = HashSet::new();
-    let ids: Vec<i64> = updates.iter().map(|(id, _)| *id).filter(|id| seen.insert(*id)).collect();
     let patch = |priority| ChannelPatch { priority: Some(priority), ..ChannelPatch::default() };
     let patches = updates.into_iter().map(|(id, priority)| (id, patch(priority))).collect();
     route_edits::update_channels(&app.store, patches).await?;
     app.publish().await?;
-    let route_index = RouteIndex::read(&app).await?;
+    let route_index = RouteIndex::of_channels(&app, &ids).await?;
     let answer = json!({ "success": true, "channels": shown(&app, &route_index, &ids)? });
     Ok(http::json(StatusCode::OK, &answer))
 }
@@ -103,13 +106,14 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let id = require_id(&request)?;
     let input = ChannelInput::read(&Fields::from(request.json_object().await?))?;
     let _turn = app.route_edits.lock().await;
-    let route_index = RouteIndex::read(&app).await?;
+    let route_index = RouteIndex::of_channels(&app, &[id]).await?;
     let channel = route_index.channel(id).ok_or_else(|| AdminError::not_found("Channel"))?;
-    let mut editor = ChannelEditor::of(&app, &route_index, find(&route_index, channel.route_id)?).await?;
+    let route = find(&route_index, channel.route_id)?;
+    let mut editor = ChannelEditor::of(&app, &route_index, route, &[channel.account_id]).await?;
     let patch = editor.change(channel, input).map_err(refused)?;
     route_edits::update_channels(&app.store, vec![(id, patch)]).await?;
     app.publish().await?;
-    let route_index = RouteIndex::read(&app).await?;
+    let route_index = RouteIndex::of_channels(&app, &[id]).await?;
     Ok(http::json(StatusCode::OK, &shown(&app, &route_index, &[id])?.first()))
 }
 

@@ -79,6 +79,7 @@ mod proxy_logs;
 mod rebuild;
 mod route_fill;
 mod route_input;
+mod route_list;
 mod route_view;
 mod routes;
 mod runtime_input;
@@ -163,8 +164,8 @@ pub fn routes() -> Vec<Route> {
         removal("/api/account-tokens/{id}", account_tokens::delete),
         action("/api/account-tokens/{id}/default", account_tokens::set_default),
         admin(Method::GET, "/api/account-tokens/{id}/value", account_tokens::value),
-        admin(Method::GET, "/api/routes", routes::list),
-        admin(Method::GET, "/api/routes/summary", routes::summary),
+        admin(Method::GET, "/api/routes", route_list::list),
+        admin(Method::GET, "/api/routes/summary", route_list::summary),
         admin(Method::GET, "/api/routes/lite", routes::lite),
         admin(Method::POST, "/api/routes/rebuild", routes::rebuild),
         admin(Method::GET, "/api/routes/decision", decisions::get),

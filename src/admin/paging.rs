@@ -2,7 +2,9 @@
 
 use std::ops::RangeInclusive;
 
-use crate::http::Query;
+use hyper::header::{HeaderName, HeaderValue};
+
+use crate::http::{Query, Response};
 
 /// The number under `name`, moved into `range`; `default` when it is absent or not a number.
 pub fn number(query: &Query, name: &str, default: i64, range: RangeInclusive<i64>) -> i64 {
@@ -11,6 +13,45 @@ pub fn number(query: &Query, name: &str, default: i64, range: RangeInclusive<i64
     number
         .filter(|number| number.is_finite())
         .map_or(default, |number| (number as i64).clamp(*range.start(), *range.end()))
+}
+
+/// Which part of a list that is whole by default is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    offset: i64,
+    limit: i64,
+}
+
+/// Says how many items a list has of which a page is given.
+const TOTAL: HeaderName = HeaderName::from_static("x-total-count");
+
+// === impl Page ===
+
+impl Page {
+    /// By `limit` and `offset`.
+    pub fn of(query: &Query) -> Self {
+        Self { offset: offset(query), limit: number(query, "limit", i64::MAX, 1..=i64::MAX) }
+    }
+
+    /// How many items are left out before it.
+    pub fn offset(self) -> usize {
+        usize::try_from(self.offset).unwrap_or(usize::MAX)
+    }
+
+    /// How many items it has at most.
+    pub fn limit(self) -> usize {
+        usize::try_from(self.limit).unwrap_or(usize::MAX)
+    }
+
+    /// Whether nothing is left out.
+    pub fn is_whole(self) -> bool {
+        self.offset == 0 && self.limit == i64::MAX
+    }
+
+    /// Adds how many items the list has.
+    pub fn stamp(self, response: &mut Response, total: usize) {
+        response.headers_mut().insert(TOTAL, HeaderValue::from(total));
+    }
 }
 
 /// Where a list begins.

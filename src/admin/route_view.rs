@@ -4,7 +4,7 @@
 //! from memory, since the stored counters are up to a quarter of a second behind. A listed channel
 //! names its account, site and token without anything secret.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::routing::{ChannelLive, ModelPattern};
 use crate::store;
 use crate::store::accounts::{self, AccountRow};
-use crate::store::routes::{self, ChannelRow, RouteRow};
+use crate::store::routes::{self, ChannelRow, ChannelsOf, RouteRow};
 use crate::store::sites::{self, SiteRow};
 use crate::store::tokens::{self, TokenRow};
 use crate::time;
@@ -43,7 +43,37 @@ impl RouteIndex {
         ))
     }
 
-    /// Of rows by ascending id.
+    /// What listing some routes looks at, with these accounts beside those of their channels.
+    pub async fn of(app: &App, ids: &[i64], others: &[i64]) -> store::Result<Self> {
+        let store = &app.store;
+        let mut rows = routes::some(store, ids).await?;
+        let known: BTreeSet<i64> = rows.iter().map(|row| row.id).collect();
+        let sources: BTreeSet<i64> = rows.iter().flat_map(|row| &row.source_route_ids).copied().collect();
+        let sources: Vec<i64> = sources.difference(&known).copied().collect();
+        rows.extend(routes::some(store, &sources).await?);
+        let owners: Vec<i64> = rows.iter().filter(|row| !row.is_group()).map(|row| row.id).collect();
+        let mut channels = routes::some_channels(store, ChannelsOf::Routes, &owners).await?;
+        channels.sort_unstable_by_key(|channel| channel.id);
+        let accounts: BTreeSet<i64> =
+            channels.iter().map(|channel| channel.account_id).chain(others.iter().copied()).collect();
+        let accounts: Vec<i64> = accounts.into_iter().collect();
+        let tokens = tokens::of_accounts(store, &accounts).await?;
+        let accounts = accounts::some(store, &accounts).await?;
+        let mut site_rows = Vec::new();
+        for id in accounts.iter().map(|account| account.site_id).collect::<BTreeSet<_>>() {
+            site_rows.extend(sites::get(store, id).await?);
+        }
+        Ok(Self::new(rows, channels, accounts, site_rows, tokens))
+    }
+
+    /// What listing the routes of some channels looks at.
+    pub async fn of_channels(app: &App, ids: &[i64]) -> store::Result<Self> {
+        let channels = routes::some_channels(&app.store, ChannelsOf::Themselves, ids).await?;
+        let routes: BTreeSet<i64> = channels.iter().map(|channel| channel.route_id).collect();
+        Self::of(app, &routes.into_iter().collect::<Vec<_>>(), &[]).await
+    }
+
+    /// Of rows, the channels of each route by ascending id.
     pub fn new(
         routes: Vec<RouteRow>,
         rows: Vec<ChannelRow>,

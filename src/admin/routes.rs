@@ -8,39 +8,20 @@ use serde_json::json;
 
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
+use super::require_id;
 use super::route_fill::{check_sources, fill, followers};
 use super::route_input::RouteInput;
-use super::route_view::{ListedRoute, LiteRoute, RouteIndex, RouteSummary, live};
+use super::route_view::{ListedRoute, LiteRoute, RouteIndex, live};
 use super::tasks::queued;
-use super::{guard, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::jobs::{model_refresh, rebuild};
-use crate::limits::bucket;
 use crate::store::route_edits::{self, Dependents};
 use crate::store::routes;
 
 /// One run at a time, whatever asked for it.
 pub const REFRESH_KEY: &str = "refresh-models-and-rebuild-routes";
-
-/// `GET /api/routes`
-pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
-    guard(&app, &request, &bucket::ROUTES_READ)?;
-    let route_index = RouteIndex::read(&app).await?;
-    let listed: Vec<_> =
-        route_index.routes().map(|route| ListedRoute::new(&app, &route_index, route)).collect();
-    Ok(http::json(StatusCode::OK, &listed))
-}
-
-/// `GET /api/routes/summary`
-pub async fn summary(app: Arc<App>, request: Request) -> Result<Response> {
-    guard(&app, &request, &bucket::ROUTES_SUMMARY_READ)?;
-    let route_index = RouteIndex::read(&app).await?;
-    let listed: Vec<_> =
-        route_index.routes().map(|route| RouteSummary::new(&app, &route_index, route)).collect();
-    Ok(http::json(StatusCode::OK, &listed))
-}
 
 /// `GET /api/routes/lite`
 pub async fn lite(app: Arc<App>, _request: Request) -> Result<Response> {
@@ -72,7 +53,12 @@ pub async fn update(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     let input = RouteInput::read(&fields)?;
     let _turn = app.route_edits.lock().await;
-    let route_index = RouteIndex::read(&app).await?;
+    // Sources, followers and a new pattern concern other routes.
+    let is_alone = !["sourceRouteIds", "routingStrategy", "modelPattern"].iter().any(|name| fields.has(name));
+    let route_index = match is_alone {
+        true => RouteIndex::of(&app, &[id], &[]).await?,
+        false => RouteIndex::read(&app).await?,
+    };
     let row = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     let draft = input.change(row)?;
     let mut dependents = Dependents::default();
@@ -117,7 +103,7 @@ pub async fn batch(app: Arc<App>, mut request: Request) -> Result<Response> {
 
 /// The route as it is now.
 async fn shown(app: &App, id: i64) -> Result<Response> {
-    let route_index = RouteIndex::read(app).await?;
+    let route_index = RouteIndex::of(app, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     Ok(http::json(StatusCode::OK, &ListedRoute::new(app, &route_index, route)))
 }
@@ -126,7 +112,7 @@ async fn shown(app: &App, id: i64) -> Result<Response> {
 /// and their sites and models as if nothing had happened to them.
 pub async fn clear_cooldown(app: Arc<App>, request: Request) -> Result<Response> {
     let id = require_id(&request)?;
-    let route_index = RouteIndex::read(&app).await?;
+    let route_index = RouteIndex::of(&app, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
     let channels: Vec<_> = route_index.channels(route).collect();
     let ids: Vec<i64> = channels.iter().map(|channel| channel.id).collect();

@@ -282,6 +282,20 @@ pub async fn list(store: &Store) -> Result<Vec<AccountRow>> {
     rows.iter().map(|row| read(store, row)).collect()
 }
 
+/// So many accounts by id, after leaving out so many.
+pub async fn page(store: &Store, limit: usize, offset: usize) -> Result<Vec<AccountRow>> {
+    let sql = format!("SELECT {COLUMNS} FROM accounts ORDER BY id LIMIT ? OFFSET ?");
+    let [limit, offset] = [limit, offset].map(|number| i64::try_from(number).unwrap_or(i64::MAX).into());
+    store.query(sql, vec![limit, offset]).await?.iter().map(|row| read(store, row)).collect()
+}
+
+/// How many accounts there are.
+pub async fn count(store: &Store) -> Result<usize> {
+    let rows = store.query("SELECT COUNT(*) FROM accounts", Vec::new()).await?;
+    let count = rows.first().map(|row| row.fields().int()).transpose()?;
+    Ok(count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default())
+}
+
 /// The accounts of one site by id.
 pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts WHERE site_id = ? ORDER BY id");

@@ -42,6 +42,8 @@ pub struct Settings {
     pub weights: Weights,
     /// How long a channel at fault is left alone (routing.md 9.1).
     pub cooldown: Cooldown,
+    /// How long a cooling channel is not asked before it may be tried as a last resort, in milliseconds; None for never.
+    pub last_resort: Option<Millis>,
     /// Zero is off.
     pub first_byte_timeout: Duration,
     pub judge: judge::Rules,
@@ -197,6 +199,9 @@ impl Settings {
                 base_ms: millis(config.proxy.failure_cooldown),
                 max_ms: millis(Duration::from_secs(values.count("token_router_failure_cooldown_max_sec"))),
             },
+            last_resort: Some(values.count("cooldown_last_resort_sec"))
+                .filter(|seconds| *seconds > 0)
+                .map(|seconds| millis(Duration::from_secs(seconds))),
             first_byte_timeout: Duration::from_secs(values.count("proxy_first_byte_timeout_sec")),
             judge: judge::Rules::new(
                 keywords.iter().map(String::as_str),

@@ -507,20 +507,31 @@ fn no_more_channels_are_tried_than_allowed() {
 // === how long a channel rests ===
 
 #[test]
-fn an_upstream_may_lengthen_the_rest_but_not_shorten_it() {
-    let limit = json!({"error": {"type": "usage_limit_reached", "message": "The usage limit has been reached", "resets_in_seconds": 3600}});
-    for (reply, seconds) in [
-        (Reply::error(429, "slow down").header("retry-after", "1200"), 1200),
-        (Reply::error(429, "slow down").header("retry-after", "5"), COOLDOWN),
-        (Reply::json(429, &limit), 3600),
-        (Reply::error(429, "slow down").header("retry-after", "nonsense"), COOLDOWN),
+fn a_channel_cools_for_ten_minutes_whatever_its_provider_asks_for() {
+    const DAYS_30: i64 = 30 * 86_400;
+    let limit = |seconds: i64| json!({"error": {"type": "usage_limit_reached", "message": "The usage limit has been reached", "resets_in_seconds": seconds}});
+    let slow = |retry_after| Reply::error(429, "slow down").header("retry-after", retry_after);
+    for (cap, reply, cools, limited) in [
+        ("2592000", slow("1200"), COOLDOWN, Some(1200)),
+        ("2592000", slow("5"), COOLDOWN, None),
+        ("2592000", Reply::json(429, &limit(3600)), COOLDOWN, Some(3600)),
+        ("2592000", Reply::json(429, &limit(2 * DAYS_30)), COOLDOWN, Some(DAYS_30)),
+        ("2592000", slow("nonsense"), COOLDOWN, None),
+        ("100", slow("300"), 100, Some(300)),
     ] {
-        let (gateway, upstream) = alone(&[]);
+        let (gateway, upstream) = alone(&[("TOKEN_ROUTER_FAILURE_COOLDOWN_MAX_SEC", cap)]);
         upstream.answer(CHAT, reply);
         gateway.client().chat(Pair::MODEL).expect(429);
         let channel = gateway.channels(Pair::MODEL).remove(0);
-        let ahead = seconds_ahead(&channel["cooldownUntil"]);
-        assert!((seconds - 20..=seconds).contains(&ahead), "{ahead} instead of {seconds}");
+        let lies = |field: &str, seconds: i64| {
+            let ahead = seconds_ahead(&channel[field]);
+            assert!((seconds - 20..=seconds).contains(&ahead), "{field}: {ahead} instead of {seconds}");
+        };
+        lies("cooldownUntil", cools);
+        match limited {
+            Some(limited) => lies("limitedUntil", limited),
+            None => assert_eq!(channel["limitedUntil"], json!(null), "{channel}"),
+        }
     }
 }
 

@@ -46,6 +46,8 @@ struct Candidate {
     avoided_by_breaker: bool,
     /// Percent of the requests, with two decimals.
     probability: f64,
+    cooldown_until: Option<String>,
+    limited_until: Option<String>,
     reason_code: &'static str,
     reason: String,
 }
@@ -162,6 +164,8 @@ impl Candidate {
             recently_failed: one.recently_failed,
             avoided_by_recent_failure: matches!(one.place, Place::FailedLately),
             avoided_by_breaker: matches!(one.place, Place::BehindBreaker),
+            cooldown_until: channel.live.cooldown_until().map(time::iso),
+            limited_until: channel.live.limited_until().map(time::iso),
             probability: (one.share * 10_000.0).round() / 100.0,
             reason_code,
             reason,
@@ -243,6 +247,7 @@ fn code(obstacle: &Obstacle) -> &'static str {
         Obstacle::CredentialExcluded => "credential_excluded",
         Obstacle::NoCredential => "token_unusable",
         Obstacle::Cooling { .. } => "cooling",
+        Obstacle::HalfOpen { .. } => "half_open",
     }
 }
 
@@ -260,6 +265,12 @@ fn words(obstacle: &Obstacle) -> String {
         Obstacle::CredentialExcluded => "the key excludes the credential",
         Obstacle::NoCredential => "no usable credential",
         Obstacle::Cooling { until } => return format!("cooling until {}", time::iso(*until)),
+        Obstacle::HalfOpen { until } => {
+            let until = time::iso(*until);
+            return format!(
+                "half-open until {until}, its provider's word: for one trial at a time, and when no other can serve"
+            );
+        }
     };
     text.to_owned()
 }

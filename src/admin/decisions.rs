@@ -216,6 +216,7 @@ impl<'a> Explainer<'a> {
         let query = SelectionQuery {
             load: &|channel| self.app.load_of(channel),
             max_avoidance: self.app.settings.load().cooldown.max_ms,
+            last_resort: self.app.settings.load().last_resort,
             rotations: Some(&self.app.live.rotations),
             ..SelectionQuery::new(model, &self.policy, self.now)
         };

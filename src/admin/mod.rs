@@ -151,6 +151,7 @@ pub fn routes() -> Vec<Route> {
         removal("/api/accounts/{id}", accounts::delete),
         admin(Method::POST, "/api/accounts/{id}/rebind-session", account_rebind::rebind),
         action("/api/accounts/{id}/balance", account_balance::refresh),
+        action("/api/accounts/{id}/clear-cooldown", routes::clear_cooldown_of_account),
         admin(Method::GET, "/api/accounts/{id}/models", account_models::list),
         admin(Method::POST, "/api/accounts/{id}/models/manual", account_models::add_manual),
         admin(Method::GET, "/api/account-tokens", account_tokens::list),

@@ -70,6 +70,7 @@ static OPERATIONS: &[Operation] = &[
     op("DELETE /api/accounts/{id}", "Delete an account with everything under it"),
     op("POST /api/accounts/{id}/rebind-session", "Give an account a new session"),
     op("POST /api/accounts/{id}/balance", "Ask the site what an account has left"),
+    op("POST /api/accounts/{id}/clear-cooldown", "End the cooldowns and limits of an account's channels"),
     op("GET /api/accounts/{id}/models", "Models of an account"),
     op("POST /api/accounts/{id}/models/manual", "Add models to an account by hand"),
     asks("GET /api/account-tokens", "Keys of session accounts, masked", "accountId"),

@@ -121,6 +121,11 @@ impl RouteIndex {
         self.channels.get(&route_id).into_iter().flatten()
     }
 
+    /// Every channel through an account, of whatever route.
+    pub fn channels_of_account(&self, account_id: i64) -> impl Iterator<Item = &ChannelRow> {
+        self.channels.values().flatten().filter(move |channel| channel.account_id == account_id)
+    }
+
     /// The names of the sites behind a route, each once.
     pub fn site_names(&self, route: &RouteRow) -> Vec<&str> {
         let mut names = Vec::new();
@@ -188,6 +193,7 @@ impl RouteIndex {
             consecutive_fail_count: live.consecutive_fail,
             cooldown_level: channel.stats.cooldown_level,
             cooldown_until: live.cooldown_until.map(time::iso),
+            limited_until: live.limited_until().map(time::iso),
             account: self.accounts.get(&channel.account_id).map(ChannelAccount::from),
             site: self.site_of(channel).map(ChannelSite::from),
             token: token.map(ChannelToken::from),
@@ -317,6 +323,7 @@ pub struct ListedChannel<'a> {
     consecutive_fail_count: u64,
     cooldown_level: i64,
     cooldown_until: Option<String>,
+    limited_until: Option<String>,
     account: Option<ChannelAccount<'a>>,
     site: Option<ChannelSite<'a>>,
     token: Option<ChannelToken<'a>>,

@@ -18,7 +18,7 @@ use crate::http::{self, Request, Response};
 use crate::jobs::tasks::{Done, Outcome, Progress, Spec, Started};
 use crate::jobs::{model_refresh, rebuild};
 use crate::store::route_edits::{self, Dependents};
-use crate::store::routes;
+use crate::store::routes::{self, ChannelRow};
 
 /// One run at a time, whatever asked for it.
 pub const REFRESH_KEY: &str = "refresh-models-and-rebuild-routes";
@@ -114,13 +114,24 @@ pub async fn clear_cooldown(app: Arc<App>, request: Request) -> Result<Response>
     let id = require_id(&request)?;
     let route_index = RouteIndex::of(&app, &[id], &[]).await?;
     let route = route_index.route(id).ok_or_else(|| AdminError::not_found("Route"))?;
-    let channels: Vec<_> = route_index.channels(route).collect();
+    clear_rests(&app, &route_index, route_index.channels(route).collect()).await
+}
+
+/// `POST /api/accounts/{id}/clear-cooldown`: as [`clear_cooldown`], for all channels of an account.
+pub async fn clear_cooldown_of_account(app: Arc<App>, request: Request) -> Result<Response> {
+    let id = require_id(&request)?;
+    let route_index = RouteIndex::read(&app).await?;
+    route_index.account(id).ok_or_else(|| AdminError::not_found("Account"))?;
+    clear_rests(&app, &route_index, route_index.channels_of_account(id).collect()).await
+}
+
+async fn clear_rests(app: &App, route_index: &RouteIndex, channels: Vec<&ChannelRow>) -> Result<Response> {
     let ids: Vec<i64> = channels.iter().map(|channel| channel.id).collect();
     // Failures on their way to the store must not arrive there after the clearing.
     app.store.flush().await;
     routes::clear_failures(&app.store, &ids).await?;
     for channel in channels {
-        live(&app, channel).clear_cooldown();
+        live(app, channel).clear_cooldown();
         if let Some(account) = route_index.account(channel.account_id) {
             app.live.site(account.site_id).forget(route_index.source_model(channel));
         }

@@ -15,7 +15,10 @@ use crate::jobs::usage_lookup;
 use crate::keys::Key;
 use crate::limits::Lease;
 use crate::metrics::GaugeGuard;
-use crate::routing::{Channel, Conversation, Credential, FailureWeight, Secret, SelectionReason, failure};
+use crate::routing::failure::Rest;
+use crate::routing::{
+    Channel, ChannelLive, Conversation, Credential, FailureWeight, Secret, SelectionReason, Trial, failure,
+};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, measured_ms, now_ms};
 
@@ -39,11 +42,13 @@ pub(super) struct Choice {
     pub(super) reason: SelectionReason,
 }
 
-/// What an attempt holds while it runs: a slot at the site, and one of the channel for its session.
+/// What an attempt holds while it runs: a slot at the site, and one of the channel for its session; of a channel
+/// that rests, the one trial.
 #[derive(Default)]
 pub(super) struct Slots {
     pub(super) site: Lease,
     pub(super) _session: Lease,
+    pub(super) _trial: Option<Trial>,
 }
 
 pub(super) struct Attempt {
@@ -185,7 +190,6 @@ impl Attempt {
     /// The client has its answer, or will have had it.
     pub(super) fn succeed(&mut self, usage: Option<Usage>) {
         let Some(mut row) = self.row.take() else { return };
-        self.slots = Slots::default();
         let latency = self.elapsed_ms();
         row.status = LogStatus::Success;
         row.http_status = Some(200);
@@ -199,9 +203,15 @@ impl Attempt {
         // A site is not slow because its answer is long.
         let waited = row.first_byte_latency_ms.map_or(latency, i64::unsigned_abs);
         self.channel.account.site.health.succeed(&self.model, waited, now);
+        let was_limited = self.channel.live.is_limited();
         if self.channel.live.record_success(now, latency, cost::nano(bill.usd)) {
             self.app.store.telemetry().dirty_channel(self.channel.live.clone());
         }
+        if was_limited {
+            self.end_limits();
+        }
+        // Not before the channel has recovered: who tries it next need not be alone.
+        self.slots = Slots::default();
         self.charge(bill.usd, now);
         if let Some(conversation) = self.conversation {
             self.bind(conversation, now);
@@ -274,25 +284,41 @@ impl Attempt {
         let weight = FailureWeight::of(failure.status, failure.words());
         self.channel.account.site.health.fail(&self.model, weight, now);
         self.app.health_saver.nudge();
-        let until = failure::cooldown_until(now, settings.cooldown, failure.recovers_at);
-        if self.channel.live.record_failure(now, until) {
-            self.app.store.telemetry().dirty_channel(self.channel.live.clone());
-        }
+        let Rest { cooldown_until, limited_until } =
+            failure::rest(now, settings.cooldown, failure.recovers_at);
+        let live = &self.channel.live;
+        self.save(live, live.record_failure(now, cooldown_until));
         log::info!(
             "channel cooling: {} ({}) until {}: {}{}",
             self.channel.id,
             self.channel.account.site.name,
-            crate::time::iso(until),
+            crate::time::iso(cooldown_until),
             failure.keyword(),
             failure.text
         );
         if failure.is_usage_limit() {
-            self.channel.live.record_usage_limit(until);
+            // Without a hint, what is kept is that the provider has said so.
+            let limit = limited_until.unwrap_or(cooldown_until);
             for sibling in self.app.snapshot.load().sharing_credential(&self.channel) {
-                if sibling.live.record_usage_limit(until) {
-                    self.app.store.telemetry().dirty_channel(sibling.live.clone());
-                }
+                self.save(&sibling.live, sibling.live.record_cooldown(now, cooldown_until));
+                self.save(&sibling.live, sibling.live.record_limit(limit));
             }
+        } else if let Some(limit) = limited_until {
+            self.save(live, live.record_limit(limit));
+        }
+    }
+
+    /// What the provider said of the credential's limit holds no more: it has just served.
+    fn end_limits(&self) {
+        for sibling in self.app.snapshot.load().sharing_credential(&self.channel) {
+            self.save(&sibling.live, sibling.live.end_limit());
+        }
+    }
+
+    /// Hands a channel to the writer, if it is to be handed over.
+    fn save(&self, live: &Arc<ChannelLive>, is_dirty: bool) {
+        if is_dirty {
+            self.app.store.telemetry().dirty_channel(live.clone());
         }
     }
 

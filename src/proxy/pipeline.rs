@@ -22,7 +22,9 @@ use crate::jobs::model_refresh;
 use crate::keys::KeyRejection;
 use crate::limits::{Lease, Refused as NoLease};
 use crate::routing::eligibility::{Obstacle, RouteRequest};
-use crate::routing::{Channel, Selection, SelectionQuery, select, select_bound};
+use crate::routing::{
+    Channel, ReservePick, Selection, SelectionQuery, SelectionReason, Trial, select, select_bound,
+};
 use crate::time::now_ms;
 use crate::upstream::Repeat;
 
@@ -312,8 +314,12 @@ async fn pick_free(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64
         let (chosen, some_are_full) = choose_free(app, call, tried, bound);
         let mut choice = match chosen {
             Chosen::Channel(choice) => choice,
-            Chosen::Nothing(_) if some_are_full => return None,
-            Chosen::Nothing(earliest_cooldown) => return Some(Picked::Nothing(earliest_cooldown)),
+            // Who is full can serve; what rests is for when nobody can.
+            Chosen::Nothing { .. } if some_are_full => return None,
+            Chosen::Nothing { reserve: Some(choice), .. } => choice,
+            Chosen::Nothing { earliest_cooldown, reserve: None } => {
+                return Some(Picked::Nothing(earliest_cooldown));
+            }
         };
         let mut session = Lease::default();
         if takes_session_lease(call, &choice.channel) {
@@ -324,9 +330,11 @@ async fn pick_free(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64
             let Some(offered) = still_offered(app, call, tried, choice) else { continue };
             choice = offered;
         }
-        // Without one, somebody else took the slot in between: choose again.
-        if let Some(site) = try_lease(app, &choice.channel) {
-            return Some(Picked::Channel(choice, Slots { site, _session: session }));
+        // Without these, somebody else took the slot or the trial in between: choose again.
+        if let Some(site) = try_lease(app, &choice.channel)
+            && let Some(trial) = begin_trial(call, &choice)
+        {
+            return Some(Picked::Channel(choice, Slots { site, _session: session, _trial: trial }));
         }
     }
     None
@@ -337,7 +345,8 @@ async fn pick_free(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64
 async fn pick_in_queue(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option<i64>) -> Picked {
     let choice = match choose(app, call, tried, bound, &|_| true) {
         Chosen::Channel(choice) => choice,
-        Chosen::Nothing(earliest_cooldown) => return Picked::Nothing(earliest_cooldown),
+        Chosen::Nothing { reserve: Some(choice), .. } => choice,
+        Chosen::Nothing { earliest_cooldown, reserve: None } => return Picked::Nothing(earliest_cooldown),
     };
     let mut session = Lease::default();
     if takes_session_lease(call, &choice.channel) {
@@ -348,8 +357,10 @@ async fn pick_in_queue(app: &Arc<App>, call: &Call, tried: &[i64], bound: Option
     }
     match app.leases.lease(choice.channel.account.site.id).await {
         Ok(site) => {
-            if let Some(choice) = still_offered(app, call, tried, choice) {
-                return Picked::Channel(choice, Slots { site, _session: session });
+            if let Some(choice) = still_offered(app, call, tried, choice)
+                && let Some(trial) = begin_trial(call, &choice)
+            {
+                return Picked::Channel(choice, Slots { site, _session: session, _trial: trial });
             }
         }
         Err(refused) => {
@@ -367,7 +378,23 @@ fn still_offered(app: &App, call: &Call, tried: &[i64], choice: Choice) -> Optio
     let id = choice.channel.id;
     match choose(app, call, tried, None, &|channel| channel.id == id) {
         Chosen::Channel(offered) => Some(Choice { reason: choice.reason, ..offered }),
-        Chosen::Nothing(_) => None,
+        // It rests: as it did before the wait, or since.
+        Chosen::Nothing { reserve, .. } => reserve.filter(|_| choice.reason.is_trial()),
+    }
+}
+
+/// The trial that a request for a resting channel is. `None` when another one is at work there or was just now;
+/// the inner one where the channel does not rest.
+fn begin_trial(call: &Call, choice: &Choice) -> Option<Option<Trial>> {
+    let (live, now) = (&choice.channel.live, now_ms());
+    match choice.reason {
+        SelectionReason::Trial => live.begin_trial(now, |live| live.is_due_for_trial(now)).map(Some),
+        SelectionReason::HalfOpen => live.begin_trial(now, |live| live.is_half_open(now)).map(Some),
+        SelectionReason::LastResort => {
+            let pause = call.settings.last_resort?;
+            live.begin_trial(now, |live| live.may_be_last_resort(now, pause)).map(Some)
+        }
+        _ => Some(None),
     }
 }
 
@@ -395,7 +422,11 @@ async fn session_lease(app: &App, call: &Call, channel: &Channel) -> Result<Leas
 
 enum Chosen {
     Channel(Choice),
-    Nothing(Option<i64>),
+    Nothing {
+        earliest_cooldown: Option<i64>,
+        /// A channel that rests, and may be tried by one request at a time.
+        reserve: Option<Choice>,
+    },
 }
 
 /// Selects among the channels whose site has a free slot; tells whether that passed any over.
@@ -419,7 +450,7 @@ fn choose(
 ) -> Chosen {
     let snapshot = app.snapshot.load();
     let Some(matched) = snapshot.lookup(&call.envelope.model, call.caller.policy()) else {
-        return Chosen::Nothing(None);
+        return Chosen::Nothing { earliest_cooldown: None, reserve: None };
     };
     let dialect = call.face.dialect;
     let forced = call.caller.forced_channel;
@@ -436,6 +467,7 @@ fn choose(
         surface: &offers,
         load: &|channel| app.load_of(channel),
         max_avoidance: call.settings.cooldown.max_ms,
+        last_resort: call.settings.last_resort,
         rotations: Some(&app.live.rotations),
     };
     let preferred = bound.and_then(|channel| select_bound(&matched, &query, channel));
@@ -448,14 +480,22 @@ fn choose(
     let first = SelectionQuery { surface: &has_completions, ..query };
     let native = (dialect == Dialect::Completions).then(|| select(&matched, &first, &mut random));
     let native = native.filter(|found| matches!(found, Selection::Channel { .. }));
+    let choice = |channel: &Arc<Channel>, upstream_model: &str, reason| {
+        // Mostly the model has one name: then it is one text, too.
+        let own = upstream_model == &*call.model;
+        let model = if own { call.model.clone() } else { Arc::from(upstream_model) };
+        Choice { channel: channel.clone(), model, reason }
+    };
     match preferred.or(native).unwrap_or_else(|| select(&matched, &query, &mut random)) {
         Selection::Channel { channel, upstream_model, reason } => {
-            // Mostly the model has one name: then it is one text, too.
-            let own = upstream_model == &*call.model;
-            let model = if own { call.model.clone() } else { Arc::from(upstream_model) };
-            Chosen::Channel(Choice { channel: channel.clone(), model, reason })
+            Chosen::Channel(choice(channel, upstream_model, reason))
         }
-        Selection::NoneEligible { earliest_cooldown } => Chosen::Nothing(earliest_cooldown),
+        Selection::NoneEligible { earliest_cooldown, reserve } => {
+            let reserve = reserve.map(|ReservePick { channel, upstream_model, reason }| {
+                choice(channel, upstream_model, reason)
+            });
+            Chosen::Nothing { earliest_cooldown, reserve }
+        }
     }
 }
 

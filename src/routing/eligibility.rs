@@ -1,10 +1,11 @@
 //! Why a channel may not be picked now (routing.md 5).
 //!
 //! A selection asks for the first obstacle, an explanation for all of them: both walk [`CHECKS`], which
-//! has the cheap and the frequent first and the cooldown last, so that a channel whose first obstacle is
-//! its cooldown has no other.
+//! has the cheap and the frequent first and the rest last, so that a channel whose first obstacle is that it
+//! rests has no other.
 
 use super::failure;
+use super::live::Resting;
 use super::pattern::alias_equal;
 use super::policy::Policy;
 use super::rotation::Rotations;
@@ -28,6 +29,8 @@ pub struct SelectionQuery<'a> {
     pub load: &'a dyn Fn(&Channel) -> f64,
     /// The operator's cap on how long failures keep a channel back.
     pub max_avoidance: Millis,
+    /// How long a cooling channel is not asked before it may be a last resort; None for never.
+    pub last_resort: Option<Millis>,
     /// Whose turn it is, for `stable_first`; None for a question without a past.
     pub rotations: Option<&'a Rotations>,
 }
@@ -50,6 +53,10 @@ pub enum Obstacle {
     CredentialExcluded,
     NoCredential,
     Cooling {
+        until: Millis,
+    },
+    /// Only for a trial, and when no other channel can serve.
+    HalfOpen {
         until: Millis,
     },
 }
@@ -81,7 +88,12 @@ const CHECKS: [Check; 10] = [
         request.query.policy.excludes_credential(channel).then_some(Obstacle::CredentialExcluded)
     },
     |_, channel| channel.credential.is_none().then_some(Obstacle::NoCredential),
-    |request, channel| channel.live.cooling_until(request.query.now).map(|until| Obstacle::Cooling { until }),
+    |request, channel| {
+        channel.live.resting(request.query.now).map(|resting| match resting {
+            Resting::Cooling { until } => Obstacle::Cooling { until },
+            Resting::HalfOpen { until } => Obstacle::HalfOpen { until },
+        })
+    },
 ];
 
 // === impl SelectionQuery ===
@@ -91,7 +103,8 @@ impl<'a> SelectionQuery<'a> {
     pub fn new(model: &'a str, policy: &'a Policy, now: Millis) -> Self {
         let max_avoidance = failure::LONGEST_REST_MS;
         let (surface, load) = (&|_: &Channel| true, &|_: &Channel| 1.0);
-        Self { model, policy, tried: &[], now, surface, load, max_avoidance, rotations: None }
+        let (last_resort, rotations) = (None, None);
+        Self { model, policy, tried: &[], now, surface, load, max_avoidance, last_resort, rotations }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Why a selection would give what it gives (routing.md 11): the same steps as [`select`](super::select()),
+//! Why a selection would give what it gives : the same steps as [`select`](super::select()),
 //! with everything that it passes over kept. Writes nothing, throws no dice: where a selection draws,
 //! this names the most probable.
 
@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::eligibility::{Obstacle, RouteRequest, SelectionQuery};
+use super::reserve::Reserve;
 use super::rotation::Pool;
 use super::route::{Channel, Strategy};
 use super::score::{Conditions, Score};
@@ -81,6 +82,7 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
     };
     let mut sheet = AssessmentTable::new(found.route.channels.iter().map(assess).collect());
     let eligible: Vec<_> = sheet.eligible().collect();
+    let eligible_count = eligible.len();
     match found.route.strategy {
         Strategy::RoundRobin => sheet.go_round(&eligible, &request),
         Strategy::Weighted => {
@@ -92,6 +94,9 @@ pub fn explain<'r>(found: &Match<'r>, query: &SelectionQuery<'r>) -> Explanation
             sheet.weigh(Shortlist::new(layer, &request), &request, found);
         }
         Strategy::StableFirst => sheet.compare(Shortlist::new(eligible, &request), &request, found.route.id),
+    }
+    if eligible_count == 0 {
+        sheet.picked = sheet.reserve().last(query).map(|(channel, _)| channel.id);
     }
     sheet.into_explanation(&request)
 }
@@ -112,6 +117,17 @@ impl<'r> AssessmentTable<'r> {
 
     fn eligible(&self) -> impl Iterator<Item = &'r Arc<Channel>> {
         self.assessments.iter().filter(|one| one.obstacles.is_empty()).map(|one| one.channel)
+    }
+
+    /// Those that rest and have no other obstacle.
+    fn reserve(&self) -> Reserve<'r> {
+        let mut reserve = Reserve::default();
+        for one in &self.assessments {
+            if let [only] = one.obstacles[..] {
+                reserve.note(one.channel, only);
+            }
+        }
+        reserve
     }
 
     fn put(&mut self, channel: &Channel, place: Place, share: f64) {

@@ -10,15 +10,22 @@
 //! | anything else | nobody's | is not tried |
 //!
 //! Words alone never blame: an upstream quotes its client, and one key's bad request must not switch off what
-//! other keys use. When the rest is over, a channel that failed often in a row still stands behind the others
-//! for a while.
+//! other keys use.
+//!
+//! ```text
+//! failure ──cools, ten minutes──▶ half-open, until the provider's hint ──▶ as before
+//!    ▲                              │      │
+//!    └──────── a trial fails ───────┘      └── a trial succeeds ──▶ as before, with all of its credential
+//! ```
+//!
+//! When the rest is over, a channel that failed often in a row still stands behind the others for a while.
 
 use serde_json::Value;
 
 use super::error_text::ErrorText;
 use crate::time::Millis;
 
-/// No hint of a provider and no cap of an operator keeps a channel back for longer.
+/// No hint of a provider is heeded, and no cap of an operator reaches, for longer.
 pub const LONGEST_REST_MS: Millis = 30 * 24 * 60 * 60 * 1000;
 /// A failure further ahead than this was noted before the clock was set back.
 pub(super) const SET_BACK: Millis = 60_000;
@@ -203,11 +210,21 @@ pub fn is_usage_limit(status: u16, text: &ErrorText) -> bool {
     status == 429 && text.is_used_up()
 }
 
-/// When a channel that failed at `now` may be picked again. A provider's hint only lengthens the rest.
-pub fn cooldown_until(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> Millis {
-    let computed = now.saturating_add(cooldown.base_ms.min(cooldown.max_ms));
-    let hinted = hint.map_or(computed, |hint| hint.min(now.saturating_add(LONGEST_REST_MS)));
-    computed.max(hinted)
+/// How long a channel that failed is left alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// Until then it cools: nothing is asked of it, except as a last resort.
+    pub cooldown_until: Millis,
+    /// Until then it is half-open, where its provider said that it would refuse for longer.
+    pub limited_until: Option<Millis>,
+}
+
+/// The rest of a channel that failed at `now`. A provider's hint does not lengthen the cooldown: limits are lifted
+/// early, hints are wrong, and the channel may be the only one.
+pub fn rest(now: Millis, cooldown: Cooldown, hint: Option<Millis>) -> Rest {
+    let cooldown_until = now.saturating_add(cooldown.base_ms.min(cooldown.max_ms));
+    let hint = hint.map(|hint| hint.min(now.saturating_add(LONGEST_REST_MS)));
+    Rest { cooldown_until, limited_until: hint.filter(|hint| *hint > cooldown_until) }
 }
 
 /// When the provider itself says the channel can be used again: the reset time in the body of a reached
@@ -372,20 +389,23 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_channel_rests_ten_minutes_and_longer_only_by_a_hint() {
+    fn a_failed_channel_cools_ten_minutes_whatever_its_provider_hints() {
         let now = 1_000_000;
         let capped = Cooldown { base_ms: 600_000, max_ms: 20_000 };
-        for (cooldown, hint, rest) in [
-            (TEN_MINUTES, None, 600_000),
-            (capped, None, 20_000),
-            (capped, Some(now + 50_000), 50_000),
-            (TEN_MINUTES, Some(now + 50_000), 600_000),
-            (TEN_MINUTES, Some(now + 3_600_000), 3_600_000),
-            (TEN_MINUTES, Some(now + 9_000_000_000), 2_592_000_000),
-            (TEN_MINUTES, Some(i64::MAX), 2_592_000_000),
-            (TEN_MINUTES, Some(5), 600_000),
+        for (cooldown, hint, cools, limited) in [
+            (TEN_MINUTES, None, 600_000, None),
+            (capped, None, 20_000, None),
+            (capped, Some(now + 50_000), 20_000, Some(50_000)),
+            (TEN_MINUTES, Some(now + 50_000), 600_000, None),
+            (TEN_MINUTES, Some(now + 600_000), 600_000, None),
+            (TEN_MINUTES, Some(now + 3_600_000), 600_000, Some(3_600_000)),
+            (TEN_MINUTES, Some(now + 9_000_000_000), 600_000, Some(2_592_000_000)),
+            (TEN_MINUTES, Some(i64::MAX), 600_000, Some(2_592_000_000)),
+            (TEN_MINUTES, Some(5), 600_000, None),
         ] {
-            assert_eq!(cooldown_until(now, cooldown, hint), now + rest, "{cooldown:?} {hint:?}");
+            let wanted =
+                Rest { cooldown_until: now + cools, limited_until: limited.map(|after| now + after) };
+            assert_eq!(rest(now, cooldown, hint), wanted, "{cooldown:?} {hint:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What requests change while they run: a channel's counters and cooldown, an address's health.
+//! What requests change while they run: a channel's counters and rest, an address's health.
 //!
 //! Snapshots come and go with every admin change; these values outlive them, one [`Arc`] per channel or
 //! endpoint, found by id in the [`LiveTable`]. Every field is an atomic of its own: a reader may see a
@@ -34,8 +34,14 @@ pub struct ChannelLive {
     last_selected: AtomicI64,
     last_fail: AtomicI64,
     cooldown_until: AtomicI64,
-    /// Of that, what the provider itself asked for.
+    /// What the provider itself asked for: beyond the cooldown the channel is half-open until then.
     provider_cooldown_until: AtomicI64,
+    /// When the cooldown began last; not persisted.
+    cooled_at: AtomicI64,
+    /// A request is at work that is tried although the channel rests.
+    on_trial: AtomicBool,
+    /// When the last of these began; not persisted.
+    last_trial: AtomicI64,
     /// Orders selections within one millisecond; not persisted.
     selection_number: AtomicU64,
     unsaved_success: AtomicU64,
@@ -59,9 +65,28 @@ pub struct ChannelTotals {
     pub last_selected: Option<Millis>,
     pub last_fail: Option<Millis>,
     pub cooldown_until: Option<Millis>,
-    /// Set while it is the provider that keeps the channel back.
+    /// Set while the provider's word stands: that it refuses until then, or that its limit is reached.
     pub provider_cooldown_until: Option<Millis>,
 }
+
+/// Why a channel is left alone, and until when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resting {
+    Cooling {
+        until: Millis,
+    },
+    /// Its provider said that it would refuse for so long.
+    HalfOpen {
+        until: Millis,
+    },
+}
+
+/// The one request that is tried on a resting channel. Dropped when the request is over: then there may be another.
+#[derive(Debug)]
+pub struct Trial(Arc<ChannelLive>);
+
+/// How often a half-open channel is tried while others can serve.
+const TRIAL_EVERY: Millis = 15 * 60 * 1000;
 
 /// What is to be written about a channel: the first four fields are added, the others replace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +108,16 @@ pub struct ChannelDelta {
 /// Numbers selections of all channels, for those that fall into the same millisecond.
 static SELECTIONS: AtomicU64 = AtomicU64::new(0);
 
+// === impl ChannelTotals ===
+
+impl ChannelTotals {
+    /// Until when the provider said that it would refuse, where that is beyond the cooldown.
+    pub fn limited_until(&self) -> Option<Millis> {
+        self.provider_cooldown_until
+            .filter(|until| self.cooldown_until.is_none_or(|cooldown| *until > cooldown))
+    }
+}
+
 // === impl ChannelLive ===
 
 impl ChannelLive {
@@ -99,6 +134,9 @@ impl ChannelLive {
             last_fail: AtomicI64::new(0),
             cooldown_until: AtomicI64::new(0),
             provider_cooldown_until: AtomicI64::new(0),
+            cooled_at: AtomicI64::new(0),
+            on_trial: AtomicBool::new(false),
+            last_trial: AtomicI64::new(0),
             selection_number: AtomicU64::new(0),
             unsaved_success: AtomicU64::new(0),
             unsaved_fail: AtomicU64::new(0),
@@ -110,7 +148,7 @@ impl ChannelLive {
         live
     }
 
-    /// A request was answered: counts it and ends any cooldown. Like every `record_*`, gives true when
+    /// A request was answered: counts it and ends any rest. Like every `record_*`, gives true when
     /// the caller is to hand this channel to the writer.
     pub fn record_success(&self, now: Millis, latency_ms: u64, cost_nano: u64) -> bool {
         for counter in [&self.success, &self.unsaved_success] {
@@ -151,20 +189,39 @@ impl ChannelLive {
         }
         if self.last_fail.swap(now, Relaxed) > now + SET_BACK {
             self.cooldown_until.store(0, Relaxed);
+            self.provider_cooldown_until.store(0, Relaxed);
         }
-        self.record_cooldown(until)
+        self.record_cooldown(now, until)
     }
 
-    /// What the credential may use is used up until then, by the word of its provider.
-    pub fn record_usage_limit(&self, until: Millis) -> bool {
+    /// By the word of its provider the channel will refuse until then.
+    pub fn record_limit(&self, until: Millis) -> bool {
         self.provider_cooldown_until.fetch_max(until, Relaxed);
-        self.record_cooldown(until)
+        self.mark_dirty()
     }
 
     /// Cools without counting a failure.
-    pub fn record_cooldown(&self, until: Millis) -> bool {
+    pub fn record_cooldown(&self, now: Millis, until: Millis) -> bool {
+        self.cooled_at.store(now, Relaxed);
         self.cooldown_until.fetch_max(until, Relaxed);
         self.mark_dirty()
+    }
+
+    /// Another channel of the credential was answered: what the provider said holds no more. A failure of its own
+    /// keeps the channel cooling.
+    pub fn end_limit(&self) -> bool {
+        if self.provider_cooldown_until.swap(0, Relaxed) == 0 {
+            return false;
+        }
+        if self.consecutive_fail.load(Relaxed) == 0 {
+            self.cooldown_until.store(0, Relaxed);
+        }
+        self.mark_dirty()
+    }
+
+    /// Whether its provider's word stands, for this channel or for its whole credential.
+    pub fn is_limited(&self) -> bool {
+        self.provider_cooldown_until.load(Relaxed) != 0
     }
 
     /// The channel was picked for an attempt.
@@ -183,6 +240,7 @@ impl ChannelLive {
         self.last_fail.store(0, Relaxed);
         self.cooldown_until.store(0, Relaxed);
         self.provider_cooldown_until.store(0, Relaxed);
+        self.last_trial.store(0, Relaxed);
     }
 
     /// Takes over what the store says, forgetting what was not saved.
@@ -252,16 +310,66 @@ impl ChannelLive {
         stamp(&self.cooldown_until)
     }
 
-    /// When the cooldown ends, while it lasts. A clock that was set back to before the failure says
-    /// nothing of how long that still is: then the channel may be tried.
-    pub fn cooling_until(&self, now: Millis) -> Option<Millis> {
-        let until = self.cooldown_until.load(Relaxed);
-        (until > now && self.last_fail.load(Relaxed) <= now + SET_BACK).then_some(until)
+    /// As [`ChannelTotals::limited_until`]; it may be in the past.
+    pub fn limited_until(&self) -> Option<Millis> {
+        self.totals().limited_until()
     }
 
-    /// Available again when `now >= cooldown_until`.
+    /// Why the channel is left alone, if it is. A clock that was set back to before the failure says
+    /// nothing of how long that still is: then the channel may be tried.
+    pub fn resting(&self, now: Millis) -> Option<Resting> {
+        let cooldown = self.cooldown_until.load(Relaxed);
+        let limit = self.provider_cooldown_until.load(Relaxed);
+        if cooldown.max(limit) <= now || self.last_fail.load(Relaxed) > now + SET_BACK {
+            return None;
+        }
+        Some(match cooldown > now {
+            true => Resting::Cooling { until: cooldown },
+            false => Resting::HalfOpen { until: limit },
+        })
+    }
+
+    /// Available again when `now >= cooldown_until`, though perhaps half-open.
     pub fn is_cooling(&self, now: Millis) -> bool {
-        self.cooling_until(now).is_some()
+        matches!(self.resting(now), Some(Resting::Cooling { .. }))
+    }
+
+    pub fn is_half_open(&self, now: Millis) -> bool {
+        matches!(self.resting(now), Some(Resting::HalfOpen { .. }))
+    }
+
+    /// Whether a request is tried at this moment.
+    pub fn is_on_trial(&self) -> bool {
+        self.on_trial.load(SeqCst)
+    }
+
+    /// When a request was tried last; 0 before the first.
+    pub fn last_trial(&self) -> Millis {
+        self.last_trial.load(Relaxed)
+    }
+
+    /// Whether a half-open channel is to be tried although others can serve.
+    pub fn is_due_for_trial(&self, now: Millis) -> bool {
+        let last = self.last_trial();
+        self.is_half_open(now) && (last == 0 || has_passed(TRIAL_EVERY, last, now))
+    }
+
+    /// Whether a cooling channel may be tried when there is no other: not for `pause` since it was asked or began
+    /// to cool.
+    pub fn may_be_last_resort(&self, now: Millis, pause: Millis) -> bool {
+        let asked = self.last_fail.load(Relaxed).max(self.cooled_at.load(Relaxed)).max(self.last_trial());
+        self.is_cooling(now) && has_passed(pause, asked, now)
+    }
+
+    /// Lets one request be tried, if none is and the channel is still as `may_be` wants it.
+    pub fn begin_trial(self: &Arc<Self>, now: Millis, may_be: impl FnOnce(&Self) -> bool) -> Option<Trial> {
+        self.on_trial.compare_exchange(false, true, SeqCst, SeqCst).ok()?;
+        let trial = Trial(self.clone());
+        if !may_be(self) {
+            return None;
+        }
+        self.last_trial.store(now, Relaxed);
+        Some(trial)
     }
 
     /// The order of selections in this process; 0 before the first.
@@ -272,6 +380,19 @@ impl ChannelLive {
     fn mark_dirty(&self) -> bool {
         !self.dirty.swap(true, SeqCst)
     }
+}
+
+// === impl Trial ===
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        self.0.on_trial.store(false, SeqCst);
+    }
+}
+
+/// Whether that long ago, or in a future from which the clock was set back.
+fn has_passed(pause: Millis, since: Millis, now: Millis) -> bool {
+    !(-SET_BACK..pause).contains(&now.saturating_sub(since))
 }
 
 /// Moves a moment on to `now`. Many requests come in one millisecond, and all but the first only look.
@@ -522,6 +643,69 @@ mod tests {
         assert!(!live.is_cooling(50_000_000));
         live.record_failure(50_000_000, 50_600_000);
         assert!(live.is_cooling(50_599_999) && !live.is_cooling(50_600_000));
+    }
+
+    #[test]
+    fn behind_its_cooldown_a_limited_channel_is_half_open() {
+        let live = ChannelLive::new(1, ChannelTotals::default());
+        live.record_failure(1_000, 601_000);
+        live.record_limit(3_601_000);
+        assert_eq!(live.resting(600_999), Some(Resting::Cooling { until: 601_000 }));
+        assert_eq!(live.resting(601_000), Some(Resting::HalfOpen { until: 3_601_000 }));
+        assert_eq!((live.resting(3_601_000), live.limited_until()), (None, Some(3_601_000)));
+        live.record_failure(601_000, 1_201_000);
+        assert_eq!(live.resting(1_200_999), Some(Resting::Cooling { until: 1_201_000 }), "ten new minutes");
+        assert!(live.is_half_open(1_201_000));
+        live.record_success(1_201_000, 1, 0);
+        assert_eq!((live.resting(1_201_001), live.limited_until()), (None, None));
+    }
+
+    #[test]
+    fn one_request_is_tried_at_a_time() {
+        let live = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
+        live.record_failure(1_000, 601_000);
+        live.record_limit(9_000_000);
+        assert!(
+            live.begin_trial(600_000, |live| live.is_half_open(600_000)).is_none() && !live.is_on_trial()
+        );
+        assert!(live.is_due_for_trial(601_000), "from the end of the cooldown on");
+        let trial = live.begin_trial(601_000, |live| live.is_half_open(601_000));
+        assert!(trial.is_some() && live.begin_trial(601_000, |_| true).is_none());
+        drop(trial);
+        assert!(!live.is_on_trial() && live.begin_trial(601_000, |_| true).is_some());
+        assert!(
+            !live.is_due_for_trial(601_000 + TRIAL_EVERY - 1) && live.is_due_for_trial(601_000 + TRIAL_EVERY)
+        );
+    }
+
+    #[test]
+    fn a_last_resort_waits_since_the_channel_was_asked() {
+        let live = Arc::new(ChannelLive::new(1, ChannelTotals::default()));
+        live.record_failure(100_000, 700_000);
+        let may = |now| live.may_be_last_resort(now, 30_000);
+        assert!(!may(129_999) && may(130_000) && may(699_999) && !may(700_000));
+        drop(live.begin_trial(130_000, |_| true));
+        assert!(!may(159_999) && may(160_000));
+        let sibling = ChannelLive::new(2, ChannelTotals::default());
+        sibling.record_cooldown(100_000, 700_000);
+        assert!(!sibling.may_be_last_resort(129_999, 30_000) && sibling.may_be_last_resort(130_000, 30_000));
+    }
+
+    #[test]
+    fn a_success_elsewhere_ends_what_the_provider_said_but_no_failure_of_its_own() {
+        let spread = ChannelLive::new(1, ChannelTotals::default());
+        let failed = ChannelLive::new(2, ChannelTotals::default());
+        failed.record_failure(1_000, 601_000);
+        for live in [&spread, &failed] {
+            live.record_cooldown(1_000, 601_000);
+            live.record_limit(9_000_000);
+            assert!(live.is_limited());
+            live.take_delta();
+            assert!(live.end_limit() && !live.end_limit());
+        }
+        assert_eq!(spread.resting(2_000), None);
+        assert_eq!(failed.resting(2_000), Some(Resting::Cooling { until: 601_000 }));
+        assert_eq!(failed.resting(601_000), None);
     }
 
     #[test]

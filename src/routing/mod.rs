@@ -16,6 +16,7 @@
 //! stable       whose turn it is among the sites that work best; rotation: what it remembers
 //! shortlist    the channels to choose from; those that are avoided
 //! select       one channel out of those that may be picked; selection_reason: what it went by
+//! reserve      who may be tried although it rests
 //! explain      why a selection would give what it gives
 //! affinity     which channel served a conversation last
 //! pool         in which order the addresses of a site are tried
@@ -47,6 +48,7 @@ pub mod policy;
 pub mod pool;
 pub mod pricing;
 pub mod rebuild;
+mod reserve;
 pub mod rotation;
 pub mod route;
 pub mod score;
@@ -61,7 +63,9 @@ pub use affinity::{Affinity, Conversation};
 pub use eligibility::SelectionQuery;
 pub use error_text::ErrorText;
 pub use health::{FailureWeight, SiteHealth};
-pub use live::{ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable};
+pub use live::{
+    ChannelDelta, ChannelLive, ChannelTotals, EndpointLive, EndpointState, LiveTable, Resting, Trial,
+};
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, path_segments};
 pub use pattern::ModelPattern;
 pub use platform::Platform;
@@ -69,7 +73,7 @@ pub use policy::{CredentialRef, Policy};
 pub use rotation::{Pool, Rotations};
 pub use route::{Channel, Route, RouteMode, Strategy};
 pub use score::{Conditions, Weights};
-pub use select::{Selection, select, select_bound};
+pub use select::{ReservePick, Selection, select, select_bound};
 pub use selection_reason::SelectionReason;
 pub use site::{Account, AccountStatus, Credential, CredentialHeaders, Endpoint, Secret, Site};
 pub use snapshot::{Changed, Match, Snapshot};

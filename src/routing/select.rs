@@ -6,11 +6,13 @@
 //!
 //! `weighted` draws among the candidates of the most preferred priority that has any; `round_robin` takes
 //! the channel that waited longest, whatever its priority; `stable_first` rotates over the sites that work best.
+//! What may be asked of channels that rest, [`reserve`](super::reserve) says.
 
 use std::sync::Arc;
 
-use super::eligibility::{Obstacle, RouteRequest, SelectionQuery};
+use super::eligibility::{RouteRequest, SelectionQuery};
 use super::pattern::alias_equal;
+use super::reserve::Reserve;
 use super::route::{Channel, Strategy};
 use super::score::{Score, Weights, scores};
 use super::selection_reason::SelectionReason;
@@ -29,9 +31,20 @@ pub enum Selection<'r> {
         reason: SelectionReason,
     },
     NoneEligible {
-        /// When the first of those that only cool comes back; None when waiting would not help.
+        /// When the first of those that only rest comes back; None when waiting would not help.
         earliest_cooldown: Option<Millis>,
+        /// Who may be tried all the same.
+        reserve: Option<ReservePick<'r>>,
     },
+}
+
+/// A channel that rests, and may be tried by one request at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct ReservePick<'r> {
+    pub channel: &'r Arc<Channel>,
+    /// The model's name for this upstream.
+    pub upstream_model: &'r str,
+    pub reason: SelectionReason,
 }
 
 /// Picks a channel of the matched route. `random` gives numbers in [0, 1) and is asked only when there
@@ -42,14 +55,13 @@ pub fn select<'r>(
     random: &mut dyn FnMut() -> f64,
 ) -> Selection<'r> {
     let request = RouteRequest::new(found.route, found.by_display_name, query);
-    let mut earliest_cooldown: Option<Millis> = None;
+    let mut reserve = Reserve::default();
     let eligible = found.route.channels.iter().filter(|channel| match request.obstacle(channel) {
         None => true,
-        Some(Obstacle::Cooling { until }) => {
-            earliest_cooldown = Some(earliest_cooldown.map_or(until, |earliest| earliest.min(until)));
+        Some(obstacle) => {
+            reserve.note(channel, obstacle);
             false
         }
-        Some(_) => false,
     });
     let picked = match found.route.strategy {
         Strategy::RoundRobin => next_in_turn(eligible, &request),
@@ -60,12 +72,18 @@ pub fn select<'r>(
             Layer::Several(channels) => Some(draw(channels, &request, found.weights, random)),
         },
     };
-    match picked {
-        Some((channel, reason)) => {
-            Selection::Channel { channel, upstream_model: upstream_model(channel, &request), reason }
-        }
-        None => Selection::NoneEligible { earliest_cooldown },
-    }
+    let Some((channel, reason)) = picked else {
+        let last = reserve.last(query).map(|(channel, reason)| {
+            let upstream_model = upstream_model(channel, &request);
+            ReservePick { channel, upstream_model, reason }
+        });
+        return Selection::NoneEligible { earliest_cooldown: reserve.earliest(query.now), reserve: last };
+    };
+    // Where channels take turns no priority counts.
+    let by_priority = found.route.strategy == Strategy::Weighted;
+    let trial = reserve.trial(query, if by_priority { channel.priority } else { i64::MAX });
+    let (channel, reason) = trial.map_or((channel, reason), |trial| (trial, SelectionReason::Trial));
+    Selection::Channel { channel, upstream_model: upstream_model(channel, &request), reason }
 }
 
 /// The channel that a conversation is bound to, whatever its priority, when it may be picked now and

@@ -219,7 +219,9 @@ fn a_cooling_channel_is_not_selected_until_its_time_is_up() {
     let policy = Policy::default();
     let found = snapshot.lookup("m", &policy).unwrap();
     match select(&found, &SelectionQuery::new("m", &policy, 599_999), &mut || 0.0) {
-        Selection::NoneEligible { earliest_cooldown } => assert_eq!(earliest_cooldown, Some(600_000)),
+        Selection::NoneEligible { earliest_cooldown, reserve } => {
+            assert_eq!((earliest_cooldown, reserve.is_none()), (Some(600_000), true));
+        }
         Selection::Channel { channel, .. } => panic!("picked {}", channel.id),
     }
     let selection = select(&found, &SelectionQuery::new("m", &policy, 600_000), &mut || 0.0);
@@ -227,8 +229,85 @@ fn a_cooling_channel_is_not_selected_until_its_time_is_up() {
     let tried = SelectionQuery { tried: &[1, 2], ..SelectionQuery::new("m", &policy, 0) };
     assert!(matches!(
         select(&found, &tried, &mut || 0.0),
-        Selection::NoneEligible { earliest_cooldown: None }
+        Selection::NoneEligible { earliest_cooldown: None, reserve: None }
     ));
+}
+
+/// A channel whose cooldown is over at 600,000, and whose provider refuses it until 9,000,000.
+fn limited(channel: Channel) -> Channel {
+    let totals = ChannelTotals {
+        cooldown_until: Some(600_000),
+        provider_cooldown_until: Some(9_000_000),
+        last_fail: Some(1),
+        ..ChannelTotals::default()
+    };
+    with(channel, totals)
+}
+
+#[test]
+fn a_half_open_channel_is_tried_now_and_then_and_otherwise_only_when_no_other_can_serve() {
+    for strategy in [Strategy::Weighted, Strategy::RoundRobin, Strategy::StableFirst] {
+        let behind = Channel { priority: 9, ..limited(channel(3)) };
+        let channels = vec![limited(channel(1)), channel(2), behind];
+        let snapshot = snapshot(vec![Route { strategy, ..route(1, "m", channels) }]);
+        let policy = Policy::default();
+        let found = snapshot.lookup("m", &policy).unwrap();
+        let pick = |now, tried: &[i64]| {
+            let query = SelectionQuery { tried, ..SelectionQuery::new("m", &policy, now) };
+            match select(&found, &query, &mut || 0.0) {
+                Selection::Channel { channel, reason, .. } => (channel.id, reason.is_trial()),
+                Selection::NoneEligible { reserve: Some(pick), .. } => {
+                    assert_eq!(pick.reason, SelectionReason::HalfOpen);
+                    (pick.channel.id, true)
+                }
+                Selection::NoneEligible { reserve: None, .. } => (0, false),
+            }
+        };
+        assert_eq!(pick(599_999, &[]), (2, false), "{strategy:?}");
+        assert_eq!(pick(600_000, &[]), (1, true), "{strategy:?}: a trial is due");
+        assert_eq!(pick(600_000, &[1]), (2, false), "{strategy:?}: no second risk");
+        let trial = found.route.channels[0].live.begin_trial(600_000, |_| true);
+        let next = if strategy == Strategy::Weighted { (2, false) } else { (3, true) };
+        assert_eq!(pick(600_000, &[]), next, "{strategy:?}: one at a time");
+        assert_eq!(pick(600_000, &[2]), (3, true), "{strategy:?}: no other can serve");
+        drop(trial);
+        found.route.channels[2].live.begin_trial(600_000, |_| true);
+        assert_eq!(pick(600_001, &[]), (2, false), "{strategy:?}: both were tried");
+        assert_eq!(pick(600_001, &[2]), (1, true), "{strategy:?}");
+        assert_eq!(pick(600_001, &[2, 1, 3]), (0, false), "{strategy:?}");
+        assert_eq!(pick(9_000_000, &[2, 3]), (1, false), "{strategy:?}: the limit is over");
+    }
+}
+
+#[test]
+fn of_channels_that_all_cool_the_one_that_has_cooled_longest_is_the_last_resort() {
+    let cooling = |id, since| {
+        let totals = ChannelTotals {
+            cooldown_until: Some(since + 600_000),
+            last_fail: Some(since),
+            ..ChannelTotals::default()
+        };
+        with(channel(id), totals)
+    };
+    let channels = vec![cooling(1, 2_000), cooling(2, 1_000), Channel { enabled: false, ..cooling(3, 500) }];
+    let snapshot = snapshot(vec![route(1, "m", channels)]);
+    let policy = Policy::default();
+    let found = snapshot.lookup("m", &policy).unwrap();
+    let pick = |now, last_resort| {
+        let query = SelectionQuery { last_resort, ..SelectionQuery::new("m", &policy, now) };
+        match select(&found, &query, &mut || 0.0) {
+            Selection::NoneEligible { reserve, .. } => reserve.map(|pick| (pick.channel.id, pick.reason)),
+            Selection::Channel { channel, .. } => panic!("picked {}", channel.id),
+        }
+    };
+    assert_eq!(pick(30_999, Some(30_000)), None, "it was asked not long ago");
+    assert_eq!(pick(31_000, Some(30_000)), Some((2, SelectionReason::LastResort)));
+    assert_eq!(pick(31_000, None), None, "never, where the operator says so");
+    let trial = found.route.channels[1].live.begin_trial(31_000, |_| true);
+    assert_eq!(pick(32_000, Some(30_000)), None, "one at a time, and not the next one");
+    drop(trial);
+    found.route.channels[1].live.record_failure(33_000, 633_000);
+    assert_eq!(pick(33_000, Some(30_000)), Some((1, SelectionReason::LastResort)));
 }
 
 #[test]
@@ -397,7 +476,7 @@ fn a_bound_channel_goes_before_every_other_while_nothing_speaks_against_it() {
         Some(())
     };
     let cooling = |channel: Channel| {
-        channel.live.record_usage_limit(1_001);
+        channel.live.record_cooldown(999, 1_001);
         channel
     };
     let behind_breaker = |channel: Channel| {

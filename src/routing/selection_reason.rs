@@ -34,12 +34,23 @@ pub enum SelectionReason {
         /// Its route picks by when channels were picked last.
         by_turns: bool,
     },
+    /// It is half-open, and was not tried for a while.
+    Trial,
+    /// It is half-open, and no other channel can serve.
+    HalfOpen,
+    /// All cool, and it does for the longest time.
+    LastResort,
 }
 
 impl SelectionReason {
-    /// Whether the pick is the channel's turn, to be remembered (routing.md 6.4).
+    /// Whether the pick is the channel's turn, to be remembered.
     pub fn takes_a_turn(&self) -> bool {
         !matches!(self, Self::Bound { by_turns: false })
+    }
+
+    /// Whether the channel rests, so that one request at a time is tried on it.
+    pub fn is_trial(&self) -> bool {
+        matches!(self, Self::Trial | Self::HalfOpen | Self::LastResort)
     }
 }
 
@@ -63,6 +74,9 @@ impl fmt::Display for SelectionReason {
                 avoided
             }
             Self::Bound { .. } => return f.write_str("sticky: it served the conversation last"),
+            Self::Trial => return f.write_str("trial: half-open, and not tried for a quarter of an hour"),
+            Self::HalfOpen => return f.write_str("half_open: no other channel can serve"),
+            Self::LastResort => return f.write_str("last_resort: all cool, this one for the longest time"),
         };
         match avoided {
             0 => Ok(()),
@@ -98,6 +112,7 @@ mod tests {
                 "stable_first: observation pool, 5 available, 2 in turn, 1 avoided",
             ),
             (SelectionReason::Bound { by_turns: false }, "sticky: it served the conversation last"),
+            (SelectionReason::HalfOpen, "half_open: no other channel can serve"),
         ] {
             assert_eq!(reason.to_string(), text);
         }

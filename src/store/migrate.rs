@@ -66,6 +66,7 @@ pub(super) const STEPS: &[Step] = &[
     step!(62, "0062_route_marks"),
     step!(63, "0063_proxy_video_tasks"),
     step!(64, "0064_proxy_response_ids"),
+    step!(72, "0072_half_open"),
 ];
 
 impl Step {
@@ -252,6 +253,34 @@ mod tests {
             Step { version: 2, name: "0002_two", shared: "CREATE TABLE two (id {{id}});", replacements: &[] };
         run(&mut database, &[ONE, next], 0).expect("the newer binary");
         run(&mut database, &[ONE], 0).expect("the older binary");
+    }
+
+    #[test]
+    fn a_cooldown_that_a_hint_has_lengthened_becomes_one_of_ten_minutes_with_a_limit() {
+        let mut database = database();
+        let before = STEPS.iter().position(|step| step.name == "0072_half_open").expect("the step");
+        run(&mut database, &STEPS[..before], 0).expect("the schema before it");
+        database.execute_batch("PRAGMA foreign_keys = OFF").expect("no routes are needed");
+        // Of its own failure with a hint and without, of another channel's limit, of none.
+        for (id, failed, cools, provider) in [
+            (1, Some(1_000), Some(9_000_000), None),
+            (2, Some(1_000), Some(601_000), None),
+            (3, Some(1_000), Some(601_000), Some(601_000)),
+            (4, None, Some(9_000_000), Some(9_000_000)),
+            (5, None, None, None),
+        ] {
+            let sql = "INSERT INTO channel_stats (channel_id, last_fail_at, cooldown_until, provider_cooldown_until) \
+                       VALUES (?, ?, ?, ?)";
+            let row: (i64, Option<i64>, Option<i64>, Option<i64>) = (id, failed, cools, provider);
+            database.execute(sql, row).expect("a row");
+        }
+        run(&mut database, STEPS, 0).expect("the step");
+        let sql = "SELECT cooldown_until, provider_cooldown_until FROM channel_stats ORDER BY channel_id";
+        let mut query = database.prepare(sql).expect("a query");
+        let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("rows");
+        let rows: Vec<(Option<i64>, Option<i64>)> = rows.map(|row| row.expect("a row")).collect();
+        let (ten, hint) = (Some(601_000), Some(9_000_000));
+        assert_eq!(rows, [(ten, hint), (ten, None), (ten, ten), (None, hint), (None, None)]);
     }
 
     #[test]

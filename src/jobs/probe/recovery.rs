@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn four_cooling_channels_are_asked_those_never_asked_first() {
         let dictated = fixture::channel(8);
-        dictated.live.record_cooldown(NOW + 600_000);
+        dictated.live.record_cooldown(NOW - 1, NOW + 600_000);
         let switched_off = Channel { enabled: false, ..cooling(9) };
         let channels = (1..=6).map(cooling).chain([fixture::channel(7), dictated, switched_off]);
         let mut routes: Vec<_> = channels

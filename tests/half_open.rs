@@ -1,0 +1,196 @@
+//! A channel whose provider asked for more than the cooldown is half-open behind it, and the channel that has cooled
+//! longest is the last resort: no channel is out of reach for long without having been tried.
+
+mod support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use serde_json::{Value, json};
+use support::{Gate, Gateway, Pair, Reply, Upstream, eventually, seconds_ahead};
+
+const CHAT: &str = "/v1/chat/completions";
+/// What is tested is one channel after the other, not one dialect after the other.
+const ONE_DIALECT: (&str, &str) = ("DISABLE_CROSS_PROTOCOL_FALLBACK", "true");
+const SHORT: (&str, &str) = ("CHANNEL_FAILURE_COOLDOWN_SEC", "1");
+
+fn used_up() -> Reply {
+    let error = json!({"type": "usage_limit_reached", "message": "The usage limit has been reached",
+        "resets_in_seconds": 3600});
+    Reply::json(429, &json!({ "error": error }))
+}
+
+fn alone(variables: &[(&str, &str)], models: &[&str]) -> (Gateway, Upstream, Value) {
+    let upstream = Upstream::start(models);
+    let gateway = Gateway::with(&[variables, &[ONE_DIALECT]].concat());
+    let (_, account) = gateway.add("alone", &upstream);
+    (gateway, upstream, account)
+}
+
+/// What the explanation says of each channel of a model.
+fn candidates(gateway: &Gateway, model: &str) -> Vec<Value> {
+    let answer = gateway.admin().get(&format!("/api/routes/decision?model={model}")).expect(200);
+    answer["decision"]["candidates"].as_array().expect("candidates").clone()
+}
+
+fn reason_of(gateway: &Gateway, site: &str) -> String {
+    let all = candidates(gateway, Pair::MODEL);
+    let one = all.iter().find(|one| one["siteName"] == site).unwrap_or_else(|| panic!("no {site}"));
+    one["reasonCode"].as_str().expect("a code").to_owned()
+}
+
+#[track_caller]
+fn is_limited_for_an_hour(channel: &Value) {
+    let ahead = seconds_ahead(&channel["limitedUntil"]);
+    assert!((3_580..=3_600).contains(&ahead), "{ahead} s: {channel}");
+}
+
+#[test]
+fn a_limited_channel_is_tried_behind_its_cooldown_and_a_success_ends_the_limit() {
+    let pair = Pair::with(&[SHORT]);
+    pair.first.answer_once(CHAT, used_up());
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    is_limited_for_an_hour(&pair.channel("first"));
+    eventually("the cooldown is over", || (reason_of(&pair.gateway, "first") == "half_open").then_some(()));
+    let all = candidates(&pair.gateway, Pair::MODEL);
+    let first = all.iter().find(|one| one["siteName"] == "first").expect("a candidate");
+    is_limited_for_an_hour(first);
+    assert!(seconds_ahead(&first["cooldownUntil"]) <= 0 && first["eligible"] == false, "{first}");
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    assert_eq!(pair.first.asked_for(CHAT).len(), 2, "a trial");
+    eventually("the limit is over", || pair.channel("first")["limitedUntil"].is_null().then_some(()));
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    assert_eq!(pair.first.asked_for(CHAT).len(), 3, "it is asked as before");
+    let reasons: Vec<_> =
+        pair.gateway.wait_for_logs(4).iter().map(|row| row["decisionReason"].to_string()).collect();
+    assert!(reasons[2].contains("trial"), "{reasons:?}");
+}
+
+#[test]
+fn a_trial_that_fails_is_not_seen_by_the_client_and_not_repeated_soon() {
+    let pair = Pair::with(&[SHORT]);
+    pair.first.answer(CHAT, used_up());
+    pair.gateway.client().chat(Pair::MODEL).expect(200);
+    for _ in 0..2 {
+        eventually("the cooldown is over", || {
+            (reason_of(&pair.gateway, "first") == "half_open").then_some(())
+        });
+        for _ in 0..3 {
+            pair.gateway.client().chat(Pair::MODEL).expect(200);
+        }
+        assert_eq!(pair.first.asked_for(CHAT).len(), 2, "one trial in a quarter of an hour");
+    }
+    is_limited_for_an_hour(&pair.channel("first"));
+}
+
+/// Two hundred requests at once, of which one may reach the upstream.
+#[track_caller]
+fn one_of_many_is_tried(gateway: &Gateway, upstream: &Upstream) {
+    const CROWD: usize = 200;
+    let gate = Gate::new();
+    let before = upstream.asked_for(CHAT).len();
+    upstream.answer_once(CHAT, Reply::json(200, &support::wire::chat(Pair::MODEL)).head_waits_for(&gate));
+    let (served, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..CROWD {
+            scope.spawn(|| {
+                let answer = gateway.client().chat(Pair::MODEL);
+                let count = if answer.status == 200 { &served } else { &refused };
+                assert!(answer.status == 200 || answer.header("retry-after").is_some(), "{}", answer.text());
+                count.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+        eventually("all but one are refused", || (refused.load(Ordering::SeqCst) == CROWD - 1).then_some(()));
+        assert_eq!(upstream.asked_for(CHAT).len(), before + 1);
+        gate.open();
+    });
+    assert_eq!((served.into_inner(), refused.into_inner()), (1, CROWD - 1));
+    eventually("everybody is served", || (gateway.client().chat(Pair::MODEL).status == 200).then_some(()));
+}
+
+#[test]
+fn of_many_requests_for_a_half_open_channel_one_is_tried() {
+    let (gateway, upstream, _) = alone(&[SHORT], &[Pair::MODEL]);
+    upstream.answer_once(CHAT, used_up());
+    gateway.client().chat(Pair::MODEL).expect(429);
+    eventually("the cooldown is over", || (reason_of(&gateway, "alone") == "half_open").then_some(()));
+    one_of_many_is_tried(&gateway, &upstream);
+}
+
+#[test]
+fn when_every_channel_cools_one_request_is_tried_as_a_last_resort() {
+    let (gateway, upstream, _) = alone(&[("COOLDOWN_LAST_RESORT_SEC", "1")], &[Pair::MODEL]);
+    upstream.answer_once(CHAT, Reply::error(500, "boom"));
+    gateway.client().chat(Pair::MODEL).expect(500);
+    eventually("the channel may be tried", || {
+        let answer = gateway.admin().get(&format!("/api/routes/decision?model={}", Pair::MODEL)).expect(200);
+        answer["decision"]["selectedChannelId"].is_number().then_some(())
+    });
+    assert_eq!(reason_of(&gateway, "alone"), "cooling");
+    one_of_many_is_tried(&gateway, &upstream);
+    assert_eq!(gateway.channels(Pair::MODEL)[0]["cooldownUntil"], json!(null));
+}
+
+#[test]
+fn no_last_resort_is_taken_before_its_time_or_where_there_is_none() {
+    for pause in ["30", "0"] {
+        let (gateway, upstream, _) = alone(&[("COOLDOWN_LAST_RESORT_SEC", pause)], &[Pair::MODEL]);
+        upstream.answer_once(CHAT, Reply::error(500, "boom"));
+        gateway.client().chat(Pair::MODEL).expect(500);
+        gateway.client().chat(Pair::MODEL).expect(503);
+        assert_eq!(upstream.asked_for(CHAT).len(), 1);
+    }
+}
+
+#[test]
+fn a_success_on_one_channel_ends_the_limit_of_its_credential() {
+    let (gateway, upstream, _) = alone(&[SHORT], &["model-a", "model-b"]);
+    upstream.answer_once(CHAT, used_up());
+    gateway.client().chat("model-a").expect(429);
+    for model in ["model-a", "model-b"] {
+        is_limited_for_an_hour(&gateway.channels(model)[0]);
+    }
+    gateway.client().chat("model-b").expect(503);
+    eventually("the other channel is tried", || {
+        (gateway.client().chat("model-b").status == 200).then_some(())
+    });
+    for model in ["model-a", "model-b"] {
+        eventually("the limit is over", || {
+            gateway.channels(model)[0]["limitedUntil"].is_null().then_some(())
+        });
+    }
+    gateway.client().chat("model-a").expect(200);
+}
+
+#[test]
+fn a_limit_outlasts_a_restart() {
+    let (mut gateway, upstream, _) = alone(&[], &[Pair::MODEL]);
+    upstream.answer_once(CHAT, used_up());
+    gateway.client().chat(Pair::MODEL).expect(429);
+    let before = gateway.channels(Pair::MODEL).remove(0);
+    gateway.signal("TERM");
+    gateway.wait_for_exit();
+    let gateway = gateway.restart();
+    let after = gateway.channels(Pair::MODEL).remove(0);
+    for field in ["cooldownUntil", "limitedUntil"] {
+        assert!(before[field].is_string() && before[field] == after[field], "{field}: {before} {after}");
+    }
+    gateway.client().chat(Pair::MODEL).expect(503);
+}
+
+#[test]
+fn an_operator_ends_the_rest_of_all_channels_of_an_account() {
+    let (gateway, upstream, account) = alone(&[], &["model-a", "model-b"]);
+    upstream.answer_once(CHAT, used_up());
+    gateway.client().chat("model-a").expect(429);
+    gateway.client().chat("model-b").expect(503);
+    let path = format!("/api/accounts/{}/clear-cooldown", account["id"]);
+    let cleared = gateway.admin().post(&path, &json!({})).expect(200);
+    assert_eq!(cleared, json!({"success": true, "clearedChannels": 2}));
+    for model in ["model-a", "model-b"] {
+        let channel = gateway.channels(model).remove(0);
+        assert_eq!((&channel["cooldownUntil"], &channel["limitedUntil"]), (&json!(null), &json!(null)));
+        gateway.client().chat(model).expect(200);
+    }
+    gateway.admin().post("/api/accounts/999/clear-cooldown", &json!({})).expect(404);
+}

@@ -31,6 +31,7 @@
 //! background   work that outlives its caller: owned, stopped with the process, panics contained
 //! codings      gzip, deflate, br and zstd, decoded: of what clients and upstreams compress
 //! id_map, name_map   maps whose copies share what they have in common
+//! mask         texts without the secrets in them
 //! time, cron, logging, metrics, open_files, request_id, uuid, hex, sync, fast_map, wake_flag
 //! ```
 #![forbid(unsafe_code)]
@@ -53,6 +54,7 @@ pub mod jobs;
 pub mod keys;
 pub mod limits;
 pub mod logging;
+pub mod mask;
 pub mod metrics;
 pub mod name_map;
 pub mod notify;

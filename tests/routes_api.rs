@@ -46,6 +46,7 @@ fn a_discovered_route_is_listed_with_its_channels() {
         ("consecutiveFailCount", json!(0)),
         ("cooldownLevel", json!(0)),
         ("cooldownUntil", json!(null)),
+        ("limitedUntil", json!(null)),
     ] {
         assert_eq!(channel.get(field), Some(&value), "{field}: {channel}");
     }

@@ -158,7 +158,7 @@ fn what_is_wrong_is_named_and_nobody_is_asked() {
 fn a_channel_that_refuses_gives_way_to_the_next() {
     for failing in [
         Reply::error(500, "boom"),
-        Reply::json(200, &json!({"error": {"message": "out of steam", "type": "x"}})),
+        Reply::json(200, &json!({"error": {"message": "out of steam", "type": "server_error"}})),
         Reply::bytes(200, "text/html", "<html><title>Hello</title></html>"),
     ] {
         let pair = Pair::start();

@@ -107,17 +107,10 @@ impl UpstreamError {
         [self.kind.as_deref(), self.code.as_deref(), cause].into_iter().flatten()
     }
 
-    /// Takes the given texts (a credential, a host name) out of everything it says.
-    pub fn hide(&mut self, secrets: &[&str]) {
+    /// Takes out of everything it says what `hide` takes out of a text.
+    pub fn hide(&mut self, hide: impl FnMut(&mut String)) {
         let fields = [&mut self.kind, &mut self.code, &mut self.param];
-        let texts = fields.into_iter().flatten().chain([&mut self.message]);
-        for text in texts {
-            for secret in secrets.iter().filter(|secret| !secret.is_empty()) {
-                if text.contains(secret) {
-                    *text = text.replace(secret, "…");
-                }
-            }
-        }
+        fields.into_iter().flatten().chain([&mut self.message]).for_each(hide);
     }
 }
 
@@ -406,10 +399,10 @@ mod tests {
         ] {
             assert_eq!(message(500, body), wanted);
         }
-        let mut error = UpstreamError::new("no such user tok-9 at up.example");
+        let mut error = UpstreamError::new("no such user tok-9");
         error.code = Some("tok-9".into());
-        error.hide(&["tok-9", "", "up.example"]);
-        assert_eq!(error.message, "no such user … at …");
+        error.hide(|text| *text = text.replace("tok-9", "…"));
+        assert_eq!(error.message, "no such user …");
         assert_eq!(error.code.as_deref(), Some("…"));
     }
 

@@ -7,6 +7,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use hyper::header::HeaderValue;
+
 use crate::app::App;
 use crate::dialect::convert::CallSignature;
 use crate::dialect::errors::UpstreamError;
@@ -14,11 +16,10 @@ use crate::dialect::usage::Usage;
 use crate::jobs::usage_lookup;
 use crate::keys::Key;
 use crate::limits::Lease;
+use crate::mask::Mask;
 use crate::metrics::GaugeGuard;
 use crate::routing::failure::Rest;
-use crate::routing::{
-    Channel, ChannelLive, Conversation, Credential, FailureWeight, Secret, SelectionReason, Trial, failure,
-};
+use crate::routing::{Channel, ChannelLive, Conversation, FailureWeight, SelectionReason, Trial, failure};
 use crate::store::proxy_logs::{LogStatus, ProxyLogRow, UsageSource};
 use crate::time::{Millis, measured_ms, now_ms};
 
@@ -26,6 +27,7 @@ use super::alerts;
 use super::call::{Call, Operation};
 use super::cost;
 use super::failure::Failure;
+use super::redact;
 use super::session::{self, Session};
 
 /// A client that hung up, as nginx numbers it.
@@ -61,6 +63,8 @@ pub(super) struct Attempt {
     row: Option<ProxyLogRow>,
     /// Who pays for a success.
     key: Option<Arc<Key>>,
+    /// What the client showed for itself.
+    presented: Option<HeaderValue>,
     /// What its success binds to the channel.
     conversation: Option<Conversation>,
     /// The slots at the channel's site and on the channel; given back when the attempt is settled, or
@@ -116,6 +120,7 @@ impl Attempt {
             started: Instant::now(),
             row: Some(row),
             key: call.caller.key.clone(),
+            presented: call.presented.clone(),
             conversation: call.session.as_ref().map(Session::conversation),
             slots,
             is_extra: call.operation == Operation::CountTokens,
@@ -144,9 +149,9 @@ impl Attempt {
         }
     }
 
-    /// Our credential at the upstream, to be kept out of messages.
-    pub(super) fn credential(&self) -> Option<&Secret> {
-        self.channel.credential.as_ref().map(Credential::secret)
+    /// What the request carried that is not to be told, made anew each time: for when something went wrong.
+    pub(super) fn secrets(&self) -> Mask {
+        redact::sent(&self.channel, self.presented.as_ref())
     }
 
     /// When it began, while it is not settled.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
+use hyper::header::HeaderValue;
 
 use crate::app::App;
 use crate::dialect::Dialect;
@@ -154,6 +155,8 @@ pub(super) struct Call {
     /// The client's query without its credential and the form of a stream, empty or beginning with `?`.
     pub(super) query: String,
     pub(super) caller: Caller,
+    /// The token by which the caller was let in, to be kept out of what is told.
+    pub(super) presented: Option<HeaderValue>,
     /// As they were when it came: they stay the same until it is answered.
     pub(super) settings: Arc<Settings>,
     pub(super) key_id: Option<i64>,
@@ -193,6 +196,7 @@ impl Call {
             version = path.version;
         }
         let mut query = forwarded_query(head.query);
+        let presented = presented(&head.headers, head.query);
         if operation == Operation::CountTokens && dialect == Dialect::Messages {
             ask_for_beta(&mut query);
         }
@@ -213,6 +217,7 @@ impl Call {
             headers: head.headers,
             version,
             query,
+            presented,
             key_id,
             caller: head.caller,
             settings: app.settings.load_full(),
@@ -257,6 +262,16 @@ pub(super) fn forwarded_query(raw: &str) -> String {
         }
     }
     out
+}
+
+/// The token of a caller, wherever it stands: the value of a header is shared, not copied.
+fn presented(headers: &HeaderMap, query: &str) -> Option<HeaderValue> {
+    let in_headers =
+        ["authorization", "x-api-key", "x-goog-api-key"].into_iter().find_map(|name| headers.get(name));
+    in_headers.cloned().or_else(|| {
+        let key = query.split('&').find(|pair| name_in(pair) == "key")?.split_once('=')?.1;
+        HeaderValue::from_str(&percent_encoding::percent_decode_str(key).decode_utf8_lossy()).ok()
+    })
 }
 
 /// The name in a pair of a query, decoded.

@@ -27,6 +27,7 @@ use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::usage::Usage;
 use crate::dialect::{Dialect, gemini, responses, video};
 use crate::http::{Response, ResponseBody};
+use crate::routing::Channel;
 use crate::time::now_ms;
 use crate::upstream::AnswerHeaders;
 use crate::uuid;
@@ -35,7 +36,7 @@ use super::attempt::Attempt;
 use super::call::{Call, Operation};
 use super::exchange::Accepted;
 use super::failure::Failure;
-use super::headers;
+use super::headers::{self, SecretCheck};
 use super::long_reply::LongReply;
 use super::relay::{HeldStream, LAST_WORDS, Relay};
 use super::response_owners;
@@ -165,7 +166,7 @@ impl StartedResponse<'_> {
         }
         let dialect = self.call.face.dialect;
         let mut response = Response::new(ResponseBody::empty());
-        headers::downstream(&self.accepted.head.headers, response.headers_mut());
+        self.put_headers(attempt.channel(), &mut response);
         headers::event_stream(response.headers_mut());
         headers::request_id(dialect, self.call.face.id, response.headers_mut());
         let converter = (!self.own).then(|| {
@@ -187,10 +188,12 @@ impl StartedResponse<'_> {
     /// A complete answer in the client's dialect: read, judged, handed on as it came.
     async fn whole(mut self, mut attempt: Box<Attempt>) -> Result<Response, Useless> {
         let length = self.length();
-        let mut reply = self.response();
+        let mut reply = self.response(&attempt);
         *reply.status_mut() = self.accepted.head.status;
         let json = HeaderValue::from_static("application/json");
-        let content_type = self.accepted.head.headers.value(&header::CONTENT_TYPE).filter(is_json);
+        let secrets = SecretCheck::of(attempt.channel());
+        let is_plain = |value: &HeaderValue| is_json(value) && !secrets.repeats(value.as_bytes());
+        let content_type = self.accepted.head.headers.value(&header::CONTENT_TYPE).filter(is_plain);
         reply.headers_mut().insert(header::CONTENT_TYPE, content_type.unwrap_or(json));
         self.mark_not_stored(&mut reply);
 
@@ -261,7 +264,7 @@ impl StartedResponse<'_> {
         Ok(stored.map_or_else(
             |refusal| refusal,
             |body| {
-                let mut reply = self.response();
+                let mut reply = self.response(&attempt);
                 *reply.status_mut() = status;
                 let json = HeaderValue::from_static("application/json");
                 reply.headers_mut().insert(header::CONTENT_TYPE, json);
@@ -298,7 +301,7 @@ impl StartedResponse<'_> {
         self.note_stored(&answer, &attempt);
         let answer = self.finished(answer);
         attempt.store_signatures(signatures);
-        let mut reply = self.response();
+        let mut reply = self.response(&attempt);
         if self.call.envelope.stream {
             headers::event_stream(reply.headers_mut());
         } else {
@@ -442,11 +445,17 @@ impl StartedResponse<'_> {
     }
 
     /// A response with the headers that any answer has.
-    fn response(&self) -> Response {
+    fn response(&self, attempt: &Attempt) -> Response {
         let mut response = Response::new(ResponseBody::empty());
-        headers::downstream(&self.accepted.head.headers, response.headers_mut());
+        self.put_headers(attempt.channel(), &mut response);
         headers::request_id(self.call.face.dialect, self.call.face.id, response.headers_mut());
         response
+    }
+
+    fn put_headers(&self, channel: &Channel, response: &mut Response) {
+        let secrets = SecretCheck::of(channel);
+        let upstream = &self.accepted.head.headers;
+        headers::downstream(upstream, |value| secrets.repeats(value), response.headers_mut());
     }
 
     /// The length of the whole answer, when the upstream gave it.
@@ -539,7 +548,7 @@ fn ended_empty(observer: &StreamObserver, attempt: &Attempt) -> bool {
 }
 
 fn useless(attempt: Box<Attempt>, failure: Failure) -> Useless {
-    let failure = failure.without(attempt.credential());
+    let failure = failure.without(&attempt.secrets());
     Useless { attempt, failure }
 }
 

@@ -159,7 +159,7 @@ pub(super) async fn attempt(
     let failure = loop {
         let (accepted, endpoint) = match sending.answer(&mut search, &mut attempt).await {
             Ok(answered) => answered,
-            Err(failure) => break failure.without(attempt.credential()),
+            Err(failure) => break failure.without(&attempt.secrets()),
         };
         let format = accepted.format;
         match commit::commit(app, call, accepted, attempt).await {
@@ -269,9 +269,7 @@ impl<'a> Sending<'a> {
             return Err(Failure::local(format!("site {} cannot be used: {reason}", site.name)));
         }
         let credential = self.channel.credential.as_ref();
-        let Some((credential, values)) =
-            credential.and_then(|credential| Some((credential, credential.headers()?)))
-        else {
+        let Some(values) = credential.and_then(Credential::headers) else {
             return Err(Failure::local(
                 "the channel has no credential that can stand in a header".to_owned(),
             ));
@@ -285,7 +283,7 @@ impl<'a> Sending<'a> {
             };
             note(live.record_selection(search.now));
             let dialects = (&mut search.formats, &mut search.refused);
-            let tried = self.ask(endpoint, (credential, values), dialects, attempt).await;
+            let tried = self.ask(endpoint, values, dialects, attempt).await;
             match tried {
                 Ok(accepted) => {
                     note(live.record_success());
@@ -346,7 +344,7 @@ impl<'a> Sending<'a> {
     async fn ask(
         &self,
         endpoint: &Endpoint,
-        (credential, values): (&Credential, &CredentialHeaders),
+        values: &CredentialHeaders,
         (formats, refused): (&mut Formats, &mut Vec<Refused>),
         attempt: &mut Attempt,
     ) -> Result<Box<Accepted>, Failure> {
@@ -408,7 +406,7 @@ impl<'a> Sending<'a> {
             };
             let failure = match accepted {
                 Ok(accepted) => return Ok(accepted),
-                Err(failure) => failure.without(Some(credential.secret())),
+                Err(failure) => failure.without(&attempt.secrets()),
             };
             let failure = failure.to(self.call, self.channel, self.model);
             let prepare = || self.prepare(operation, format).ok();

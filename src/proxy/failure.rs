@@ -23,16 +23,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use hyper::header::{HeaderMap, RETRY_AFTER};
-use memchr::memmem;
+use hyper::header::{HeaderMap, HeaderName, RETRY_AFTER};
+use memchr::memchr;
 
 use crate::dialect::canonical::ConversionError;
 use crate::dialect::errors::{self, UpstreamError};
 use crate::dialect::{Dialect, json, messages, optional};
 use crate::http::Response;
 use crate::limits::Overloaded;
+use crate::mask::Mask;
 use crate::routing::failure::Blame;
-use crate::routing::{Channel, ErrorText, ModelPattern, Secret, failure};
+use crate::routing::{Channel, ErrorText, ModelPattern, failure};
 use crate::time::Millis;
 use crate::upstream::{AnswerHeaders, BodyError, Came, ErrorKind, Progress, Repeat, SendError, Work};
 
@@ -224,9 +225,9 @@ impl Failure {
             .answered_with(upstream)
     }
 
-    /// The upstream's answer had these headers; those that cross are for the client (proxy.md 11.4).
+    /// The upstream's answer had these headers; those that cross are for the client.
     pub(super) fn answered_with(mut self, upstream: &AnswerHeaders) -> Self {
-        headers::downstream(upstream, self.headers.get_or_insert_default());
+        headers::downstream(upstream, |_| false, self.headers.get_or_insert_default());
         self
     }
 
@@ -245,14 +246,25 @@ impl Failure {
         }
     }
 
-    /// Takes the credential out of everything the upstream said: some repeat what they were sent.
-    pub(super) fn without(mut self, credential: Option<&Secret>) -> Self {
-        let Some(secret) = credential.map(Secret::expose).filter(|secret| !secret.is_empty()) else {
-            return self;
+    /// Takes the secrets of the request out of everything that came back: some upstreams repeat what they were sent.
+    pub(super) fn without(mut self, secrets: &Mask) -> Self {
+        self.error.hide(|text| secrets.hide(text));
+        secrets.hide(&mut self.text);
+        // Escapes can hide a secret in the bytes, and a client resolves them.
+        let shows = |body: &Bytes| {
+            let decoded = || json::tree(body).map(|tree| tree.to_string());
+            secrets.is_in(body)
+                || memchr(b'\\', body).is_some()
+                    && decoded().is_some_and(|text| secrets.is_in(text.as_bytes()))
         };
-        self.error.hide(&[secret]);
-        self.text = self.text.replace(secret, "…");
-        self.body = self.body.filter(|body| memmem::find(body, secret.as_bytes()).is_none());
+        self.body = self.body.filter(|body| !shows(body));
+        if let Some(headers) = &mut self.headers {
+            let repeating = headers.iter().filter(|(_, value)| secrets.is_in(value.as_bytes()));
+            let names: Vec<HeaderName> = repeating.map(|(name, _)| name.clone()).collect();
+            for name in names {
+                headers.remove(name);
+            }
+        }
         self
     }
 

@@ -4,12 +4,17 @@
 //! what the dialect itself defines. Credentials of the caller, addresses, cookies and anything about
 //! the connection never cross. Towards the client another allow-list: limits, timings, ids.
 
+use std::cell::OnceCell;
+
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use crate::dialect::Dialect;
+use crate::mask::{MIN_SECRET, Mask};
 use crate::request_id::RequestId;
-use crate::routing::{CredentialHeaders, Platform, Site};
+use crate::routing::{Channel, CredentialHeaders, Platform, Site};
 use crate::upstream::{AnswerHeaders, RequestHeaders};
+
+use super::redact;
 
 /// What we say when the client does not say who it is.
 const USER_AGENT: HeaderValue = HeaderValue::from_static(concat!("switchyard/", env!("CARGO_PKG_VERSION")));
@@ -186,8 +191,35 @@ impl<'a> ConnectionHeaders<'a> {
     }
 }
 
-/// The headers of an answer: what crosses of the upstream's, and our own.
-pub fn downstream(upstream: &AnswerHeaders, out: &mut HeaderMap) {
+/// Whether a header of an answer repeats a secret of its request. Mostly no value is long enough to, and then no form of
+/// a secret is made.
+pub struct SecretCheck<'a> {
+    channel: &'a Channel,
+    shortest: usize,
+    mask: OnceCell<Mask>,
+}
+
+impl<'a> SecretCheck<'a> {
+    pub fn of(channel: &'a Channel) -> Self {
+        let site = &channel.account.site;
+        let has_others = !site.custom_headers.is_empty()
+            || site.endpoints.iter().any(|endpoint| {
+                endpoint.base.query.is_some()
+                    || endpoint.base.origin.proxy.as_ref().is_some_and(|proxy| proxy.credentials.is_some())
+            });
+        let key = channel.credential.as_ref().map_or(usize::MAX, |key| key.secret().expose().trim().len());
+        let shortest = if has_others { MIN_SECRET } else { key.max(MIN_SECRET) };
+        Self { channel, shortest, mask: OnceCell::new() }
+    }
+
+    pub fn repeats(&self, value: &[u8]) -> bool {
+        value.len() >= self.shortest
+            && self.mask.get_or_init(|| redact::sent(self.channel, None)).is_in(value)
+    }
+}
+
+/// The headers of an answer: what crosses of the upstream's, and our own. One that repeats a secret does not.
+pub fn downstream(upstream: &AnswerHeaders, repeats: impl Fn(&[u8]) -> bool, out: &mut HeaderMap) {
     let connection = ConnectionHeaders::of(upstream.get_all(&header::CONNECTION));
     for (name, value) in upstream.iter() {
         // Most others are done with here: names that cross begin so.
@@ -210,6 +242,9 @@ pub fn downstream(upstream: &AnswerHeaders, out: &mut HeaderMap) {
         } else {
             continue;
         };
+        if repeats(value) {
+            continue;
+        }
         if let (Ok(name), Ok(value)) = (name, HeaderValue::from_bytes(value)) {
             out.insert(name, value);
         }

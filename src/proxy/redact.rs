@@ -1,71 +1,63 @@
-//! What of a request may be kept in a debug trace: no credential, in whatever form.
+//! What of a request may be told and kept: no credential, in whatever form. Of a debug trace:
 //!
 //! - Headers by an allow-list: the value of any other is hidden.
 //! - Texts lose every secret the gateway knows of this call (also percent-encoded and in base64), the
 //!   values of members whose name says that they authenticate, and words that look like keys.
 //! - What is longer than the operator asked for is cut, at a character, after all that.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use hyper::HeaderMap;
-use hyper::header::HeaderName;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use hyper::header::{HeaderName, HeaderValue};
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
-pub(super) const HIDDEN: &str = "[redacted]";
-/// Shorter texts are words, not secrets; taking them out would tear the text apart.
-const MIN_SECRET: usize = 6;
+use crate::mask::{HIDDEN, MIN_SECRET, Mask};
+use crate::routing::{Channel, Endpoint, Site};
 
 /// The secrets of one call.
 #[derive(Default)]
 pub(super) struct Secrets {
-    /// Every form of each, the longest first.
-    forms: Vec<String>,
+    mask: Mask,
+}
+
+/// What a request to this channel carries that is secret, and what its client had to show for it. For when something
+/// went wrong: every form of every secret is made.
+pub(super) fn sent(channel: &Channel, presented: Option<&HeaderValue>) -> Mask {
+    let mut mask = Mask::default();
+    if let Some(credential) = &channel.credential {
+        mask.add(credential.secret().expose());
+    }
+    let site = &channel.account.site;
+    add_site(&mut mask, &site.custom_headers, &site.endpoints);
+    if let Some(token) = presented.and_then(|value| value.to_str().ok()) {
+        mask.add(token.rsplit(' ').next().unwrap_or_default());
+    }
+    mask
+}
+
+/// What every request to a site carries, whoever asks.
+pub(super) fn add_site(mask: &mut Mask, headers: &[(HeaderName, HeaderValue)], endpoints: &[Arc<Endpoint>]) {
+    for (name, value) in headers {
+        mask.add_header(name, value);
+    }
+    for endpoint in endpoints {
+        endpoint.base.add_secrets(mask);
+    }
 }
 
 impl Secrets {
     pub(super) fn add(&mut self, secret: &str) {
-        let secret = secret.trim();
-        if secret.len() < MIN_SECRET {
-            return;
-        }
-        let escaped = json!(secret).to_string();
-        for form in [
-            secret.to_owned(),
-            escaped.trim_matches('"').to_owned(),
-            utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
-            STANDARD.encode(secret),
-            STANDARD_NO_PAD.encode(secret),
-            URL_SAFE_NO_PAD.encode(secret),
-        ] {
-            if !self.forms.contains(&form) {
-                self.forms.push(form);
-            }
-        }
-        self.forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+        self.mask.add(secret);
     }
 
-    /// The longest a secret can be in a text.
-    fn longest(&self) -> usize {
-        self.forms.first().map_or(0, String::len)
-    }
-
-    fn hide_in(&self, text: &str) -> String {
-        let mut text = Cow::Borrowed(text);
-        for form in &self.forms {
-            if text.contains(form.as_str()) {
-                text = Cow::Owned(text.replace(form.as_str(), HIDDEN));
-            }
-        }
-        text.into_owned()
+    pub(super) fn add_site(&mut self, site: &Site) {
+        add_site(&mut self.mask, &site.custom_headers, &site.endpoints);
     }
 
     /// Text for people: an error, say.
     pub(super) fn text(&self, text: &str) -> String {
-        without_keys(&self.hide_in(text))
+        without_keys(&self.mask.hide_in(text))
     }
 
     /// A header map as JSON text.
@@ -85,7 +77,7 @@ impl Secrets {
 
     /// How much of a body has to be looked at to show `most` bytes of it.
     pub(super) fn window(&self, most: usize) -> usize {
-        most.saturating_add(self.longest()).saturating_add(MIN_SECRET)
+        most.saturating_add(self.mask.longest()).saturating_add(MIN_SECRET)
     }
 
     /// A body of `total` bytes, of which `begun` are here, as JSON text of at most about `most` bytes: as it
@@ -94,11 +86,11 @@ impl Secrets {
         let window = self.window(most);
         let looked_at = &begun[..begun.len().min(window)];
         let text = String::from_utf8_lossy(looked_at);
-        let mut text = without_keys(&without_named(&self.hide_in(&text)));
+        let mut text = without_keys(&without_named(&self.mask.hide_in(&text)));
         let is_whole = looked_at.len() == total;
         if !is_whole {
             // A secret that the cut has torn is no longer found; so the end goes too.
-            cut(&mut text, most.min(looked_at.len().saturating_sub(self.longest())));
+            cut(&mut text, most.min(looked_at.len().saturating_sub(self.mask.longest())));
         }
         if is_whole && text.len() <= most {
             let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();

@@ -124,7 +124,7 @@ impl Relay {
             return;
         };
         // What came before the error event is the client's; the event itself is written anew.
-        let error = without_credential(error, &self.attempt);
+        let error = without_secrets(error, &self.attempt);
         let cause = format!("stream error: {}", error.message);
         let (keep, begun) =
             self.observer.break_at().map_or((bytes.len(), true), |at| (at.keep, at.error_relayed));
@@ -157,7 +157,7 @@ impl Relay {
             _ => None,
         });
         if let Some(error) = failure {
-            let error = without_credential(error, &self.attempt);
+            let error = without_secrets(error, &self.attempt);
             converter.fail(&error, &mut out);
             self.upstream = None;
             let cause = format!("stream error: {}", error.message);
@@ -183,7 +183,7 @@ impl Relay {
         if let Some(converter) = &mut self.converter {
             if let Phase::Failed(error) = self.observer.close() {
                 // Its last event was an error, which no blank line ended.
-                let error = without_credential(error, &self.attempt);
+                let error = without_secrets(error, &self.attempt);
                 let mut out = String::new();
                 converter.fail(&error, &mut out);
                 let cause = format!("stream error: {}", error.message);
@@ -199,7 +199,7 @@ impl Relay {
             }
             Phase::Failed(error) => {
                 // All of the event is here but for the blank line that makes it count.
-                let error = without_credential(error, &self.attempt);
+                let error = without_secrets(error, &self.attempt);
                 let cause = format!("stream error: {}", error.message);
                 self.end_with(self.separator(), (!self.partial.relayed).then_some(&error));
                 self.attempt.break_off(&cause, Some(&error), self.observer.usage());
@@ -403,11 +403,9 @@ impl PartialEvent {
     }
 }
 
-/// What an upstream said, less our own credential, which some repeat.
-fn without_credential(error: &UpstreamError, attempt: &Attempt) -> UpstreamError {
-    let mut error = error.clone();
-    if let Some(credential) = attempt.credential() {
-        error.hide(&[credential.expose()]);
-    }
+/// What an upstream said, less the secrets of its request, which some repeat.
+fn without_secrets(error: &UpstreamError, attempt: &Attempt) -> UpstreamError {
+    let (mut error, secrets) = (error.clone(), attempt.secrets());
+    error.hide(|text| secrets.hide(text));
     error
 }

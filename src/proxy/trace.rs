@@ -87,6 +87,9 @@ impl Trace {
             let value = call.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
             secrets.add(value.rsplit(' ').next().unwrap_or_default());
         }
+        if let Some(token) = call.presented.as_ref().and_then(|value| value.to_str().ok()) {
+            secrets.add(token.rsplit(' ').next().unwrap_or_default());
+        }
         secrets.add(&settings.proxy_token);
         secrets.add(&settings.auth_token);
         let now = now_ms();
@@ -118,9 +121,7 @@ impl Trace {
         if let Some(credential) = &channel.credential {
             draft.secrets.add(credential.secret().expose());
         }
-        for (_, value) in &site.custom_headers {
-            draft.secrets.add(value.to_str().unwrap_or_default());
-        }
+        draft.secrets.add_site(site);
         let now = now_ms();
         let cooling = site.endpoints.iter().map(|endpoint| {
             json!({ "address": origin_of(&endpoint.base), "cooling": endpoint.live.is_cooling(now) })

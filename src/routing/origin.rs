@@ -15,6 +15,8 @@ use base64::prelude::BASE64_STANDARD;
 use hyper::http::uri::PathAndQuery;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
+use crate::mask::Mask;
+
 /// What may not stand in a request target as it is: see [`is_unsafe`], which is the quick test for it.
 const UNSAFE: &AsciiSet = &CONTROLS
     .add(b' ')
@@ -204,6 +206,15 @@ impl fmt::Debug for OutboundProxy {
 // === impl BaseUrl ===
 
 impl BaseUrl {
+    /// Adds what a request to this address carries beside its credential and headers.
+    pub fn add_secrets(&self, mask: &mut Mask) {
+        let proxy = self.origin.proxy.as_ref().and_then(|proxy| proxy.credentials.as_ref());
+        if let Some((name, password)) = proxy {
+            mask.add_pair(name, password);
+        }
+        mask.add_query(self.query.as_deref().unwrap_or_default());
+    }
+
     /// Reads an `http` or `https` address. The error says what to change in it.
     pub fn parse(url: &str, proxy: Option<Arc<OutboundProxy>>) -> Result<Self, String> {
         let (scheme, rest) = split_scheme(url)?;

@@ -50,10 +50,12 @@ async fn download(app: &Arc<App>, request: &Request, caller: &Caller) -> Result<
     slot.keep_alive();
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = answer.head.status;
-    headers::downstream(&answer.head.headers, response.headers_mut());
+    let secrets = upstream.secrets();
+    let repeats = |value: &[u8]| secrets.is_in(value);
+    headers::downstream(&answer.head.headers, repeats, response.headers_mut());
     headers::request_id(face.dialect, face.id, response.headers_mut());
     for name in FORWARDED {
-        if let Some(value) = answer.head.headers.value(&name) {
+        if let Some(value) = answer.head.headers.value(&name).filter(|value| !repeats(value.as_bytes())) {
             response.headers_mut().insert(name, value);
         }
     }

@@ -58,7 +58,7 @@ pub(in crate::proxy) async fn store_mapping(
             url: endpoint.base.url(),
             through_proxy: endpoint.base.origin.proxy.is_some(),
         },
-        token: attempt.credential().cloned(),
+        token: attempt.channel().credential.as_ref().map(|credential| credential.secret().clone()),
         requested_model: call.envelope.model.clone(),
         actual_model: attempt.model().to_owned(),
         status: VideoStatus {

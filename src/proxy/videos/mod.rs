@@ -82,7 +82,8 @@ async fn retrieve(app: &App, request: &Request, caller: &Caller) -> Result<Respo
     record(app, &video, VideoStatus { upstream_status, snapshot: video::snapshot(&body) }).await;
     let mut response = Response::new(ResponseBody::empty());
     *response.status_mut() = head.status;
-    headers::downstream(&head.headers, response.headers_mut());
+    let secrets = upstream.secrets();
+    headers::downstream(&head.headers, |value| secrets.is_in(value), response.headers_mut());
     headers::request_id(face.dialect, face.id, response.headers_mut());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     let body = video::with_id(&body, &video.public_id);

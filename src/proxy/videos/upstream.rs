@@ -18,10 +18,12 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::app::App;
 use crate::http::Request;
+use crate::mask::Mask;
 use crate::proxy::call::forwarded_query;
 use crate::proxy::exchange::{Timeouts, answered, read_some};
 use crate::proxy::failure::Failure;
 use crate::proxy::headers;
+use crate::proxy::redact;
 use crate::proxy::trace::Trace;
 use crate::routing::{BaseUrl, Credential, Endpoint, EndpointLive, EndpointState, Secret, Site, pool};
 use crate::store::accounts::{self, AccountRow};
@@ -180,6 +182,14 @@ impl VideoUpstream {
         Err(last.unwrap_or_else(|| Failure::local("the site has no address".to_owned())))
     }
 
+    /// What a request to it carries that is not to be told.
+    pub(super) fn secrets(&self) -> Mask {
+        let mut mask = Mask::default();
+        mask.add(self.credential.secret().expose());
+        redact::add_site(&mut mask, &self.custom_headers, &self.endpoints);
+        mask
+    }
+
     async fn send_to(
         &self,
         app: &App,
@@ -210,7 +220,7 @@ impl VideoUpstream {
         let timeouts = Timeouts::of(app, &app.settings.load(), request.timer.clone());
         let sending = app.client.send_boxed(&endpoint.base.origin, outgoing);
         let answer = answered(pin!(sending), resource.path_label(), &timeouts, &Trace::default()).await;
-        let (head, body) = answer.map_err(|failure| failure.without(Some(self.credential.secret())))?;
+        let (head, body) = answer.map_err(|failure| failure.without(&self.secrets()))?;
         Ok(UpstreamResponse { head, body, idle: timeouts.idle })
     }
 }

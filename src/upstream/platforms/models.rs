@@ -18,6 +18,7 @@ use hyper::http::uri::PathAndQuery;
 use hyper::http::{Request, StatusCode, Uri};
 
 use super::reply;
+use crate::mask::Mask;
 use crate::routing::{BaseUrl, Platform};
 use crate::upstream::{Client, FetchError, FetchLimits};
 
@@ -211,6 +212,12 @@ async fn ask(
     credential: &str,
     limits: FetchLimits,
 ) -> Result<Vec<String>, DiscoveryError> {
+    let mut mask = Mask::default();
+    mask.add(credential);
+    for (name, value) in request.headers() {
+        mask.add_header(name, value);
+    }
+    base.add_secrets(&mut mask);
     let response = client.fetch(base, request, limits).await.map_err(|error| unanswered(&error))?;
     let status = response.status();
     let result = if status.is_success() {
@@ -224,7 +231,8 @@ async fn ask(
         }
         Ok(names) => Ok(names),
         Err(message) => {
-            let message = conceal(&message, credential);
+            // Some upstreams quote what they were sent.
+            let message = mask.hide_in(&message).into_owned();
             let kind = if is_refusal(status, &message) {
                 DiscoveryKind::Unauthorized
             } else {
@@ -270,9 +278,4 @@ fn is_refusal(status: StatusCode, message: &str) -> bool {
                 && !message.contains("json")
         }
     }
-}
-
-/// Some upstreams quote the key that they refuse.
-fn conceal(message: &str, credential: &str) -> String {
-    if credential.len() < 4 { message.to_owned() } else { message.replace(credential, "…") }
 }

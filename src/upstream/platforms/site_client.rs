@@ -22,6 +22,7 @@ use serde_json::Value;
 use super::error::{SiteError, SiteErrorKind};
 use super::memory::{Known, SiteMemory};
 use super::{reply, user_ids};
+use crate::mask::Mask;
 use crate::routing::{BaseUrl, Platform, Secret};
 use crate::upstream::{Client, FetchLimits};
 
@@ -253,10 +254,16 @@ impl SiteClient {
         })
     }
 
-    /// Some sites quote the credential that they refuse.
-    pub(super) fn conceal(&self, message: String) -> String {
-        let secrets = self.credentials().into_iter().filter(|secret| secret.len() >= 4);
-        secrets.fold(message, |message, secret| message.replace(secret, "…"))
+    /// Some sites quote what they were sent: the credential that they refuse, a header.
+    pub(super) fn conceal(&self, mut message: String) -> String {
+        let mut mask = Mask::default();
+        self.credentials().into_iter().for_each(|credential| mask.add(credential));
+        for (name, value) in &self.custom_headers {
+            mask.add_header(name, value);
+        }
+        self.base.add_secrets(&mut mask);
+        mask.hide(&mut message);
+        message
     }
 
     /// Keeps an operation within the client's time limit, all its calls together. Boxed outside the `async`
@@ -271,7 +278,9 @@ impl SiteClient {
                 let message = format!("no complete answer within {} s", limit.as_secs_f64());
                 Err(SiteError::new(SiteErrorKind::Timeout, message))
             };
-            tokio::time::timeout(limit, work).await.unwrap_or_else(timed_out)
+            let done = tokio::time::timeout(limit, work).await.unwrap_or_else(timed_out);
+            // Also what was read of an answer that lacked something.
+            done.map_err(|error| SiteError { message: self.conceal(error.message), ..error })
         }
     }
 

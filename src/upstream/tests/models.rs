@@ -98,7 +98,7 @@ async fn each_platform_is_asked_in_its_own_way() {
 async fn failures_are_classified() {
     use DiscoveryKind::*;
     for (status, body, kind, message) in [
-        (401, r#"{"error":{"message":"bad key k-1-secret"}}"#, Unauthorized, "HTTP 401: bad key …"),
+        (401, r#"{"error":{"message":"bad key k-1-secret"}}"#, Unauthorized, "HTTP 401: bad key [redacted]"),
         (403, "<html><title>Denied | x</title></html>", Unauthorized, "HTTP 403: Denied"),
         (400, r#"{"message":"Invalid token"}"#, Unauthorized, "HTTP 400: Invalid token"),
         (200, r#"{"success":false,"message":"access token 无效"}"#, Unauthorized, "access token 无效"),

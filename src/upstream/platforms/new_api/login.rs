@@ -28,7 +28,8 @@ pub(in crate::upstream::platforms) async fn login(
     let (status, body) = (answer.status(), answer.body());
     let refused = || {
         let error = SiteError::answered(status, body, false);
-        let message = if password.len() < 4 { error.message } else { error.message.replace(password, "…") };
+        let message = site_client.conceal(error.message);
+        let message = if password.len() < 4 { message } else { message.replace(password, "…") };
         SiteError { message, ..error }
     };
     let json = match reply::json(body) {

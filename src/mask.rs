@@ -1,0 +1,216 @@
+//! Texts without the secrets in them: what an upstream repeats of what it was sent goes no further.
+//!
+//! A secret is looked for as it is, as JSON and as a part of an address would write it, and in base64. The time is
+//! linear in the text, for each of these forms.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use hyper::header::{HeaderName, HeaderValue};
+use memchr::memmem;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What stands in the place of a secret.
+pub const HIDDEN: &str = "[redacted]";
+/// Shorter texts are words, not secrets; taking them out would tear the text apart.
+pub const MIN_SECRET: usize = 4;
+/// A part of a header's value is a secret of its own from here on.
+const MIN_PART: usize = 8;
+/// What the readers of errors put behind a text that they have cut.
+const CUT: [&str; 2] = ["...(truncated)", "…"];
+
+/// The secrets that one request carries.
+#[derive(Clone, Debug, Default)]
+pub struct Mask {
+    /// Every form of each, the longest first.
+    forms: Vec<String>,
+}
+
+// === impl Mask ===
+
+impl Mask {
+    pub fn add(&mut self, secret: &str) {
+        let secret = secret.trim();
+        if secret.len() < MIN_SECRET {
+            return;
+        }
+        let quoted = serde_json::Value::from(secret).to_string();
+        let escaped = &quoted[1..quoted.len() - 1];
+        for form in [
+            secret.to_owned(),
+            escaped.to_owned(),
+            escaped.replace('/', "\\/"),
+            utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
+            utf8_percent_encode(secret, RESERVED).to_string(),
+            STANDARD.encode(secret),
+            STANDARD_NO_PAD.encode(secret),
+            URL_SAFE_NO_PAD.encode(secret),
+        ] {
+            if !self.forms.contains(&form) {
+                self.forms.push(form);
+            }
+        }
+        self.forms.sort_by_key(|form| std::cmp::Reverse(form.len()));
+    }
+
+    /// A header that an operator has a site sent. Its value may be a credential with a word before it, a pair of name
+    /// and password, or a cookie among others. What only says what a request is, is no secret.
+    pub fn add_header(&mut self, name: &HeaderName, value: &HeaderValue) {
+        let Ok(value) = value.to_str() else { return };
+        if is_public(name) {
+            return;
+        }
+        self.add(value);
+        for part in value.split([' ', ';', ',', '=']).filter(|part| part.len() >= MIN_PART) {
+            self.add(part);
+        }
+        let basic = value.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
+        let pair = basic.and_then(|(_, pair)| String::from_utf8(STANDARD.decode(pair.trim()).ok()?).ok());
+        if let Some((name, password)) = pair.as_deref().and_then(|pair| pair.split_once(':')) {
+            self.add_pair(name, password);
+        }
+    }
+
+    /// A name and a password, as an outbound proxy is told. The name alone is no secret.
+    pub fn add_pair(&mut self, name: &str, password: &str) {
+        self.add(&format!("{name}:{password}"));
+        self.add(password);
+    }
+
+    /// The values of an address's query: some upstreams want their key there.
+    pub fn add_query(&mut self, query: &str) {
+        for value in query.split('&').filter_map(|pair| pair.split_once('=')).map(|(_, value)| value) {
+            if value.len() >= MIN_PART {
+                self.add(value);
+                self.add(&percent_encoding::percent_decode_str(value).decode_utf8_lossy());
+            }
+        }
+    }
+
+    /// Whether a secret stands in these bytes.
+    pub fn is_in(&self, bytes: &[u8]) -> bool {
+        self.forms.iter().any(|form| memmem::find(bytes, form.as_bytes()).is_some())
+    }
+
+    /// The text without the secrets, nor the beginning of one where the text was cut.
+    pub fn hide_in<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        for form in &self.forms {
+            if text.contains(form.as_str()) {
+                text = Cow::Owned(text.replace(form.as_str(), HIDDEN));
+            }
+        }
+        let cut = CUT.into_iter().find_map(|mark| Some((text.strip_suffix(mark)?, mark)));
+        if let Some((begun, mark)) = cut
+            && let torn @ 1.. = self.torn(begun)
+        {
+            let whole = &begun[..begun.len() - torn];
+            text = Cow::Owned(format!("{whole}{HIDDEN}{mark}"));
+        }
+        text
+    }
+
+    /// As [`Self::hide_in`], in place.
+    pub fn hide(&self, text: &mut String) {
+        if let Cow::Owned(hidden) = self.hide_in(text) {
+            *text = hidden;
+        }
+    }
+
+    /// How many bytes at the end of a text begin a secret.
+    fn torn(&self, text: &str) -> usize {
+        let begun = |form: &String| {
+            let most = (form.len() - 1).min(text.len());
+            (MIN_SECRET..=most)
+                .rev()
+                .find(|length| form.as_bytes()[..*length] == text.as_bytes()[text.len() - length..])
+        };
+        self.forms.iter().filter_map(begun).max().unwrap_or(0)
+    }
+
+    /// The longest a secret can be in a text.
+    pub fn longest(&self) -> usize {
+        self.forms.first().map_or(0, String::len)
+    }
+}
+
+/// What RFC 3986 has encoded in a part of an address.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Headers whose values are names of formats and versions.
+fn is_public(name: &HeaderName) -> bool {
+    matches!(
+        name.as_str(),
+        "accept"
+            | "accept-encoding"
+            | "accept-language"
+            | "anthropic-beta"
+            | "anthropic-version"
+            | "cache-control"
+            | "content-type"
+            | "openai-beta"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(mask: &Mask, text: &str) -> String {
+        mask.hide_in(text).into_owned()
+    }
+
+    #[test]
+    fn a_secret_is_hidden_in_every_form() {
+        let mut mask = Mask::default();
+        mask.add("Hush/Hush+\"1");
+        for text in ["Hush/Hush+\"1", "Hush/Hush+\\\"1", "Hush%2FHush%2B%221", "SHVzaC9IdXNoKyIx"] {
+            assert_eq!(shown(&mask, &format!("a {text} b")), "a [redacted] b", "{text}");
+            assert!(mask.is_in(text.as_bytes()));
+        }
+        assert_eq!(shown(&mask, "Hush"), "Hush");
+    }
+
+    #[test]
+    fn a_header_is_a_secret_in_whole_and_in_part() {
+        let mask = |name: &'static str, value: &'static str| {
+            let mut mask = Mask::default();
+            mask.add_header(&HeaderName::from_static(name), &HeaderValue::from_static(value));
+            mask
+        };
+        for (name, value, text, expected) in [
+            ("x-gate", "open sesame", "no open sesame here", "no [redacted] here"),
+            ("x-auth", "Token 0123456789", "no 0123456789 here", "no [redacted] here"),
+            ("x-auth", "Basic bmFtZTpwYXNzd29yZA==", "no password here", "no [redacted] here"),
+            ("x-auth", "Basic bmFtZTpwYXNzd29yZA==", "no name:password", "no [redacted]"),
+            ("cookie", "a=b; session=0123456789", "0123456789?", "[redacted]?"),
+            ("content-type", "application/json", "only application/json", "only application/json"),
+            ("x-n", "1", "1 of 1", "1 of 1"),
+        ] {
+            assert_eq!(shown(&mask(name, value), text), expected, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn the_credentials_of_a_proxy_and_of_an_address_are_secrets() {
+        let mut mask = Mask::default();
+        mask.add_pair("ada", "love/lace");
+        mask.add_query("key=abc%2Fdefgh&v=1");
+        for text in ["love/lace", "ada:love/lace", "YWRhOmxvdmUvbGFjZQ==", "abc%2Fdefgh", "abc/defgh"] {
+            assert_eq!(shown(&mask, text), HIDDEN, "{text}");
+        }
+        assert_eq!(shown(&mask, "ada v=1"), "ada v=1");
+    }
+
+    #[test]
+    fn a_secret_that_a_cut_has_torn_is_not_shown_in_part() {
+        let mut mask = Mask::default();
+        mask.add("0123456789");
+        for (length, mark) in (4..10).zip(CUT.into_iter().cycle()) {
+            let text = format!("key {}{mark}", &"0123456789"[..length]);
+            assert_eq!(shown(&mask, &text), format!("key {HIDDEN}{mark}"), "{length}");
+        }
+        assert_eq!(shown(&mask, "key 012345"), "key 012345", "nothing was cut");
+    }
+}

@@ -1,0 +1,195 @@
+//! An upstream that repeats everything it was sent tells nobody: no client, no log, no event, no file.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::{Gateway, PROXY_TOKEN, Proxy, ReceivedRequest, Reply, Request, Upstream};
+
+const MODEL: &str = "model-echo";
+const KEY: &str = "site-key-of-no-usual-form";
+const GATE: &str = "gate-keeper/4711+x";
+const BASIC_PASSWORD: &str = "pass-of-the-basic-pair";
+const PROXY_PASSWORD: &str = "pass-of-the-outbound-proxy";
+/// `ada:` and the passwords, as `Basic` carries them.
+const BASIC: &str = "YWRhOnBhc3Mtb2YtdGhlLWJhc2ljLXBhaXI=";
+const PROXY_BASIC: &str = "YWRhOnBhc3Mtb2YtdGhlLW91dGJvdW5kLXByb3h5";
+/// What is looked for: each secret as it is, in base64 and percent-encoded.
+const SECRETS: [&str; 11] = [
+    KEY,
+    GATE,
+    BASIC_PASSWORD,
+    PROXY_PASSWORD,
+    BASIC,
+    PROXY_BASIC,
+    PROXY_TOKEN,
+    "c2l0ZS1rZXktb2Ytbm8tdXN1YWwtZm9ybQ",
+    "gate%2Dkeeper%2F4711%2Bx",
+    "gate-keeper%2F4711%2Bx",
+    "gate-keeper\\/4711+x",
+];
+
+/// Everything that came with a request, and how it may look elsewhere.
+fn echo(asked: &ReceivedRequest) -> String {
+    let mut said: Vec<&str> = asked.headers.iter().map(|(_, value)| value.as_str()).collect();
+    said.extend(SECRETS);
+    said.join(" ")
+}
+
+/// The ways in which an upstream can repeat a text.
+fn replies(dialect_error: fn(&str) -> Value) -> Vec<Box<dyn Fn(&str) -> Reply + Send + Sync>> {
+    let with_headers = |reply: Reply, said: &str| {
+        [
+            "x-request-id",
+            "request-id",
+            "retry-after",
+            "x-ratelimit-limit-requests",
+            "anthropic-ratelimit-x",
+            "x-codex-primary",
+            "openai-processing-ms",
+        ]
+        .iter()
+        .fold(reply, |reply, name| reply.header(name, &said.replace(['\r', '\n'], " ")))
+    };
+    let mut all: Vec<Box<dyn Fn(&str) -> Reply + Send + Sync>> = Vec::new();
+    for status in [200, 400, 401, 404, 422, 429, 500] {
+        all.push(Box::new(move |said| with_headers(Reply::json(status, &dialect_error(said)), said)));
+    }
+    for status in [400, 502] {
+        all.push(Box::new(move |said| {
+            with_headers(Reply::bytes(status, "text/plain", said.to_owned()), said)
+        }));
+        let page = |said: &str| format!("<html><title>{said}</title><h1>{said}</h1></html>");
+        all.push(Box::new(move |said| with_headers(Reply::html(status, &page(said)), said)));
+    }
+    // The end of a message that is too long falls into a secret.
+    for pad in [1_960, 1_975, 1_985, 1_995] {
+        all.push(Box::new(move |_| {
+            Reply::json(400, &dialect_error(&format!("{}{KEY}", "x ".repeat(pad / 2))))
+        }));
+    }
+    let events = |said: &str, begun: &str| {
+        let error = json!({"error": {"message": said, "type": said, "code": said, "param": said}});
+        Reply::events([begun.to_owned(), format!("data: {error}\n\n")])
+    };
+    all.push(Box::new(move |said| with_headers(events(said, ": hello\n\n"), said)));
+    let content = support::wire::chat_content(MODEL, "x");
+    all.push(Box::new(move |said| with_headers(events(said, &content), said)));
+    all
+}
+
+fn openai_error(said: &str) -> Value {
+    json!({"error": {"message": said, "type": said, "code": said, "param": said}})
+}
+
+fn anthropic_error(said: &str) -> Value {
+    json!({"type": "error", "error": {"type": said, "message": said}})
+}
+
+fn google_error(said: &str) -> Value {
+    json!({"error": {"code": 400, "message": said, "status": said, "details": [{"reason": said}]}})
+}
+
+#[track_caller]
+fn says_nothing(what: &str, text: &str) {
+    for secret in SECRETS {
+        assert!(!text.contains(secret), "{what} has {secret}: {text}");
+    }
+}
+
+#[test]
+fn nothing_that_an_upstream_repeats_of_its_request_is_told_or_kept() {
+    let (upstream, proxy) = (Upstream::start(&[MODEL]), Proxy::start());
+    let gateway = Gateway::with(&[
+        ("LOG_LEVEL", "debug"),
+        ("PROXY_DEBUG_TRACE_ENABLED", "true"),
+        ("PROXY_DEBUG_CAPTURE_BODIES", "true"),
+        ("COOLDOWN_LAST_RESORT_SEC", "0"),
+    ]);
+    let headers = json!({"x-gate-secret": GATE, "x-second-token": format!("Basic {BASIC}")}).to_string();
+    let site = gateway
+        .create_site(&json!({"name": "talkative", "url": upstream.url(), "platform": "new-api",
+        "customHeaders": headers, "proxyUrl": proxy.url("http", &format!("ada:{PROXY_PASSWORD}@"))}));
+    let account = gateway.create_account(&site, KEY);
+    gateway.wait_for_task(&account);
+    gateway.wait_for_channels(MODEL, 1);
+
+    let clear = format!("/api/accounts/{}/clear-cooldown", account["id"]);
+    let messages = json!([{"role": "user", "content": "x"}]);
+    for (path, body, error) in [
+        ("/v1/chat/completions", json!({"messages": messages}), openai_error as fn(&str) -> Value),
+        ("/v1/responses", json!({"input": "x"}), openai_error),
+        ("/v1/messages", json!({"max_tokens": 9, "messages": messages}), anthropic_error),
+        (
+            "/v1beta/models/model-echo:generateContent",
+            json!({"contents": [{"parts": [{"text": "x"}]}]}),
+            google_error,
+        ),
+        ("/v1/completions", json!({"prompt": "x"}), openai_error),
+        ("/v1/embeddings", json!({"input": "x"}), openai_error),
+        ("/v1/images/generations", json!({"prompt": "x"}), openai_error),
+    ] {
+        for reply in replies(error) {
+            upstream.serve(move |asked| (asked.path() != "/v1/models").then(|| reply(&echo(asked))));
+            for streamed in [false, true] {
+                let mut body = body.clone();
+                if !path.contains(':') {
+                    (body["model"], body["stream"]) = (json!(MODEL), json!(streamed));
+                }
+                let answer = gateway.client().stream(Request::post(path).json(&body));
+                let (text, _) = answer.rest();
+                says_nothing(path, &String::from_utf8_lossy(&text));
+                let answer = gateway.client().send(Request::post(path).json(&body));
+                says_nothing(path, &format!("{:?}", answer.headers));
+                gateway.admin().post(&clear, &json!({})).expect(200);
+            }
+        }
+    }
+
+    // The jobs: a refused listing of models, and how the account is.
+    upstream.serve(|asked| Some(Reply::json(401, &openai_error(&echo(asked)))));
+    let path = format!("/api/models/check/{}", account["id"]);
+    let checked = gateway.admin().post(&path, &json!({}));
+    says_nothing("a check", &checked.text());
+    gateway.admin().post("/api/accounts/health/refresh", &json!({"accountId": account["id"], "wait": true}));
+
+    for path in [
+        "/api/stats/proxy-logs?limit=100",
+        "/api/events?limit=100",
+        "/api/accounts",
+        "/api/sites",
+        "/api/tasks",
+        "/api/stats/proxy-debug/traces?limit=100",
+        "/api/routes",
+    ] {
+        let answer = gateway.admin().get(path);
+        assert_eq!(answer.status, 200, "{path}");
+        says_nothing(path, &answer.text());
+    }
+    says_nothing("the output", &gateway.output());
+    for (path, bytes) in gateway.home().files() {
+        for secret in SECRETS {
+            let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+            assert!(!found, "{} has {secret}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_good_answer_passes_without_the_headers_that_repeat_a_secret() {
+    let upstream = Upstream::start(&[MODEL]);
+    let gateway = Gateway::start();
+    let headers = json!({"x-gate": GATE}).to_string();
+    gateway.add_as(&json!({"name": "s", "platform": "openai", "customHeaders": headers}), &upstream);
+    let answer = support::wire::chat(MODEL);
+    let reply = Reply::json(200, &answer)
+        .header("x-request-id", "req-1")
+        .header("x-ratelimit-limit-requests", "100")
+        .header("x-ratelimit-remaining-requests", &format!("for {GATE}"))
+        .header("retry-after", "sk-upstream-key");
+    upstream.answer("/v1/chat/completions", reply);
+    let told = gateway.client().chat(MODEL);
+    assert_eq!(told.header("x-upstream-request-id"), Some("req-1"));
+    assert_eq!(told.header("x-ratelimit-limit-requests"), Some("100"));
+    assert_eq!((told.header("x-ratelimit-remaining-requests"), told.header("retry-after")), (None, None));
+    assert_eq!(told.expect(200), answer, "the body is the client's as it came");
+}

@@ -97,9 +97,9 @@ mod tests {
         assert_eq!(decode(b"\xef\xbb\xbfA=1"), Ok("A=1"));
         assert_eq!(decode("A=\u{e4}".as_bytes()), Ok("A=\u{e4}"));
         for (bytes, word) in [
-            (&b"\xff\xfeA\0=\01\0"[..], "UTF-16"),
-            (b"\xfe\xff\0A\0=\01", "UTF-16"),
-            (b"A\0=\01\0", "UTF-16"),
+            (&b"\xff\xfeA\x00=\x001\x00"[..], "UTF-16"),
+            (b"\xfe\xff\x00A\x00=\x001", "UTF-16"),
+            (b"A\x00=\x001\x00", "UTF-16"),
             (b"A=1\nB=2\nC=\xe4\n", "line 3"),
         ] {
             let said = decode(bytes).expect_err("no text");

@@ -132,9 +132,16 @@ pub fn member<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     found
 }
 
+/// A tree may take eighty times its text, and what is looked at in one, an error or an answer of a few words, is short.
+const MAX_TREE: usize = 1 << 20;
+
 /// A text as a tree, to look at and not to pass on. Halves of surrogate pairs, which upstreams send as escapes when they
-/// cut a text between the two, are in no tree: where there is one, all escapes of surrogates are U+FFFD.
+/// cut a text between the two, are in no tree: where there is one, all escapes of surrogates are U+FFFD. None is made of a
+/// text longer than [`MAX_TREE`].
 pub(crate) fn tree(text: &[u8]) -> Option<Value> {
+    if text.len() > MAX_TREE {
+        return None;
+    }
     serde_json::from_slice(text).ok().or_else(|| serde_json::from_slice(&without_surrogates(text)?).ok())
 }
 

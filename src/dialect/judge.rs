@@ -276,6 +276,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
+    fn of_a_long_text_that_is_no_answer_nothing_is_built() {
+        let long = format!(r#"{{"x":[{}1]}}"#, r#"{"a":1},"#.repeat(200_000));
+        assert_eq!(reply(Chat, long.as_bytes(), &Rules::default()), Err(Fault::NoAnswer));
+        let answer = format!(r#"{{"choices":[{}1]}}"#, r#"{"index":1},"#.repeat(200_000));
+        assert_eq!(reply(Chat, answer.as_bytes(), &Rules::new(["quota"], true)), Ok(None));
+    }
+
+    #[test]
     fn a_good_answer_passes_with_its_usage() {
         let rules = Rules::new(["quota exceeded"], true);
         for (dialect, body) in [

@@ -4,6 +4,7 @@
 use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use switchyard::app::App;
 use switchyard::cli::{self, Command};
@@ -26,12 +27,18 @@ const USAGE: u8 = 64;
 const CONFIG: u8 = 78;
 /// What a process gets that writes past `ulimit -f`, on Linux.
 const SIGXFSZ: i32 = 25;
+/// How long a thread for blocking work waits for more. When it ends, the allocator of static builds gives back what has been
+/// free for a second, such as the memory of a large conversion.
+const IDLE_THREAD: Duration = Duration::from_secs(3);
 
 fn main() -> ExitCode {
     match cli::parse(std::env::args().skip(1)) {
         Ok(Command::Serve) => configured(|config| {
-            let runtime =
-                tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(32).build();
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .max_blocking_threads(32)
+                .thread_keep_alive(IDLE_THREAD)
+                .build();
             match runtime {
                 Ok(runtime) => {
                     let code = runtime.block_on(serve(config));

@@ -1,4 +1,4 @@
-//! How many large bodies are converted at once, and where.
+//! How many large bodies are read and converted at once, and where.
 //!
 //! To convert a body takes memory several times its length and a core for as long as it takes. A small one is converted
 //! on the spot. For a large one there is a budget of memory, which all share, and as many threads as the machine has
@@ -14,6 +14,8 @@ use tokio::time::timeout;
 
 /// A body up to this length is converted on the spot.
 const SMALL: usize = 256 * 1024;
+/// And up to this read through: that takes a millisecond, a tenth of what a conversion takes.
+const SHORT: usize = 1024 * 1024;
 /// The most that a conversion takes, as a multiple of the body it converts.
 const MEMORY_PER_BYTE: usize = 12;
 /// How many requests may wait, and how long each does.
@@ -55,24 +57,33 @@ impl Conversions {
     /// Waits for room to convert a request of so many bytes.
     pub async fn request(&self, bytes: usize) -> Result<Room<'_>, Overloaded> {
         if bytes <= SMALL {
-            return Ok(Room(None));
+            return Ok(Room::default());
         }
         let _place = self.wait()?;
-        timeout(MAX_WAIT, self.room(bytes)).await.map(Room).map_err(|_| Overloaded)
+        timeout(MAX_WAIT, self.room(bytes)).await.map_err(|_| Overloaded)
     }
 
-    /// Waits for room to convert an answer of so many bytes, for as long as it takes.
+    /// Waits for room to convert an answer of so many bytes, for as long as it takes; or once more a request that an
+    /// upstream has refused.
     pub async fn answer(&self, bytes: usize) -> Room<'_> {
-        Room(if bytes <= SMALL { None } else { self.room(bytes).await })
+        if bytes <= SMALL { Room::default() } else { self.room(bytes).await }
+    }
+
+    /// Waits for a thread to read so many bytes through.
+    pub async fn reading(&self, bytes: usize) -> Room<'_> {
+        if bytes <= SHORT {
+            return Room::default();
+        }
+        Room { _memory: None, thread: self.threads.acquire().await.ok() }
     }
 
     /// Memory and a thread. A body that is larger than the budget has it for itself.
-    async fn room(&self, bytes: usize) -> Option<(SemaphorePermit<'_>, SemaphorePermit<'_>)> {
+    async fn room(&self, bytes: usize) -> Room<'_> {
         let units = (bytes.saturating_mul(MEMORY_PER_BYTE) / UNIT).max(1);
         let units = u32::try_from(units).unwrap_or(u32::MAX).min(self.budget);
         // Neither is ever closed.
-        let memory = self.memory.acquire_many(units).await.ok()?;
-        Some((memory, self.threads.acquire().await.ok()?))
+        let memory = self.memory.acquire_many(units).await.ok();
+        Room { _memory: memory, thread: self.threads.acquire().await.ok() }
     }
 
     fn wait(&self) -> Result<Waiting<'_>, Overloaded> {
@@ -83,12 +94,16 @@ impl Conversions {
 }
 
 /// Room for one conversion, until it is done; a small one needs none.
-pub struct Room<'a>(Option<(SemaphorePermit<'a>, SemaphorePermit<'a>)>);
+#[derive(Default)]
+pub struct Room<'a> {
+    _memory: Option<SemaphorePermit<'a>>,
+    thread: Option<SemaphorePermit<'a>>,
+}
 
 impl Room<'_> {
     /// Converts, a large body away from the connections that this thread would serve.
     pub fn convert<T>(self, convert: impl FnOnce() -> T) -> T {
-        if self.0.is_some() { block_in_place(convert) } else { convert() }
+        if self.thread.is_some() { block_in_place(convert) } else { convert() }
     }
 }
 

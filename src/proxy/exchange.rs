@@ -410,7 +410,10 @@ impl<'a> Sending<'a> {
             };
             let failure = failure.to(self.call, self.channel, self.model);
             let prepare = || self.prepare(operation, format).ok();
-            again = recovery.next(self.call, (site.platform, format), &failure, prepare).map(Box::new);
+            let length = if format == client { 0 } else { self.call.body.len() };
+            let room = self.app.conversions.answer(length).await;
+            let next = || recovery.next(self.call, (site.platform, format), &failure, prepare);
+            again = room.convert(next).map(Box::new);
             if again.is_some() && recovery.leaves_out(cache_key::MEMBER) {
                 self.app.cache_keys.refused(site.id, now_ms());
             }

@@ -56,7 +56,8 @@ pub(super) async fn serve(app: Arc<App>, kind: CallKind, mut request: Request, c
             return Face::of(&request.headers, Some(kind.dialect), request.id).body_error(&error);
         }
     };
-    match read_call(&app, kind, request, body, caller) {
+    let room = app.conversions.reading(body.len()).await;
+    match room.convert(|| read_call(&app, kind, request, body, caller)) {
         Ok(call) => answer(&app, call).await,
         Err(refusal) => *refusal,
     }

@@ -113,27 +113,40 @@ fn clients_of_other_dialects_get_the_placeholder_too_once_a_signature_is_missed(
 }
 
 #[test]
-fn a_call_that_came_to_nothing_is_no_beginning_of_a_stream() {
-    let ask = json!({"model": MODEL, "max_tokens": 5, "stream": true,
-        "messages": [{"role": "user", "content": "Which way?"}]});
-    // What has been said cannot be taken back.
-    for (text, status) in [("North", 200), ("", 502)] {
-        let upstream = Upstream::start(&[MODEL]);
-        let none = json!({"error": {"message": "none"}});
-        upstream.answer("/v1beta/openai/chat/completions", Reply::json(404, &none));
-        let models = json!({"models": [{"name": format!("models/{MODEL}"),
-            "supportedGenerationMethods": ["generateContent"]}]});
-        upstream.answer("/v1beta/models", Reply::json(200, &models));
+fn a_call_that_came_to_nothing_ends_the_answer_of_other_dialects() {
+    let ask = |streamed: bool| {
+        json!({"model": MODEL, "max_tokens": 50, "stream": streamed,
+            "messages": [{"role": "user", "content": "Which way?"}]})
+    };
+    let ask_responses = |streamed: bool| json!({"model": MODEL, "stream": streamed, "input": "Which way?"});
+    let upstream = Upstream::start(&[MODEL]);
+    let none = json!({"error": {"message": "none"}});
+    upstream.answer("/v1beta/openai/chat/completions", Reply::json(404, &none));
+    let models = json!({"models": [{"name": format!("models/{MODEL}"),
+        "supportedGenerationMethods": ["generateContent"]}]});
+    upstream.answer("/v1beta/models", Reply::json(200, &models));
+    let gateway = Gateway::start();
+    gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
+    gateway.wait_for_channels(MODEL, 1);
+    for text in ["North", ""] {
         let content = json!({"role": "model", "parts": [{"text": text}]});
         let last = json!({"candidates": [{"index": 0, "content": content, "finishReason": "MALFORMED_FUNCTION_CALL"}],
             "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 7, "totalTokenCount": 18}});
         upstream.answer(STREAM, Reply::events([wire::data(&last)]));
-        let gateway = Gateway::start();
-        gateway.add_as(&json!({"name": "site", "platform": "gemini"}), &upstream);
-        gateway.wait_for_channels(MODEL, 1);
-        let answer = gateway.client().send(Request::post("/v1/messages").json(&ask));
-        assert_eq!(answer.status, status, "{}", answer.text());
-        assert!(answer.text().contains("MALFORMED_FUNCTION_CALL"), "{}", answer.text());
+        upstream.answer(CALL, Reply::json(200, &last));
+        for streamed in [false, true] {
+            for (path, body, end) in [
+                ("/v1/chat/completions", ask(streamed), "\"finish_reason\":\"stop\""),
+                ("/v1/messages", ask(streamed), "\"stop_reason\":\"end_turn\""),
+                ("/v1/responses", ask_responses(streamed), "\"status\":\"completed\""),
+            ] {
+                let answer = gateway.client().send(Request::post(path).json(&body));
+                let told = answer.text();
+                assert_eq!(answer.status, 200, "{path} {streamed}: {told}");
+                assert!(told.contains(end) && told.contains(text), "{path} {streamed}: {told}");
+                assert!(!told.contains("\"error\":{"), "{path} {streamed}: {told}");
+            }
+        }
     }
 }
 

@@ -133,6 +133,48 @@ impl<'a> Text<'a> {
         letters + rest.chars().count() as u64
     }
 
+    /// Whether a character stands in it by its number.
+    pub fn has_unit_escape(&self) -> bool {
+        self.0.contains("\\u")
+    }
+
+    /// The text with U+FFFD for each half of a surrogate pair that stands alone, and apart from it the first half at its
+    /// end, to which what follows may be the second.
+    pub fn paired(&self) -> (Text<'static>, Option<Text<'static>>) {
+        let unit_at = |at: usize| {
+            let digits = self.0.get(at..at + 6)?.strip_prefix("\\u")?;
+            u32::from_str_radix(digits, 16).ok()
+        };
+        let mut whole = String::with_capacity(self.0.len());
+        let mut at = 0;
+        while let Some(found) = self.0[at..].find('\\') {
+            whole.push_str(&self.0[at..at + found]);
+            at += found;
+            let length = match unit_at(at) {
+                Some(0xd800..0xdc00) => match unit_at(at + 6) {
+                    Some(0xdc00..0xe000) => 12,
+                    None if at + 6 == self.0.len() => {
+                        return (Text(Cow::Owned(whole)), Some(Text(Cow::Owned(self.0[at..].to_owned()))));
+                    }
+                    _ => 0,
+                },
+                Some(0xdc00..0xe000) => 0,
+                Some(_) => 6,
+                None => 2,
+            };
+            if length == 0 {
+                whole.push(char::REPLACEMENT_CHARACTER);
+                at += 6;
+            } else {
+                let end = (at + length).min(self.0.len());
+                whole.push_str(&self.0[at..end]);
+                at = end;
+            }
+        }
+        whole.push_str(&self.0[at..]);
+        (Text(Cow::Owned(whole)), None)
+    }
+
     pub fn push(&mut self, more: &Text<'_>) {
         if !more.is_empty() {
             self.0.to_mut().push_str(&more.0);

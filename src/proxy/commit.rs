@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::header::{self, HeaderValue};
-use memchr::memmem;
 use tokio::time::Instant;
 
 use crate::app::App;
@@ -21,7 +20,6 @@ use crate::dialect::answer_id::answer_id;
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::convert::{self, Answer, StreamConverter};
 use crate::dialect::envelope::Thread;
-use crate::dialect::errors::UpstreamError;
 use crate::dialect::judge::{self, Fault};
 use crate::dialect::observe::{Phase, StreamObserver};
 use crate::dialect::usage::Usage;
@@ -53,11 +51,6 @@ const MAX_HOLD: Duration = Duration::from_secs(10);
 const MAX_JUDGED: usize = 2 << 20;
 /// A complete answer that must be converted, or gathered from a stream, can be this long.
 const MAX_CONVERTED: usize = 64 << 20;
-
-/// How the reasons end for which Gemini finishes without the call that its model tried to make
-/// (`MALFORMED_FUNCTION_CALL`, `UNEXPECTED_TOOL_CALL`), with the quote behind them: a cheap look for what
-/// is worth reading closely.
-const BROKEN_CALL: &[u8] = b"_CALL\"";
 
 /// Means nothing in UTF-8. Readers of events pass over it, those of JSON do not take it.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
@@ -160,9 +153,6 @@ impl StartedResponse<'_> {
         }
         if ended_empty(&observer, &attempt) {
             return Err(self.useless(attempt, Failure::judged(Fault::Empty.message())));
-        }
-        if let Some(error) = self.broken_call(&held) {
-            return Err(self.useless(attempt, Failure::said(error, "stream error")));
         }
         let dialect = self.call.face.dialect;
         let mut response = Response::new(ResponseBody::empty());
@@ -403,18 +393,6 @@ impl StartedResponse<'_> {
                 response_owners::bind(self.app, call, attempt.channel(), &id);
             }
         }
-    }
-
-    /// Why the model of a stream that is to be converted gave no call, when that is all it says: Google
-    /// ends an answer so, and bills it.
-    fn broken_call(&self, held: &[u8]) -> Option<UpstreamError> {
-        let format = self.accepted.format;
-        if self.own || format != Dialect::Gemini || memmem::find(held, BROKEN_CALL).is_none() {
-            return None;
-        }
-        let mut converter = StreamConverter::new(format, self.call.face.dialect, Arc::default());
-        converter.feed(held, &mut String::new());
-        converter.failure().filter(|_| !converter.is_started()).cloned()
     }
 
     /// What the answer's writer must know of the request.

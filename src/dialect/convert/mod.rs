@@ -7,6 +7,7 @@
 
 mod cut;
 mod fit;
+mod halves;
 mod instructions;
 mod named;
 mod restore;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::halves::Halves;
 use super::restore::Restorer;
 use super::signatures::{self, CallSignature, SignatureCollector};
 use super::{Reader, Writer};
@@ -40,6 +41,7 @@ struct Choice {
     /// The index of its answer.
     index: u64,
     reader: Reader,
+    halves: Halves,
     restorer: Restorer,
     writer: Writer,
     context: Arc<ReplyContext>,
@@ -168,6 +170,7 @@ impl Choice {
         Self {
             index,
             reader,
+            halves: Halves::default(),
             restorer: Restorer::default(),
             writer: Writer::of_answer(index, to, context),
             context: context.clone(),
@@ -188,29 +191,28 @@ impl Choice {
             return;
         }
         let data = String::from_utf8_lossy(data);
-        let Self { reader, restorer, writer, context, failure, ended, started, open, signatures, .. } = self;
-        reader.read(name, &data, &mut |event| {
-            restorer.event(event, context, &mut |event| {
-                if let Some(signatures) = signatures {
-                    signatures.take(&event);
-                }
-                take(event, writer, context, (failure, ended, started, open), out);
-            });
-        });
+        self.pass(out, |reader, each| reader.read(name, &data, each));
     }
 
     fn close(&mut self, out: &mut String) {
-        if self.failure.is_some() || self.ended {
-            return;
+        if self.failure.is_none() && !self.ended {
+            self.pass(out, Reader::close);
         }
-        let Self { reader, restorer, writer, context, failure, ended, started, open, signatures, .. } = self;
-        reader.close(&mut |event| {
-            restorer.event(event, context, &mut |event| {
-                if let Some(signatures) = signatures {
-                    signatures.take(&event);
-                }
-                take(event, writer, context, (failure, ended, started, open), out);
-            });
+    }
+
+    /// Writes the events that come of reading on.
+    fn pass(&mut self, out: &mut String, read: impl FnOnce(&mut Reader, &mut dyn FnMut(Event<'_>))) {
+        let Self {
+            reader, halves, restorer, writer, context, failure, ended, started, open, signatures, ..
+        } = self;
+        let mut write = |event: Event<'_>| {
+            if let Some(signatures) = signatures {
+                signatures.take(&event);
+            }
+            take(event, writer, context, (failure, ended, started, open), out);
+        };
+        read(reader, &mut |event| {
+            halves.event(event, &mut |event| restorer.event(event, context, &mut write));
         });
     }
 }

@@ -16,8 +16,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     }
     let id = member::get(body, "responseId").and_then(Node::text).unwrap_or_default();
     let candidates = body.items_at("candidates").iter().take(MAX_CHOICES);
-    let candidates: Result<Vec<_>, _> = candidates.map(|node| candidate(node, &id)).collect();
-    let mut candidates = candidates?;
+    let mut candidates: Vec<_> = candidates.map(|node| candidate(node, &id)).collect();
     if candidates.is_empty() && stop::is_blocked(body) {
         candidates.push(Candidate { stop: Stop::Filtered, ..Candidate::default() });
     }
@@ -33,7 +32,7 @@ pub fn read_reply<'a>(body: &Node<'a>) -> Result<Reply<'a>, UpstreamError> {
     })
 }
 
-fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Result<Candidate<'a>, UpstreamError> {
+fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Candidate<'a> {
     let nodes = candidate.path(&["content", "parts"]).map_or(&[][..], Node::items);
     let mut parts: Vec<Part<'a>> = Vec::new();
     let mut texts = Vec::new();
@@ -67,9 +66,9 @@ fn candidate<'a>(candidate: &Node<'a>, id: &Text<'_>) -> Result<Candidate<'a>, U
     let reason = member::get(candidate, "finishReason").and_then(Node::str).unwrap_or_default();
     let tokens = probabilities::read(candidate).into_iter();
     let logprobs = texts.first().map(|(_, place)| tokens.map(|token| (*place, token)).collect());
-    let stop = stop::read(&reason, called)?;
+    let stop = stop::read(&reason, called);
     let (citations, logprobs) = (citations.unwrap_or_default(), logprobs.unwrap_or_default());
-    Ok(Candidate { parts, citations, logprobs, stop })
+    Candidate { parts, citations, logprobs, stop }
 }
 
 /// An id for a call that came without one. It names the answer, so that calls of later turns are not

@@ -10,18 +10,16 @@ use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::{self, Usage};
 use crate::dialect::writer::Writer;
 
-/// Reads a `finishReason`. A call that the model could not put together is a failure.
-pub(super) fn read(reason: &str, called: bool) -> Result<Stop<'static>, UpstreamError> {
+/// Reads a `finishReason`. A call that the model could not put together (`MALFORMED_FUNCTION_CALL`) ends the answer with
+/// what was said before it, as Google bills it; other dialects have no word for that.
+pub(super) fn read(reason: &str, called: bool) -> Stop<'static> {
     match reason {
-        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" => {
-            Err(UpstreamError::new(format!("Upstream's model made a broken call ({reason})")))
-        }
-        "MAX_TOKENS" => Ok(Stop::OutputLimit),
+        "MAX_TOKENS" => Stop::OutputLimit,
         "SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII" | "IMAGE_SAFETY" => {
-            Ok(Stop::Filtered)
+            Stop::Filtered
         }
-        _ if called => Ok(Stop::ToolCall),
-        _ => Ok(Stop::End),
+        _ if called => Stop::ToolCall,
+        _ => Stop::End,
     }
 }
 

@@ -112,10 +112,7 @@ impl StreamReader {
             self.grounding = Some(metadata.raw().to_owned());
         }
         let Some(reason) = member::get(candidate, "finishReason").and_then(Node::str) else { return };
-        match stop::read(&reason, self.calls > 0) {
-            Ok(stop) => self.stop = Some(stop),
-            Err(error) => self.fail(error, each),
-        }
+        self.stop = Some(stop::read(&reason, self.calls > 0));
     }
 
     fn read_part(&mut self, part: Part<'_>, each: &mut dyn FnMut(Event<'_>)) {

@@ -325,7 +325,14 @@ impl StreamWriter {
                     proof.and_then(|proof| reasoning::encrypted_content(&text, proof)).map(Text::into_owned);
             }
             Item::Call { name, kind, input, .. } => {
-                *input = complete_input(*kind, input);
+                if input.is_empty() && *kind == CallKind::Function {
+                    *input = complete_input(*kind, input);
+                    // What a client puts together of the deltas is what it is told in the end.
+                    emit(&mut self.sequence, out, "function_call_arguments.delta", |o| {
+                        open_fields(o, id, index);
+                        o.field("delta", &*input);
+                    });
+                }
                 let (event, member) = match kind {
                     CallKind::Function => ("function_call_arguments.done", "arguments"),
                     CallKind::Custom => ("custom_tool_call_input.done", "input"),

@@ -109,12 +109,23 @@ fn failures_are_no_answers() {
         (json!([{"error":{"message":"listed"}}]), "listed"),
         (json!({}), "Upstream's answer has no candidates"),
         (json!({"candidates":[]}), "Upstream's answer has no candidates"),
-        (
-            saying(json!([]), "MALFORMED_FUNCTION_CALL"),
-            "Upstream's model made a broken call (MALFORMED_FUNCTION_CALL)",
-        ),
     ] {
         assert_eq!(through(&body).unwrap_err().message, wanted, "{body}");
+    }
+}
+
+#[test]
+fn a_call_that_the_model_could_not_put_together_ends_the_answer() {
+    for (parts, reason) in
+        [(json!([{"text":"x"}]), "MALFORMED_FUNCTION_CALL"), (json!([]), "UNEXPECTED_TOOL_CALL")]
+    {
+        let written = through(&saying(parts.clone(), reason)).unwrap();
+        let candidate = &written["candidates"][0];
+        assert_eq!(candidate["finishReason"], "STOP");
+        assert_eq!(
+            candidate["content"]["parts"].as_array().map_or(0, Vec::len),
+            parts.as_array().unwrap().len()
+        );
     }
 }
 

@@ -87,7 +87,7 @@ fn an_answer_that_breaks_off_has_no_end() {
 fn failures_are_told() {
     for (chunk, wanted) in [
         (json!({"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}), "busy"),
-        (json!({"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL"}]}), "broken call"),
+        (json!([{"error":{"message":"listed"}}]), "listed"),
     ] {
         let seen = events(&[chunk]);
         assert!(seen.iter().any(|event| event.starts_with("Fail") && event.contains(wanted)), "{seen:?}");

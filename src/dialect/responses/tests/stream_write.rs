@@ -177,6 +177,7 @@ fn each_kind_of_part_has_its_events() {
             "function_call_arguments.done",
             "output_item.done",
             "output_item.added",
+            "function_call_arguments.delta",
             "function_call_arguments.done",
             "output_item.done",
             "completed",

@@ -599,3 +599,92 @@ fn a_models_name_in_a_path_stays_a_name() {
     assert_eq!(upstream.asked().len(), before, "nobody is asked");
     assert_eq!(gateway.channels(MODEL)[0]["failCount"], json!(0));
 }
+
+/// Signatures as an SDK sends them back: decoded, and encoded in the other alphabet.
+fn encoded_anew(parts: &Value) -> Value {
+    use base64::Engine;
+    use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+    let mut parts = parts.clone();
+    for part in parts.as_array_mut().expect("parts") {
+        if let Some(proof) = part.get_mut("thoughtSignature") {
+            let bytes = STANDARD.decode(proof.as_str().expect("text")).expect("base64");
+            *proof = json!(URL_SAFE.encode(bytes));
+        }
+    }
+    parts
+}
+
+#[test]
+fn signed_thinking_of_other_dialects_travels_through_a_gemini_client() {
+    let thought = json!({"type": "thinking", "thinking": "Look at the map.", "signature": "SIG+/="});
+    let message = json!({"id": "msg_1", "type": "message", "role": "assistant", "model": MODEL, "stop_reason": "tool_use",
+        "content": [thought, {"type": "text", "text": "Looking."},
+            {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"at": "map"}}],
+        "usage": {"input_tokens": 5, "output_tokens": 7}});
+    let reasoning = json!({"id": "rs_1", "type": "reasoning", "encrypted_content": "gAAA+/=",
+        "summary": [{"type": "summary_text", "text": "Look at the map."}]});
+    let response = json!({"id": "resp_1", "object": "response", "status": "completed", "model": MODEL, "output": [reasoning,
+        {"id": "fc_1", "type": "function_call", "status": "completed", "call_id": "call_1", "name": "look",
+            "arguments": "{\"at\":\"map\"}"}],
+        "usage": {"input_tokens": 5, "output_tokens": 7, "total_tokens": 12}});
+    for (path, answer) in [("/v1/messages", &message), ("/v1/responses", &response)] {
+        for streamed in [false, true] {
+            let upstream = Upstream::with_one_path(MODEL, path);
+            let gateway = Gateway::start();
+            gateway.add_as(&json!({"name": "hub", "platform": "new-api"}), &upstream);
+            upstream.answer_once(path, Reply::json(200, answer));
+            let mut ask = body();
+            ask["generationConfig"] =
+                json!({"maxOutputTokens": 4000, "thinkingConfig": {"thinkingBudget": 1024}});
+            let declared =
+                json!([{"functionDeclarations": [{"name": "look", "parameters": {"type": "OBJECT"}}]}]);
+            ask["tools"] = declared;
+            let client = gateway.client();
+            let mut said = Vec::new();
+            if streamed {
+                let told = client.post(&format!("{STREAM}?alt=sse"), &ask);
+                assert_eq!(told.status, 200, "{}", told.text());
+                for data in told.text().lines().filter_map(|line| line.strip_prefix("data: ")) {
+                    let chunk: Value = serde_json::from_str(data).expect("JSON");
+                    said.extend(
+                        chunk["candidates"][0]["content"]["parts"].as_array().expect("parts").clone(),
+                    );
+                }
+            } else {
+                let told = client.post(CALL, &ask).expect(200);
+                said = told["candidates"][0]["content"]["parts"].as_array().expect("parts").clone();
+            }
+            // Gemini's own clients send thoughts back or not, and calls with their signatures always.
+            let call = said.iter().find(|part| part.get("functionCall").is_some()).expect("a call").clone();
+            for parts in [json!(said), json!([call])] {
+                let mut next = ask.clone();
+                let contents = next["contents"].as_array_mut().expect("a list");
+                contents.push(json!({"role": "model", "parts": encoded_anew(&parts)}));
+                let result = json!({"name": "look", "id": call["functionCall"]["id"], "response": {"result": "north"}});
+                contents.push(json!({"role": "user", "parts": [{"functionResponse": result}]}));
+                client.post(CALL, &next).expect(200);
+                let asked = upstream.last(path).json();
+                match path {
+                    "/v1/messages" => {
+                        let content = asked["messages"][1]["content"].as_array().expect("blocks").clone();
+                        assert_eq!(content[0], thought, "{streamed}: {asked}");
+                        let thoughts = content.iter().filter(|block| block["type"] == "thinking").count();
+                        assert_eq!(
+                            (thoughts, &content[content.len() - 1]["name"]),
+                            (1, &json!("look")),
+                            "{asked}"
+                        );
+                    }
+                    _ => {
+                        let input = asked["input"].as_array().expect("items");
+                        let items: Vec<&Value> =
+                            input.iter().filter(|item| item["type"] == "reasoning").collect();
+                        assert_eq!(items, [&reasoning], "{streamed}: {asked}");
+                        let at = |kind: &str| input.iter().position(|item| item["type"] == kind);
+                        assert!(at("reasoning") < at("function_call"), "{asked}");
+                    }
+                }
+            }
+        }
+    }
+}

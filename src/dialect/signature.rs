@@ -7,7 +7,7 @@
 //! is ever sent to another.
 
 use base64::Engine;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD, URL_SAFE_NO_PAD};
 use base64::{alphabet, engine::DecodePaddingMode};
 
 use super::literal::Text;
@@ -16,6 +16,8 @@ use super::writer::Writer;
 
 /// Tags of ours begin with this.
 const PREFIX: &str = "sy1:";
+/// That beginning in base64, as far as it does not depend on what follows.
+pub const PREFIX_IN_BYTES: &str = "c3kxO";
 /// Tags that other software gave out; what follows is the bare signature.
 const OLD_PREFIXES: [(&str, Provider); 3] = [
     ("metapi:anthropic-signature:", Provider::Anthropic),
@@ -127,6 +129,23 @@ fn put(json: &mut Writer, (text, signature): &(Text<'_>, Signature<'_>)) {
     });
 }
 
+/// The tag as clients of gemini carry it: their signatures are bytes in base64, which SDKs decode and encode anew.
+pub fn tag_in_bytes(pieces: &[(Text<'_>, Signature<'_>)]) -> Option<Text<'static>> {
+    tag(pieces).map(|tag| Text::of(&STANDARD.encode(tag.literal())))
+}
+
+/// What a tag carries that a client of gemini sends back, in either alphabet of base64. `None` when it is no tag: then it
+/// is gemini's own.
+pub fn untag_bytes(proof: &Text<'_>) -> Option<Vec<(Text<'static>, Signature<'static>)>> {
+    let proof = proof.decode();
+    if !proof.starts_with(PREFIX_IN_BYTES) {
+        return None;
+    }
+    let url_safe = proof.replace('+', "-").replace('/', "_");
+    let plain = TOLERANT.decode(url_safe).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+    Some(plain.and_then(|plain| untag(&Text::of(&plain))).unwrap_or_default())
+}
+
 /// What a tag carries: pieces of thinking with their signatures. `None` when the string is no tag.
 /// A damaged tag of ours carries nothing.
 pub fn untag(tag: &Text<'_>) -> Option<Vec<(Text<'static>, Signature<'static>)>> {
@@ -201,6 +220,19 @@ mod tests {
         });
         assert_eq!(untag(&tag(&both).unwrap()).unwrap(), both);
         assert_eq!(tag(&[(Text::EMPTY, Signature::Unknown(Text::of("x")))]), None);
+    }
+
+    #[test]
+    fn a_tag_in_bytes_comes_back_in_either_alphabet_of_base64() {
+        let pieces = [(Text::of("Need >>>???\n"), Signature::Anthropic(Text::of("SIG/+=")))];
+        let made = tag_in_bytes(&pieces).unwrap();
+        assert!(made.literal().starts_with(PREFIX_IN_BYTES), "{made:?}");
+        let url_safe = made.literal().replace('+', "-").replace('/', "_");
+        for sent in [made.literal(), &url_safe, url_safe.trim_end_matches('=')] {
+            assert_eq!(untag_bytes(&Text::of(sent)).unwrap(), pieces, "{sent}");
+        }
+        assert_eq!(untag_bytes(&Text::of("CiQBcsjafA==")), None);
+        assert_eq!(untag_bytes(&Text::of("c3kxO!")), Some(Vec::new()));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::dialect::edit::edit;
 use crate::dialect::envelope::{Thread, splice_model};
 use crate::dialect::payload_rules::{self, PayloadRules};
 use crate::dialect::service_tier::{self, TierRules, Verdict};
+use crate::dialect::signature::PREFIX_IN_BYTES;
 use crate::dialect::tree::Node;
 use crate::dialect::{Dialect, chat, convert, gemini, json, messages, parts, responses};
 use crate::routing::Platform;
@@ -265,9 +266,14 @@ fn native_edit(call: &Call, to: Destination<'_>) -> Result<Option<String>, Conve
                 body = Some(edit(whole, &[], &removed).into_owned());
             }
         }
-        Dialect::Gemini if call.envelope.has_openai_words => {
-            let node = Node::parse(text(call)).ok();
-            body = node.and_then(|node| gemini::with_own_thinking(&node, to.model));
+        Dialect::Gemini => {
+            if memmem::find(&call.body, PREFIX_IN_BYTES.as_bytes()).is_some() {
+                body = restored(gemini::without_foreign_thinking);
+            }
+            if call.envelope.has_openai_words {
+                let node = Node::parse(body.as_deref().unwrap_or_else(|| text(call))).ok();
+                body = node.and_then(|node| gemini::with_own_thinking(&node, to.model)).or(body);
+            }
         }
         Dialect::Chat => {
             if call.envelope.marks.own {

@@ -38,7 +38,7 @@ use super::tree::Node;
 #[cfg(test)]
 mod tests;
 
-pub use native::{with_own_thinking, with_placeholders};
+pub use native::{with_own_thinking, with_placeholders, without_foreign_thinking};
 pub use reply_read::read_reply;
 pub use reply_write::write_reply;
 pub use request_read::read_request;

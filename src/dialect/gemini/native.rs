@@ -5,17 +5,22 @@
 //! with: calls of another provider had none, and get a placeholder once that is refused. Every other byte is
 //! kept.
 
+use bytes::Bytes;
+
 use super::request_write::{thinks, write_thinking};
 use super::{member, request_read::openai_reasoning};
 use crate::dialect::canonical::{Effort, Reasoning};
 use crate::dialect::edit::edit;
 use crate::dialect::effort::{GeminiThinking, OPENAI_WORDS, gemini_thinking};
-use crate::dialect::signature::NO_GEMINI_SIGNATURE;
+use crate::dialect::literal::Json;
+use crate::dialect::signature::{NO_GEMINI_SIGNATURE, untag_bytes};
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;
 
 /// What holds the words for thinking, in small letters and without its underscore.
 const CONFIG: &str = "generationconfig";
+/// What holds a signature, alike.
+const SIGNATURE: &str = "thoughtsignature";
 
 /// The body with Google's words for how much `model` is to think; `None` when it has no others.
 pub fn with_own_thinking(body: &Node<'_>, model: &str) -> Option<String> {
@@ -77,6 +82,42 @@ pub fn with_placeholders(body: &Node<'_>) -> Option<String> {
     changed.then(|| edit(body.raw(), &[("contents", json.as_str())], &[]).into_owned())
 }
 
+/// The body without the thoughts of other providers' models, which we gave to the client in place of signatures; `None`
+/// when there are none. Google refuses what it did not sign.
+pub fn without_foreign_thinking(body: &Node<'_>) -> Option<Bytes> {
+    let contents = member::get(body, "contents")?;
+    let is_foreign = |part: &Node<'_>| {
+        let proof = member::get(part, "thoughtSignature").and_then(Node::text);
+        proof.is_some_and(|proof| untag_bytes(&proof).is_some())
+    };
+    let has_foreign = |content: &&Node<'_>| content.items_at("parts").iter().any(is_foreign);
+    contents.items().iter().find(has_foreign)?;
+    let mut json = Writer::with_capacity(contents.raw().len());
+    let put_part = |list: &mut Writer, part: &Node<'_>| {
+        let rest =
+            || part.members().iter().filter(|(key, _)| !key.replace('_', "").eq_ignore_ascii_case(SIGNATURE));
+        let says_nothing =
+            rest().all(|(key, value)| key == "text" && value.str().is_some_and(|text| text.is_empty()));
+        match is_foreign(part) {
+            false => list.item(part.json()),
+            true if says_nothing => {}
+            true => list.object(|o| rest().for_each(|(key, value)| o.field(key, value.json()))),
+        }
+    };
+    json.list(|list| {
+        for content in contents.items() {
+            if !has_foreign(&content) {
+                list.item(content.json());
+                continue;
+            }
+            let mut parts = Writer::new();
+            parts.list(|list| content.items_at("parts").iter().for_each(|part| put_part(list, part)));
+            list.item(Json::checked(&edit(content.raw(), &[("parts", parts.as_str())], &[])));
+        }
+    });
+    Some(Bytes::from(edit(body.raw(), &[("contents", json.as_str())], &[]).into_owned()))
+}
+
 /// What to ask of the model, and whether that is not to think.
 fn thinking_of(wanted: &Reasoning<'_>, model: &str) -> Option<(GeminiThinking, bool)> {
     let model = model.to_ascii_lowercase();
@@ -101,6 +142,21 @@ mod tests {
         for body in [signed, body(r#","thought_signature":"c2ln""#), "{}".to_owned()] {
             assert_eq!(placed(&body), None, "{body}");
         }
+    }
+
+    #[test]
+    fn thoughts_of_other_providers_stay_here() {
+        use crate::dialect::literal::Text;
+        use crate::dialect::signature::{Signature, tag_in_bytes};
+        let tag = tag_in_bytes(&[(Text::of("t"), Signature::Anthropic(Text::of("S")))]).unwrap();
+        let tag = tag.literal();
+        let body = format!(
+            r#"{{"contents":[{{"role":"user","parts":[{{"text":"x"}}]}},{{"role":"model","parts":[{{"functionCall":{{"name":"f"}},"thoughtSignature":"{tag}"}},{{"text":"","thoughtSignature":"{tag}"}},{{"text":"a","thoughtSignature":"Cq=="}}]}}],"z":1.0}}"#
+        );
+        let wanted = r#"{"contents":[{"role":"user","parts":[{"text":"x"}]},{"role":"model","parts":[{"functionCall":{"name":"f"}},{"text":"a","thoughtSignature":"Cq=="}]}],"z":1.0}"#;
+        let cleaned = without_foreign_thinking(&Node::parse(&body).unwrap());
+        assert_eq!(cleaned.as_deref(), Some(wanted.as_bytes()));
+        assert_eq!(without_foreign_thinking(&Node::parse(wanted).unwrap()), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::member;
 use crate::dialect::canonical::{Call, CallKind, File, Image, Part, Source, Thinking, ToolResult};
 use crate::dialect::literal::Text;
-use crate::dialect::signature::Signature;
+use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 
 /// A part as it stands; what it answers, and the id of a call without one, is left to the reader.
@@ -14,9 +14,17 @@ pub(super) enum Read<'a> {
     Result(Text<'a>, ToolResult<'a>),
 }
 
+/// The thoughts of another provider's model that a part carries for its client.
+pub(super) fn carried<'a>(part: &Node<'_>) -> Vec<Part<'a>> {
+    let proof = member::get(part, "thoughtSignature").and_then(Node::text);
+    let pieces = proof.and_then(|proof| signature::untag_bytes(&proof)).unwrap_or_default().into_iter();
+    pieces.map(|(text, signature)| Part::Thinking(Thinking { text, signature: Some(signature) })).collect()
+}
+
 /// Reads a part; `None` when it says nothing.
 pub(super) fn read<'a>(part: &Node<'a>) -> Option<Read<'a>> {
-    let proof = member::get(part, "thoughtSignature").and_then(Node::text).map(Signature::Gemini);
+    let proof = member::get(part, "thoughtSignature").and_then(Node::text);
+    let proof = proof.filter(|proof| signature::untag_bytes(proof).is_none()).map(Signature::Gemini);
     if let Some(text) = part.text_at("text") {
         if part.bool_at("thought") == Some(true) {
             return Some(Read::Part(Part::Thinking(Thinking { text, signature: proof })));

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
 use super::{probabilities, stop};
-use crate::dialect::canonical::{Candidate, Image, Part, Reply, ReplyContext, Source};
+use crate::dialect::canonical::{Candidate, Image, Part, Reply, ReplyContext, Source, Thinking};
 use crate::dialect::literal::Text;
-use crate::dialect::signature::Signature;
+use crate::dialect::signature::{Provider, Signature, tag_in_bytes};
 use crate::dialect::writer::Writer;
 
 /// Writes a complete answer.
@@ -39,14 +39,18 @@ fn write_candidate(o: &mut Writer, index: usize, candidate: &Candidate<'_>) {
         let mut calls = 0;
         o.array("parts", |a| {
             let mut written = 0;
+            let mut carried = Vec::new();
             for (place, part) in candidate.parts.iter().enumerate() {
                 let before = a.len();
-                write_part(a, part, &mut calls);
+                write_part(a, part, &mut calls, &mut carried);
                 if let Part::Text(text) = part {
                     let citations = candidate.citations_of(place).collect();
                     cited.push(Cited { part: Some(written), text, citations });
                 }
                 written += u64::from(a.len() > before);
+            }
+            if let Some(tag) = tag_in_bytes(&carried) {
+                a.object(|o| put_carrier(o, &tag));
             }
         });
     });
@@ -65,7 +69,19 @@ pub(super) fn call_id<'t>(id: &'t Text<'_>, number: u64) -> Text<'t> {
     if id.is_empty() { Text::of(&format!("call_{number}")) } else { id.borrowed() }
 }
 
-fn write_part(list: &mut Writer, part: &Part<'_>, calls: &mut u64) {
+/// Writes a part. What another provider's model thought goes with the call that follows, where Google's own signatures
+/// stand and every client sends them back.
+fn write_part<'t>(
+    list: &mut Writer,
+    part: &'t Part<'_>,
+    calls: &mut u64,
+    carried: &mut Vec<(Text<'t>, Signature<'t>)>,
+) {
+    if let Part::Thinking(Thinking { text, signature: Some(signature) }) = part
+        && is_carried(signature)
+    {
+        carried.push((text.borrowed(), signature.clone()));
+    }
     match part {
         Part::Text(text) | Part::Refusal(text) => list.object(|o| o.field("text", text)),
         Part::Thinking(thinking) if !thinking.text.is_empty() => list.object(|o| {
@@ -74,7 +90,8 @@ fn write_part(list: &mut Writer, part: &Part<'_>, calls: &mut u64) {
         Part::Call(call) if !call.name.is_empty() => list.object(|o| {
             put_call(o, &call_id(&call.id, *calls), &call.name, &call.input);
             *calls += 1;
-            o.field_if("thoughtSignature", call.signature.as_ref().and_then(own_signature));
+            let own = call.signature.as_ref().and_then(own_signature).map(Text::borrowed);
+            o.field_if("thoughtSignature", own.or_else(|| tag_in_bytes(&std::mem::take(carried))));
         }),
         Part::Image(Image { source: Source::Inline { mime, data }, .. }) => list.object(|o| {
             o.object_at("inlineData", |o| {
@@ -86,7 +103,18 @@ fn write_part(list: &mut Writer, part: &Part<'_>, calls: &mut u64) {
     }
 }
 
-/// Clients of Google's decode a signature as base64: those of others have no form they would take.
+/// Whether a signature is another provider's, which travels as a tag.
+pub(super) fn is_carried(signature: &Signature<'_>) -> bool {
+    matches!(signature.provider(), Some(Provider::Anthropic | Provider::OpenAi))
+}
+
+/// An empty text with a signature, as Google ends an answer that has no call.
+pub(super) fn put_carrier(o: &mut Writer, tag: &Text<'_>) {
+    o.field("text", "");
+    o.field("thoughtSignature", tag);
+}
+
+/// Google's signature, which its clients take as it is.
 pub(super) fn own_signature<'s, 'a>(signature: &'s Signature<'a>) -> Option<&'s Text<'a>> {
     match signature {
         Signature::Gemini(proof) => Some(proof),

@@ -3,7 +3,7 @@
 use super::parts_read::{self, Read};
 use super::{member, tools_read};
 use crate::dialect::canonical::{
-    ConversionError, Effort, Format, Part, Reasoning, Request, Role, Tool, ToolResult, Turn,
+    ConversionError, Effort, Format, Part, Reasoning, Request, Role, Thinking, Tool, ToolResult, Turn,
 };
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
@@ -83,18 +83,33 @@ fn turns<'a>(body: &Node<'a>) -> Result<Vec<Turn<'a>>, ConversionError> {
                 ));
             }
         };
-        let numbered = parts.iter().enumerate();
-        let parts: Vec<_> = numbered
-            .filter_map(|(number, part)| {
-                let part = parts_read::read(part)?;
-                Some(settle(part, format_args!("call_g{index}_{number}"), &mut calls))
-            })
-            .collect();
+        let (mut said, mut carried, mut shown) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, part) in parts.iter().enumerate() {
+            carried.extend(parts_read::carried(part));
+            let Some(part) = parts_read::read(part) else { continue };
+            let part = settle(part, format_args!("call_g{index}_{number}"), &mut calls);
+            let is_call = matches!(part, Part::Call(_));
+            shown.push(part);
+            if is_call {
+                say(&mut said, &mut carried, &mut shown);
+            }
+        }
+        say(&mut said, &mut carried, &mut shown);
+        let parts = said;
         if !parts.is_empty() {
             turns.push(Turn { listed: true, ..Turn::new(role, parts) });
         }
     }
     Ok(turns)
+}
+
+/// Adds what was thought and said up to a call, or to the end. What a signature carries is what was shown as thoughts.
+fn say<'a>(said: &mut Vec<Part<'a>>, carried: &mut Vec<Part<'a>>, shown: &mut Vec<Part<'a>>) {
+    if !carried.is_empty() {
+        shown.retain(|part| !matches!(part, Part::Thinking(Thinking { signature: None, .. })));
+    }
+    said.append(carried);
+    said.append(shown);
 }
 
 /// Gives a call without an id one of its place, and a result without one that of the first call of
@@ -136,6 +151,7 @@ fn reasoning<'a>(config: &Node<'a>) -> Option<Reasoning<'a>> {
         effort: level.and_then(|level| Effort::parse(&level)),
         budget: member::get(thinking, "thinkingBudget").and_then(Node::u64),
         summary: shown.then(|| Text::plain("auto")),
+        encrypted: true,
         ..Reasoning::default()
     })
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::contents_write::{put_call, put_thought};
 use super::grounding::{self, Cited};
-use super::reply_write::{call_id, id, own_signature};
+use super::reply_write::{call_id, id, is_carried, own_signature, put_carrier};
 use super::{probabilities, stop};
 use crate::dialect::Dialect;
 use crate::dialect::canonical::{Event, PartKind, ReplyContext, Stop};
@@ -15,6 +15,7 @@ use crate::dialect::citation::Citation;
 use crate::dialect::errors;
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::logprobs::Token;
+use crate::dialect::signature::{Signature, tag_in_bytes};
 use crate::dialect::usage::Usage;
 use crate::dialect::writer::Writer;
 
@@ -37,6 +38,8 @@ pub struct StreamWriter {
     tokens: Vec<Token<'static>>,
     /// What was searched for.
     queries: Vec<Text<'static>>,
+    /// What another provider's model thought, until a call takes it along.
+    carried: Vec<(Text<'static>, Signature<'static>)>,
     /// A whole call that the next event takes along.
     ready: String,
     over: bool,
@@ -54,7 +57,8 @@ struct Open {
 enum Kind {
     /// Where it begins in all that was said, and where it comes from.
     Text(u64, Vec<Citation<'static>>),
-    Thinking,
+    /// What was thought, and its signature where that is another provider's.
+    Thinking(Text<'static>, Option<Signature<'static>>),
     Search(Text<'static>),
     Call {
         id: Text<'static>,
@@ -83,7 +87,7 @@ impl StreamWriter {
             Event::PartStart { key, part } => {
                 let kind = match part {
                     PartKind::Text | PartKind::Refusal => Kind::Text(self.letters, Vec::new()),
-                    PartKind::Thinking => Kind::Thinking,
+                    PartKind::Thinking => Kind::Thinking(Text::EMPTY, None),
                     PartKind::Search { .. } => Kind::Search(Text::EMPTY),
                     PartKind::Call { id, name, .. } => {
                         let id = call_id(id, self.calls).into_owned();
@@ -106,10 +110,17 @@ impl StreamWriter {
                 self.tokens.extend(tokens.iter().cloned().map(Token::into_owned))
             }
             Event::Signature { key, signature } => {
+                let open = self.open.get_mut(key).map(|part| &mut part.kind);
+                if let Some(Kind::Thinking(_, proof)) = open
+                    && is_carried(signature)
+                {
+                    *proof = Some(signature.clone().into_owned());
+                    return;
+                }
                 let Some(own) = own_signature(signature) else { return };
                 match self.open.get_mut(key).map(|part| &mut part.kind) {
                     Some(Kind::Call { proof, .. }) => *proof = Some(own.clone().into_owned()),
-                    Some(Kind::Thinking) => {
+                    Some(Kind::Thinking(..)) => {
                         let part = object(|o| put_thought(o, &Text::EMPTY, Some(own)));
                         self.write_part(&part, context, out);
                     }
@@ -136,7 +147,10 @@ impl StreamWriter {
                 self.letters += text.letters();
                 object(|o| o.field("text", text))
             }
-            Kind::Thinking => object(|o| put_thought(o, text, None)),
+            Kind::Thinking(so_far, _) => {
+                so_far.push(text);
+                object(|o| put_thought(o, text, None))
+            }
             Kind::Call { input, .. } => return input.push(text),
             Kind::Search(query) => return query.push(text),
         };
@@ -152,9 +166,10 @@ impl StreamWriter {
             match first.remove().kind {
                 Kind::Call { id, name, input, proof } => {
                     self.flush(context, out);
+                    let carried = std::mem::take(&mut self.carried);
                     self.ready = object(|o| {
                         put_call(o, &id, &name, &input);
-                        o.field_if("thoughtSignature", proof);
+                        o.field_if("thoughtSignature", proof.or_else(|| tag_in_bytes(&carried)));
                     });
                 }
                 Kind::Text(from, citations) => {
@@ -163,7 +178,7 @@ impl StreamWriter {
                     self.citations.extend(placed);
                 }
                 Kind::Search(query) => self.queries.push(query),
-                Kind::Thinking => {}
+                Kind::Thinking(text, proof) => self.carried.extend(proof.map(|proof| (text, proof))),
             }
         }
     }
@@ -186,7 +201,12 @@ impl StreamWriter {
         }
         self.over = true;
         let stop = self.stop.take().unwrap_or_default();
-        let last = std::mem::take(&mut self.ready);
+        let carrier = tag_in_bytes(&std::mem::take(&mut self.carried));
+        if carrier.is_some() {
+            self.flush(context, out);
+        }
+        let last =
+            carrier.map_or_else(|| std::mem::take(&mut self.ready), |tag| object(|o| put_carrier(o, &tag)));
         // Clients want a part in every answer; Google too writes an empty text.
         let last = if last.is_empty() { object(|o| o.field("text", "")) } else { last };
         push(out, &self.answer(&last, Some(&stop), context));

@@ -124,7 +124,8 @@ fn the_request_of_the_example_becomes_gemini() {
 fn the_reply_of_the_example_becomes_gemini() {
     let out = Way::new(Messages, Gemini).reply(&reply());
     let parts = json!([{"text":"Now 5+1.","thought":true},{"text":"5, next:"},
-        {"functionCall":{"id":"call_2","name":"add","args":{"a":5,"b":1}}}]);
+        {"functionCall":{"id":"call_2","name":"add","args":{"a":5,"b":1}},
+            "thoughtSignature":"c3kxOmFudGhyb3BpYzpXM3NpZENJNklrNXZkeUExS3pFdUlpd2ljeUk2SWxOSlJ6SWlmVjA="}]);
     assert_eq!(out["candidates"][0]["content"]["parts"], parts);
     assert_eq!(out["usageMetadata"]["promptTokenCount"], 120);
     assert_eq!(out["usageMetadata"]["cachedContentTokenCount"], 40);

@@ -6,7 +6,7 @@ use super::context;
 use crate::dialect::canonical::{Candidate, Part, Reply, Stop, Thinking};
 use crate::dialect::gemini::{read_reply, write_reply};
 use crate::dialect::literal::Text;
-use crate::dialect::signature::Signature;
+use crate::dialect::signature::{Signature, untag_bytes};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 
@@ -130,7 +130,7 @@ fn a_call_that_the_model_could_not_put_together_ends_the_answer() {
 }
 
 #[test]
-fn proofs_of_others_are_not_shown() {
+fn proofs_of_others_are_carried_as_one() {
     let signature = Some(Signature::Anthropic(Text::plain("S")));
     let parts = vec![
         Part::Thinking(Thinking { text: Text::plain("t"), signature }),
@@ -142,6 +142,9 @@ fn proofs_of_others_are_not_shown() {
     ];
     let reply = Reply { candidates: vec![Candidate { parts, ..Candidate::default() }], ..Reply::default() };
     let written: Value = serde_json::from_slice(&write_reply(&reply, &context())).unwrap();
-    let wanted = json!([{"text":"t","thought":true},{"text":"no"}]);
-    assert_eq!(written["candidates"][0]["content"]["parts"], wanted);
+    // They travel in the place of Google's own, as one.
+    let parts = &written["candidates"][0]["content"]["parts"];
+    assert_eq!((&parts[0], &parts[1]), (&json!({"text":"t","thought":true}), &json!({"text":"no"})));
+    let tag = parts[2]["thoughtSignature"].as_str().unwrap();
+    assert_eq!(untag_bytes(&Text::of(tag)).unwrap().len(), 2);
 }

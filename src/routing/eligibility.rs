@@ -135,7 +135,8 @@ impl<'a> RouteRequest<'a> {
     /// route of one model the other one that an operator gave it.
     pub fn stand_in<'c>(&self, channel: &'c Channel) -> Option<&'c str> {
         let source = channel.source_model.as_ref()?;
-        let is_other = || self.is_exact && source.is_exact() && source.as_str() != self.query.model;
+        // What reads as a pattern that does not match is a name, too.
+        let is_other = || self.is_exact && !source.matches(self.query.model);
         (self.by_display_name || is_other()).then(|| source.as_str())
     }
 

@@ -107,6 +107,7 @@ fn the_model_sent_upstream_follows_alias_mapping_and_spelling() {
         (route(1, "gpt-4o", with_source("vendor-4o")), "gpt-4o", "vendor-4o"),
         (mapped(&[("gpt-4o", "gpt-5")], route(1, "gpt-4o", with_source("vendor-4o"))), "gpt-4o", "vendor-4o"),
         (route(1, "gpt-4o", with_source("gpt-*")), "gpt-4o", "gpt-4o"),
+        (route(1, "gpt-4o", with_source("what?is-this")), "gpt-4o", "what?is-this"),
     ] {
         let shown = format!("{route:?} for {model}");
         let snapshot = snapshot(vec![route]);

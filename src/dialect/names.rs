@@ -21,28 +21,33 @@ pub struct Names {
 }
 
 impl Names {
-    /// Makes the names fit: `all` are the names of every tool of the request, in order.
-    pub fn fit<'t>(all: impl IntoIterator<Item = Cow<'t, str>>, fits: impl Fn(&str) -> String) -> Self {
-        let all: Vec<_> = all.into_iter().collect();
-        let mut taken: HashSet<String> =
-            all.iter().filter(|name| fits(name) == ***name).map(|n| n.to_string()).collect();
+    /// Makes the names fit: those of the tools that are offered, and of the calls that were made, each in order.
+    /// A call that comes later changes none of them, so that the conversation begins as before.
+    pub fn fit<'t>(offered: &[Cow<'t, str>], called: &[Cow<'t, str>], fits: impl Fn(&str) -> String) -> Self {
+        let stays = |name: &&Cow<'t, str>| fits(name) == ***name;
+        let mut kept: HashSet<String> = offered.iter().filter(stays).map(|name| name.to_string()).collect();
+        let mut taken = kept.clone();
         // How far the names that become this one have been counted.
         let mut numbers: HashMap<String, u32> = HashMap::new();
         let mut names = Self::default();
-        for name in &all {
-            let short = fits(name);
-            if short == **name || names.upstream.contains_key(&**name) {
+        for name in offered.iter().chain(called) {
+            if kept.contains(&**name) || names.upstream.contains_key(&**name) {
                 continue;
             }
+            let short = fits(name);
             let mut free = short.clone();
             while taken.contains(&free) {
                 let number = numbers.entry(short.clone()).or_default();
                 *number += 1;
                 let suffix = format!("_{number}");
-                let kept = MAX_CHARS.saturating_sub(suffix.len());
-                free = short.chars().take(kept).collect::<String>() + &suffix;
+                let room = MAX_CHARS.saturating_sub(suffix.len());
+                free = short.chars().take(room).collect::<String>() + &suffix;
             }
             taken.insert(free.clone());
+            if free == **name {
+                kept.insert(free);
+                continue;
+            }
             names.upstream.insert(name.to_string(), free.clone());
             names.client.insert(free, name.to_string());
         }
@@ -101,7 +106,7 @@ mod tests {
     use super::*;
 
     fn fit(names: &[&str]) -> Names {
-        Names::fit(names.iter().map(|name| Cow::Borrowed(*name)), short)
+        Names::fit(&names.iter().map(|name| Cow::Borrowed(*name)).collect::<Vec<_>>(), &[], short)
     }
 
     #[test]
@@ -129,8 +134,19 @@ mod tests {
     }
 
     #[test]
+    fn a_later_call_changes_no_name() {
+        let long = format!("mcp__{}__search", "server".repeat(13));
+        let (offered, called) = ([Cow::Borrowed(long.as_str())], [Cow::Borrowed("mcp__search")]);
+        let names = Names::fit(&offered, &called, short);
+        assert_eq!(names.upstream(&Text::of(&long)).decode(), "mcp__search");
+        assert_eq!(names.upstream(&Text::plain("mcp__search")).decode(), "mcp__search_1");
+        assert_eq!(names.client(&Text::plain("mcp__search_1")).decode(), "mcp__search");
+        assert_eq!(names.client(&Text::plain("mcp__search")).decode(), long);
+    }
+
+    #[test]
     fn odd_letters_become_plain() {
-        let names = Names::fit([Cow::Borrowed("ns.do it")], plain);
+        let names = Names::fit(&[Cow::Borrowed("ns.do it")], &[], plain);
         assert_eq!(names.upstream(&Text::plain("ns.do it")).decode(), "ns_do_it");
     }
 }

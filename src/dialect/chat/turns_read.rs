@@ -6,6 +6,9 @@ use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 use crate::dialect::waiting_calls::WaitingCalls;
 
+/// What calls without an id are found by.
+const UNNAMED: Text<'static> = Text::EMPTY;
+
 /// What the messages read so far say.
 #[derive(Debug, Default)]
 pub(super) struct Messages<'a> {
@@ -91,8 +94,10 @@ impl<'a> Messages<'a> {
                 // Deterministic, so that the next request of the conversation reads alike.
                 let number = self.calls.len();
                 call.id = if legacy { call.name.clone() } else { Text::of(&format!("call_{number}")) };
+                self.calls.push_named(call.id.clone(), UNNAMED);
+            } else {
+                self.calls.push(call.id.clone());
             }
-            self.calls.push(call.id.clone());
             self.kinds.push(call.kind);
             parts.push(Part::Call(call));
         }
@@ -105,11 +110,16 @@ impl<'a> Messages<'a> {
         }
     }
 
-    /// The call that a result answers: the one it names, else the first that waits for one.
+    /// The call that a result answers: the one it names, else the first that waits for one, of those without an
+    /// id before the others.
     fn answered(&mut self, id: Option<Text<'a>>) -> Option<Text<'a>> {
-        let Some(id) = id else { return self.calls.answer_next() };
-        self.calls.answer(&id);
-        Some(id)
+        match id.as_ref().filter(|id| !id.is_empty()) {
+            Some(named) => {
+                self.calls.answer(named);
+                id
+            }
+            None => self.calls.answer_named(&UNNAMED).or_else(|| self.calls.answer_next()).or(id),
+        }
     }
 
     fn push_result(&mut self, call_id: Text<'a>, parts: Vec<Part<'a>>, listed: bool) {

@@ -33,8 +33,9 @@ pub struct Fitted {
 pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
     instructions::place(request, to, vendor);
     settle_ids(request, to);
+    let (offered, called) = tool_names(request);
     let names =
-        Names::fit(tool_names(request), if to == Dialect::Messages { names::plain } else { names::short });
+        Names::fit(&offered, &called, if to == Dialect::Messages { names::plain } else { names::short });
     let takes_custom = to == Dialect::Responses || (to == Dialect::Chat && vendor == Vendor::OpenAi);
     let mut custom_tools = Vec::new();
     for tool in &mut request.tools {
@@ -136,8 +137,8 @@ pub(super) fn name_json(request: &mut Request<'_>, to: Dialect) {
     }
 }
 
-/// Every name of a tool that occurs, those that are offered first.
-fn tool_names<'t>(request: &'t Request<'_>) -> Vec<Cow<'t, str>> {
+/// Every name of a tool that is offered, and of one that is called.
+fn tool_names<'t>(request: &'t Request<'_>) -> (Vec<Cow<'t, str>>, Vec<Cow<'t, str>>) {
     let offered = request.tools.iter().filter_map(|tool| match tool {
         Tool::Function { name, .. } | Tool::Custom { name, .. } => Some(name.decode()),
         _ => None,
@@ -146,10 +147,7 @@ fn tool_names<'t>(request: &'t Request<'_>) -> Vec<Cow<'t, str>> {
         Part::Call(call) => Some(call.name.decode()),
         _ => None,
     });
-    let mut all: Vec<_> = offered.collect();
-    let mut known: HashSet<_> = all.iter().cloned().collect();
-    all.extend(called.filter(|name| known.insert(name.clone())));
-    all
+    (offered.collect(), called.collect())
 }
 
 fn rename(name: &mut Text<'_>, names: &Names) {
@@ -187,20 +185,19 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
     if is_settled {
         return;
     }
-    let calls = request.turns.iter().flat_map(|turn| &turn.parts).filter_map(|part| match part {
-        Part::Call(call) => Some(call.id.decode().into_owned()),
-        _ => None,
-    });
-    let mut taken: HashSet<String> = calls.collect();
+    // Of the calls before alone: a later one changes no id, so that the conversation begins as before.
+    let mut taken: HashSet<String> = HashSet::new();
+    let mut made: HashSet<String> = HashSet::new();
     // How far each stem has been counted: the numbers before are taken.
     let mut counted: HashMap<String, usize> = HashMap::new();
-    // What a client named itself stays its own.
-    let mut free = |stem: &str, from: usize| {
+    let mut free = |taken: &mut HashSet<String>, stem: &str, from: usize| {
         let next = counted.entry(stem.to_owned()).or_default();
         let from = from.max(*next);
-        let id = (from..).find(|number| taken.insert(format!("{stem}_{number}"))).unwrap_or(from);
-        *next = id + 1;
-        Text::of(&format!("{stem}_{id}"))
+        let number = (from..).find(|number| !taken.contains(&format!("{stem}_{number}"))).unwrap_or(from);
+        *next = number + 1;
+        let id = format!("{stem}_{number}");
+        taken.insert(id.clone());
+        id
     };
     let mut calls = WaitingCalls::default();
     let mut settled: Vec<Text<'_>> = Vec::new();
@@ -208,11 +205,14 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
         match part {
             Part::Call(call) => {
                 let sent = call.id.clone();
+                let named = sent.decode().into_owned();
                 let before = calls.count(&sent);
-                if sent.is_empty() {
-                    call.id = free("call", calls.len());
-                } else if before > 0 && to == Dialect::Messages {
-                    call.id = free(&sent.decode(), before + 1);
+                if named.is_empty() {
+                    let id = free(&mut taken, "call", calls.len());
+                    call.id = Text::of(&id);
+                    made.insert(id);
+                } else if !taken.insert(named.clone()) && (to == Dialect::Messages || made.contains(&named)) {
+                    call.id = Text::of(&free(&mut taken, &named, before + 1));
                 }
                 calls.push(sent);
                 settled.push(call.id.clone());
@@ -326,7 +326,8 @@ mod tests {
         };
         for (ids, to, wanted) in [
             (&["", ""][..], Dialect::Chat, &["call_0", "call_1"][..]),
-            (&["", "call_0"], Dialect::Chat, &["call_1", "call_0"]),
+            (&["", "call_0"], Dialect::Chat, &["call_0", "call_0_1"]),
+            (&["call_1", ""], Dialect::Chat, &["call_1", "call_2"]),
             (&["f", "f"], Dialect::Messages, &["f", "f_2"]),
             (&["f", "f_2", "f"], Dialect::Messages, &["f", "f_2", "f_3"]),
             (&["f", "f"], Dialect::Chat, &["f", "f"]),

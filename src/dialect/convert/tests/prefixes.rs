@@ -77,6 +77,8 @@ enum Ids {
     Repeated,
     /// Not at all, where the dialect can do without.
     Missing,
+    /// Every second one not at all.
+    Mixed,
 }
 
 /// What each request of a conversation repeats.
@@ -92,11 +94,13 @@ struct Head {
     short: bool,
 }
 
-const TOOLS: [&str; 4] = [
+const TOOLS: [&str; 5] = [
     "add",
     "ns.read file",
     "mcp__a_server_with_a_name_that_is_far_too_long_for_anybody__and_its_tool",
     "mcp__a_server_with_a_name_that_is_far_too_long_for_somebody__and_its_tool",
+    // What the third becomes where it is too long.
+    "mcp__and_its_tool",
 ];
 const PICTURE: &str = "iVBORw0K";
 
@@ -107,6 +111,8 @@ impl Head {
             Ids::Odd => format!("call:{number}|{}", "x".repeat(70)),
             Ids::Repeated => "call_0".to_owned(),
             Ids::Missing => String::new(),
+            Ids::Mixed if number % 2 == 0 => String::new(),
+            Ids::Mixed => format!("toolu_{number}"),
         }
     }
 
@@ -223,7 +229,8 @@ fn numbered(steps: impl Iterator<Item = Step>) -> Vec<Step> {
 }
 
 fn head() -> impl Strategy<Value = Head> {
-    let ids = prop::sample::select(vec![Ids::Own, Ids::Own, Ids::Odd, Ids::Repeated, Ids::Missing]);
+    let ids =
+        prop::sample::select(vec![Ids::Own, Ids::Own, Ids::Odd, Ids::Repeated, Ids::Missing, Ids::Mixed]);
     let effort = prop::option::of(prop::sample::select(vec!["none", "low", "high"]));
     let choice = prop::option::of(prop::sample::select(vec!["auto", "none", "required", "named"]));
     (prop::collection::vec(text(), 0..3), 1..=TOOLS.len(), ids, effort, choice, any::<bool>(), any::<bool>())
@@ -501,7 +508,9 @@ fn in_gemini(head: &Head, steps: &[Step]) -> Value {
         _ => contents.push(json!({"role":role,"parts":[part]})),
     };
     let named = |number: usize, name: &str, key: &str, value: Value| {
-        let id = Some(json!(head.id(number))).filter(|id| id != "");
+        // A result without an id belongs to the first call of its function that waits, with an id or without.
+        let id = if matches!(head.ids, Ids::Mixed) { head.needed_id(number) } else { head.id(number) };
+        let id = Some(json!(id)).filter(|id| id != "");
         with(json!({"name":name,key:value}), &[("id", id)])
     };
     let mut tools_called = Map::new();

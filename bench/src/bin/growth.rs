@@ -32,7 +32,9 @@ fn main() -> io::Result<()> {
     let mut arguments = std::env::args().skip(1);
     let usage = || io::Error::other("usage: growth GATEWAY [ACCOUNTS …]");
     let gateway = PathBuf::from(arguments.next().ok_or_else(usage)?).canonicalize()?;
-    let mut sizes = arguments.map(|size| size.parse().map_err(|_| usage())).collect::<io::Result<Vec<usize>>>()?;
+    let mut sizes = arguments
+        .map(|size| size.parse::<usize>().map_err(|_| usage()))
+        .collect::<io::Result<Vec<usize>>>()?;
     if sizes.is_empty() {
         sizes = SIZES.to_vec();
     }
@@ -43,7 +45,9 @@ fn main() -> io::Result<()> {
     });
     let scratch = Scratch::new()?;
     let mut yard = Yard::start(&gateway, &scratch, stub)?;
-    println!("| accounts | add, ms | its CPU, ms | rename a site, ms | first 50 routes, ms | all routes, ms | resident, MB |");
+    println!(
+        "| accounts | add, ms | its CPU, ms | rename a site, ms | first 50 routes, ms | all routes, ms | resident, MB |"
+    );
     println!("|---:|---:|---:|---:|---:|---:|---:|");
     for size in std::iter::once(MEASURED).chain(sizes) {
         yard.grow_to(size)?;
@@ -162,9 +166,10 @@ impl Yard {
     fn ask(&self, method: &str, path: &str, body: &Value) -> io::Result<(Duration, Value)> {
         let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let began = Instant::now();
-        let (status, text) = call(self.port, method, path, ADMIN, &body).map_err(|fault| io::Error::other(fault.to_string()))?;
+        let (status, text) = call(self.port, method, path, ADMIN, &body)
+            .map_err(|fault| io::Error::other(fault.to_string()))?;
         let took = began.elapsed();
-        if status != 200 {
+        if !(200..300).contains(&status) {
             let text = String::from_utf8_lossy(&text).into_owned();
             return Err(io::Error::other(format!("{method} {path}: {status} {text}")));
         }

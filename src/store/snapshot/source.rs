@@ -23,9 +23,6 @@ use crate::store::sites::{self, SiteRow};
 use crate::store::tokens::{self, TokenRow};
 use crate::store::{Result, Store, Touched};
 
-/// Channels read at once: their rows take several times the memory of what is made of them.
-const PAGE: u32 = 1000;
-
 /// The snapshot in force and what it was made of.
 pub struct Source {
     snapshot: Arc<Snapshot>,
@@ -104,7 +101,7 @@ impl Source {
         let mut channels: BTreeMap<i64, Vec<Arc<Channel>>> = BTreeMap::new();
         let mut after = 0;
         loop {
-            let page = routes::channels_after(store, after, PAGE).await?;
+            let page = routes::channels_after(store, after, routes::PAGE).await?;
             for row in &page {
                 let Some(known) = source.accounts.get_mut(&row.account_id) else { continue };
                 let Some(account_row) = account_rows.get(&row.account_id) else { continue };
@@ -115,7 +112,7 @@ impl Source {
                 source.owners.insert(row.id, row.route_id);
             }
             match page.last() {
-                Some(last) if page.len() == PAGE as usize => after = last.id,
+                Some(last) if page.len() == routes::PAGE as usize => after = last.id,
                 _ => break,
             }
         }

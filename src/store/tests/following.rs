@@ -308,3 +308,40 @@ proptest! {
         });
     }
 }
+
+#[tokio::test]
+async fn a_change_makes_anew_what_it_touches_and_shares_the_rest() {
+    let dir = Dir::new();
+    let store = dir.open();
+    let mut sites_of = Vec::new();
+    let mut credentials = Vec::new();
+    for name in ["blue", "green"] {
+        let site_id = sites::insert(&store, site(name)).await.unwrap();
+        let account_id = accounts::insert(&store, api_key(site_id, name)).await.unwrap();
+        sites_of.push(site_id);
+        credentials.push(Credential { account_id, token_id: None });
+    }
+    let route =
+        |model: &str, channels: &[Credential]| NewRoute { model: model.into(), channels: channels.into() };
+    let create_routes = vec![route("alpha", &credentials), route("beta", &credentials[1..])];
+    routes::apply(&store, &Plan { create_routes, ..Plan::default() }).await.unwrap();
+    let live = LiveTable::default();
+    let mut source = Source::load(&store, &live, None, Weights::default()).await.unwrap();
+    store.journal().take().settled();
+    let before = source.snapshot().clone();
+
+    let renamed = SitePatch { name: Some("azure".into()), ..SitePatch::default() };
+    sites::update(&store, sites_of[0], renamed).await.unwrap();
+    let taken = store.journal().take();
+    source.follow(&store, &live, &taken.touched, None, Weights::default()).await.unwrap();
+    let after = source.snapshot();
+
+    let named = |snapshot: &Snapshot, name| snapshot.exact_routes(name).next().unwrap().clone();
+    let [alpha, beta] = ["alpha", "beta"].map(|name| (named(&before, name), named(after, name)));
+    assert!(Arc::ptr_eq(&beta.0, &beta.1), "the route of the other site alone");
+    assert!(Arc::ptr_eq(&alpha.0.channels[1], &alpha.1.channels[1]), "its channel on a route of both");
+    assert!(!Arc::ptr_eq(&alpha.0.channels[0], &alpha.1.channels[0]));
+    assert_eq!(alpha.1.channels[0].account.site.name, "azure");
+    let site = |snapshot: &Snapshot| snapshot.site(sites_of[1]).unwrap().clone();
+    assert!(Arc::ptr_eq(&site(&before), &site(after)));
+}

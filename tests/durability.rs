@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use support::{Caller, Gateway, Upstream, eventually};
+use support::{Caller, Gateway, Setup, Upstream, eventually, run};
 
 const MODEL: &str = "model-durable";
 
@@ -124,4 +124,39 @@ fn at_most_the_last_moments_of_the_log_are_lost_in_a_kill() {
         });
         sent_before += 1;
     }
+}
+
+#[test]
+fn a_database_that_has_lost_its_content_is_told_and_not_begun_anew() {
+    let mut gateway = Gateway::start();
+    gateway.create_site(&json!({"name": "n", "url": "https://h.example", "platform": "openai"}));
+    let home = gateway.home().clone();
+    gateway.kill();
+    let path = home.data_dir().join("switchyard.db");
+    let wal = home.data_dir().join("switchyard.db-wal");
+    let (database, log) = (std::fs::read(&path).expect("a database"), std::fs::read(&wal).expect("a log"));
+    let put_back = || {
+        std::fs::write(&path, &database).expect("written");
+        std::fs::write(&wal, &log).expect("written");
+    };
+    let empty: [(&str, &dyn Fn()); 3] = [
+        ("write-ahead log", &|| std::fs::write(&wal, vec![0; log.len()]).expect("written")),
+        ("write-ahead log", &|| std::fs::write(&path, b"").expect("written")),
+        ("in use", &|| {
+            std::fs::write(&path, b"").expect("written");
+            std::fs::remove_file(&wal).expect("removed");
+        }),
+    ];
+    for (word, lose) in empty {
+        put_back();
+        lose();
+        let finished = run(&Setup::default(), &home, &[]);
+        assert_eq!(finished.status.code(), Some(1), "{word}: {}", finished.stderr);
+        for word in [word, "switchyard.db", "backup"] {
+            assert!(finished.stderr.contains(word), "{word}: {}", finished.stderr);
+        }
+    }
+    put_back();
+    let gateway = Setup::default().start_in(home);
+    assert_eq!(gateway.admin().get("/api/sites").expect(200)[0]["name"], "n");
 }

@@ -77,16 +77,26 @@ fn a_file_that_may_not_grow_stops_no_request() {
     eventually("the file is full", || {
         let answer = gateway.admin().post("/api/downstream-keys", &key(kept.len()));
         if answer.status != 200 {
+            let error = answer.expect(507);
+            assert!(error["message"].as_str().is_some_and(|text| text.contains("DATA_DIR")), "{error}");
             return Some(());
         }
         kept.push(answer.json()["item"]["id"].clone());
         None
     });
     assert_eq!(gateway.client().send(Caller::chat_ask(MODEL, false)).status, 200);
+    let health = gateway.anyone().get("/api/desktop/health").expect(200);
+    assert_eq!((&health["ok"], &health["storage"]), (&json!(true), &json!("full")), "{health}");
+    let form = "--b\r\nContent-Disposition: form-data; name=file; filename=a.txt\r\n\r\n";
+    let form = format!("{form}{}\r\n--b--\r\n", "x".repeat(1 << 20));
+    let ask = Request::post("/v1/files").header("content-type", "multipart/form-data; boundary=b").body(form);
+    let error = gateway.client().send(ask).expect(507);
+    assert_eq!(error["error"]["code"], "insufficient_storage", "{error}");
     assert!(gateway.is_running(), "{}", gateway.output());
     drop(gateway);
 
     let gateway = Setup::default().start_in(home);
+    assert_eq!(gateway.anyone().get("/api/desktop/health").expect(200), json!({"ok": true}));
     let listed = gateway.admin().get("/api/downstream-keys").expect(200);
     let ids: Vec<_> = listed["items"].as_array().expect("keys").iter().map(|key| key["id"].clone()).collect();
     assert!(kept.iter().all(|id| ids.contains(id)), "every answered key is there");

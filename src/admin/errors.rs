@@ -14,6 +14,7 @@
 //! | 413, 415, 408 | the request body itself; with `statusCode` |
 //! | 429 | a route guard; with `Retry-After` |
 //! | 500, 503 | our own failures; the client learns that, the log learns why |
+//! | 507 | the disk is full |
 //!
 //! A business failure of an upstream is not an error: [`failure`] answers it with status 200.
 
@@ -137,6 +138,11 @@ impl From<store::Error> for AdminError {
                     Self::new(status, "The database is busy").flag("statusCode", status.as_u16());
                 unavailable.retry_after_secs = Some(1);
                 unavailable
+            }
+            store::Error::Full(_) => {
+                log::error!("an admin request was refused: {error}");
+                let status = StatusCode::INSUFFICIENT_STORAGE;
+                Self::new(status, store::FULL).flag("statusCode", status.as_u16())
             }
             store::Error::Sealed(_) | store::Error::Database(_) => {
                 Self::internal("an admin request failed in the store", error)

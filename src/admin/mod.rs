@@ -302,15 +302,21 @@ async fn answered(answer: impl Future<Output = Result<Response>>) -> Response {
     answer.await.unwrap_or_else(AdminError::into_response)
 }
 
-/// `GET /api/desktop/health`: the process answers. Public, and asks nothing else.
+/// `GET /api/desktop/health`: the process answers, and what it lacks. Public, and asks nothing else.
 async fn health(app: Arc<App>, _request: Request) -> Result<Response> {
-    Ok(health_answer(app.is_stopping()))
+    Ok(health_answer(app.is_stopping(), app.store.database().is_full()))
 }
 
-/// 503 once the process is stopping: a balancer looks elsewhere while requests in flight end.
-fn health_answer(is_stopping: bool) -> Response {
+/// 503 once the process is stopping: a balancer looks elsewhere while requests in flight end. With a full disk it goes on
+/// serving, which a restart would not mend: it is told, and no failure.
+fn health_answer(is_stopping: bool, is_full: bool) -> Response {
     let status = if is_stopping { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    http::json(status, &json!({ "ok": !is_stopping }))
+    let mut health = json!({ "ok": !is_stopping });
+    if is_full {
+        health["storage"] = json!("full");
+        health["message"] = json!(crate::store::FULL);
+    }
+    http::json(status, &health)
 }
 
 /// The path's `id`, a strict positive integer.
@@ -350,8 +356,8 @@ mod tests {
 
     #[test]
     fn a_process_that_stops_is_not_healthy() {
-        assert_eq!(health_answer(false).status(), 200);
-        assert_eq!(health_answer(true).status(), 503);
+        assert_eq!(health_answer(false, false).status(), 200);
+        assert_eq!(health_answer(true, false).status(), 503);
     }
 
     #[test]

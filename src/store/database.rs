@@ -21,7 +21,7 @@ use super::sqlite::{self, Location, Readers};
 use super::telemetry::{Recorder, Telemetry};
 use super::wal_sync::WalSync;
 use super::writer::{Command, Durability, Queue, Writer};
-use super::{StoreOptions, migrate};
+use super::{StoreOptions, migrate, traces};
 use crate::config::{DatabaseKind, Synchronous};
 use crate::sync::lock;
 
@@ -48,6 +48,7 @@ impl Database {
         }
         let location = Location::parse(&options.db_url, &options.data_dir);
         let lock = sqlite::lock(&location)?;
+        let trace = traces::find(&location, lock.as_ref())?;
         let unusable = |error: rusqlite::Error| {
             OpenError::Unusable(format!("cannot open the database {location}: {error}"))
         };
@@ -55,6 +56,7 @@ impl Database {
         let is_new = location.is_empty();
         let early = is_new.then(|| Derivation::for_new(&options.secret)).transpose()?;
         let mut connection = sqlite::open_writer(&location, options.synchronous).map_err(unusable)?;
+        trace.check(&connection)?;
         let derivation = match early {
             Some(derivation) => derivation,
             None => Derivation::for_stored(&connection, &options.secret)?,
@@ -67,6 +69,8 @@ impl Database {
             (derivation.finish(&mut connection, options)?, None)
         };
 
+        traces::leave(lock.as_ref())
+            .map_err(|error| OpenError::Unusable(format!("cannot write the lock of {location}: {error}")))?;
         let queue = Queue::new();
         let recorder = Recorder::new(Dialect::Sqlite, options.time_zone.clone());
         let durability = match options.synchronous {
@@ -132,6 +136,11 @@ impl Database {
     /// Gives up to this many free pages back to the file system, where that needs asking for.
     pub async fn reclaim(&self, pages: u32) -> Result<()> {
         self.command(|reply| Command::Reclaim { pages, reply }).await
+    }
+
+    /// Whether the disk took no more when something was last written.
+    pub fn is_full(&self) -> bool {
+        self.queue.is_full()
     }
 
     pub(super) fn journal(&self) -> &Journal {

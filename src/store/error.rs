@@ -20,6 +20,8 @@ pub enum Error {
     Closed,
     /// A sealed value does not open with the keys at hand; names table and column, never the value.
     Sealed(String),
+    /// The disk takes no more: it is full, or a limit or a quota is reached. Nothing was changed.
+    Full(String),
     /// The database failed. For the log, not for clients.
     Database(String),
 }
@@ -33,12 +35,17 @@ impl fmt::Display for Error {
             Self::Busy => f.write_str("the database is busy"),
             Self::Closed => f.write_str("the store is closed"),
             Self::Sealed(what) => write!(f, "cannot open the sealed value of {what}"),
+            Self::Full(what) => write!(f, "the disk takes no more: {what}"),
             Self::Database(what) => write!(f, "database: {what}"),
         }
     }
 }
 
 impl std::error::Error for Error {}
+
+/// What clients are told when the disk takes no more.
+pub const FULL: &str = "The disk that holds the data of this service is full: nothing was stored. Free some space where \
+                        DATA_DIR is, then send it again; model calls are served meanwhile";
 
 /// Why the store could not be opened. Every message says what to do.
 #[derive(Debug, Clone, PartialEq, Eq)]

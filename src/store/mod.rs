@@ -7,6 +7,7 @@
 //! | `sqlite`, `writer`, `wal_sync`, `migrate` | the SQLite connections, the one thread that changes, the one that syncs behind it, the schema |
 //! | `seal`, `sealed`, `envelope` | credentials at rest: sealing and opening, a sealed text on its way, its form |
 //! | `keyring`, `rekey`, `sweep` | their keys: opened at start, replaced in use; the pass at start that seals what is still plain |
+//! | `traces`, `uploads` | whether a database that looks new has been in use; files on their way in |
 //! | `journal` | which of the rows that requests are routed by have changed |
 //! | `telemetry` | log rows, counters and usage: handed over without waiting, written in groups |
 //! | the rest | one file per resource: rows, queries, changes |
@@ -58,6 +59,7 @@ mod telemetry;
 mod tests;
 pub mod throttle;
 pub mod tokens;
+mod traces;
 pub mod uploads;
 mod usage;
 pub mod videos;
@@ -69,7 +71,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use database::Database;
-pub use error::{Error, OpenError, Result};
+pub use error::{Error, FULL, OpenError, Result};
 pub(crate) use journal::{Journal, Touched};
 pub use seal::{Purpose, Sealer};
 pub use sql::{Outcome, Row, Statement, Value};

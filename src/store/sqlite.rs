@@ -309,6 +309,11 @@ impl From<rusqlite::Error> for Error {
             }
             rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY => Self::Dangling(error.to_string()),
             _ if failure.code == ErrorCode::DatabaseBusy => Self::Busy,
+            // The second is what a limit or a quota comes as.
+            _ if failure.code == ErrorCode::DiskFull => Self::Full(error.to_string()),
+            rusqlite::ffi::SQLITE_IOERR_WRITE | rusqlite::ffi::SQLITE_IOERR_SHMSIZE => {
+                Self::Full(error.to_string())
+            }
             _ => Self::Database(error.to_string()),
         }
     }

@@ -17,6 +17,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -76,6 +77,8 @@ pub(super) enum Command {
 pub(super) struct Queue {
     state: Mutex<State>,
     wake: Condvar,
+    /// The last change found no room on the disk.
+    is_full: AtomicBool,
 }
 
 #[derive(Default)]
@@ -130,7 +133,7 @@ impl State {
 
 impl Queue {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), wake: Condvar::new() })
+        Arc::new(Self { state: Mutex::default(), wake: Condvar::new(), is_full: AtomicBool::new(false) })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -249,6 +252,27 @@ impl Queue {
 
     pub(super) fn waiting_rows(&self) -> usize {
         self.state().waiting_rows()
+    }
+
+    /// Whether the disk took no more when something was last written.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Notes what became of a change, and tells the log where the disk is full and when it is no more.
+    fn note<T>(&self, written: &Result<T>) {
+        let is_full = match written {
+            Ok(_) => false,
+            Err(Error::Full(_)) => true,
+            Err(_) => return,
+        };
+        if self.is_full.swap(is_full, Ordering::Relaxed) != is_full {
+            if is_full {
+                log::error!("the disk that holds the data is full: changes are refused (507), log rows wait");
+            } else {
+                log::info!("there is room on the disk again");
+            }
+        }
     }
 
     pub(super) fn stop(&self) {
@@ -432,7 +456,9 @@ impl Writer {
         // An answer nobody waits for any more is no error: the change holds all the same.
         match command {
             Command::Batch { statements, reply } => {
-                let _ = reply.send(self.apply(&statements));
+                let applied = self.apply(&statements);
+                self.queue.note(&applied);
+                let _ = reply.send(applied);
             }
             Command::Query { sql, args, reply } => {
                 let _ = reply.send(sqlite::select(&self.connection, &sql, &args));
@@ -457,7 +483,11 @@ impl Writer {
     fn commit(&mut self, last: bool) {
         let group = self.unwritten.take().unwrap_or_else(|| self.take_group());
         let count = group.rows.len();
-        let written = if count == 0 && group.statements.is_empty() { Ok(()) } else { self.write(&group) };
+        let is_empty = count == 0 && group.statements.is_empty();
+        let written = if is_empty { Ok(()) } else { self.write(&group) };
+        if !is_empty {
+            self.queue.note(&written);
+        }
         match written {
             Ok(()) => {
                 self.queue.state().with_writer = 0;

@@ -105,6 +105,9 @@ impl Refusal {
 impl From<store::Error> for Refusal {
     fn from(error: store::Error) -> Self {
         log::error!("a request for a file failed in the store: {error}");
+        if let store::Error::Full(_) = error {
+            return Self { code: Some("insufficient_storage"), ..Self::new(507, store::FULL) };
+        }
         Self::new(503, "Files cannot be stored or read at the moment")
     }
 }

@@ -1,0 +1,106 @@
+//! Whether a database that looks new has been in use.
+//!
+//! An empty file is what a first start begins with, and also what a copy that was cut short, a full disk or a slip of the
+//! hand leaves of a database. SQLite takes it for a new one and deletes the write-ahead log beside it, and a log without
+//! a head it passes over in silence. So what has been in use leaves a word in its lock file, and where that, or a log
+//! beside it, says that there was more, the start ends.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rusqlite::config::DbConfig;
+
+use super::error::OpenError;
+use super::sqlite::Location;
+
+/// The word in the lock file.
+const IN_USE: &[u8] = b"in use\n";
+/// How a write-ahead log begins, in either order of its checksums' bytes, as SQLite's file format has it.
+const WAL_MAGIC: [[u8; 4]; 2] = [[0x37, 0x7f, 0x06, 0x82], [0x37, 0x7f, 0x06, 0x83]];
+
+/// What the files tell of a database before it is opened.
+pub(super) struct Trace {
+    path: PathBuf,
+    /// Why there must be something in it.
+    why: Option<String>,
+    /// A write-ahead log that SQLite will pass over.
+    damaged: Option<PathBuf>,
+}
+
+/// Looks at the files of a database.
+pub(super) fn find(location: &Location, lock: Option<&File>) -> Result<Trace, OpenError> {
+    let (Location::File(path), Some(lock)) = (location, lock) else {
+        return Ok(Trace { path: PathBuf::new(), why: None, damaged: None });
+    };
+    let unusable =
+        |error: std::io::Error| OpenError::Unusable(format!("cannot read {}: {error}", path.display()));
+    let mut word = Vec::new();
+    lock.take(64).read_to_end(&mut word).map_err(unusable)?;
+    let mut head = Vec::new();
+    let wal = wal_of(path);
+    if let Ok(file) = File::open(&wal) {
+        file.take(4).read_to_end(&mut head).map_err(unusable)?;
+    }
+    let is_damaged = !head.is_empty() && WAL_MAGIC.iter().all(|magic| head != magic);
+    let why = match head.is_empty() {
+        true => (word == IN_USE).then(|| "it has been in use".to_owned()),
+        false => {
+            let state = if is_damaged { "a damaged" } else { "a" };
+            Some(format!("there is {state} write-ahead log beside it, {}", wal.display()))
+        }
+    };
+    let trace = Trace { path: path.clone(), why, damaged: is_damaged.then_some(wal) };
+    if location.is_empty() {
+        trace.refuse_if_any()?;
+    }
+    Ok(trace)
+}
+
+/// Leaves the word that the database is in use.
+pub(super) fn leave(lock: Option<&File>) -> std::io::Result<()> {
+    let Some(mut lock) = lock else { return Ok(()) };
+    if lock.metadata()?.len() == 0 {
+        lock.write_all(IN_USE)?;
+    }
+    Ok(())
+}
+
+impl Trace {
+    /// Refuses a database without a single table in which there must be some.
+    pub fn check(&self, connection: &Connection) -> Result<(), OpenError> {
+        let unusable = |error: rusqlite::Error| {
+            OpenError::Unusable(format!("cannot read the database {}: {error}", self.path.display()))
+        };
+        let tables: i64 = connection
+            .query_row("SELECT COUNT(*) FROM sqlite_master", [], |row| row.get(0))
+            .map_err(unusable)?;
+        if tables == 0 && self.why.is_some() {
+            // Closing would delete the log.
+            connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(unusable)?;
+            return self.refuse_if_any();
+        }
+        if let Some(wal) = &self.damaged {
+            log::error!(
+                "the write-ahead log {} is damaged: what had not yet come from it into the database is lost",
+                wal.display()
+            );
+        }
+        Ok(())
+    }
+
+    fn refuse_if_any(&self) -> Result<(), OpenError> {
+        let Some(why) = &self.why else { return Ok(()) };
+        let path = self.path.display();
+        Err(OpenError::Unusable(format!(
+            "the database {path} is empty, but {why}: nothing was started. Put a backup in its place; or, to begin anew, remove it with {path}-wal and {path}.lock"
+        )))
+    }
+}
+
+fn wal_of(path: &Path) -> PathBuf {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    PathBuf::from(wal)
+}

@@ -113,7 +113,7 @@ async fn fill(store: &Store) -> store::Result<()> {
 /// The same routes under another strategy.
 fn with_strategy(snapshot: &Snapshot, strategy: Strategy) -> Snapshot {
     let routes = snapshot.routes().iter().map(|route| Route { strategy, ..Route::clone(route) });
-    Snapshot::new(routes.collect(), snapshot.sites().to_vec(), Weights::default())
+    Snapshot::new(routes.collect(), snapshot.sites().iter().cloned().collect(), Weights::default())
 }
 
 /// Median and 99th percentile over models spread across the routes.

@@ -35,8 +35,11 @@ fn echo(asked: &ReceivedRequest) -> String {
     said.join(" ")
 }
 
+/// Answers with the text of what it was sent.
+type Echo = Box<dyn Fn(&str) -> Reply + Send + Sync>;
+
 /// The ways in which an upstream can repeat a text.
-fn replies(dialect_error: fn(&str) -> Value) -> Vec<Box<dyn Fn(&str) -> Reply + Send + Sync>> {
+fn replies(dialect_error: fn(&str) -> Value) -> Vec<Echo> {
     let with_headers = |reply: Reply, said: &str| {
         [
             "x-request-id",
@@ -50,7 +53,7 @@ fn replies(dialect_error: fn(&str) -> Value) -> Vec<Box<dyn Fn(&str) -> Reply + 
         .iter()
         .fold(reply, |reply, name| reply.header(name, &said.replace(['\r', '\n'], " ")))
     };
-    let mut all: Vec<Box<dyn Fn(&str) -> Reply + Send + Sync>> = Vec::new();
+    let mut all: Vec<Echo> = Vec::new();
     for status in [200, 400, 401, 404, 422, 429, 500] {
         all.push(Box::new(move |said| with_headers(Reply::json(status, &dialect_error(said)), said)));
     }

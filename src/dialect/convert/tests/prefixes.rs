@@ -111,7 +111,7 @@ impl Head {
             Ids::Odd => format!("call:{number}|{}", "x".repeat(70)),
             Ids::Repeated => "call_0".to_owned(),
             Ids::Missing => String::new(),
-            Ids::Mixed if number % 2 == 0 => String::new(),
+            Ids::Mixed if number.is_multiple_of(2) => String::new(),
             Ids::Mixed => format!("toolu_{number}"),
         }
     }

@@ -73,7 +73,7 @@ impl RouteIndex {
         Self::of(app, &routes.into_iter().collect::<Vec<_>>(), &[]).await
     }
 
-    /// Of rows, the channels of each route by ascending id.
+    /// Builds the views from rows. The channels of each route stand by ascending id.
     pub fn new(
         routes: Vec<RouteRow>,
         rows: Vec<ChannelRow>,

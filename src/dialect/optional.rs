@@ -22,7 +22,8 @@ const CACHE_KEY: &str = "prompt_cache_key";
 
 /// An upstream that names one of these refuses it. The narrower goes first: a mark without its lifetime is one.
 const NAMED: [&str; 5] = [TTL, MARK, CONTEXT, THINKING, CACHE_KEY];
-/// Of these it has to say that it does not know them: their values may be wrong.
+/// What an upstream says of a member that it does not know. Any other member has to be refused in one of these words:
+/// its value may be what is wrong.
 const UNKNOWN_BY: [&str; 8] = [
     "extra inputs",
     "not permitted",

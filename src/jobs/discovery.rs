@@ -33,9 +33,9 @@ pub const MAX_MODELS: usize = 5000;
 /// What a discovery found.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// Of all credentials together.
+    /// The models that any of the credentials offers.
     pub models: ModelSet,
-    /// Of each managed token that answered, as far as they are among those of the account.
+    /// For each managed token that answered, the models of the account that it offers.
     pub of_tokens: Vec<(i64, Vec<Discovered>)>,
     /// Managed tokens that were asked with.
     pub tokens_asked: usize,

@@ -120,7 +120,8 @@ impl Scope {
         Self { accounts: ids.into_iter().collect(), ..Self::default() }
     }
 
-    /// The same before they are deleted: their channels go with them, and then nothing tells in which routes they were.
+    /// The models and routes of accounts that are about to be deleted. Call it before: their channels go with them, and
+    /// then nothing tells in which routes they were.
     pub async fn of_accounts_to_delete(app: &App, ids: &[i64]) -> store::Result<Self> {
         let routes = routes::of_accounts(&app.store, ids).await?;
         Ok(Self { routes, ..Self::of_accounts(ids.iter().copied()) })
@@ -210,7 +211,7 @@ struct Rows {
     named_routes: HashSet<i64>,
     /// Globs, regexes and groups, where only some of the routes were read.
     others: Vec<RouteRow>,
-    /// Of the routes that were read those with channels of accounts that were not.
+    /// The routes that were read and have channels of accounts that were not.
     served_elsewhere: HashSet<i64>,
 }
 

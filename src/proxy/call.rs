@@ -238,7 +238,7 @@ impl Call {
         Echo::of(words, self.said().iter().map(|piece| &piece[..])).covers(0..words.len())
     }
 
-    /// What of the request's words an upstream may repeat in an error.
+    /// The words of the request that an upstream may repeat in an error.
     pub(super) fn said(&self) -> Vec<Bytes> {
         let mut beside = self.model.as_bytes().to_vec();
         beside.push(0);

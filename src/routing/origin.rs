@@ -31,8 +31,8 @@ const UNSAFE: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// What of a segment of a path is not data where it stands as it is (RFC 3986, 3.3), and `;`, behind which some servers
-/// read parameters.
+/// Characters that a segment of a path holds only encoded (RFC 3986, 3.3), and `;`, behind which some servers read
+/// parameters.
 const NOT_IN_SEGMENT: &AsciiSet = &UNSAFE.add(b'%').add(b'/').add(b'?').add(b'[').add(b']').add(b';');
 
 /// A name as the last segments of a path: what is between its slashes is data, whatever it looks like.

@@ -103,7 +103,7 @@ impl Route {
         !self.is_group() && self.pattern.is_exact()
     }
 
-    /// The same route with other channels.
+    /// A copy of the route with these channels.
     pub fn with_channels(&self, channels: Vec<Arc<Channel>>) -> Self {
         Self {
             id: self.id,

@@ -73,7 +73,7 @@ enum Ids {
     Own,
     /// As messages takes none.
     Odd,
-    /// The same for each.
+    /// One id for all calls.
     Repeated,
     /// Not at all, where the dialect can do without.
     Missing,

@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run demo test check fuzz bench profile static static-arm64 test-clients test-clis fmt
+.PHONY: help run demo test check fuzz bench static static-arm64 test-clients test-clis fmt
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -29,9 +29,6 @@ fuzz: ## Feed every reader with mutated input, FUZZ_SECONDS (20) for each
 
 bench: ## Measure against bare hyper proxies and nginx in one run; writes bench/RESULTS.md
 	bench/run
-
-profile: ## Make what release builds are optimised with; needs llvm-profdata and valgrind
-	profile/train
 
 static: ## One static binary for x86_64 (musl)
 	.ci/static x86_64-unknown-linux-musl

@@ -1,7 +1,5 @@
 //! A turn of a coding agent from every dialect on upstreams of every other: instructions, an image, a call with its
 //! result, and an answer that thinks, speaks and calls. What becomes of each field is tested beside the dialects.
-//!
-//! `SWITCHYARD_TURNS` asks for each of them more often than once: `profile/train` has them counted.
 
 mod support;
 
@@ -67,12 +65,10 @@ const DIALECTS: [Dialect; 4] = [
 fn a_turn_of_an_agent_goes_from_every_dialect_to_every_other() {
     let gateway = Gateway::start();
     let upstreams: Vec<_> = DIALECTS.iter().map(|dialect| offer(&gateway, dialect)).collect();
-    for _ in 0..turns() {
-        for (offered, (model, _)) in DIALECTS.iter().zip(&upstreams) {
-            for client in &DIALECTS {
-                for streamed in [false, true] {
-                    take_turn(&gateway.client(), client, offered, model, streamed);
-                }
+    for (offered, (model, _)) in DIALECTS.iter().zip(&upstreams) {
+        for client in &DIALECTS {
+            for streamed in [false, true] {
+                take_turn(&gateway.client(), client, offered, model, streamed);
             }
         }
     }
@@ -83,10 +79,6 @@ fn a_turn_of_an_agent_goes_from_every_dialect_to_every_other() {
             assert!(asked.len() >= DIALECTS.len(), "{} was asked {} times", path, asked.len());
         }
     }
-}
-
-fn turns() -> usize {
-    std::env::var("SWITCHYARD_TURNS").map_or(1, |text| text.parse().expect("SWITCHYARD_TURNS: a number"))
 }
 
 /// An upstream with a model that speaks this dialect only.

@@ -198,7 +198,7 @@ fn a_request_that_is_no_json_uses_up_no_guard() {
     gateway.admin().post("/api/settings/auth/change", &change).expect(200);
 }
 
-/// admin-core.md 1.1: also where nothing is taken from it.
+/// Also on routes that take nothing from the body: a client that sends an array by mistake hears of it.
 #[test]
 fn a_body_is_an_object_or_nothing_on_every_route() {
     let gateway = Gateway::start();

@@ -22,7 +22,7 @@ fn a_check_in_is_rewarded_logged_and_shown() {
     let site = relay.site(&gateway, "Relay A");
     let account = relay.account(&gateway, &site, "ada");
     relay.has(1_512_500, 250_000);
-    // The worked example of upstreams-jobs.md 13.13.
+    // What new-api and its family answer to a check-in that succeeds.
     let ended = json!({"success": true, "status": "success", "message": "签到成功", "reward": "0.025"});
     assert_eq!(check_in(&gateway, &account), ended);
     let shown = gateway.account(&account["id"]);

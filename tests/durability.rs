@@ -12,7 +12,8 @@ use support::{Caller, Gateway, Setup, Upstream, eventually, run};
 
 const MODEL: &str = "model-durable";
 
-/// What telemetry may still be on its way (data.md J), and a margin for a busy machine.
+/// Telemetry younger than this may be lost when the process is killed: the writer commits every 250 ms.
+/// The rest is a margin for a busy machine.
 const TELEMETRY_AGE: Duration = Duration::from_millis(250 + 150);
 
 fn rounds() -> usize {

@@ -18,7 +18,7 @@ fn chat_body() -> String {
     json!({"model": MODEL, "messages": [{"role": "user", "content": "x"}]}).to_string()
 }
 
-// === what hyper alone would let through (dependencies.md 7) ===
+// === what hyper alone would let through ===
 
 #[test]
 fn a_request_needs_exactly_one_host() {

@@ -1,4 +1,4 @@
-//! Files uploaded here and named in a request reach the upstream as what they hold (proxy.md 15, 19.10).
+//! Files uploaded here and named in a request reach the upstream as what they hold.
 
 mod support;
 

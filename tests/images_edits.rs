@@ -1,4 +1,4 @@
-//! Edits of images: forms that reach the upstream byte for byte but for the model's name (proxy.md 14.5).
+//! Edits of images: forms that reach the upstream byte for byte but for the model's name.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What an operator's rules make of request bodies on their way (proxy.md 12.3, admin-ops.md 4).
+//! What an operator's rules make of request bodies on their way.
 
 mod support;
 

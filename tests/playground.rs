@@ -1,4 +1,4 @@
-//! An operator tries the proxy from the admin API (admin-ops-2.md 25).
+//! An operator tries the proxy from the admin API.
 
 mod support;
 

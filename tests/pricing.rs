@@ -7,7 +7,7 @@ use support::{Gateway, Reply, Upstream, eventually};
 
 const MODEL: &str = "gpt-x";
 
-/// The worked example of routing-accounting.md 16.2, as new-api publishes it.
+/// A price list as new-api publishes it, with a ratio that differs from 1 in every factor of a bill.
 fn ratios() -> Value {
     json!({"success": true, "data": [
         {"model_name": MODEL, "quota_type": 0, "model_ratio": 1.25, "model_price": 0, "completion_ratio": 4,

@@ -121,7 +121,7 @@ fn the_start_up_log_says_where_it_listens_and_no_secret() {
     }
 }
 
-/// The words of service.md's Events that operators look for.
+/// Operators search the log, and set alarms, by these words.
 #[test]
 fn the_log_says_what_goes_wrong_in_the_words_that_operators_look_for() {
     let gateway = Gateway::with(&[

@@ -1,5 +1,5 @@
-//! A request that is refused for its form is sent once more in other words (proxy.md 8.4), and a
-//! compaction goes to whoever can do without one (14.4).
+//! A request that is refused for its form is sent once more in other words, and a compaction goes to a
+//! channel that can do without one.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! New keys for what is stored: everything goes on working, and the former keys go (data.md D).
+//! New keys for what is stored: everything goes on working, and the former keys go.
 
 mod support;
 

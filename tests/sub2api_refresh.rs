@@ -159,7 +159,7 @@ fn a_refresh_that_meets_the_sites_trouble_is_tried_again() {
     assert_eq!(account(&gateway)["runtimeHealth"]["state"], "healthy");
 }
 
-/// Older versions have no such route (upstreams.md 11.6): the session is over for good.
+/// Older versions of sub2api have no such route: the session is over for good.
 #[test]
 fn a_site_that_cannot_refresh_makes_the_account_expired() {
     let site = Site::start(Program::Sub2Api, &[MODEL]);

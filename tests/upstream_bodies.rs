@@ -1,5 +1,5 @@
-//! What some upstreams want of a body before it is theirs (proxy.md 5.1, 12.2, 12.4), and what is done for
-//! those that do not know all that a client asks.
+//! What some upstreams want of a body before they take it, and what is done for those that do not know all
+//! that a client asks.
 
 mod support;
 

@@ -25,7 +25,7 @@ fn chat(usage: Value) -> Reply {
     )
 }
 
-/// The log of new-api with one line, the worked example of routing-accounting.md 16.2.
+/// The log of new-api with one line: 12000 prompt tokens of which 8000 were read from the cache.
 fn log() -> Value {
     let other = json!({"model_ratio": 1.25, "completion_ratio": 4, "cache_ratio": 0.25, "group_ratio": 1.5,
         "cache_creation_ratio": 1.25, "cache_tokens": 8000, "cache_creation_tokens": 1000});

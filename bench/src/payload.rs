@@ -51,7 +51,7 @@ pub fn chat_request(model: &str, stream: bool, size: usize) -> Bytes {
     Bytes::from(body)
 }
 
-/// The same request, of the same size, in a conversation that stays on its channel.
+/// A chat request of exactly `size` bytes in a conversation that stays on its channel.
 pub fn bound_chat_request(model: &str, stream: bool, size: usize) -> Bytes {
     const CONVERSATION: &str = r#"{"prompt_cache_key":"bench","#;
     let plain = chat_request(model, stream, size + 1 - CONVERSATION.len());
@@ -102,7 +102,7 @@ pub static STREAM: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     events
 });
 
-/// The same answer as a stream of the messages dialect: as many deltas, and the events around them.
+/// The stub's stream in the messages dialect: as many deltas as [`STREAM`], and the events around them.
 pub static MESSAGES_STREAM: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
     let event = |name: &str, rest: &str| {
         Bytes::from(format!("event: {name}\ndata: {{\"type\":\"{name}\"{rest}}}\n\n"))

@@ -80,7 +80,7 @@ pub fn error<B: From<Whole>>(status: StatusCode, message: &str) -> Response<B> {
     json(status, Bytes::from(body.to_string()))
 }
 
-/// Takes away what belongs to one connection and not to the message (RFC 9110, section 7.6.1).
+/// Takes away the headers that belong to one connection and not to the message (RFC 9110 §7.6.1).
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     const HOP_BY_HOP: [HeaderName; 6] = [
         header::CONNECTION,

@@ -65,7 +65,7 @@ enum Framing {
     UntilClose,
 }
 
-/// Where in the chunked coding (RFC 9112, section 7.1) the reader stands.
+/// Where the reader stands in the chunked coding (RFC 9112 §7.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Chunk {
     Size(usize),

@@ -53,7 +53,7 @@ fn requests(from: Dialect, seed: &str) {
         for to in ALL {
             let Ok(converted) = convert::request(from, to, text, &target) else { continue };
             is_object(&converted.body);
-            // Prompt caches depend on it (proxy-conversion.md 1.9).
+            // Upstreams find a cached prompt by its bytes: one request must always convert to one text.
             let again = convert::request(from, to, text, &target).expect("the same");
             assert_eq!(again.body, converted.body);
         }

@@ -93,7 +93,7 @@ fn lead(mut stream: TcpStream, seen: &Mutex<Vec<Crossing>>) -> Result<()> {
     back.join().map_err(|_| Error::from(ErrorKind::Other))
 }
 
-/// Passes on one request after the other, each as its target wants it (RFC 9112, 3.2.2).
+/// Passes on one request after the other, each as its target wants it (RFC 9112 §3.2.2).
 fn forward(mut stream: TcpStream, seen: &Mutex<Vec<Crossing>>) -> Result<()> {
     let mut far: Option<TcpStream> = None;
     while let Ok(head) = read_head(&mut stream) {

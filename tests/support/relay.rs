@@ -1,5 +1,5 @@
 //! A stub site of the new-api family, as far as its users see it: their session, their balance, the daily
-//! check-in, the notice. Shapes as new-api serves them (upstreams.md 11.1, 11.2, 11.7).
+//! check-in, the notice. The shapes are those that new-api serves.
 
 use serde_json::{Value, json};
 

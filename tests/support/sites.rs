@@ -3,8 +3,8 @@
 //!
 //! | file | stands for | shapes from |
 //! |---|---|---|
-//! | `family.rs` | new-api, anyrouter, one-api, one-hub, done-hub, veloera | upstreams.md 11.1 to 11.5 |
-//! | `sub2api.rs` | sub2api | upstreams.md 7.1, 11.6 |
+//! | `family.rs` | new-api, anyrouter, one-api, one-hub, done-hub, veloera | the programs' sources, named there |
+//! | `sub2api.rs` | sub2api | the program's source, named there |
 //!
 //! Faults are scripted as on any stub: what a test tells with [`Upstream::answer`] goes first.
 
@@ -176,7 +176,7 @@ impl Ada {
         if self.keys.iter().any(|key| key.enabled && key.key.trim_start_matches("sk-") == shown) {
             return None;
         }
-        // Relay side 401, upstreams.md 11.3.
+        // What new-api's and one-api's relay says to an unknown key.
         let error = json!({"error": {"message": "无效的令牌", "type": kind}});
         Some(Reply::json(401, &error))
     }

@@ -1,5 +1,5 @@
-//! What real upstreams put on the wire: full answers and streams of each dialect
-//! (proxy-conversion.md 8), and bodies under a content encoding.
+//! What real upstreams put on the wire: full answers and streams of each dialect, and bodies under a
+//! content encoding.
 
 use serde_json::{Value, json};
 

@@ -27,7 +27,7 @@ use switchyard_bench::payload::{MODEL, chat_request};
 const SITES: usize = 100;
 const ACCOUNTS: usize = 500;
 const ROUTES: usize = 10_000;
-/// Of those, so many have a glob instead of a name.
+/// How many of the routes have a glob instead of a name.
 const GLOBS: usize = 100;
 const CHANNELS: usize = 5;
 const LOOKUPS: usize = 20_000;
@@ -110,7 +110,7 @@ async fn fill(store: &Store) -> store::Result<()> {
     routes::apply(store, &plan).await.map(|_| ())
 }
 
-/// The same routes under another strategy.
+/// These routes under another strategy.
 fn with_strategy(snapshot: &Snapshot, strategy: Strategy) -> Snapshot {
     let routes = snapshot.routes().iter().map(|route| Route { strategy, ..Route::clone(route) });
     Snapshot::new(routes.collect(), snapshot.sites().iter().cloned().collect(), Weights::default())

@@ -1,7 +1,6 @@
 //! The programs of the new-api family. Sources: QuantumNous/new-api (controller/user.go, token.go,
 //! checkin.go, misc.go, middleware/auth.go), songquanpeng/one-api (the same files), MartialBE/one-hub
-//! and deanxv/done-hub (controller/token.go, model.go), Veloera/Veloera (controller/user.go), as printed
-//! in upstreams.md 11.
+//! and deanxv/done-hub (controller/token.go, model.go), Veloera/Veloera (controller/user.go).
 
 use serde_json::{Map, Value, json};
 
@@ -29,7 +28,7 @@ pub fn answer(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Optio
     Some(reply)
 }
 
-/// `{"success":true,"message":"","data":…}` around everything (11.1).
+/// `{"success":true,"message":"","data":…}`, which every program puts around its answers.
 fn ok(data: &Value) -> Reply {
     Reply::json(200, &json!({"success": true, "message": "", "data": data}))
 }
@@ -42,14 +41,14 @@ fn no(status: u16, message: &str) -> Reply {
     Reply::json(status, &json!({"success": false, "message": message}))
 }
 
-/// What gin's NoRoute handler of the relay says (11.2).
+/// What gin's NoRoute handler of the relay says.
 fn no_such_route(asked: &ReceivedRequest) -> Reply {
     let message = format!("Invalid URL ({} {})", asked.method, asked.path());
     let error = json!({"message": message, "type": "invalid_request_error", "param": "", "code": ""});
     Reply::json(404, &json!({"error": error}))
 }
 
-/// The default titles (11.1).
+/// The default titles, by which detection tells the programs apart.
 fn home(program: Program) -> String {
     let title = match program {
         Program::NewApi => "New API",
@@ -62,7 +61,7 @@ fn home(program: Program) -> String {
     format!("<!doctype html><html><head><title>{title}</title></head><body><div id=root></div></body></html>")
 }
 
-/// The minimal bodies of 11.7, one-hub's and done-hub's by the keys of 11.1.
+/// The least that each program tells of itself without a session; detection reads these keys.
 fn status(program: Program, ada: &Ada) -> Value {
     let mut status = match program {
         Program::OneApi => json!({"version": "v0.6.10", "start_time": 1740134400, "system_name": "One API",
@@ -95,7 +94,7 @@ fn login(program: Program, ada: &Ada, asked: &ReceivedRequest) -> Reply {
     if program == Program::AnyRouter { reply.header("set-cookie", "acw_tc=1a2b; Path=/") } else { reply }
 }
 
-/// The texts of 11.3; new-api and Veloera want the number of the user beside the credential.
+/// Each program's own words; new-api and Veloera want the number of the user beside the credential.
 fn refuse_session(program: Program, ada: &Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let bearer = asked.header("authorization").map(|value| value.trim_start_matches("Bearer "));
     let cookie = format!("session={}", ada.cookie);
@@ -174,7 +173,7 @@ fn check_in(ada: &mut Ada, again: &str, award: &str) -> Reply {
 }
 
 /// Lists by the page: new-api masks the keys and counts from 1, one-api and Veloera from 0 with plain
-/// arrays, the hubs wrap once more (11.1, 11.4).
+/// arrays, the hubs wrap once more.
 fn keys(program: Program, ada: &mut Ada, asked: &ReceivedRequest) -> Option<Reply> {
     let rest = asked.path().strip_prefix("/api/token/")?;
     match (asked.method.as_str(), rest) {

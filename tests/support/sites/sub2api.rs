@@ -1,5 +1,4 @@
-//! sub2api. Sources: Wei-Shaw/sub2api (backend/internal/handler, middleware/jwt_auth.go, api_key_auth.go),
-//! as printed in upstreams.md 7.1 and 11.6.
+//! sub2api. Sources: Wei-Shaw/sub2api (backend/internal/handler, middleware/jwt_auth.go, api_key_auth.go).
 
 use serde_json::{Value, json};
 
@@ -120,7 +119,7 @@ fn item(key: &StubKey) -> Value {
         "expires_at": null, "created_at": "2026-01-01T00:00:00Z"})
 }
 
-/// The refresh token rotates: the old one is worth nothing at once (7.1).
+/// The refresh token rotates: the old one is worth nothing at once.
 fn refresh(ada: &mut Ada, asked: &ReceivedRequest) -> Reply {
     let body: Value = serde_json::from_slice(&asked.body).unwrap_or_default();
     if body["refresh_token"] != ada.refresh_token.as_str() {

@@ -18,7 +18,8 @@ use crate::limits::IdentityWindows;
 use crate::time::Millis;
 
 const NANO_PER_USD: f64 = 1e9;
-/// The most requests that are reserved ahead (data.md J), unless the key is in a hurry.
+/// The most requests that are reserved ahead in the database, unless the key is in a hurry: a crash costs a
+/// key no more than that many.
 const BLOCK: i64 = 32;
 /// The most for a key in a hurry. Each reservation is a commit of its own: thousands of requests a second
 /// must not become hundreds of commits.

@@ -1,6 +1,5 @@
-//! Managed downstream keys as requests meet them (proxy.md 2, routing.md 13): one immutable
-//! [`KeyTable`], replaced as a whole with every change, and beside it one [`KeyLive`] per key that
-//! outlives tables.
+//! Managed downstream keys as requests meet them: one immutable [`KeyTable`], replaced as a whole with every
+//! change, and beside it one [`KeyLive`] per key that outlives tables.
 //!
 //! A presented token is found by its HMAC, here under a key of this process and in the database under
 //! the index key, so neither holds anything that would open a door. Without a managed key nothing is
@@ -53,7 +52,7 @@ pub struct KeyTable {
 // === impl Key ===
 
 impl Key {
-    /// Whether the key may be used now, by the order of proxy.md 2.
+    /// Whether the key may be used now. Clients see the first reason that applies, in this order.
     pub fn check(&self, now: Millis) -> Result<(), KeyRejection> {
         if !self.enabled {
             return Err(KeyRejection::Disabled);

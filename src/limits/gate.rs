@@ -1,4 +1,4 @@
-//! A gate: so many at once behind it, the others in a queue before it (routing.md 7, 14).
+//! A gate: so many at once behind it, the others in a queue before it.
 //!
 //! ```text
 //! request ─▶ gate ─┬─ a slot is free ──────────▶ lease, until dropped or expired
@@ -70,7 +70,7 @@ pub(super) struct Gate {
     /// For the log: `site`, `channel`.
     what: &'static str,
     id: i64,
-    /// Of leases; how long requests wait is said by each that enters.
+    /// The times and the length of the queue; how long a request waits, it says itself when it enters.
     rules: LeaseRules,
     state: Mutex<State>,
 }

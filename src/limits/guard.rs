@@ -1,4 +1,4 @@
-//! Guards of single routes: so many requests per source address in a minute (admin-core.md 2.4, routing.md 15.1).
+//! Guards of single routes: so many requests per source address in a minute.
 //!
 //! The windows are those of every limit ([`Windows`]), one minute long and at most [`MAX_ADDRESSES`] per guard.
 

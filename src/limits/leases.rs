@@ -1,4 +1,4 @@
-//! How many requests may be at one upstream site at once (routing.md 14).
+//! How many requests may be at one upstream site at once.
 //!
 //! A [`Gate`] per site that has a limit; sites without one have no gate, or one that is open.
 

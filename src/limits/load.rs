@@ -1,5 +1,5 @@
-//! How busy something is that takes only so many at once, and what that makes of a channel's share
-//! of the requests (routing.md 7).
+//! How busy something is that takes only so many at once, and by how much that lowers a channel's share
+//! of the requests.
 
 /// Those at work at a gate, and those who wait for their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The rate limits of every request (service.md Limits 1 and 2, routing.md 15.2).
+//! The rate limits of every request.
 //!
 //! | bucket | identity | counted |
 //! |---|---|---|

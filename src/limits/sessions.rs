@@ -1,4 +1,4 @@
-//! How many sessions may be at work on one channel at once (routing.md 7, proxy.md 6).
+//! How many sessions may be at work on one channel at once.
 //!
 //! A login made for one person's tool is not meant for a crowd: on channels whose credential is one, a
 //! request that belongs to a session holds one of the channel's leases while it is served, and renews it

@@ -1,4 +1,4 @@
-//! Counting per identity: so many requests in a window anchored at the first of them (routing.md 15.1).
+//! Counting per identity: so many requests in a window anchored at the first of them.
 //!
 //! A token bucket that is refilled in one step: the first request opens a window, and when as many as the
 //! maximum have come, the rest are refused until the window ends and the next request opens a new one.

@@ -1,4 +1,4 @@
-//! Which channel served a conversation last (routing.md 7; design §3, Affinity).
+//! Which channel served a conversation last.
 //!
 //! ```text
 //! first attempt ── lookup ──▶ the bound channel, when it may be picked now; else any

@@ -1,5 +1,4 @@
-//! Which brands a model belongs to, and whether one of them is blocked (routing.md 2.4; the table is
-//! admin-ops.md, appendix A).
+//! Which brands a model belongs to, and whether one of them is blocked.
 //!
 //! A name may carry several brands: of the vendor, and of an aggregator before it. Blocking any of
 //! them blocks the model.

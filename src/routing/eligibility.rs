@@ -1,4 +1,4 @@
-//! Why a channel may not be picked now (routing.md 5).
+//! Why a channel may not be picked now.
 //!
 //! A selection asks for the first obstacle, an explanation for all of them: both walk [`CHECKS`], which
 //! has the cheap and the frequent first and the rest last, so that a channel whose first obstacle is that it
@@ -25,7 +25,7 @@ pub struct SelectionQuery<'a> {
     pub now: Millis,
     /// Whether a channel's upstream can answer on the surface of this request.
     pub surface: &'a dyn Fn(&Channel) -> bool,
-    /// What the requests under way on a channel leave of its share: 1 when it is idle (routing.md 7).
+    /// The factor by which the requests under way lower a channel's share: 1 when it is idle.
     pub load: &'a dyn Fn(&Channel) -> f64,
     /// The operator's cap on how long failures keep a channel back.
     pub max_avoidance: Millis,

@@ -203,7 +203,7 @@ impl ErrorText {
         self.says(LIMIT)
     }
 
-    /// Of a 429: not too fast, but used up.
+    /// A 429 says that something is used up, not that requests come too fast.
     pub fn is_used_up(&self) -> bool {
         self.says(USED_UP) || self.occurrences("limit").any(|at| self.is_word(at, "limit"))
     }

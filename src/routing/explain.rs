@@ -35,7 +35,7 @@ pub struct Assessment<'r> {
     /// Why it is avoided as long as others remain; without effect where channels take turns.
     pub recently_failed: bool,
     pub place: Place,
-    /// What of all requests it gets right now, of 1.
+    /// Its part of the requests right now, from 0 to 1.
     pub share: f64,
 }
 

@@ -13,7 +13,7 @@ fn with(channel: Channel, totals: ChannelTotals) -> Channel {
     Channel { live: Arc::new(ChannelLive::new(channel.id, totals)), ..channel }
 }
 
-/// Of each channel: percent of the requests with two decimals.
+/// The share of each channel, in percent with two decimals.
 fn percents(explanation: &Explanation<'_>) -> Vec<f64> {
     explanation.assessments.iter().map(|one| (one.share * 10_000.0).round() / 100.0).collect()
 }

@@ -255,8 +255,8 @@ fn retry_after_time(value: &str, now: Millis) -> Option<Millis> {
     Some(date.as_millisecond())
 }
 
-/// Has this channel failed so recently, for how often it failed in a row, that others go first
-/// (routing.md 9.2)? The pause grows by Fibonacci from 15 s up to the operator's cap.
+/// Has this channel failed so recently, for how often it failed in a row, that others go first? The pause
+/// grows by Fibonacci from 15 s up to the operator's cap.
 pub fn is_recent(consecutive_fail: u64, last_fail: Option<Millis>, now: Millis, max_ms: Millis) -> bool {
     let Some(last_fail) = last_fail.filter(|_| consecutive_fail > 0) else { return false };
     (-SET_BACK..avoidance_ms(consecutive_fail).min(max_ms)).contains(&(now - last_fail))

@@ -1,4 +1,4 @@
-//! How well a site, and a model on it, has worked recently (routing.md 9.3 and 9.4).
+//! How well a site, and a model on it, has worked recently.
 //!
 //! ```text
 //! failure ─▶ penalty, halved every 10 min ─┐
@@ -68,7 +68,7 @@ pub struct Recent {
 // === impl FailureWeight ===
 
 impl FailureWeight {
-    /// Of a failure with this status (0 without one) and these words of the upstream.
+    /// Weighs a failure with this status (0 without one) and these words of the upstream.
     pub fn of(status: u16, text: &ErrorText) -> Self {
         let lasting = |penalty| Self { penalty, transient: false };
         if failure::is_usage_limit(status, text) {
@@ -188,7 +188,7 @@ fn halved(elapsed: Millis, half_life: Millis) -> f64 {
 // === impl Recent ===
 
 impl Recent {
-    /// Of a site and a model on it, which counts more once anything is known of it.
+    /// The outcomes of a site and of a model on it together; the model counts more once anything is known of it.
     pub fn blended(site: Self, model: Self) -> Self {
         if model.samples() <= 0.0 {
             return site;

@@ -231,7 +231,7 @@ impl ChannelLive {
         self.mark_dirty()
     }
 
-    /// An operator ends the cooldown by hand: the failure count is forgotten with it (routing.md 9.1).
+    /// An operator ends the cooldown by hand: the failure count is forgotten with it.
     /// The caller writes the same to the store; unsaved failures are dropped here so that they do not come back.
     pub fn clear_cooldown(&self) {
         for counter in [&self.fail, &self.unsaved_fail, &self.consecutive_fail] {
@@ -402,7 +402,7 @@ fn advance(moment: &AtomicI64, now: Millis) {
     }
 }
 
-/// Health of one address in a site's endpoint pool (routing.md 10.4).
+/// Health of one address in a site's endpoint pool.
 #[derive(Debug)]
 pub struct EndpointLive {
     /// None: the site's own address, which has no row and is not persisted.

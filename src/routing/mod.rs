@@ -28,7 +28,7 @@
 //!
 //! The model: an operator's change makes a new [`Snapshot`], which requests read without a lock; what
 //! requests change lives in atomics that every snapshot shares. Nothing here does I/O, reads a clock or
-//! throws dice: time and randomness are arguments, so that every number of routing.md can be a test.
+//! throws dice: time and randomness are arguments, so that every number can be a test.
 
 pub mod affinity;
 pub mod brands;

@@ -31,8 +31,8 @@ const UNSAFE: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Characters that a segment of a path holds only encoded (RFC 3986, 3.3), and `;`, behind which some servers read
-/// parameters.
+/// Characters that a path segment holds only percent-encoded (RFC 3986 §3.3), and `;`, behind which some
+/// servers read parameters.
 const NOT_IN_SEGMENT: &AsciiSet = &UNSAFE.add(b'%').add(b'/').add(b'?').add(b'[').add(b']').add(b';');
 
 /// A name as the last segments of a path: what is between its slashes is data, whatever it looks like.
@@ -58,7 +58,7 @@ pub struct Origin {
     pub proxy: Option<Arc<OutboundProxy>>,
     /// The `Host` header: with the port only where it is not the scheme's own.
     pub authority: String,
-    /// Of the way, the host and the port: the pool looks origins up on every request.
+    /// Hash of proxy, host and port, computed once: the pool looks origins up on every request.
     hash: u64,
 }
 
@@ -259,7 +259,7 @@ impl BaseUrl {
         format!("{}{}{query}", self.origin, self.path)
     }
 
-    /// The same address without the first of these endings that its path has.
+    /// This address without the first of these endings that its path has.
     pub fn without(self, endings: &[&str]) -> Self {
         match endings.iter().find_map(|ending| self.path.strip_suffix(ending)) {
             Some(path) => Self {
@@ -294,13 +294,13 @@ impl BaseUrl {
             || (self.names_version && (rest.starts_with("/models") || rest.starts_with("/tunedModels")))
     }
 
-    /// The target for a path such as `/v1/chat/completions` (proxy.md 12.1): behind the base's own path,
-    /// without doubling a version the base ends in, with the base's query at the end.
+    /// The target for a path such as `/v1/chat/completions`: behind the base's own path, without doubling a
+    /// version the base ends in, with the base's query at the end.
     pub fn join(&self, path: &str) -> PathAndQuery {
         // Google's OpenAI surface lies below a version of its own.
         let path =
             path.strip_prefix("/v1beta/openai").filter(|_| self.path.contains("/openai")).unwrap_or(path);
-        // Its own does, too: an address that ends in a version keeps that one (proxy.md 14.8).
+        // A Gemini address that ends in a version keeps that one, too.
         let path = path.strip_prefix("/v1beta").filter(|rest| self.keeps_version(rest)).unwrap_or(path);
         let path = match path.strip_prefix("/v1") {
             Some(rest) if self.names_version && (rest.is_empty() || rest.starts_with(['/', '?'])) => rest,
@@ -394,7 +394,7 @@ fn decoded(text: &str) -> Result<String, String> {
     Ok(text.into_owned())
 }
 
-/// Does the path end in an API version: `/v1`, `/v4`, `/v1.1`, `/v1beta`, `/v1alpha` (upstreams.md 8)?
+/// Does the path end in an API version: `/v1`, `/v4`, `/v1.1`, `/v1beta`, `/v1alpha`?
 fn names_version(path: &str) -> bool {
     let Some((_, last)) = path.rsplit_once('/') else {
         return false;

@@ -1,4 +1,4 @@
-//! How routes, keys and mapping rules name models: exactly, by glob, or by regular expression (routing.md 3.2).
+//! How routes, keys and mapping rules name models: exactly, by glob, or by regular expression.
 //!
 //! | kind | written | matches |
 //! |---|---|---|

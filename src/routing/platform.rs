@@ -1,4 +1,4 @@
-//! The kinds of upstream a site can be (admin-core.md 3.1).
+//! The kinds of upstream a site can be.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What the calling key may use (routing.md 13). The default is no restriction: the global key.
+//! What the calling key may use. The default is no restriction: the global key.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! In which order the addresses of a site are tried (routing.md 10.4, proxy.md 8.1).
+//! In which order the addresses of a site are tried.
 
 use std::sync::Arc;
 

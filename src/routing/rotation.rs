@@ -1,4 +1,4 @@
-//! What `stable_first` remembers of each route and model (routing.md 6.3): which site of each pool was
+//! What `stable_first` remembers of each route and model: which site of each pool was
 //! used last, how many requests the primary pool has had since one went to look how the others do, and
 //! when each of those was last looked at.
 //!

@@ -41,7 +41,7 @@ pub enum RouteMode {
     ExplicitGroup { sources: Vec<i64> },
 }
 
-/// How one of the eligible channels is picked (routing.md 5 to 8).
+/// How one of the eligible channels is picked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
     /// Drawn, by weights.
@@ -126,7 +126,7 @@ impl Route {
         self.display_name.as_deref().filter(|name| !name.is_empty())
     }
 
-    /// The model this route sends upstream for a requested one (routing.md 3.3): by a mapping rule whose
+    /// The model this route sends upstream for a requested one: by a mapping rule whose
     /// key is the very name, else by the first whose key matches, else the name itself.
     pub fn mapped<'r>(&'r self, model: &'r str) -> &'r str {
         let rules = || self.mapping.iter().filter(|(_, upstream)| !upstream.is_empty());

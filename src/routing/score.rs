@@ -1,4 +1,4 @@
-//! How good a channel is among the candidates of its priority (routing.md 6.1).
+//! How good a channel is among the candidates of its priority.
 //!
 //! ```text
 //! value   = cheap + funded + little used        weights: cost, balance, usage
@@ -60,9 +60,9 @@ pub struct Score {
 /// What multiplies a share from minute to minute; 1 where nothing is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
-    /// How well site and model have worked recently (routing.md 9.3).
+    /// How well site and model have worked recently.
     pub health: f64,
-    /// What the requests under way leave (routing.md 7).
+    /// How far the requests under way lower the share.
     pub load: f64,
 }
 

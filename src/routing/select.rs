@@ -1,4 +1,4 @@
-//! One channel out of those that may be picked (routing.md 6).
+//! One channel out of those that may be picked.
 //!
 //! A selection writes nothing: the caller records it once it dispatches
 //! ([`ChannelLive::record_selection`](super::ChannelLive::record_selection)). It walks the channels of
@@ -87,7 +87,7 @@ pub fn select<'r>(
 }
 
 /// The channel that a conversation is bound to, whatever its priority, when it may be picked now and
-/// nothing says that it should be avoided (routing.md 7).
+/// nothing says that it should be avoided.
 pub fn select_bound<'r>(
     found: &Match<'r>,
     query: &SelectionQuery<'r>,
@@ -181,7 +181,7 @@ fn next_stable<'r>(
     Some((turn.leaders[turn.next], reason))
 }
 
-/// What of all requests each candidate gets; the same for all where nobody has a share of its own.
+/// The part of the requests that each candidate gets; equal parts when no candidate has a score.
 pub(super) fn shares(scores: &[Score]) -> impl Iterator<Item = f64> {
     let sum: f64 = scores.iter().map(|score| score.contribution).sum();
     let equal = 1.0 / scores.len() as f64;

@@ -1,4 +1,4 @@
-//! The worked numbers of routing.md 6.1, priorities, rotation, and what keeps a channel from being picked.
+//! Shares worked out by hand, priorities, rotation, and what keeps a channel from being picked.
 
 use proptest::prelude::{any, prop, prop_assert, prop_assert_eq, proptest};
 

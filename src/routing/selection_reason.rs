@@ -14,7 +14,7 @@ pub enum SelectionReason {
         priority: i64,
         candidates: u32,
         avoided: u32,
-        /// Of 1.
+        /// From 0 to 1.
         share: f64,
     },
     /// It waited longest.

@@ -1,5 +1,5 @@
 //! Who among the eligible the choice is between: those of the most preferred priority, without those
-//! that are to be avoided (routing.md 6.1).
+//! that are to be avoided.
 //!
 //! A channel is avoided behind an open breaker and after failures in a row, each only while another
 //! else remains: a request is never refused because of it.

@@ -182,7 +182,7 @@ impl Snapshot {
         Some(Match { route, by_display_name: true, weights: &self.weights })
     }
 
-    /// May a key with this policy ask for the model at all (routing.md 13)? A listed route permits its
+    /// May a key with this policy ask for the model at all? A listed route permits its
     /// public name, not the models behind it.
     pub fn permits(&self, model: &str, policy: &Policy) -> bool {
         if policy.lists_nothing() {
@@ -294,7 +294,7 @@ impl Snapshot {
         self.routes.iter().filter(|route| !route.is_group()).flat_map(|route| &route.channels)
     }
 
-    /// The channels that use the same credential, this one included: they share its usage limit (routing.md 9.1).
+    /// The channels that use the same credential, this one included: they share its usage limit.
     pub fn sharing_credential(&self, channel: &Channel) -> impl Iterator<Item = &Arc<Channel>> {
         let (account, token) = (channel.account.id, channel.token_id);
         self.channels().filter(move |other| other.token_id == token && other.account.id == account)

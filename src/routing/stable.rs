@@ -1,5 +1,5 @@
-//! `stable_first`: the sites that work best take turns, the others are looked at now and then
-//! (routing.md 6.3). Cost, balance and weights play no part.
+//! `stable_first`: the sites that work best take turns, the others are looked at now and then. Cost,
+//! balance and weights play no part.
 //!
 //! ```text
 //! candidates ─▶ sites, each with its success rate (recent, and of all time)

@@ -1,4 +1,4 @@
-//! The numbers of routing.md 6.3: who is trusted, who leads, 23 of 24.
+//! Which sites are trusted, which of them lead, and 23 of 24 requests for these.
 
 use super::*;
 use crate::routing::fixture::*;

@@ -1,4 +1,4 @@
-//! Health as text: the setting `token_router_site_runtime_health_v1` (routing.md 9.3).
+//! Health as text: the setting `token_router_site_runtime_health_v1`.
 //!
 //! ```json
 //! {"version":1,"savedAtMs":…,"globalBySiteId":{"7":{…}},"modelBySiteId":{"7":{"gpt-4o":{…}}}}

@@ -1,4 +1,4 @@
-//! Every number of routing.md 9.3 and 9.4.
+//! How far failures, successes and time move a site's health, number by number.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! From tokens and prices to USD, with the parts that explain the sum (routing-accounting.md 16.2).
+//! From tokens and prices to USD, with the parts that explain the sum.
 
 use serde::Serialize;
 
@@ -156,7 +156,7 @@ pub fn per_million(ratios: &Ratios, group: f64) -> (f64, f64) {
     (breakdown.input_per_million, breakdown.output_per_million)
 }
 
-/// What half a million tokens each way cost (routing-accounting.md 16.4).
+/// The price of half a million tokens each way: one number per model, to compare channels by.
 pub(super) fn reference(ratios: &Ratios, group: f64) -> f64 {
     let half_each = Tokens { prompt: 500_000, completion: 500_000, ..Tokens::default() };
     itemised(ratios, group, half_each).breakdown.total_cost

@@ -22,8 +22,8 @@ impl PriceList {
         self.0.store(Some(catalog));
     }
 
-    /// What a model costs at this site, to compare channels by (routing-accounting.md 16.4); `None`
-    /// when the site's prices are unknown.
+    /// The price of half a million tokens each way at this site, to compare channels by; `None` when the site's
+    /// prices are unknown.
     pub fn reference_cost(&self, model: &str) -> Option<f64> {
         let catalog = self.0.load();
         let price = catalog.as_ref()?.price(model)?;

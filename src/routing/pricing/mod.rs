@@ -1,5 +1,4 @@
-//! What models cost: the prices that sites publish, and what a request amounts to under them
-//! (routing-accounting.md 16).
+//! What models cost: the prices that sites publish, and what a request amounts to under them.
 //!
 //! | file | what it holds |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Price lists out of the answers of sites (routing-accounting.md 16.1, upstreams.md 11.5).
+//! Price lists out of the answers of sites.
 //!
 //! | answer | form |
 //! |---|---|
@@ -22,11 +22,11 @@ use super::catalog::{Billing, CallPrice, Catalog, Labels, ModelPrice, Ratios};
 const MAX_MODELS: usize = 20_000;
 /// No model, group or tag has a longer name.
 const MAX_NAME: usize = 256;
-/// Of lists in an entry.
+/// The most items of a list in an entry.
 const MAX_ITEMS: usize = 64;
 /// No ratio and no price is larger. A site that says so would make every sum of costs infinite.
 const MAX_NUMBER: f64 = 1e9;
-/// Of a description, in characters.
+/// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 2_000;
 
 /// Reads `/api/pricing`. The error is for people.

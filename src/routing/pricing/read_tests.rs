@@ -1,7 +1,7 @@
 use super::super::{Tokens, bill};
 use super::*;
 
-/// As new-api answers it (upstreams.md 11.5).
+/// An answer of new-api to `GET /api/pricing`.
 const RATIOS: &str = r#"{"success":true,"data":[
     {"model_name":"gpt-x","quota_type":0,"model_ratio":1.25,"model_price":0,"completion_ratio":4,"cache_ratio":0.25,
      "create_cache_ratio":1.25,"enable_groups":["vip"],"supported_endpoint_types":["openai"],"owner_by":"acme",

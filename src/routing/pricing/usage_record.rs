@@ -1,4 +1,4 @@
-//! A request's line in the site's own log: which one it is, and what it says (routing-accounting.md 17).
+//! A request's line in the site's own log: which one it is, and what it says.
 //!
 //! Sites of the new-api family, the hubs and sub2api log each request with exact tokens and price. The
 //! line carries no id that we know, so it is found by model, time and token: near enough, or not at all.

@@ -1,4 +1,4 @@
-//! The environment, read once at start (data.md B).
+//! The environment, read once at start.
 //!
 //! Rules: a value is trimmed; unset or blank means the default; a number outside its range is
 //! clamped, and what is no number means the default, each with a warning. Where guessing would open a
@@ -26,9 +26,9 @@ use crate::limits::{LeaseRules, RateLimits};
 
 use variables::Vars;
 
-/// The value of AUTH_TOKEN when nobody chose one. Works from loopback peers only (design §5).
+/// The value of AUTH_TOKEN when nobody chose one. Works from loopback peers only.
 pub const PLACEHOLDER_AUTH_TOKEN: &str = "change-me-admin-token";
-/// The value of PROXY_TOKEN when nobody chose one. Works from loopback peers only (design §5).
+/// The value of PROXY_TOKEN when nobody chose one. Works from loopback peers only.
 pub const PLACEHOLDER_PROXY_TOKEN: &str = "change-me-proxy-sk-token";
 
 /// What the environment says. Carries secrets, so it has no `Debug`.
@@ -45,7 +45,7 @@ pub struct Config {
     pub proxy_token: String,
     /// Refuse to start while a token still has its built-in value.
     pub require_strong_tokens: bool,
-    /// Seals stored credentials (data.md D).
+    /// Seals stored credentials.
     pub credential_secret: String,
     pub credential_secret_previous: Vec<String>,
     pub credential_secret_lost: bool,
@@ -104,7 +104,7 @@ pub struct DatabaseConfig {
     pub synchronous: Synchronous,
 }
 
-/// What an SQLite commit waits for (data.md J).
+/// What an SQLite commit waits for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Synchronous {
     /// The disk: an answered change outlives a power cut.
@@ -138,7 +138,7 @@ pub struct ProxyConfig {
     /// Whether a conversation stays on the channel that served it last, and how long after its last answer.
     pub sticky_sessions: bool,
     pub sticky_session_ttl: Duration,
-    /// Of a session's slot on a channel: its life, and how often it is renewed; less than that.
+    /// How long a session's slot on a channel lives, and how often it is renewed, which is more often.
     pub session_lease_ttl: Duration,
     pub session_lease_keepalive: Duration,
     pub failure_cooldown: Duration,

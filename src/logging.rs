@@ -4,7 +4,7 @@
 //! keeps the stream. Modules of dependencies are quiet below warnings, because at their lower
 //! levels they print headers, and headers carry credentials.
 //!
-//! Operators look for these words (service.md Events): auth failed, no available channel, channel cooling, upstream 429,
+//! Operators look for these words: auth failed, no available channel, channel cooling, upstream 429,
 //! upstream 5xx, notify failed, checkin failed, balance refresh failed, proxy timeout, token expired.
 
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! What an operator saved, over what the environment says (data.md C).
+//! What an operator saved, over what the environment says.
 //!
 //! One immutable value behind an atomic pointer: a saved change makes a new one, and every request
 //! sees either the old or the new whole. Reading is tolerant: a row of the wrong type is ignored and
@@ -40,7 +40,7 @@ pub struct Settings {
     pub admin_ip_allowlist: AllowList,
     pub system_proxy_url: Option<String>,
     pub weights: Weights,
-    /// How long a channel at fault is left alone (routing.md 9.1).
+    /// How long a channel at fault is left alone.
     pub cooldown: Cooldown,
     /// How long a cooling channel is not asked before it may be tried as a last resort, in milliseconds; None for never.
     pub last_resort: Option<Millis>,
@@ -66,14 +66,14 @@ pub struct Settings {
     pub trace: Option<Arc<TraceRules>>,
 }
 
-/// What is recorded of which requests (admin-ops-2.md 18).
+/// Which requests are recorded, and how much of each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceRules {
     pub headers: bool,
     pub bodies: bool,
     /// Streamed answers, which the switch for bodies leaves out.
     pub stream_chunks: bool,
-    /// Of each body.
+    /// Limit for each body.
     pub max_body_bytes: usize,
     /// Blank targets want everything.
     target_session: String,
@@ -81,7 +81,7 @@ pub struct TraceRules {
     target_model: String,
 }
 
-/// What becomes of old logs (data.md C, log cleanup switch-over).
+/// When old logs are deleted. Once an operator saves any of these settings, the schedule replaces the retention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogCleanup {
     /// Nothing was ever saved: the log of requests is pruned now and then.
@@ -112,7 +112,7 @@ impl AllowList {
     pub fn admits(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         let holds = |address| config::is_in(address, &self.networks);
-        // `::1` and 127.0.0.1 are one (admin-core.md 2.2).
+        // A browser on the machine itself may come over either: `::1` and 127.0.0.1 are one.
         let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
         !self.active || holds(address) || (address == v6 && holds(v4)) || (address == v4 && holds(v6))
     }

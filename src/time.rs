@@ -1,5 +1,5 @@
 //! Time as the service stores and shows it: UTC epoch milliseconds inside, ISO 8601 with
-//! milliseconds and `Z` outside (data.md H).
+//! milliseconds and `Z` outside.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -85,7 +85,7 @@ pub fn from_json(value: &Value) -> Option<Millis> {
     }
 }
 
-/// Milliseconds from a JSON number of milliseconds or seconds, by its size (data.md H).
+/// Milliseconds from a JSON number of milliseconds or seconds, by its size.
 pub fn from_number(number: f64) -> Option<Millis> {
     if number > 1e12 && number < 9e15 {
         Some(number as Millis)

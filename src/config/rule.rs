@@ -1,5 +1,5 @@
 //! What a runtime setting may be: read strictly as an operator sends it, tolerantly as it is stored,
-//! and as text from the environment (admin-ops.md 3, data.md C).
+//! and as text from the environment.
 
 use serde_json::{Map, Value, json};
 
@@ -60,7 +60,7 @@ pub enum Rule {
     /// The id of a topic: digits in a text, or blank.
     Topic,
     Weights,
-    /// How bodies are rewritten on their way to an upstream (admin-ops.md 4); null for not at all.
+    /// How bodies are rewritten on their way to an upstream; null for not at all.
     PayloadRules,
 }
 
@@ -202,7 +202,7 @@ impl Rule {
             Self::PayloadRules => {
                 serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?
             }
-            // Of `CHECKIN_SCHEDULE_MODE` data.md B says: `interval`, else `cron`.
+            // An unknown choice in the environment means the default, so that a misspelt one does not stop the start.
             Self::Choice([first, others @ ..]) if !others.contains(&text) => (*first).into(),
             _ => text.into(),
         };

@@ -1,5 +1,4 @@
-//! The runtime settings: what the environment proposes and an operator may save over it
-//! (admin-ops.md 3, data.md B and C).
+//! The runtime settings: what the environment proposes and an operator may save over it.
 //!
 //! One table says for each its name on the wire, its name in the store, where its default comes from
 //! and what it may be. Everything else follows from the table: the reading of variables, of stored
@@ -78,7 +77,7 @@ const OFF: fn() -> Value = || json!(false);
 const ON: fn() -> Value = || json!(true);
 const COUNT: i64 = i64::MAX;
 
-/// Every runtime setting, in the order of admin-ops.md 3.
+/// Every runtime setting, in the order in which answers list them.
 #[rustfmt::skip]
 pub static SETTINGS: &[Setting] = &[
     setting("checkinCron", "checkin_cron", Rule::Schedule, &["CHECKIN_CRON"], || json!("0 8 * * *")),

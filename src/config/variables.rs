@@ -106,7 +106,7 @@ impl<'a> Vars<'a> {
         clamped as u64
     }
 
-    /// Slots of upstream sites: what is not valid means the default (routing.md 14).
+    /// Slots of upstream sites: a value out of range means the default.
     pub(super) fn site_leases(&mut self) -> LeaseRules {
         let ttl = self.valid("PROXY_SITE_CONCURRENCY_LEASE_TTL_MS", 90_000, 5_000..=2_147_483_647);
         let keepalive = 15_000.min(ttl - 1);

@@ -43,7 +43,7 @@ impl<'a> Caller<'a> {
         Ok(Streamed { body: answer.into_body() })
     }
 
-    /// The same call as a line for a shell in which the token's variable is set.
+    /// This call as a line for a shell in which the token's variable is set.
     pub(super) fn curl(&self, variable: &str, path: &str, body: Option<&Value>) -> String {
         let url = format!("http://{}{path}", self.address);
         // The query's `?` and `&` mean something to a shell.

@@ -1,5 +1,5 @@
 //! Who is calling. The socket's peer, unless that peer is a trusted proxy: then the right-most
-//! `X-Forwarded-For` entry that is not itself a trusted proxy (design §5).
+//! `X-Forwarded-For` entry that is not itself a trusted proxy.
 
 use std::net::IpAddr;
 

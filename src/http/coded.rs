@@ -1,4 +1,4 @@
-//! Request bodies that come compressed: decoded while they are read (proxy.md 17), so that every limit counts what they
+//! Request bodies that come compressed: decoded while they are read, so that every limit counts what they
 //! unfold to, and a small body that unfolds into gigabytes is too large long before. The limit holds for what each
 //! coding gives, and for what comes over the wire, too: neither need show in what is given out in the end.
 

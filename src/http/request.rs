@@ -36,7 +36,7 @@ pub struct Parts {
     pub headers: HeaderMap,
     /// The socket's peer.
     pub peer: SocketAddr,
-    /// The client as far as trusted proxies tell (design §5), else the peer; IPv4 when mapped.
+    /// The client as far as trusted proxies tell, else the peer; IPv4 when mapped.
     pub client_ip: IpAddr,
     pub id: RequestId,
     pub body: RequestBody,
@@ -64,7 +64,7 @@ impl Request {
         body::next_data(&mut self.body).await
     }
 
-    /// The body as a JSON object; an absent body is `{}` (admin-core.md 1.1).
+    /// The body as a JSON object; an absent body is `{}`.
     ///
     /// # Errors
     /// As [`BodyError`] says: a media type other than JSON, broken JSON, anything but an object.
@@ -120,7 +120,7 @@ impl Params {
         self.0.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value)
     }
 
-    /// A strict positive integer id (admin-core.md 1.1), else what to tell the client.
+    /// A strict positive integer id, else what to tell the client.
     pub fn id(&self, name: &str) -> Result<i64, String> {
         let text = self.get(name);
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

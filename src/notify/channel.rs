@@ -50,7 +50,7 @@ pub(super) enum Channel {
 }
 
 impl Channel {
-    /// Every usable channel (data-ops.md E, the table's first column).
+    /// Every channel that is switched on and has the addresses and keys that it needs.
     pub(super) fn usable(values: &Values) -> Vec<Self> {
         let text = |key| values.text(key).to_owned();
         let proxy = values.flag("telegram_use_system_proxy").then(|| text("system_proxy_url"));

@@ -1,4 +1,4 @@
-//! The chat bot (data-ops.md E). Its token is part of the address: nothing here ever shows one.
+//! The chat bot. Its token is part of the address: nothing here ever shows one.
 
 use percent_encoding::utf8_percent_encode;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Which repeats are held back (data-ops.md E, Throttle). Pure: signatures and times come from outside.
+//! Which repeats are held back. Pure: signatures and times come from outside.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -104,7 +104,7 @@ mod tests {
         cooldowns.pass(1, COOLDOWN, seconds * 1000)
     }
 
-    /// data-ops.md E: the same alert at 0, 10, 299 and 301 seconds.
+    /// One alert over and over; the cool-down is 300 seconds.
     #[test]
     fn repeats_within_the_cool_down_are_counted_and_noted_on_the_next_one() {
         let mut cooldowns = Cooldowns::default();

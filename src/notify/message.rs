@@ -1,4 +1,4 @@
-//! A notice as it is written to people: tag line, text, footnote (data-ops.md E, Texts).
+//! A notice as it is written to people: tag line, text, footnote.
 
 use std::borrow::Cow;
 
@@ -105,7 +105,7 @@ pub(super) fn cut(text: &str, most_units: usize, most_bytes: usize) -> Cow<'_, s
 pub(super) fn sample(title: &str, message: &str, level: EventLevel) -> Message {
     let zone = TimeZone::get("Asia/Shanghai").expect("a zone");
     let zone = Zone { zone, name: "Asia/Shanghai".to_owned() };
-    // 2026-03-01T08:00:00Z, the moment of the spec's example.
+    // 2026-03-01T08:00:00Z
     Message::new(&Notice::new(level, title, message), 0, 1_772_352_000_000, &zone)
 }
 

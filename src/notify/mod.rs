@@ -1,8 +1,8 @@
-//! Notices to the operator, on every channel that is configured (data-ops.md E).
+//! Notices to the operator, on every channel that is configured.
 //!
 //! ```text
 //! Notifier::send ─▶ cool-down ─▶ queue ─▶ every usable channel at once     returns before the queue
-//! Notifier::alert  the same, for what may happen a thousand times a second; stores an event, too
+//! Notifier::alert  as send, for what may happen a thousand times a second; stores an event, too
 //! Notifier::deliver                     ─▶ every usable channel at once     waits, and tells how it went
 //! ```
 //!

@@ -19,7 +19,7 @@ use super::message::one_line;
 use crate::routing::{BaseUrl, OutboundProxy};
 use crate::upstream::{Client, ErrorKind, FetchError, FetchLimits};
 
-/// What stands in a path or a form as it is (RFC 3986, 2.3).
+/// Characters that stand in a path or a form as they are (RFC 3986 §2.3).
 pub(super) const UNRESERVED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -70,7 +70,7 @@ impl Target {
         Ok(Self { base, path_and_query, authorization: authorization.transpose()?, secrets })
     }
 
-    /// The same with one more secret, which is only a part of a part of its address.
+    /// Hides one more secret, which is only a piece of a part of the address.
     pub(super) fn hiding(mut self, secret: &str) -> Self {
         self.secrets.push(secret.to_owned());
         self

@@ -1,4 +1,4 @@
-//! The push app (data-ops.md E): a POST, since a long message does not fit into a path (design §5).
+//! The push app: a POST, since a long message does not fit into a path.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The push service (data-ops.md E): a form, addressed by the operator's key.
+//! The push service: a form, addressed by the operator's key.
 
 use percent_encoding::utf8_percent_encode;
 use serde_json::Value;

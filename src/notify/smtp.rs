@@ -19,7 +19,7 @@ use super::mail::Envelope;
 use super::message::one_line;
 use crate::upstream::{Client, Stream};
 
-/// Of one answer, all its lines.
+/// The longest answer of the server, all its lines together.
 const MAX_REPLY: usize = 16 * 1024;
 /// How much of what a server says is repeated.
 const MAX_SAID: usize = 160;
@@ -101,7 +101,7 @@ impl Server {
     }
 }
 
-/// An address literal: always a valid name (RFC 5321, 4.1.3), which a host's own idea of its name is not.
+/// An address literal: always a valid name (RFC 5321 §4.1.3), which a host's own idea of its name is not.
 fn own_name(stream: &Stream) -> String {
     let address = match stream {
         Stream::Tcp(_) => stream.local_addr().ok().map(|address| address.ip()),
@@ -125,7 +125,7 @@ impl Session {
         Ok(reply)
     }
 
-    /// The same session after its TLS handshake.
+    /// Continues this session under TLS.
     async fn secured(self, client: &Client, host: &str) -> Result<Self, String> {
         if !self.unread.is_empty() {
             // Somebody on the way wrote it: nothing said in clear may count as said under TLS.
@@ -173,7 +173,7 @@ impl Session {
             return Err(why);
         }
         self.command("DATA").await?.expect(3, "the mail")?;
-        // A line that begins with a dot would end the mail (RFC 5321, 4.5.2).
+        // A line that begins with a dot would end the mail (RFC 5321 §4.5.2).
         self.write(&mail.replace("\r\n.", "\r\n..")).await?;
         self.command(".").await?.expect(2, "the mail")?;
         Ok(())

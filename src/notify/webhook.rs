@@ -1,4 +1,4 @@
-//! The webhook, in the form of the service it belongs to (data-ops.md E).
+//! The webhook, in the form of the service it belongs to.
 
 use serde_json::{Value, json};
 
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// The example of data-ops.md E.
+    /// Scripts of operators read these members.
     #[test]
     fn the_generic_form_is_that_of_the_example() {
         let message = "alice @ Demo site: token invalid or expired (HTTP 401)";

@@ -40,7 +40,7 @@ impl UpstreamBody {
         Self { raw, decoder, tap: None }
     }
 
-    /// The same body, with `tap` called for every piece that is read.
+    /// Calls `tap` with every piece that is read.
     pub fn with_tap(mut self, tap: Tap) -> Self {
         self.tap = Some(tap);
         self

@@ -88,7 +88,7 @@ impl Client {
         self.send_boxed(origin, Box::new(request.into()))
     }
 
-    /// The same for a request in a box.
+    /// As [`send`](Self::send), for a request in a box.
     pub async fn send_boxed(
         &self,
         origin: &Arc<Origin>,

@@ -30,7 +30,7 @@ use crate::routing::{Origin, OutboundProxy, ProxyScheme};
 /// How long one address of a name is tried alone before the next one is tried beside it (RFC 8305, 5).
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// For the same through an outbound proxy (upstreams.md 12.1).
+/// How long an outbound proxy has to connect.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) struct Dialer {

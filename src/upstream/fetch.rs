@@ -21,7 +21,7 @@ const OWN_USER_AGENT: HeaderValue =
 pub struct FetchLimits {
     /// For everything: connecting, redirects, the last byte of the body.
     pub timeout: Duration,
-    /// Of the decoded body.
+    /// Limit for the decoded body.
     pub max_bytes: usize,
 }
 

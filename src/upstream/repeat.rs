@@ -14,7 +14,7 @@ use hyper::http::Method;
 /// What an upstream does for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// It tells, sets or deletes: to be asked twice changes nothing (RFC 9110, 9.2.2).
+    /// It tells, sets or deletes: to be asked twice changes nothing (RFC 9110 §9.2.2).
     Lookup,
     /// It writes a text, which costs again.
     Text,
@@ -38,7 +38,7 @@ pub enum Written {
 pub enum Came {
     /// Not a byte.
     Nothing,
-    /// What a server says when it closes a connection for its idleness: it belongs to no request (RFC 9110, 15.5.9).
+    /// What a server says when it closes a connection for its idleness: it belongs to no request (RFC 9110 §15.5.9).
     Goodbye,
     /// A status or an error object that says that the request was not carried out.
     Refusal,

@@ -27,7 +27,7 @@ impl Request {
     }
 }
 
-/// Of its address only path and query are kept.
+/// Keeps path and query of the address; the origin names the host.
 impl<B: Into<RequestBody>> From<http::Request<B>> for Request {
     fn from(request: http::Request<B>) -> Self {
         let (head, body) = request.into_parts();

@@ -52,7 +52,7 @@ pub(crate) struct Wire {
     written_before: u64,
     /// It had served another exchange before this one.
     is_kept: bool,
-    /// Of the answer that is being read.
+    /// Where the body of the answer that is being read ends.
     framing: Framing,
     /// The answer is to a HEAD request.
     has_no_body: bool,

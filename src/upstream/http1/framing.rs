@@ -29,7 +29,7 @@ pub struct Step {
 #[derive(Debug, Default)]
 pub struct Chunked {
     place: Place,
-    /// Of the current chunk: its size while that is being read, then how much is still to come.
+    /// The size of the current chunk while that is being read, then how much of it is still to come.
     left: u64,
     /// Bytes that are not data, since the last chunk that has some.
     unused: u32,

@@ -80,7 +80,7 @@ impl AnswerHeaders {
         self.places.retain(|place| !part(text, &place.name).eq_ignore_ascii_case(wanted));
     }
 
-    /// The same for who needs them in the usual form; without what is no header there.
+    /// Converts to a `HeaderMap`; skips names and values that are not valid there.
     pub fn to_map(&self) -> HeaderMap {
         let both =
             |(name, value)| Some((HeaderName::from_bytes(name).ok()?, HeaderValue::from_bytes(value).ok()?));

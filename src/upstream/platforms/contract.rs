@@ -103,7 +103,7 @@ pub struct Subscription {
     pub monthly: Allowance,
 }
 
-/// Of one period, in dollars.
+/// One period of a subscription, in dollars.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Allowance {
     pub used_usd: Option<f64>,
@@ -172,7 +172,7 @@ pub struct Refreshed {
 
 // === impl Abilities ===
 
-/// The table of upstreams.md 1.
+/// What each platform's management API can do.
 pub fn abilities(platform: Platform) -> Abilities {
     let family = Abilities {
         login: true,

@@ -1,4 +1,4 @@
-//! Which platform answers at an address (upstreams.md 2.2).
+//! Which platform answers at an address.
 //!
 //! ```text
 //! asked at once, within one deadline      what it proves, the first that does wins

@@ -15,7 +15,7 @@ pub enum SiteErrorKind {
     Timeout,
     /// No way to the site, or the connection broke: name, connection, proxy, TLS.
     Unreachable,
-    /// The session is over (upstreams.md 10.1).
+    /// The session is over.
     Expired,
     /// The site wants the user's number, and none of those guessed was right.
     NeedsUserId,
@@ -100,7 +100,7 @@ impl SiteError {
         Self { status: Some(200), ..Self::new(SiteErrorKind::Malformed, message) }
     }
 
-    /// Whether a new login may help (upstreams-jobs.md 13.2, 13.3): the site does not know who asks.
+    /// Whether a new login may help: the site does not know who asks.
     pub fn wants_login(&self) -> bool {
         const WORDS: [&str; 8] = [
             "access token",
@@ -163,9 +163,10 @@ impl SiteError {
         }
     }
 
-    /// What to tell of one session that was sent in two ways, of which one is a guess (upstreams.md 5.1).
-    /// A second way that is refused for want of a login is ignored where the first met other trouble; a plain
-    /// page (6.2) is no such trouble. And no session is over while either way met something else.
+    /// What to tell of one session that was sent in two ways, of which one is a guess: a token as Bearer and as
+    /// cookie. A second way that is refused for want of a login is ignored where the first met other trouble; a
+    /// plain page is no such trouble, since it says nothing. No session is over while either way met
+    /// something else.
     pub(super) fn of_both_ways(first: Option<Self>, second: Self) -> Self {
         let Some(first) = first else { return second };
         let is_mere_page =

@@ -1,4 +1,4 @@
-//! What an upstream's own words mean (upstreams.md 9, 10).
+//! What an upstream's own words mean.
 //!
 //! The first that fits: the user's number is wrong, it is missing, a bot shield answered instead of the
 //! site, the session is over. A wrong or missing number comes with 401 too and ends no session, so it is
@@ -79,7 +79,7 @@ fn is_shield_text(text: &str, status: Option<u16>) -> bool {
     SHIELD_WORDS.iter().any(|word| text.contains(word)) || (is_page && is_shield_page(text, status))
 }
 
-/// Whether the session is over (10.1). `text` is in lower case.
+/// Whether the session is over. `text` is in lower case.
 fn is_expired(text: &str, status: Option<u16>) -> bool {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     let is_dispatch =
@@ -118,7 +118,7 @@ mod tests {
     fn the_first_meaning_that_fits_wins() {
         use SiteErrorKind::*;
         for (text, status, has_user_id, kind) in [
-            // 10.2: the user's number
+            // about the user's number
             ("New-Api-User mismatch", None, false, Some(InvalidUserId)),
             ("user id does not match the token", None, true, Some(InvalidUserId)),
             ("invalid user id", None, true, Some(InvalidUserId)),
@@ -137,7 +137,7 @@ mod tests {
             ("<html><script>var arg1='00'</script></html>", None, false, Some(Shield)),
             ("Captcha required", None, false, Some(Shield)),
             ("cf challenge", Some(403), false, Some(Shield)),
-            // 10.1: the session is over
+            // the session is over
             ("HTTP 401: nope", None, false, Some(Expired)),
             ("nope", Some(401), false, Some(Expired)),
             ("jwt expired", None, false, Some(Expired)),

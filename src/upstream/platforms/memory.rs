@@ -18,9 +18,9 @@ const MAX_ENTRIES: usize = 20_000;
 /// What earlier calls have learnt; the app holds one.
 #[derive(Default)]
 pub struct SiteMemory {
-    /// Of a site: how many of its units are a dollar, and when that was heard.
+    /// By site: how many of its units are a dollar, and when that was heard.
     units: Mutex<HashMap<String, (f64, Instant)>>,
-    /// Of a session at a site: how it was let in last.
+    /// By session at a site: how it was let in last.
     sessions: Mutex<HashMap<u64, Known>>,
 }
 

@@ -60,7 +60,7 @@ pub struct DiscoveryError {
 }
 
 impl DiscoveryError {
-    /// Of a site that did not answer.
+    /// For a site that did not answer.
     pub fn new(kind: DiscoveryKind, message: impl Into<String>) -> Self {
         Self { kind, status: None, message: message.into(), is_shield: false }
     }

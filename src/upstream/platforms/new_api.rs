@@ -1,4 +1,4 @@
-//! The new-api family: new-api, anyrouter, one-api, one-hub, done-hub, veloera (upstreams.md 6).
+//! The new-api family: new-api, anyrouter, one-api, one-hub, done-hub, veloera.
 //!
 //! All wrap their answers in `{"success": bool, "message": string, "data": …}` and count money in units,
 //! `quota_per_unit` of them to the dollar. Where they differ is one table, [`Fork`].
@@ -34,7 +34,7 @@ const DEFAULT_UNIT: f64 = 500_000.0;
 /// A status page that is slower must not hold up what needs its unit.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where the members of the family differ (11.1).
+/// Where the members of the family differ.
 pub(super) struct Fork {
     /// The models of the session's user.
     pub models: &'static str,

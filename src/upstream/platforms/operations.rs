@@ -1,4 +1,4 @@
-//! The operations of a site client, each dispatched to the module of its platform (upstreams.md 4).
+//! The operations of a site client, each dispatched to the module of its platform.
 //!
 //! Every operation ends within [`SiteClient::limits`], all its calls together. What a platform does not
 //! have is [`SiteErrorKind::Unsupported`], and no request is sent.
@@ -21,7 +21,8 @@ use crate::upstream::Client;
 
 /// How long a proved session waits at most for the list of its keys.
 const KEYS_WAIT: Duration = Duration::from_secs(4);
-/// How much of its time a verification keeps for itself (admin-core.md 5.3).
+/// How much of its time a verification keeps back from the look for keys, so that the session that it has
+/// proved is told within the limit.
 const RESERVE: Duration = Duration::from_secs(1);
 
 type Identified<'a> = Pin<Box<dyn Future<Output = Result<Identity, SiteError>> + Send + 'a>>;
@@ -96,7 +97,7 @@ impl SiteClient {
         self.bounded(new_api::check_in::check_in(self, client)).await
     }
 
-    /// What the session's text is: an API key or a session (6.2, 10.2). A text that begins with `sk-` is
+    /// What the session's text is: an API key or a session. A text that begins with `sk-` is
     /// taken for a key first, any other for a session; both are tried at once. A site that wants the
     /// user's number ends the search: it knows a session when it sees one.
     pub async fn identify(&self, client: &Client) -> Result<Identity, SiteError> {
@@ -186,7 +187,7 @@ impl SiteClient {
         .await
     }
 
-    /// A key of the session's user to ask for models with, where nothing but a key is told of them (upstreams.md 7).
+    /// A key of the session's user to ask for models with, where nothing but a key is told of them.
     pub async fn key_for_models(&self, client: &Client) -> Result<Option<Secret>, SiteError> {
         match self.platform {
             Platform::Sub2Api => self.bounded(sub2api::first_key(self, client)).await.map(Some),
@@ -278,7 +279,7 @@ impl SiteClient {
         .await
     }
 
-    /// Exchanges a refresh token (7.1). The caller runs one of these at a time for an account, and stores
+    /// Exchanges a refresh token. The caller runs one of these at a time for an account, and stores
     /// the answer before it uses it.
     pub async fn refresh(&self, client: &Client, refresh_token: &Secret) -> Result<Refreshed, SiteError> {
         self.can(self.platform == Platform::Sub2Api, "refresh of a session")?;

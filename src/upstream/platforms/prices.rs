@@ -1,4 +1,4 @@
-//! The price list of a site, as one of its accounts sees it (routing-accounting.md 16.1).
+//! The price list of a site, as one of its accounts sees it.
 //!
 //! | platform | asked |
 //! |---|---|

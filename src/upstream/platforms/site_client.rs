@@ -1,10 +1,9 @@
-//! Management calls of an account, with each authentication scheme that its site may accept
-//! (upstreams.md 5).
+//! Management calls of an account, with each authentication scheme that its site may accept.
 //!
 //! ```text
 //! exchange   one call and its answer, whatever its status
 //! ask        the JSON of one successful call
-//! as_user    the same as the session's user: token, cookie, with the user's number; the first way that works
+//! as_user    an ask as the session's user: token, cookie, with the user's number; the first way that works
 //! ```
 //!
 //! A session's token goes as Bearer, a session cookie as `Cookie`; the new-api family also wants the

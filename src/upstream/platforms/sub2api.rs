@@ -1,4 +1,4 @@
-//! sub2api (upstreams.md 7): `{"code": 0, "message": "success", "data": …}` around every answer, money in
+//! sub2api: `{"code": 0, "message": "success", "data": …}` around every answer, money in
 //! dollars, sessions by JWT, with a refresh token that is exchanged at every use.
 
 pub(super) mod keys;
@@ -171,7 +171,7 @@ pub(super) async fn login(
     })
 }
 
-/// Exchanges a refresh token (7.1): all three parts of the answer, or nothing.
+/// Exchanges a refresh token: all three parts of the answer, or nothing.
 pub(super) async fn refresh(
     site_client: &SiteClient,
     client: &Client,

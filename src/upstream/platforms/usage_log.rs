@@ -1,4 +1,4 @@
-//! The latest lines of an account's own log at its site (routing-accounting.md 17).
+//! The latest lines of an account's own log at its site.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The number of a session's user, read out of what is at hand (upstreams.md 5.3). A guess counts only
+//! The number of a session's user, read out of what is at hand. A guess counts only
 //! once the site has confirmed it; nothing is tried at random.
 
 use base64::Engine;

@@ -1,4 +1,4 @@
-//! Clients of sub2api (upstreams.md 7).
+//! Clients of sub2api.
 
 use super::platforms::Stub;
 use super::{client, within};

@@ -316,7 +316,7 @@ async fn a_session_that_is_over_does_not_look_unsupported() {
     assert_eq!(error.expect_err("over").kind, SiteErrorKind::Expired);
 }
 
-/// `success` and `data` prove a session (upstreams.md 6.2); the amount is another question.
+/// `success` and `data` prove a session; the amount is another question.
 #[tokio::test]
 async fn a_user_without_an_amount_is_one_still() {
     let family = r#"{"success":true,"data":{"id":7659,"username":"ada"}}"#;
@@ -338,7 +338,7 @@ async fn a_user_without_an_amount_is_one_still() {
     assert_eq!(error.expect_err("nobody").kind, SiteErrorKind::Malformed);
 }
 
-/// A session is no cookie, or the cookie no token: what the guess is told says nothing (upstreams.md 5.1).
+/// A session is no cookie, or the cookie no token: what the guess is told says nothing.
 #[tokio::test]
 async fn a_wrong_guess_does_not_end_a_session() {
     const UNKNOWN: &str = r#"{"success":false,"message":"unauthorized","code":"AUTH_UNAUTHORIZED"}"#;

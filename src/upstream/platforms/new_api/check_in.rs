@@ -1,4 +1,4 @@
-//! The daily check-in (upstreams.md 6.3; veloera 6.6).
+//! The daily check-in.
 //!
 //! ```text
 //! Bearer   POST the fork's check-in route

@@ -1,4 +1,4 @@
-//! What the account was given, by the lines of its own log at the site (upstreams-jobs.md 13.3).
+//! What the account was given, by the lines of its own log at the site.
 
 use serde_json::Value;
 

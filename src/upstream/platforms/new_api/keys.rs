@@ -1,4 +1,4 @@
-//! API keys of the account (upstreams.md 6.4). Current new-api shows lists with masked keys and tells
+//! API keys of the account. Current new-api shows lists with masked keys and tells
 //! the whole ones on request: many in one answer, or each by itself.
 
 use std::collections::{HashMap, HashSet};

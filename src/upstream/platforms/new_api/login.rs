@@ -1,4 +1,4 @@
-//! Name and password for a session (upstreams.md 6.1). Current servers answer with a cookie, the newest
+//! Name and password for a session. Current servers answer with a cookie, the newest
 //! generation and older forks with a token.
 
 use hyper::http::HeaderMap;

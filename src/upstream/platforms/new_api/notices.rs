@@ -1,5 +1,4 @@
-//! What the site tells its users: its one notice, and the announcements of its console
-//! (upstreams.md 4, 6.5).
+//! What the site tells its users: its one notice, and the announcements of its console.
 
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! The one form between the dialects (design §4, proxy-conversion.md 2).
+//! The one form between the dialects.
 //!
 //! ```text
 //! chat ┐          ┌ Request ┐          ┌ chat
@@ -295,7 +295,7 @@ impl ToolChoice<'_> {
     }
 }
 
-/// How much thinking is wanted (proxy-conversion.md 2.3).
+/// How much thinking is wanted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reasoning<'a> {
     pub effort: Option<Effort>,
@@ -357,7 +357,7 @@ pub enum Vendor {
 pub enum ConversionError {
     /// The client's mistake in whatever dialect: 400, with the field for `error.param`.
     Invalid { field: String, message: String },
-    /// This dialect cannot say it; another may (proxy-conversion.md 1.6). Names the client's field, and
+    /// This dialect cannot say it; another may. Names the client's field, and
     /// how it was sent where it is that which cannot be said ("as a list").
     Unsupported { field: String, form: &'static str },
 }
@@ -427,7 +427,7 @@ fn of_part<T>(entries: &[(usize, T)], place: usize) -> impl Iterator<Item = &T> 
     entries[start..].iter().take_while(move |(part, _)| *part == place).map(|(_, entry)| entry)
 }
 
-/// Why the model stopped (proxy-conversion.md 7.2).
+/// Why the model stopped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Stop<'a> {
     #[default]
@@ -456,7 +456,7 @@ impl Stop<'_> {
     }
 }
 
-/// A step of a streamed answer (proxy-conversion.md 9).
+/// A step of a streamed answer.
 ///
 /// Readers keep the grammar: every `PartStart` has a `PartStop`, deltas name a part that is open,
 /// nothing but `Usage` and `End` follows `Finish`, nothing follows `Fail` and `End`. Keys count
@@ -541,7 +541,7 @@ pub struct ReplyContext {
     pub usage_chunk: bool,
     /// What every answer begins with, as the client wants its prompt back (completions).
     pub echo_text: Option<Text<'static>>,
-    /// Names that were shortened for the upstream, with the client's own (proxy-conversion.md 3.3).
+    /// Names that were shortened for the upstream, with the client's own.
     pub names: super::names::Names,
     /// Tools the client knows as custom ones, sent upstream as functions with one `input` string; sorted.
     pub custom_tools: Vec<String>,

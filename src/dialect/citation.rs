@@ -1,4 +1,4 @@
-//! Where something comes from that a model said (proxy-conversion.md 7.1).
+//! Where something comes from that a model said.
 //!
 //! | | place | what of the answer it speaks of |
 //! |---|---|---|
@@ -23,7 +23,7 @@ pub struct Citation<'a> {
     pub title: Option<Text<'a>>,
     /// The page's own words.
     pub quoted: Option<Text<'a>>,
-    /// What of the part is taken from it; without one all of it.
+    /// The characters of the part that are taken from the page; all of them when `None`.
     pub span: Option<Span>,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Citation<'a> {
         self.title.as_ref().unwrap_or(&self.url)
     }
 
-    /// The same within a longer text, in which its part begins at `from` and has so many letters.
+    /// Its place in a longer text, in which its part begins at `from` and has so many letters.
     pub fn within(&self, from: u64, letters: u64) -> Citation<'_> {
         let span = self.span.unwrap_or(Span { start: 0, end: letters });
         Citation {
@@ -76,7 +76,7 @@ impl<'a> Citation<'a> {
         }
     }
 
-    /// The same, counted from `from`.
+    /// Its place counted from `from`, where its part begins.
     pub fn counted_from(mut self, from: u64) -> Self {
         self.span = self
             .span

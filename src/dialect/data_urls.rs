@@ -1,5 +1,4 @@
-//! Files that stand in a body as bare base64, made the data URLs that chat and responses want
-//! (proxy.md 15).
+//! Files that stand in a body as bare base64, made the data URLs that chat and responses want.
 //!
 //! A conversion reads both. A body that goes through as it came keeps every other byte.
 

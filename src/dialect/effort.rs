@@ -1,4 +1,4 @@
-//! How much a model is to think, in the words of each dialect (proxy-conversion.md 2.3).
+//! How much a model is to think, in the words of each dialect.
 //!
 //! | effort | messages, adaptive | budget | gemini-3 level | from a budget |
 //! |---|---|---|---|---|
@@ -20,7 +20,7 @@ mod tests;
 
 /// The messages API takes no smaller budget.
 pub const MIN_BUDGET: u64 = 1024;
-/// Members in which OpenAI's clients say it, and which some send to gemini too (proxy.md 14.8).
+/// Members in which OpenAI's clients say it, and which some send to gemini too.
 pub const OPENAI_WORDS: [&str; 3] = ["reasoning_effort", "reasoning", "reasoning_budget"];
 
 impl Effort {
@@ -88,7 +88,7 @@ impl Reasoning<'_> {
         self.effort.or_else(|| self.wanted_effort().filter(|wanted| *wanted != Effort::None || knows_none()))
     }
 
-    /// The same as a budget: here a budget that was named counts first.
+    /// The thinking that is wanted as a budget; a budget that was named counts before an effort.
     pub fn wanted_budget(&self) -> Option<u64> {
         if self.off {
             return Some(0);

@@ -20,7 +20,7 @@ use std::ops::Range;
 const MAX_MODEL_BYTES: usize = 512;
 /// Session hints longer than this are not used.
 const MAX_HINT_BYTES: usize = 2048;
-/// What an image request without `model` asks for (proxy.md 14.5).
+/// What an image request without `model` asks for.
 const DEFAULT_IMAGE_MODEL: &str = "gpt-image-1";
 
 /// What routing must know about a request body.

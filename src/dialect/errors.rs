@@ -1,4 +1,4 @@
-//! Error bodies and events: our own, in the shape each surface expects (proxy.md 4 and 10.5), and
+//! Error bodies and events: our own, in the shape each surface expects, and
 //! the reading of what upstreams send.
 //!
 //! An upstream's error is shown to clients and written to the log, so it is cleaned on the way in:
@@ -67,7 +67,7 @@ pub fn stream_event(dialect: Dialect, error: &UpstreamError, sequence: u64) -> B
     stream_event_of(dialect, error, sequence, None)
 }
 
-/// The same, for the response that began so, where one is known.
+/// As [`stream_event`], for the response that `begun` holds as it was begun, where one is known.
 pub(super) fn stream_event_of(
     dialect: Dialect,
     error: &UpstreamError,

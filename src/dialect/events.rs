@@ -1,4 +1,4 @@
-//! What one event of a stream means, in each dialect (proxy-conversion.md 8).
+//! What one event of a stream means, in each dialect.
 //!
 //! | | chat, completions | messages | responses |
 //! |---|---|---|---|
@@ -296,7 +296,7 @@ fn is_output_item(item: &Value) -> bool {
     }
 }
 
-/// Whether an item of a finished response is an answer: all are but an empty message (proxy.md 9). One that only
+/// Whether an item of a finished response is an answer: all are but an empty message. One that only
 /// begins may still be filled.
 pub(super) fn is_answer_item(item: &Value) -> bool {
     item["type"] == "reasoning" || is_output_item(item)

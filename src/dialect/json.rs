@@ -49,8 +49,8 @@ pub fn members<'a>(text: &'a str, mut each: impl FnMut(Member<'a>)) -> Result<Ob
     })
 }
 
-/// The same for readers that look into values: `each` gets the key, stands before its value and walks over that, with
-/// [`Scan::value`] or [`Scan::object`] and the depth it is handed.
+/// As [`members`], for readers that look into values: `each` gets the key, stands before its value and walks over that,
+/// with [`Scan::value`] or [`Scan::object`] and the depth it is handed.
 pub(super) fn walk<'a>(
     text: &'a str,
     each: impl FnMut(&mut Scan<'a>, Key<'a>, usize) -> Result<(), Stopped>,

@@ -1,4 +1,4 @@
-//! Tells a failed answer that came with a good status (proxy.md 9).
+//! Tells a failed answer that came with a good status.
 //!
 //! | fault | always | when the operator asks for it |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! How probable each token of an answer was (proxy-conversion.md 1.6, 3.1).
+//! How probable each token of an answer was.
 //!
 //! | | complete | in a stream |
 //! |---|---|---|

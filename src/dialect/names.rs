@@ -1,4 +1,4 @@
-//! Tool names that an upstream would refuse, and the way back (proxy-conversion.md 3.3, 4.1).
+//! Tool names that an upstream would refuse, and the way back.
 //!
 //! OpenAI endpoints take at most 64 characters, and messages takes letters, digits, `_` and `-`. A
 //! client's longer or odder name is shortened the same way wherever it occurs in a request, and

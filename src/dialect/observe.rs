@@ -24,7 +24,7 @@ use super::{
 };
 use bytes::Bytes;
 
-/// Of a longer event only its beginning and end are looked at.
+/// The longest event that is looked at whole; only the beginning and the end of a longer one are.
 const EVENT_LIMIT: usize = 256 * 1024;
 
 /// How far a streamed answer has come.
@@ -225,7 +225,7 @@ impl StreamState {
         }
     }
 
-    /// An end marker after nothing, not even a reason to stop: never an answer (proxy-conversion.md 10).
+    /// An end marker after nothing, not even a reason to stop: never an answer.
     fn is_bare_end(&self) -> bool {
         matches!(self.dialect, Dialect::Chat | Dialect::Completions) && self.phase == Phase::Preamble
     }

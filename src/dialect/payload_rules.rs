@@ -1,5 +1,5 @@
-//! The rules by which an operator has request bodies rewritten on their way to an upstream
-//! (admin-ops.md 4): what they may say, here; what they do, in [`apply`].
+//! The rules by which an operator has request bodies rewritten on their way to an upstream: what they may
+//! say, here; what they do, in [`apply`].
 //!
 //! ```text
 //! default, defaultRaw      set a path that the body lacks       { models, params: {path: value} }
@@ -60,8 +60,8 @@ pub fn normal(value: &Value) -> Result<Value, String> {
     Ok(rules.into())
 }
 
-/// Reads stored rules, and gives them with all five sections; those that cannot be read are left out
-/// (data.md C).
+/// Reads stored rules, and gives them with all five sections. A rule that cannot be read is left out:
+/// it must not cost the others.
 pub fn usable(value: &Value) -> Option<Value> {
     let given = value.as_object()?;
     let readable = |(section, alias): (&'static str, Option<&'static str>)| {

@@ -158,7 +158,7 @@ struct Walk {
     /// The member whose own `member` counts as well; empty where there is none.
     holder: &'static str,
     name: String,
-    /// The same as JSON.
+    /// The name as a JSON string.
     literal: String,
     place: Place,
     depth: usize,

@@ -1,4 +1,4 @@
-//! Searches of the web that an upstream ran itself (proxy-conversion.md 7.1).
+//! Searches of the web that an upstream ran itself.
 //!
 //! | | the search | what it found |
 //! |---|---|---|

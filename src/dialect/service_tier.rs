@@ -1,4 +1,4 @@
-//! Which service tier may be asked of an upstream of the responses dialect (proxy.md 12.4): the tiers that
+//! Which service tier may be asked of an upstream of the responses dialect: the tiers that
 //! all of them know, and what an operator's rules say of each.
 
 use serde_json::Value;

@@ -1,5 +1,4 @@
-//! Signatures of thinking, and how they travel through a client of another dialect
-//! (proxy-conversion.md 2.2).
+//! Signatures of thinking, and how they travel through a client of another dialect.
 //!
 //! A provider signs or encrypts what its model thought, and wants it back unchanged with the next
 //! request. A client of another dialect has one string to keep it in: there it becomes a tag,
@@ -100,7 +99,7 @@ pub fn tag(pieces: &[(Text<'_>, Signature<'_>)]) -> Option<Text<'static>> {
     let mut of_provider = pieces.iter().filter(|(_, signature)| signature.provider() == Some(provider));
     match provider {
         Provider::Anthropic => json.list(|list| of_provider.for_each(|piece| put(list, piece))),
-        // One item stands alone, as the specification prints it; several make a list.
+        // One item stands alone, several make a list.
         _ => match (of_provider.next(), of_provider.next()) {
             (Some(first), Some(second)) => json.list(|list| {
                 [first, second].into_iter().chain(of_provider).for_each(|piece| put(list, piece));

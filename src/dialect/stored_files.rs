@@ -1,5 +1,4 @@
-//! Blocks that name a file of our own store, and what stands in their place once it has been read
-//! (proxy.md 15).
+//! Blocks that name a file of our own store, and what stands in their place once it has been read.
 //!
 //! | the file is | chat | responses | messages |
 //! |---|---|---|---|
@@ -8,7 +7,7 @@
 //! | text, Markdown, JSON | `text`, its name above it | `input_file` | `document` of text |
 //! | anything else | `file` | `input_file` | `document` |
 //!
-//! Ids of others stay: the upstream may know them. Of several sources in one block data counts before an
+//! Ids of others stay: the upstream may know them. Where a block has several sources, data counts before an
 //! address, and both before an id. Everything around such a block stays as it was written.
 
 mod inline;
@@ -69,7 +68,7 @@ pub fn may_occur(dialect: Dialect, marks: Marks) -> bool {
     marks.files && matches!(dialect, Dialect::Chat | Dialect::Responses | Dialect::Messages)
 }
 
-/// The same of a part of it: one look for the beginning of an id.
+/// Whether a part of a body may name a file of ours: one look for the beginning of an id.
 fn names_one(part: &[u8]) -> bool {
     memmem::find_iter(part, b"\"file-").any(|at| {
         PREFIXES

@@ -1,4 +1,4 @@
-//! Reads what an upstream says when it refuses (proxy.md 4, "Upstream error text").
+//! Reads what an upstream says when it refuses.
 //!
 //! ```text
 //! JSON   error.message, error as text, message, detail    else type/code

@@ -1,4 +1,4 @@
-//! Token usage, read where each dialect puts it (proxy.md 13).
+//! Token usage, read where each dialect puts it.
 //!
 //! | dialect | complete answer | stream |
 //! |---|---|---|
@@ -51,7 +51,7 @@ impl Usage {
     }
 
     /// Counts what was read from caches and written to them as input too, where a site counts it apart
-    /// as messages does (proxy-conversion.md 7.3). The total of some sites knows of it already.
+    /// as messages does. The total of some sites knows of it already.
     pub(super) fn count_cache_in(&mut self) {
         if self.prompt_includes_cache == Some(false) {
             let cached = self.cache_read.unwrap_or(0).saturating_add(self.cache_creation.unwrap_or(0));
@@ -84,7 +84,7 @@ pub(super) fn of_text(dialect: Dialect, record: &str) -> Option<Usage> {
     read(dialect, &mut Scan::new(record), 0).ok()?
 }
 
-/// The same of the value that comes next, at the depth of what holds it.
+/// As [`of_text`], for the value that comes next, at the depth of what holds it.
 pub(super) fn read(dialect: Dialect, scan: &mut Scan<'_>, depth: usize) -> Result<Option<Usage>, Stopped> {
     let mut tally = Tally::default();
     each_of(scan, depth, |scan, key, depth| tally.take(&key.name(), scan, depth))?;

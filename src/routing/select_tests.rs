@@ -20,7 +20,7 @@ fn used(success: u64, fail: u64, latency_ms: u64, cost_nano: u64) -> ChannelTota
     ChannelTotals { success, fail, latency_ms, cost_nano, ..ChannelTotals::default() }
 }
 
-/// The channels of the worked example and its key.
+/// The channels whose shares are worked out by hand, and the key that asks.
 fn worked_example() -> (Vec<Channel>, Policy) {
     let heavy = || Site { global_weight: 3.0, ..site(2) };
     let channels = vec![

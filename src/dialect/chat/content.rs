@@ -53,7 +53,7 @@ fn image<'a>(part: &Node<'a>) -> Option<Image<'a>> {
     Some(Image { source: source(literal(url)?), detail: holder.text_at("detail") })
 }
 
-/// Of several sources the first counts: data, address, id.
+/// Reads a file; where it names several sources, data counts before an address, and both before an id.
 fn file<'a>(file: &Node<'a>) -> Option<File<'a>> {
     let name = file.text_at("filename");
     let source = if let Some(data) = file.get("file_data") {

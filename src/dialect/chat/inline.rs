@@ -9,7 +9,7 @@ const CLOSE: &[u8] = b"</think>";
 /// So many bytes of blanks before the tag are held back.
 const MAX_BLANKS: usize = 64;
 
-/// Of what kind a piece of an answer is.
+/// The kind of a piece of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextKind {
     Thinking,

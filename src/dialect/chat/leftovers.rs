@@ -1,5 +1,5 @@
 //! What the canonical form cannot hold of a streamed answer of this dialect: it is gathered beside it,
-//! for a client of this dialect that wanted no stream (proxy-conversion.md 7.1).
+//! for a client of this dialect that wanted no stream.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Chat completions (proxy-conversion.md 3, 4, 7, 8), to and from the canonical form.
+//! Chat completions, to and from the canonical form.
 //!
 //! | module | |
 //! |---|---|

@@ -1,5 +1,4 @@
-//! Replays a complete answer of this dialect as a stream, for a client of this dialect that asked for one
-//! (proxy-conversion.md 7.1).
+//! Replays a complete answer of this dialect as a stream, for a client of this dialect that asked for one.
 //!
 //! Nothing is read but where each member belongs, so that what only this dialect has comes through:
 //! log probabilities, annotations, audio, further choices, members nobody knows.

@@ -1,4 +1,4 @@
-//! A complete answer, read (proxy-conversion.md 7, column chat).
+//! Reads a complete answer.
 
 use super::inline::{Inline, TextKind};
 use super::{calls, content, stop, thinking, usage};

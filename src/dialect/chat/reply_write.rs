@@ -1,4 +1,4 @@
-//! A complete answer, written for a client (proxy-conversion.md 7.1).
+//! A complete answer, written for a client.
 
 use bytes::Bytes;
 
@@ -17,7 +17,7 @@ pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     write_reply_with(reply, context, &Leftovers::default())
 }
 
-/// The same, with what the canonical form could not hold of an answer of this dialect.
+/// Writes a complete answer with the members that the canonical form could not hold.
 pub fn write_reply_with(reply: &Reply<'_>, context: &ReplyContext, left: &Leftovers) -> Bytes {
     let mut json = Writer::with_capacity(1024);
     json.object(|o| {

@@ -1,4 +1,4 @@
-//! A request body, read (proxy-conversion.md 3.1 and 4.1, left columns).
+//! Reads a request body.
 
 use super::{tools_read, turns_read::Messages};
 use crate::dialect::canonical::{ConversionError, Effort, Format, Reasoning, Request, Turn};

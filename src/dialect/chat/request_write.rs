@@ -1,4 +1,4 @@
-//! A request body, written for an upstream (proxy-conversion.md 3.2 and 4.2, right columns).
+//! Writes a request body for an upstream.
 
 use bytes::Bytes;
 use ring::digest::{SHA256, digest};

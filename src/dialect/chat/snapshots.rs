@@ -2,7 +2,7 @@
 //!
 //! Nothing marks them, and a text may well repeat itself: only when each of the first four chunks
 //! begins with all of the one before, has more than it, and the first is not short, are they taken
-//! for snapshots (proxy-conversion.md 10). While that is open, the chunks in question are held.
+//! for snapshots. While that is open, the chunks in question are held.
 
 use std::hash::{DefaultHasher, Hasher};
 

@@ -1,4 +1,4 @@
-//! Why a model stopped, and how an upstream says that it failed (proxy-conversion.md 7.2).
+//! Why a model stopped, and how an upstream says that it failed.
 
 use crate::dialect::canonical::Stop;
 use crate::dialect::json;

@@ -1,4 +1,4 @@
-//! A streamed answer, read (proxy-conversion.md 8 to 10, chat).
+//! Reads a streamed answer.
 //!
 //! ```text
 //! delta.content ─▶ snapshots ─▶ inline thinking ┐

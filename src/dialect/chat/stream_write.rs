@@ -1,10 +1,10 @@
-//! A streamed answer, written for a client (proxy-conversion.md 8, chat).
+//! Writes a streamed answer for a client.
 //!
 //! ```text
 //! {role} {reasoning_content}… {reasoning_signature} {content}… {tool_calls}… {finish_reason} usage? [DONE]
 //! ```
 //!
-//! Of several answers each has a writer of its own, and one of them concludes the stream.
+//! Each of several answers has a writer of its own, and one of them concludes the stream.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::dialect::writer::Writer;
 /// Writes a streamed answer.
 #[derive(Debug)]
 pub struct StreamWriter {
-    /// Of several answers, which.
+    /// The index of the answer that this writer writes.
     choice: u64,
     id: Text<'static>,
     model: Text<'static>,

@@ -1,8 +1,7 @@
 //! The tools of a request, and which of them may be called, written for an upstream.
 //!
 //! Of the tools that an upstream runs itself this dialect knows only the web search, on the models
-//! that are made for it. The others are left out as long as tools remain without them
-//! (proxy-conversion.md 3.2).
+//! that are made for it. The others are left out as long as tools remain without them.
 
 use std::collections::HashSet;
 

@@ -149,7 +149,7 @@ fn write_calls(list: &mut Writer, calls: &[&Call<'_>], to: Reader) {
         list.object(|o| {
             o.field("id", &call.id);
             put_call(o, call.kind, &call.name, &call.input);
-            // Gemini wants a signature with the first call of a turn, also where a later one has its own (6.1).
+            // Gemini wants a signature with the first call of a turn, also where a later one has its own.
             let made_up = (to.signs && index == 0).then_some(Text::plain(NO_GEMINI_SIGNATURE));
             if let Some(proof) = signature_of(call).or(made_up) {
                 put_gemini_signature(o, &proof);

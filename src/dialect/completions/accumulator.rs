@@ -1,5 +1,5 @@
 //! An answer that changes its form and not its dialect, for clients that are not answered in the one they
-//! asked for (proxy.md 10.4).
+//! asked for.
 
 use std::collections::BTreeMap;
 

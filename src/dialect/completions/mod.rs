@@ -1,4 +1,4 @@
-//! Legacy completions (proxy.md 14.2): passed on where an upstream has them, and bridged to the dialects
+//! Legacy completions: passed on where an upstream has them, and bridged to the dialects
 //! of chats where none has.
 //!
 //! | module | |
@@ -6,7 +6,7 @@
 //! | `request_read` | a request body, as the question of one user |
 //! | `reply_write`, `stream_write` | a complete and a streamed answer, written for a client |
 //! | `logprobs` | the tokens of both |
-//! | `accumulator` | an answer that changes its form, and not its dialect (proxy.md 10.4) |
+//! | `accumulator` | an answer that changes its form, and not its dialect |
 //!
 //! No upstream is asked in this dialect for a client of another: there is no way to write a request here,
 //! and none to read an answer.

@@ -14,7 +14,7 @@ use crate::dialect::{Dialect, chat, errors};
 /// Writes a streamed answer.
 #[derive(Debug, Default)]
 pub struct StreamWriter {
-    /// Of several answers, which.
+    /// The index of the answer that this writer writes.
     choice: u64,
     id: Text<'static>,
     model: Text<'static>,

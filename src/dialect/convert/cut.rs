@@ -1,4 +1,4 @@
-//! Stop sequences where the upstream knows none (responses; proxy-conversion.md 3.1).
+//! Stop sequences for upstreams of the responses dialect, which has none.
 //!
 //! The text is searched as it passes, and ends before the first sequence. Text that may be the beginning of one is
 //! held back until it is known. What follows is read to its end for the usage, and dropped.

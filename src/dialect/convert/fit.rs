@@ -16,7 +16,7 @@ use crate::dialect::names::{self, Names};
 use crate::dialect::waiting_calls::WaitingCalls;
 use crate::hex;
 
-/// The schema of a custom tool where only functions are known (proxy-conversion.md 3.2).
+/// The schema of a custom tool where only functions are known.
 const ONE_INPUT: &str = r#"{"type":"object","properties":{"input":{"type":"string"}}}"#;
 /// OpenAI endpoints take no longer id of a call.
 const MAX_ID: usize = 64;
@@ -87,9 +87,9 @@ pub fn fit(request: &mut Request<'_>, to: Dialect, vendor: Vendor) -> Fitted {
     Fitted { names, custom_tools }
 }
 
-/// Of a conversation of instructions only, the last is what the user asks: all but chat want a question. Where
-/// a user spoke, if only in blanks, the instructions stay the operator's. At messages the user speaks first, if
-/// only a dot before the first word of an assistant that began.
+/// All dialects but chat want a question. Where a conversation has only instructions, the last of them becomes
+/// what the user asks; where a user spoke, if only in blanks, they stay the operator's. At messages the user
+/// speaks first, if only a dot before the first word of an assistant that began.
 pub(super) fn put_a_question(request: &mut Request<'_>, to: Dialect) {
     let says = |part: &Part<'_>| match (part, to) {
         (Part::Text(text), Dialect::Messages) => !text.is_blank(),
@@ -229,7 +229,7 @@ fn settle_ids(request: &mut Request<'_>, to: Dialect) {
 }
 
 /// Ids stay as they are, so that the next request finds its call; where the target forbids one, it
-/// becomes another, the same wherever it occurs (proxy-conversion.md 1.4).
+/// becomes another, the same wherever it occurs.
 fn fit_id(id: &mut Text<'_>, to: Dialect) {
     let plain = id.decode();
     let fits = match to {

@@ -65,7 +65,7 @@ pub fn request(
     request_with(from, to, body, target, |_| None)
 }
 
-/// The same, where `proof_of` tells the signature of a call by its id.
+/// As [`request`]; `signature_of` gives the signature of a call by its id.
 pub fn request_with(
     from: Dialect,
     to: Dialect,
@@ -368,7 +368,7 @@ impl Reader {
         }
     }
 
-    /// Of several answers in one stream, one.
+    /// Reads one of several answers in a stream: the one with this index.
     fn of_answer(index: u64, dialect: Dialect) -> Self {
         match dialect {
             Dialect::Chat => Self::Chat(Box::new(chat::StreamReader::of_choice(index))),
@@ -407,7 +407,7 @@ enum Writer {
 }
 
 impl Writer {
-    /// Of several answers in one stream, that of the index; of one, the first.
+    /// Writes the answer with this index, where a stream may hold several; dialects that know one write the first.
     fn of_answer(index: u64, dialect: Dialect, context: &ReplyContext) -> Self {
         match dialect {
             Dialect::Responses => Self::Responses(Box::new(responses::StreamWriter::new(context))),

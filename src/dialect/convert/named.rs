@@ -43,7 +43,7 @@ fn word(from: Dialect, body: &Node<'_>, field: String) -> String {
     own.to_owned()
 }
 
-/// Responses has two ways to ask for probabilities (proxy-conversion.md 3.1, 3.2).
+/// Responses has two ways to ask for probabilities.
 fn includes_logprobs(body: &Node<'_>) -> bool {
     included(body).iter().any(|word| word.is("message.output_text.logprobs"))
 }
@@ -168,7 +168,7 @@ const GEMINI: [&str; 12] = [
 ];
 
 /// The outermost members of a body that its dialect does not have. No other dialect has them either, so
-/// that a conversion leaves them out (proxy-conversion.md 1.5).
+/// that a conversion leaves them out.
 pub(super) fn unknown(from: Dialect, body: &Node<'_>) -> Vec<String> {
     let is_known = |key: &str| match from {
         Dialect::Chat => OPENAI.contains(&key) || CHAT.contains(&key),

@@ -1,6 +1,6 @@
 //! Gemini signs calls, and wants its signatures back with them. A client of chat carries them; those of
-//! responses and messages have no place for one, so that they are kept here, by the id of the call
-//! (proxy-conversion.md 2.2). Who keeps them, and for how long, is decided elsewhere.
+//! responses and messages have no place for one, so that they are kept here, by the id of the call.
+//! Who keeps them, and for how long, is decided elsewhere.
 
 use std::collections::HashMap;
 

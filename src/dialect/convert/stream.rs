@@ -50,7 +50,7 @@ struct Choice {
     started: bool,
     /// How many parts are open.
     open: usize,
-    /// Of calls for which the client's dialect has no place; `None` where it has.
+    /// Gathers the signatures of calls; `None` where the client's dialect has a place for them.
     signatures: Option<SignatureCollector>,
 }
 

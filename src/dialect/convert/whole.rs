@@ -1,5 +1,4 @@
-//! A stream accumulated into a complete answer, and a complete answer replayed as a stream
-//! (proxy-conversion.md 7.1).
+//! A stream accumulated into a complete answer, and a complete answer replayed as a stream.
 
 use crate::dialect::canonical::{Call, Candidate, Event, Part, PartKind, Reply, Stop, Thinking};
 use crate::dialect::citation::Citation;

@@ -1,4 +1,4 @@
-//! The contents of a request, written for an upstream (proxy-conversion.md 6.1).
+//! The contents of a request, written for an upstream.
 
 use std::collections::HashMap;
 
@@ -68,7 +68,7 @@ pub(super) fn write(list: &mut Writer, request: &Request<'_>, signs: bool) -> bo
 
 fn write_model(list: &mut Writer, run: &[Turn<'_>], signs: bool) {
     let parts = || run.iter().flat_map(|turn| &turn.parts);
-    // Gemini wants a signature with the first call of a turn, also where a later one has its own (6.1).
+    // Gemini wants a signature with the first call of a turn, also where a later one has its own.
     let mut is_first_call = true;
     for part in parts() {
         match part {

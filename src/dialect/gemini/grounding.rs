@@ -1,4 +1,4 @@
-//! Where an answer comes from: `groundingMetadata` of a candidate (proxy-conversion.md 7.1).
+//! Where an answer comes from: `groundingMetadata` of a candidate.
 //!
 //! ```text
 //! webSearchQueries     what was searched for                [query]

@@ -1,4 +1,4 @@
-//! Gemini's generateContent (proxy-conversion.md 6, 7, 8), to and from the canonical form.
+//! Gemini's generateContent, to and from the canonical form.
 //!
 //! | module | |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
 //!
 //! Some clients say in OpenAI's words how much is to be thought. Google refuses members it does not know,
-//! and has its own for that (proxy.md 14.8). Its newest models want the signatures back that their calls came
+//! and has its own for that. Its newest models want the signatures back that their calls came
 //! with: calls of another provider had none, and get a placeholder once that is refused. Every other byte is
 //! kept.
 

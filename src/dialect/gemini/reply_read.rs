@@ -1,4 +1,4 @@
-//! A complete answer, read (proxy-conversion.md 7, column gemini).
+//! Reads a complete answer.
 
 use super::parts_read::{self, Read};
 use super::{grounding, member, probabilities, stop};

@@ -1,4 +1,4 @@
-//! A complete answer, written for a client (proxy-conversion.md 7.1).
+//! A complete answer, written for a client.
 
 use bytes::Bytes;
 

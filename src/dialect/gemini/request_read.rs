@@ -1,4 +1,4 @@
-//! A request body, read (proxy-conversion.md 6.2).
+//! A request body, read.
 
 use super::parts_read::{self, Read};
 use super::{member, tools_read};

@@ -1,4 +1,4 @@
-//! A request body, written for an upstream (proxy-conversion.md 6.1).
+//! A request body, written for an upstream.
 
 use std::collections::HashSet;
 
@@ -42,7 +42,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
             o.field("generationConfig", crate::dialect::literal::Json::checked(config.as_str()));
         }
     });
-    // Of a conversation of empty texts, or of blank instructions, nothing is left (proxy.md 4).
+    // Of a conversation of empty texts, or of blank instructions, nothing is left.
     if !says_something {
         return Err(ConversionError::unsupported("messages"));
     }

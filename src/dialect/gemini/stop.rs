@@ -1,5 +1,4 @@
-//! Why a model stopped, what it consumed, and how an upstream says that it failed
-//! (proxy-conversion.md 7.2 and 7.3).
+//! Why a model stopped, what it consumed, and how an upstream says that it failed.
 
 use super::member;
 use crate::dialect::Dialect;

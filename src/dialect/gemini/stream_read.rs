@@ -1,4 +1,4 @@
-//! A streamed answer, read (proxy-conversion.md 8 and 9, gemini).
+//! Reads a streamed answer.
 //!
 //! Every chunk is an answer of its own with the new parts alone. Nothing marks the last one but its
 //! `finishReason`, and some models write that in every chunk: the end of the body is the end.

@@ -1,4 +1,4 @@
-//! A streamed answer, written for a client (proxy-conversion.md 8, gemini).
+//! Writes a streamed answer for a client.
 //!
 //! Every event is an answer with the new parts alone. A call is one part: it is held until it is
 //! whole. The last event says why the model stopped and what it consumed.
@@ -22,7 +22,7 @@ use crate::dialect::writer::Writer;
 /// Writes a streamed answer.
 #[derive(Debug, Default)]
 pub struct StreamWriter {
-    /// Of several answers, which.
+    /// The index of the answer that this writer writes.
     candidate: u64,
     id: Text<'static>,
     model: Text<'static>,

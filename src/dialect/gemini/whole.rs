@@ -1,4 +1,4 @@
-//! An answer that changes its form, and not its dialect (proxy-conversion.md 7.1): what no other dialect
+//! An answer that changes its form, and not its dialect: what no other dialect
 //! has (pictures, code that was run, ratings) comes through as it is.
 
 use std::collections::BTreeMap;

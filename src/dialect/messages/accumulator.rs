@@ -1,5 +1,5 @@
-//! A stream of this dialect as a complete answer, for a client of this dialect that wanted no stream
-//! (proxy-conversion.md 7.1). Blocks that no other dialect has come through as they are.
+//! A stream of this dialect as a complete answer, for a client of this dialect that wanted no stream.
+//! Blocks that no other dialect has come through as they are.
 
 use std::collections::HashMap;
 

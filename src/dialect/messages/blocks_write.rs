@@ -143,7 +143,7 @@ fn is_text_name(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, kind)| kinds.contains(&kind))
 }
 
-/// The prompt is cached up to here (proxy-conversion.md 4.3).
+/// The prompt is cached up to here.
 pub(super) fn put_breakpoint(o: &mut Writer) {
     o.object_at("cache_control", |o| o.field("type", "ephemeral"));
 }

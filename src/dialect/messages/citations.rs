@@ -1,4 +1,4 @@
-//! Where a text block comes from: `citations`, of the block as a whole (proxy-conversion.md 7.1).
+//! Where a text block comes from: `citations`, of the block as a whole.
 
 use crate::dialect::citation::{Citation, CitedText};
 use crate::dialect::edit::edit;

@@ -1,4 +1,4 @@
-//! Bodies that hold only the end of a conversation (proxy.md 5.1).
+//! Bodies that hold only the end of a conversation.
 //!
 //! Some bridges send what is new and a hint to what an upstream of the responses dialect keeps. Such a
 //! body begins with results of calls that are not in it, which no messages upstream takes.

@@ -1,8 +1,8 @@
-//! Counts the tokens of a request by rule of thumb, where nobody can be asked (proxy.md 14.3).
+//! Counts the tokens of a request by rule of thumb, where nobody can be asked.
 
 use crate::dialect::tree::Node;
 
-/// Of text in the languages and the code that clients send.
+/// A rule of thumb for text in the languages and the code that clients send.
 const BYTES_PER_TOKEN: u64 = 4;
 /// An image of the size that the API scales larger ones down to.
 const TOKENS_PER_IMAGE: u64 = 1600;
@@ -25,7 +25,7 @@ pub fn estimate_tokens(body: &Node<'_>) -> u64 {
 #[derive(Default)]
 struct Tally {
     bytes: u64,
-    /// Of what is no text.
+    /// Counted for parts that are no text.
     tokens: u64,
 }
 

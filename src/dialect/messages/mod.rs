@@ -1,4 +1,4 @@
-//! Messages (proxy-conversion.md 4, 5, 7, 8), to and from the canonical form.
+//! Messages, to and from the canonical form.
 //!
 //! | | request | answer | stream |
 //! |---|---|---|---|

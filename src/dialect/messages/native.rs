@@ -1,9 +1,9 @@
 //! For bodies that go from a client of this dialect to an upstream of this dialect as they are.
 //!
 //! A conversation may have begun on another provider. Its signatures stand in the client's thinking
-//! blocks as tags of ours (proxy-conversion.md 2.2), which no messages upstream can read: those of
+//! blocks as tags of ours, which no messages upstream can read: those of
 //! others are taken out, and Anthropic's own become native again. Searches that another provider ran
-//! go, too, and citations of what they found. Every other byte is kept (proxy-conversion.md 4.4).
+//! go, too, and citations of what they found. Every other byte is kept.
 
 use bytes::Bytes;
 

@@ -1,7 +1,7 @@
 //! The other form of asking for thinking or for a schema, when the first was refused.
 //!
 //! The newest models refuse budgets and older ones refuse adaptive thinking, each with a 400 that
-//! names the type (proxy-conversion.md 2.3). Schemas are taken only when all their objects are closed and
+//! names the type. Schemas are taken only when all their objects are closed and
 //! they say little else ("Structured outputs"), and by some models not at all: those get them in words.
 //! A body that we wrote may then be sent once more in the other form.
 

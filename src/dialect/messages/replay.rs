@@ -1,5 +1,5 @@
-//! A complete answer of this dialect as a stream, for a client of this dialect that wanted one
-//! (proxy-conversion.md 7.1). Blocks that no other dialect has come through as they are.
+//! A complete answer of this dialect as a stream, for a client of this dialect that wanted one. Blocks that
+//! no other dialect has come through as they are.
 
 use super::reply::message_id;
 use super::stream_write::put_event;

@@ -1,4 +1,4 @@
-//! Reads and writes complete answers (proxy-conversion.md 7).
+//! Reads and writes complete answers.
 
 use bytes::Bytes;
 
@@ -171,7 +171,7 @@ pub(super) fn put_redacted(o: &mut Writer, data: &Text<'_>) {
     o.field("data", data);
 }
 
-/// How a client of this dialect is shown a signature, to bring it back (proxy-conversion.md 2.2).
+/// How a client of this dialect is shown a signature, to bring it back.
 #[derive(Debug)]
 pub(super) enum ShownSignature<'r> {
     None,

@@ -1,4 +1,4 @@
-//! Reads a request body (proxy-conversion.md 4.2, 5; what is refused: proxy.md 4).
+//! Reads a request body.
 
 use super::blocks::read_content;
 use super::client_tools;
@@ -11,7 +11,7 @@ use crate::dialect::tree::Node;
 
 /// Members that only a messages upstream understands and that change the answer.
 const NATIVE: [&str; 2] = ["mcp_servers", "container"];
-/// What some bridges add for the responses upstream behind us (proxy.md 5.1).
+/// What some bridges add for the responses upstream behind us.
 const CONTINUATION: [&str; 1] = ["previous_response_id"];
 /// The name of a schema where one is needed: here it has none.
 const SCHEMA_NAME: &str = "output";

@@ -1,4 +1,4 @@
-//! Writes a request body (proxy-conversion.md 4.1, 4.3, 5).
+//! Writes a request body.
 
 use bytes::Bytes;
 
@@ -71,7 +71,7 @@ pub fn write_request(request: &Request<'_>, target: &Target<'_>) -> Result<Bytes
     Ok(json.into_bytes())
 }
 
-/// What would change the shape of the answer (proxy-conversion.md 1.6).
+/// What would change the shape of the answer.
 fn refuse_what_cannot_be_said(request: &Request<'_>) -> Result<(), ConversionError> {
     if request.n.is_some_and(|n| n > 1) {
         return Err(ConversionError::unsupported("n"));

@@ -1,4 +1,4 @@
-//! Why an answer ended and what it cost, in the dialect's words (proxy-conversion.md 7.2, 7.3).
+//! Why an answer ended and what it cost, in the dialect's words.
 
 use crate::dialect::canonical::Stop;
 use crate::dialect::literal::Text;

@@ -1,4 +1,4 @@
-//! Reads a streamed answer (proxy-conversion.md 8, 9).
+//! Reads a streamed answer.
 //!
 //! Blocks come one after another, so that a block that begins ends the one before; only calls may stand
 //! open beside it, for sites that tell calls in turns. Blocks of tools that the upstream ran itself, and

@@ -1,4 +1,4 @@
-//! Writes a streamed answer (proxy-conversion.md 8, 9).
+//! Writes a streamed answer.
 //!
 //! ```text
 //! message_start  (block_start  delta…  [signature]  block_stop)…  message_delta  message_stop

@@ -1,4 +1,4 @@
-//! How a payload rule names models: as model patterns do (routing.md 3.2), but in any case, and with the
+//! How a payload rule names models: as model patterns do, but in any case, and with the
 //! classes `[ab]` and the choices `{a,b}` of shells.
 
 use regex_lite::{Regex, RegexBuilder};

@@ -1,5 +1,5 @@
 //! A stream of this dialect as the answer it ends with, for a client of this dialect that wanted no
-//! stream (proxy-conversion.md 7.1).
+//! stream.
 //!
 //! Its terminal event repeats the whole response, with items that no other dialect has. Nothing of it
 //! is written anew; an output that was left out there is filled with the items that were done.

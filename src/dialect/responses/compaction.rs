@@ -1,4 +1,4 @@
-//! A compacted conversation (proxy.md 14.4).
+//! A compacted conversation.
 
 use crate::dialect::tree::Node;
 use crate::dialect::writer::Writer;

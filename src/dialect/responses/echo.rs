@@ -1,4 +1,4 @@
-//! What an answer repeats of its request (proxy-conversion.md 7.1).
+//! What an answer repeats of its request.
 
 use crate::dialect::literal::compact;
 use crate::dialect::tree::Node;

@@ -1,4 +1,4 @@
-//! Responses (proxy-conversion.md 3, 5, 7, 8), to and from the canonical form.
+//! Responses, to and from the canonical form.
 //!
 //! ```text
 //! request   request_read ─ items ┐          ┌ request_write

@@ -1,5 +1,5 @@
 //! What an answer of ours leaves in a conversation, taken out again before an upstream of this very
-//! dialect sees it (proxy-conversion.md 3.4).
+//! dialect sees it.
 //!
 //! Answers that were converted have items with ids of our own, which the upstream would look up, and
 //! reasoning with another provider's signature, which it would refuse, and searches that it did not run.
@@ -61,7 +61,7 @@ pub fn without_own_ids(body: &Node<'_>) -> Option<Bytes> {
 }
 
 /// The body without reasoning, for an upstream that cannot read what it is sent of it: another account
-/// encrypted it (proxy-conversion.md 2.2). `None` when there is none.
+/// encrypted it. `None` when there is none.
 pub fn without_reasoning(body: &Node<'_>) -> Option<Bytes> {
     let is_reasoning = |item: &&Node<'_>| item.str_at("type") == "reasoning";
     let items = body.items_at("input");
@@ -89,7 +89,7 @@ fn has_own_id(item: &Node<'_>) -> bool {
 
 fn is_foreign(item: &Node<'_>) -> bool {
     match item.str_at("type").as_ref() {
-        // Without a proof of its own, thinking is nothing that its upstream knows (proxy-conversion.md 3.1).
+        // Without a proof of its own, thinking is nothing that its upstream knows.
         "reasoning" => match item.text_at("encrypted_content").filter(|proof| !proof.is_empty()) {
             Some(proof) => signature::untag(&proof).is_some(),
             None => has_own_id(item),

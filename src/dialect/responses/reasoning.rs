@@ -1,4 +1,4 @@
-//! Reasoning items: what of a thought may be shown, and the signature of it (proxy-conversion.md 2.2).
+//! Reasoning items: what of a thought may be shown, and the signature of it.
 
 use crate::dialect::canonical::Thinking;
 use crate::dialect::literal::Text;

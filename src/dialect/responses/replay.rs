@@ -1,5 +1,5 @@
-//! A complete answer of this dialect as a stream, for a client of this dialect that wanted one
-//! (proxy-conversion.md 7.1, 8). The response, its items and their ids stay as the upstream wrote them.
+//! A complete answer of this dialect as a stream, for a client of this dialect that wanted one. The response,
+//! its items and their ids stay as the upstream wrote them.
 
 use super::answer::lacking;
 use super::stream_write::emit;

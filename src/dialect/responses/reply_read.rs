@@ -1,4 +1,4 @@
-//! Reads a complete answer (proxy-conversion.md 7).
+//! Reads a complete answer.
 
 use super::{content, items, reasoning, searches};
 use crate::dialect::Dialect;
@@ -100,7 +100,7 @@ pub(super) fn input<'a>(item: &Node<'a>, key: &str) -> Text<'a> {
     }
 }
 
-/// Why it stopped (proxy-conversion.md 7.2). Limits and filters count before calls.
+/// Why it stopped. Limits and filters count before calls.
 pub(super) fn stop(response: &Node<'_>, called: bool) -> Stop<'static> {
     let status = response.str_at("status");
     let reason = response.path(&["incomplete_details", "reason"]).and_then(Node::str).unwrap_or_default();

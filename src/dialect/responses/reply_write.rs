@@ -1,4 +1,4 @@
-//! Writes a complete answer (proxy-conversion.md 7).
+//! Writes a complete answer.
 
 use bytes::Bytes;
 

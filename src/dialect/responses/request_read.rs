@@ -1,4 +1,4 @@
-//! Reads a request body (proxy-conversion.md 3.2, 3.4).
+//! Reads a request body.
 //!
 //! Clients of this dialect are many and old ones linger: members that were renamed, numbers in
 //! quotes and blanks around words are taken for what they mean.

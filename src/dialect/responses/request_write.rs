@@ -1,4 +1,4 @@
-//! Writes a request body (proxy-conversion.md 3.1, 5).
+//! Writes a request body.
 
 use bytes::Bytes;
 use ring::digest::{SHA256, digest};
@@ -153,7 +153,7 @@ fn put_format(o: &mut Writer, format: &Format<'_>) {
 }
 
 /// Who the client's user is. A name that is too long goes as its hash, under the member that is meant
-/// for one; an opaque id goes there, too (proxy-conversion.md 5).
+/// for one; an opaque id goes there, too.
 fn put_user(o: &mut Writer, request: &Request<'_>) {
     let (short, long): (Vec<_>, Vec<_>) =
         request.user.iter().partition(|user| user.decode().chars().count() <= MAX_USER);

@@ -1,4 +1,4 @@
-//! Reads a streamed answer (proxy-conversion.md 8, 9).
+//! Reads a streamed answer.
 //!
 //! ```text
 //! added ──▶ deltas ──▶ done ──▶ item done ──▶ terminal response

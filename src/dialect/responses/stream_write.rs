@@ -1,4 +1,4 @@
-//! Writes a streamed answer (proxy-conversion.md 8).
+//! Writes a streamed answer.
 //!
 //! The SDKs' stream helpers rebuild the response from its events and fail on any that is out of
 //! place: `created` comes first, an item is added before its parts and done after them, and the

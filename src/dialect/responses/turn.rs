@@ -1,4 +1,4 @@
-//! The turns of a WebSocket connection as whole requests (proxy.md 16.2, 16.3).
+//! The turns of a WebSocket connection as whole requests.
 //!
 //! A client of the socket sends what is new and refers to the response before. An upstream that is
 //! asked over HTTP wants the whole conversation: what was asked last, what came back, what is new.

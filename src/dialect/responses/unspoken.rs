@@ -1,4 +1,4 @@
-//! Events of a socket's turns that no upstream speaks (proxy.md 16.3).
+//! Events of a socket's turns that no upstream speaks.
 
 use crate::dialect::canonical::ReplyContext;
 use crate::dialect::literal::Text;

@@ -1,4 +1,4 @@
-//! Outputs without a call (proxy.md 5.3).
+//! Outputs without a call.
 
 use std::borrow::Cow;
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Files that a client put into its body itself (proxy.md 15): their type is checked as that of a stored
+//! Files that a client put into its body itself: their type is checked as that of a stored
 //! one is, and an image or a sound stands in the block of its kind, since `file_data` takes neither.
 //!
 //! Documents stay as they are written, and so does all around the blocks that change.

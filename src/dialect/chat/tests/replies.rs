@@ -11,7 +11,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
 
-/// proxy-conversion.md 11.2.
+/// The example's complete answer as a chat client sees it.
 fn printed() -> Value {
     let tag = "sy1:anthropic:W3sidCI6Ik5vdyA1KzEuIiwicyI6IlNJRzIifV0";
     json!({"id":"msg_01","object":"chat.completion","created":1790000000,"model":"m","choices":[{"index":0,

@@ -19,7 +19,7 @@ fn parameters() -> Value {
     json!({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}})
 }
 
-/// proxy-conversion.md 11.1.
+/// The example's request as a chat client sends it.
 fn printed() -> Value {
     json!({"model":"m","max_completion_tokens":4000,"reasoning_effort":"high","user":"u1","tool_choice":"auto",
         "parallel_tool_calls":false,

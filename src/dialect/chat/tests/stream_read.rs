@@ -1,4 +1,4 @@
-//! Streams, read: the habits of upstreams (proxy-conversion.md 9 and 10).
+//! Streams, read: the habits of upstreams.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Streams, written: the grammar of proxy-conversion.md 8.
+//! Streams, written: the order of their chunks, which the SDKs rely on.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::dialect::signature::Signature;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
 
-/// proxy-conversion.md 11.3, deltas alone.
+/// The deltas of the example's streamed answer.
 fn printed() -> Vec<Value> {
     let tag = "sy1:anthropic:W3sidCI6Ik5vdyA1KzEuIiwicyI6IlNJRzIifV0";
     let arguments = |text: &str| json!({"tool_calls":[{"index":0,"function":{"arguments":text}}]});

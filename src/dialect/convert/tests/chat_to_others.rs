@@ -1,5 +1,4 @@
-//! Chat clients at upstreams of other dialects, and chat upstreams for other clients
-//! (proxy-conversion.md 11, 12).
+//! Chat clients at upstreams of other dialects, and chat upstreams for other clients.
 
 use std::sync::Arc;
 

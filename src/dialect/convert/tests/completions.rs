@@ -1,4 +1,4 @@
-//! Legacy completions on upstreams of chats (proxy.md 14.2), and several answers in one stream.
+//! Legacy completions on upstreams of chats, and several answers in one stream.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! Gemini clients at upstreams of other dialects, and gemini upstreams for other clients
-//! (proxy-conversion.md 6, 11, 12).
+//! Gemini clients at upstreams of other dialects, and gemini upstreams for other clients.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! How probable the tokens of an answer were, where a dialect has a place for it (proxy-conversion.md
-//! 1.6, 3.1).
+//! How probable the tokens of an answer were, where a dialect has a place for it.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! Messages clients at upstreams of other dialects, and messages upstreams for other clients
-//! (proxy-conversion.md 11, 12).
+//! Messages clients at upstreams of other dialects, and messages upstreams for other clients.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Pairs of dialects: the worked example and the acceptance cases of proxy-conversion.md 11 and 12.
+//! Pairs of dialects: one conversation told in each of them, and the cases in which they differ.
 
 mod chat_to_others;
 mod completions;
@@ -103,7 +103,7 @@ impl Way {
     }
 }
 
-/// `P` of the worked example.
+/// `P` in the texts of the example.
 fn schema() -> Value {
     serde_json::json!({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}})
 }

@@ -1,5 +1,4 @@
-//! Responses clients at upstreams of other dialects, and responses upstreams for other clients
-//! (proxy-conversion.md 11, 12).
+//! Responses clients at upstreams of other dialects, and responses upstreams for other clients.
 
 use serde_json::{Value, json};
 
@@ -54,7 +53,7 @@ fn the_request_of_the_example_becomes_chat() {
     assert_eq!(body["messages"][2].get("reasoning_signature"), None);
 }
 
-/// The reply of 11.2, as an upstream of ours might give it.
+/// The example's complete answer, as an upstream of this dialect might give it.
 fn reply() -> Value {
     let t2 = "sy1:anthropic:W3sidCI6Ik5vdyA1KzEuIiwicyI6IlNJRzIifV0";
     json!({"id":"resp_01","object":"response","created_at":1_790_000_000,"status":"completed","model":"m","output":[

@@ -1,4 +1,4 @@
-//! Text is sacred (proxy-conversion.md 1.2): what a client puts together is what the upstream sent,
+//! Text is sacred: what a client puts together is what the upstream sent,
 //! unit by unit, for any text, in each pair and direction, however the stream is spelled and cut.
 //!
 //! Texts are lists of UTF-16 units, as clients in JavaScript have them: a piece may end in the middle

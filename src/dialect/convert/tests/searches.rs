@@ -1,4 +1,4 @@
-//! Searches of the web that an upstream ran (proxy-conversion.md 7.1, hosted search).
+//! Searches of the web that an upstream ran.
 
 use serde_json::{Value, json};
 
@@ -188,7 +188,7 @@ fn a_turn_that_paused_in_a_search_says_so() {
     );
 }
 
-/// proxy-conversion.md 4.2 and 5.
+/// A messages history holds what was found, which becomes text; the search calls of a responses history are left out.
 #[test]
 fn what_was_found_is_text_in_a_history_or_nothing() {
     let context = |content: &[Value]| {

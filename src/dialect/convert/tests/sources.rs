@@ -1,4 +1,4 @@
-//! Where an answer comes from, in every pair (proxy-conversion.md 7.1, citations).
+//! Where an answer comes from, in every pair.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn answer(dialect: Dialect) -> Value {
     }
 }
 
-/// The same as a stream, the text in two pieces.
+/// The answer as a stream, the text in two pieces.
 fn stream(dialect: Dialect) -> String {
     let event =
         |data: Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Complete answers (proxy-conversion.md 7).
+//! Complete answers.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::dialect::signature::{Signature, untag_bytes};
 use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 
-/// proxy-conversion.md 11.2.
+/// The example's complete answer.
 pub(super) fn printed() -> Value {
     json!({"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"Now 5+1.","thought":true},
             {"text":"5, next:"},{"functionCall":{"id":"call_2","name":"add","args":{"a":5,"b":1}}}]},"finishReason":"STOP"}],

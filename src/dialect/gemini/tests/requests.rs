@@ -1,4 +1,4 @@
-//! Requests (proxy-conversion.md 6).
+//! Requests.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::dialect::canonical::{
 use crate::dialect::literal::{Json, Text};
 use crate::dialect::signature::Signature;
 
-/// proxy-conversion.md 11.1.
+/// The example's request.
 fn printed() -> Value {
     let parameters = json!({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}});
     json!({"systemInstruction":{"parts":[{"text":"Be brief."}]},

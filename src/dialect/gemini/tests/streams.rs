@@ -1,4 +1,4 @@
-//! Streams (proxy-conversion.md 8, 9 and 11.3).
+//! Streams.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The tables of the dialect, row by row, and the worked example of proxy-conversion.md 11.
+//! What the dialect can say, field by field, and one conversation told in it.
 
 mod blocks_write;
 mod native;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::super::canonical::{ConversionError, Target, Vendor};
 use super::super::tree::Node;
 
-/// `P` of the worked example.
+/// `P` in the texts of the example.
 const SCHEMA: &str = r#"{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}}}"#;
 
 fn json(text: &str) -> Value {
@@ -43,7 +43,7 @@ fn without_breakpoints(value: &mut Value) -> usize {
     }
 }
 
-/// Requests of the worked example (11.1).
+/// The example's request, all of it.
 const REQUEST: &str = r#"{"model":"m","max_tokens":4000,"thinking":{"type":"adaptive"},"output_config":{"effort":"high"},"metadata":{"user_id":"u1"},"tool_choice":{"type":"auto","disable_parallel_tool_use":true},
 "system":[{"type":"text","text":"Be brief."}],"tools":[{"name":"add","description":"Add","input_schema":P}],
 "messages":[{"role":"user","content":[{"type":"text","text":"Sum these."},{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0K"}}]},

@@ -11,7 +11,7 @@ use crate::dialect::signature::{self, Signature};
 use crate::dialect::tree::Node;
 use crate::dialect::usage::Usage;
 
-/// The complete reply of the worked example (11.2).
+/// The example's complete answer.
 const REPLY: &str = r#"{"id":"msg_01","type":"message","role":"assistant","model":"m","content":[{"type":"thinking","thinking":"Now 5+1.","signature":"SIG2"},{"type":"text","text":"5, next:"},{"type":"tool_use","id":"call_2","name":"add","input":{"a":5,"b":1}}],"stop_reason":"tool_use","stop_sequence":null,
 "usage":{"input_tokens":80,"cache_creation_input_tokens":0,"cache_read_input_tokens":40,"output_tokens":25}}"#;
 

@@ -13,7 +13,7 @@ use crate::dialect::tree::Node;
 use crate::dialect::upstream_error::UpstreamError;
 use crate::dialect::usage::Usage;
 
-/// The stream of the worked example (11.3), an event a line.
+/// The example's answer as a stream, an event a line.
 const STREAM: [&str; 15] = [
     r#"{"type":"message_start","message":{"id":"msg_01","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":80,"cache_read_input_tokens":40,"cache_creation_input_tokens":0,"output_tokens":1}}}"#,
     r#"{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}"#,

@@ -1,4 +1,4 @@
-//! The worked example (proxy-conversion.md 11) in this dialect, through the canonical form and back.
+//! One conversation in this dialect, through the canonical form and back.
 
 use serde_json::{Value, json};
 
@@ -23,7 +23,7 @@ fn the_request_is_the_same_again() {
     assert_eq!(out, body);
 }
 
-/// The reply of 11.2, with thinking that openai proved.
+/// The example's complete answer, with thinking that OpenAI signed.
 fn reply() -> Value {
     json!({"id":"resp_01","object":"response","created_at":1_790_000_000,"status":"completed","model":"m","output":[
         {"id":"rs_sy0","type":"reasoning","summary":[{"type":"summary_text","text":"Now 5+1."}],"encrypted_content":"gAAA"},

@@ -1,4 +1,4 @@
-//! The dialect against its tables, and against the worked example of proxy-conversion.md 11.
+//! What the dialect can say, field by field, and one conversation told in it.
 
 mod beside;
 mod example;

@@ -1,4 +1,4 @@
-//! Complete answers: proxy-conversion.md 7.
+//! Complete answers.
 
 use serde_json::{Value, json};
 

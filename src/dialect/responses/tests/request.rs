@@ -1,4 +1,4 @@
-//! Requests: proxy-conversion.md 3.1, 3.2, 3.4, 5.
+//! Requests, from and to other dialects.
 
 use serde_json::{Value, json};
 

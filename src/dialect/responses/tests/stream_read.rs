@@ -1,4 +1,4 @@
-//! Streams of native upstreams, whole ones and those with holes (proxy-conversion.md 8, 9, 10).
+//! Streams of native upstreams, whole ones and those with holes.
 
 use serde_json::{Value, json};
 

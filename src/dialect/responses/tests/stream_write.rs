@@ -1,4 +1,4 @@
-//! Streams towards clients: the SDKs' helpers follow every event (proxy-conversion.md 8, 9, 12.3).
+//! Streams towards clients: the SDKs' helpers follow every event.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,4 @@
-//! What a call to its site says about an account: its health, and whether its session is over
-//! (upstreams.md 10.1, admin-core.md 5.8).
+//! What a call to its site says about an account: its health, and whether its session is over.
 
 use crate::app::App;
 use crate::notify::Notice;

@@ -1,4 +1,4 @@
-//! What sites announce, read from them (upstreams-jobs.md 13.8).
+//! What sites announce, read from them.
 //!
 //! One site after the other. What is seen for the first time becomes a row, an event and a notice to the
 //! operator; what is known is only brought up to date. A site that fails is reported and holds up no other.
@@ -29,7 +29,7 @@ use crate::upstream::platforms::{
 
 /// How often all sites are asked.
 pub const INTERVAL: Duration = Duration::from_secs(900);
-/// The longest key the store can index (data.md A.1).
+/// The longest key the store can index.
 const MAX_KEY_CHARS: usize = 191;
 
 /// Held by the pass under way: two would both take the same for new.
@@ -206,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// The worked example of upstreams-jobs.md 13.13.
+    /// Operators' scripts read these members.
     #[test]
     fn a_pass_is_told_in_the_documented_shape() {
         let failed = FailedSite {

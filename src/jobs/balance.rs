@@ -1,4 +1,4 @@
-//! What accounts have left, read from their sites (upstreams-jobs.md 13.3).
+//! What accounts have left, read from their sites.
 //!
 //! ```text
 //! refresh       one account: open its session, read, once more with a new session, store
@@ -175,7 +175,7 @@ async fn store(app: &App, session: &Session, balance: &Balance) -> store::Result
     balances::record(&app.store, account.id, &numbers, merge, &along).await
 }
 
-/// The subscriptions as answers and `extraConfig` show them (upstreams.md 4).
+/// The subscriptions as answers and `extraConfig` show them.
 pub fn summary_json(summary: &SubscriptionSummary) -> Value {
     json!({
         "activeCount": summary.active_count,

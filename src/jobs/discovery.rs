@@ -1,4 +1,4 @@
-//! What one account can reach: its site asked with every credential it has (routing.md 2.1).
+//! What one account can reach: its site asked with every credential it has.
 //!
 //! ```text
 //! api token, access token ──┐
@@ -23,7 +23,7 @@ use crate::store::tokens::TokenRow;
 use crate::time::{measured_ms, now_ms};
 use crate::upstream::platforms::{self, DISCOVERY_LIMITS, DiscoveryError, DiscoveryKind, SiteClient};
 
-/// The longest model name the store can index (data.md A.1).
+/// The longest model name the store can index.
 const MAX_NAME_CHARS: usize = 191;
 
 /// The most models an account may have from its site: each is a route, or a channel of one. The largest hubs list

@@ -1,4 +1,4 @@
-//! Keeps what is known of the health of sites over a restart (routing.md 9.3): half a second after a
+//! Keeps what is known of the health of sites over a restart: half a second after a
 //! failure it is in the store, with all that happened meanwhile; mere successes follow within a minute.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How accounts are, asked one after the other: each by reading its balance (admin-core.md 5.8).
+//! How accounts are, asked one after the other: each by reading its balance.
 
 use std::sync::Arc;
 use std::time::Duration;

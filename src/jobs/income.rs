@@ -1,5 +1,5 @@
 //! What an account earned in a local day: the rewards of its check-ins, and where one of them does not
-//! say, what the site's own log credits it (upstreams-jobs.md 13.2, 13.3).
+//! say, what the site's own log credits it.
 //!
 //! The log is read with each balance and kept as a [`snapshot`] in the account's `extraConfig`.
 
@@ -182,7 +182,6 @@ mod tests {
         }
     }
 
-    /// The worked example of upstreams-jobs.md 13.13.
     #[test]
     fn a_snapshot_keeps_the_smallest_and_the_latest_of_its_day() {
         let at = |text: &str| parse(text).expect("a time");

@@ -1,4 +1,4 @@
-//! An alert when an account's money runs low (upstreams-jobs.md 13.3): once, at the reading that first finds less
+//! An alert when an account's money runs low: once, at the reading that first finds less
 //! than `lowBalanceThreshold`.
 
 use crate::app::App;

@@ -1,4 +1,4 @@
-//! Model discovery: which models each account can reach (routing.md 2.1, upstreams-jobs.md 13.5).
+//! Model discovery: which models each account can reach.
 //!
 //! ```text
 //! refresh_account   asks one site with one account's credentials, stores rows and health

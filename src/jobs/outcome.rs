@@ -1,4 +1,4 @@
-//! What model discovery and a route rebuild tell their callers (admin-ops-2.md 15).
+//! What model discovery and a route rebuild tell their callers.
 
 use serde::Serialize;
 
@@ -45,7 +45,7 @@ pub enum RefreshDetail {
         discovered_api_token: bool,
     },
     Skipped {
-        /// The same as the error code.
+        /// Repeats the error code.
         reason: &'static str,
     },
 }

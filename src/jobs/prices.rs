@@ -1,5 +1,4 @@
-//! What sites charge: the price list of each account, read before requests need it
-//! (routing-accounting.md 16.1).
+//! What sites charge: the price list of each account, read before requests need it.
 //!
 //! ```text
 //! refresh_due      every minute: the accounts whose list is old
@@ -92,8 +91,8 @@ pub fn refresh_soon(app: &Arc<App>, account: i64) {
     app.background.spawn("a look at a price list", async move { refresh(&reading, account).await });
 }
 
-/// The same for an account whose list has not been asked for yet: its first requests are not to cost
-/// an estimate only because nothing was discovered.
+/// Reads the list of an account in the background if it has not been asked for yet: its first requests are not
+/// to cost an estimate only because nothing was discovered.
 pub fn refresh_unread(app: &Arc<App>, account: i64) {
     // Marked at once, so that several new channels of one account read its list once.
     let is_new = match lock(&app.prices.due).entry(account) {

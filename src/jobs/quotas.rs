@@ -1,4 +1,4 @@
-//! Giving back requests that were reserved for downstream keys and not made (data.md J): after a
+//! Giving back requests that were reserved for downstream keys and not made: after a
 //! minute of silence, so that other instances may use them, and when the service stops.
 
 use std::time::Duration;

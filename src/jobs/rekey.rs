@@ -1,4 +1,4 @@
-//! Replacing the keys that credentials are sealed and found by, as a task (data.md D).
+//! Replacing the keys that credentials are sealed and found by, as a task.
 //!
 //! An operator starts it; a start of the process goes on with what an earlier one left unfinished. One kind
 //! at a time is at work.

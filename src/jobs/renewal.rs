@@ -1,5 +1,5 @@
 //! Sessions that have run out are renewed: by the refresh token of sub2api, else by logging in again
-//! with the password kept for it (upstreams.md 7.1, upstreams-jobs.md 13.4, 13.7).
+//! with the password kept for it.
 //!
 //! ```text
 //! caller ─┐
@@ -137,7 +137,7 @@ pub async fn renew_when_due(app: &Arc<App>, id: i64) -> Result<(), Refusal> {
     run_renewal(app, id, RenewalReason::Due).await
 }
 
-/// What a pass did (upstreams-jobs.md 13.7).
+/// What a pass did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PassSummary {
     scanned: usize,

@@ -1,4 +1,4 @@
-//! Forgetting old rows (routing-accounting.md 18.2, data.md C) and old files (proxy.md 15).
+//! Forgetting old rows and old files.
 //!
 //! Either or: while no setting of the log cleanup is saved, log rows older than
 //! PROXY_LOG_RETENTION_DAYS go at start and at each PROXY_LOG_RETENTION_PRUNE_INTERVAL_MINUTES. Once

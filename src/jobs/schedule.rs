@@ -59,8 +59,8 @@ pub enum Plan {
     /// Counted from the end of a pass.
     Every(Duration),
     At(Cron),
-    /// The same, each pass a little later than its time: for jobs that ask many sites, which every
-    /// gateway of the world would else ask at the full hour.
+    /// Each pass a little later than its time: for jobs that ask many sites, which every gateway of the
+    /// world would else ask at the full hour.
     About(Cron),
 }
 

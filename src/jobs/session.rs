@@ -8,7 +8,7 @@
 //! }
 //! ```
 //!
-//! One renewal for each failed operation, at most (upstreams-jobs.md 13.4).
+//! One renewal for each failed operation, at most.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The day in one notice (upstreams-jobs.md 13.11): what the accounts of active sites have, earned and
+//! The day in one notice: what the accounts of active sites have, earned and
 //! spent since local midnight.
 
 use std::fmt::Write as _;

@@ -1,13 +1,11 @@
-//! Long operations that an operator started: what runs, what ran, and how it ended
-//! (admin-ops-2.md 20).
+//! Long operations that an operator started: what runs, what ran, and how it ended.
 //!
 //! ```text
 //! start ─▶ pending ─▶ running ─▶ succeeded | failed      kept 6 h after the end, then forgotten
 //!            └ at most PARALLEL run at once
 //! ```
 //!
-//! In memory only: a restart forgets them, as the contract says. A start whose dedupe key belongs to
-//! a task that has not ended gives that task. What has not ended is dropped by a reset only; of what has,
+//! In memory only: a restart forgets them. A start whose dedupe key belongs to a task that has not ended gives that task. What has not ended is dropped by a reset only; of what has,
 //! the newest [`MAX_ENDED`] stay. Each start and end is reported to the listener, which writes an event; the
 //! end before the task shows it, so that who sees a task ended finds its event.
 

@@ -1,6 +1,5 @@
-//! The tokens of one account as a set: read whole, changed in memory by the rules of admin-core.md 6,
-//! written whole. Nothing here asks a site; who holds `App::token_edits` from reading to writing is
-//! alone with the rows.
+//! The tokens of one account as a set: read whole, changed in memory by the rules below, written whole.
+//! Nothing here asks a site; who holds `App::token_edits` from reading to writing is alone with the rows.
 //!
 //! The rules of a merge with what a site lists, for each of its keys the first that fits:
 //!
@@ -41,7 +40,7 @@ pub struct Listed {
 pub struct Merged {
     pub created: usize,
     pub updated: usize,
-    /// Of these the site shows a mask only, and nothing here tells the rest: positions in the set.
+    /// Positions in the set of the tokens of which the site shows only a mask, and nothing here tells the rest.
     pub pending: Vec<usize>,
 }
 

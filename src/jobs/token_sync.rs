@@ -1,4 +1,4 @@
-//! The keys that a session account has at its site, brought into its tokens here (admin-core.md 6).
+//! The keys that a session account has at its site, brought into its tokens here.
 //!
 //! The site is asked outside of any turn; what it lists is merged into the rows as they are then
 //! ([`TokenSet::merge`]), but for the keys whose rows were deleted meanwhile. A site that fails changes nothing here.

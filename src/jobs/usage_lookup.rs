@@ -1,5 +1,4 @@
-//! Exact usage and price from the site's own log, after the client has its answer
-//! (routing-accounting.md 17).
+//! Exact usage and price from the site's own log, after the client has its answer.
 //!
 //! Some sites answer without usage, or charge by rules that no price list tells, but keep a log that
 //! the account may read. A settled request leaves a lookup here and goes on; the line is looked for

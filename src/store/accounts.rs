@@ -1,4 +1,4 @@
-//! Accounts: credentials on a site (admin-core.md 5). Secrets come opened and go back sealed.
+//! Accounts: credentials on a site. Secrets come opened and go back sealed.
 
 use serde::Serialize;
 
@@ -375,8 +375,8 @@ pub async fn update(store: &Store, id: i64, patch: AccountPatch) -> Result<()> {
     store.batch(vec![update_statement(store, id, patch)?]).await.map(drop)
 }
 
-/// The same for a patch whose `extra` is merged with that of `before`; [`Error::NotFound`] also when somebody
-/// has changed it meanwhile.
+/// As [`update`], for a patch whose `extra` is merged with that of `before`; [`Error::NotFound`] also when
+/// somebody has changed it meanwhile.
 pub async fn update_merged(store: &Store, before: &AccountRow, mut patch: AccountPatch) -> Result<()> {
     let mut batch = Vec::new();
     if let Some(merged) = patch.extra.take().filter(|merged| *merged != before.extra) {

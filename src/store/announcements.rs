@@ -1,4 +1,4 @@
-//! What sites announce (admin-ops-2.md 22). One row per site and key of the source, for good: a cleared
+//! What sites announce. One row per site and key of the source, for good: a cleared
 //! row stays hidden, so that the next sync does not take it for new.
 
 use super::events::NewEvent;

@@ -1,5 +1,4 @@
-//! Which models an account or token can reach, and which an operator switched off on a site
-//! (routing.md 2.1).
+//! Which models an account or token can reach, and which an operator switched off on a site.
 
 use std::collections::HashSet;
 
@@ -316,7 +315,7 @@ pub async fn check(store: &Store, account_id: i64, model: &str, checked: Checked
     update_checked(store, sql, checked, vec![account_id.into(), model.into(), false.into()]).await
 }
 
-/// The same of a token's model.
+/// Stores what a probe found of a token's model; false when there is no such row any more.
 pub async fn check_token(store: &Store, token_id: i64, model: &str, checked: Checked) -> Result<bool> {
     let sql = "UPDATE token_model_availability SET available = ?, latency_ms = ?, checked_at = ? \
                WHERE token_id = ? AND model_name = ?";

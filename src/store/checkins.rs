@@ -1,4 +1,4 @@
-//! The log of check-ins (admin-core.md 7).
+//! The log of check-ins.
 
 use super::sql::{Fields, Statement, Value, anywhere};
 use super::{Result, Store};

@@ -1,4 +1,4 @@
-//! Debug traces: single requests recorded in full, on an operator's word (admin-ops-2.md 18).
+//! Debug traces: single requests recorded in full, on an operator's word.
 //!
 //! What comes here is redacted already. Texts named `*_json` are JSON.
 
@@ -120,7 +120,7 @@ const DETAIL: [(&str, &str); 15] = [
     ("finalResponseBodyJson", "final_response_body_json"),
 ];
 
-/// The same of an attempt.
+/// Columns of an attempt, with their names in answers.
 const ATTEMPT: [(&str, &str); 14] = [
     ("endpoint", "endpoint"),
     ("requestPath", "request_path"),

@@ -1,4 +1,4 @@
-//! The envelope of a sealed value (data.md D): AES-256-GCM with a fresh random nonce, as text. Pure.
+//! The envelope of a sealed value: AES-256-GCM with a fresh random nonce, as text. Pure.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

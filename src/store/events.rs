@@ -1,4 +1,4 @@
-//! Events: what the operator should notice, shown in the console (admin-ops-2.md 21).
+//! Events: what the operator should notice, shown in the console.
 
 use super::sql::{Row, Statement, Value};
 use super::{Result, Store, prune};

@@ -1,4 +1,4 @@
-//! Files that clients uploaded (proxy.md 15, data.md A.3).
+//! Files that clients uploaded.
 //!
 //! ```text
 //! proxy_files ──sha256──▶ proxy_file_blobs ──upload──▶ proxy_file_chunks (upload, position)

@@ -1,5 +1,4 @@
-//! Which times of which schedules were served: each at most once, whatever the clock does meanwhile
-//! (data.md J, Jobs).
+//! Which times of which schedules were served: each at most once, whatever the clock does meanwhile.
 
 use super::sql::Statement;
 use super::{Error, Result, Store};

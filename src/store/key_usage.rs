@@ -51,8 +51,8 @@ pub async fn since(store: &Store, id: i64, from: Millis) -> Result<KeyUsage> {
     rows.first().map_or(Ok(KeyUsage::default()), |row| read(&mut row.fields()))
 }
 
-/// The same by quarters of an hour with their start, ascending. Every hour and day of every time
-/// zone is made of whole quarters.
+/// What one key did since `from`, by quarters of an hour with their start, ascending. Every hour and day of
+/// every time zone is made of whole quarters.
 pub async fn by_quarter(store: &Store, id: i64, from: Millis) -> Result<Vec<(Millis, KeyUsage)>> {
     let sql = format!(
         "SELECT created_at - created_at % 900000 AS quarter, {SUMS} FROM proxy_logs \

@@ -1,4 +1,4 @@
-//! The keys of this database (data.md D): their rows, wrapped under a key derived from the secret, and
+//! The keys of this database: their rows, wrapped under a key derived from the secret, and
 //! what a start makes of them.
 //!
 //! The derivation is slow on purpose and runs on a thread beside the migrations. On the first start there is
@@ -24,7 +24,7 @@ use super::{StoreOptions, sweep};
 use crate::time::now_ms;
 
 const KDF_SETTING: &str = "crypto_kdf_v1";
-/// Of the first seal key; the first index key has the next.
+/// The id of the first seal key; the first index key has the next.
 const FIRST_ID: i64 = 1;
 /// Blocks of 1 KiB that make one allocation larger than 32 MiB. Freeing a smaller one teaches glibc to
 /// keep buffers of that size instead of returning them, for the rest of the process; the pages beyond

@@ -1,4 +1,4 @@
-//! Managed downstream keys (data.md A.3): what an operator decided about each, and what it used.
+//! Managed downstream keys: what an operator decided about each, and what it used.
 //!
 //! The key itself is stored sealed and found by its HMAC. Lists are JSON; an entry that no longer
 //! means anything is ignored on reading.

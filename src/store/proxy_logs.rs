@@ -1,5 +1,5 @@
 //! The proxy log: one row per attempt, and one for each dialect that was refused on the way. Kept apart
-//! from configuration so that history survives deletes (routing-accounting.md 18, admin-ops-2.md 18).
+//! from configuration so that history survives deletes.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -152,8 +152,8 @@ impl ProxyLogRow {
         }
     }
 
-    /// A success with tokens but without a price costs what such tokens cost on the average site
-    /// (routing-accounting.md 16.2). Here, once, so that the log and the usage tables agree.
+    /// A success with tokens but without a price costs what such tokens cost on the average site. Here, once, so
+    /// that the log and the usage tables agree.
     pub fn settle_cost(&mut self) {
         let tokens = self.tokens();
         if self.status.is_success() && !self.is_priced && self.estimated_cost <= 0.0 && tokens > 0 {

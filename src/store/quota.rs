@@ -1,4 +1,4 @@
-//! Request limits of downstream keys that hold across a crash (data.md J).
+//! Request limits of downstream keys that hold across a crash.
 //!
 //! A block of requests is counted in the database before any of it is spent, by one conditional
 //! update; what stays unspent goes back after a while of silence, before a change of the key, and

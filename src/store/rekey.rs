@@ -1,4 +1,4 @@
-//! Replacing a key of the database while the service runs (data.md D).
+//! Replacing a key of the database while the service runs.
 //!
 //! ```text
 //! replace ─▶ new row `active`, the former one `retired`, one commit; from here on writes use the new key

@@ -1,4 +1,4 @@
-//! What an operator changes of routes and channels by hand (admin-ops-2.md 12 and 13). Each change is
+//! What an operator changes of routes and channels by hand. Each change is
 //! one transaction; what a rebuild changes is [`routes::apply`](super::routes::apply).
 
 use super::journal::Part;

@@ -1,4 +1,4 @@
-//! Routes, their group links, and the channels that serve them (admin-ops-2.md 11).
+//! Routes, their group links, and the channels that serve them.
 
 use std::collections::BTreeSet;
 
@@ -112,7 +112,7 @@ impl NewChannel {
 }
 
 impl ChannelStats {
-    /// The same, as memory keeps it.
+    /// These numbers in the form that memory keeps.
     pub fn totals(&self) -> ChannelTotals {
         let count = |value: i64| u64::try_from(value).unwrap_or(0);
         ChannelTotals {
@@ -251,7 +251,7 @@ pub async fn some_channels(store: &Store, of: ChannelsOf, ids: &[i64]) -> Result
     Ok(channels)
 }
 
-/// Forgets that these channels ever failed: failures, cooldown and its level (admin-ops-2.md 12).
+/// Forgets that these channels ever failed: failures, cooldown and its level.
 pub async fn clear_failures(store: &Store, channels: &[i64]) -> Result<()> {
     let clear = channels.chunks(MAX_MARKS).map(|ids| {
         let sql = format!(

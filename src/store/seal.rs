@@ -1,4 +1,4 @@
-//! Credentials at rest (data.md D).
+//! Credentials at rest.
 //!
 //! ```text
 //! ACCOUNT_CREDENTIAL_SECRET ──Argon2id, salt──▶ KEK ──wraps──▶ crypto_keys: the `seal` keys, the `index` key

@@ -8,7 +8,7 @@ use super::{Result, Secret, Store};
 use crate::routing::health;
 use crate::time::{Millis, now_ms};
 
-/// The settings that are secrets (data.md C, the padlock).
+/// The settings that are secrets: sealed in the database, masked in answers.
 pub const SEALED: &[&str] = &[
     "auth_token",
     "proxy_token",

@@ -1,4 +1,4 @@
-//! Sites and the pool of addresses behind each (admin-core.md 4).
+//! Sites and the pool of addresses behind each.
 
 use super::journal::Part;
 use super::sql::{Changes, Fields, OnConflict, Row, Statement, Value, marks, upsert};

@@ -47,8 +47,8 @@ pub fn site_of_account(
     builder.site(site, proxy)
 }
 
-/// The same site with the address of its management calls: its own, never its pool's, and without what
-/// belongs to the data plane. The error is for people.
+/// The site of an account with the address of its management calls: its own, never its pool's, and without
+/// what belongs to the data plane. The error is for people.
 pub fn management_of_account(
     site: &SiteRow,
     account: &AccountRow,
@@ -84,7 +84,7 @@ impl<'a> Builder<'a> {
         Self { live, system_proxy }
     }
 
-    /// The site's own proxy, else the system's when it asks for it (upstreams.md 12.1).
+    /// The site's own proxy, else the system's when it asks for it.
     fn proxy_of_site(&self, site: &SiteRow) -> Outbound {
         match &site.proxy_url {
             Some(url) => parse_proxy("the site's proxy", url.expose()),
@@ -226,7 +226,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// What a channel with this token presents upstream (routing.md 4): the token, else an OAuth account's
+/// What a channel with this token presents upstream: the token, else an OAuth account's
 /// access token (never a stale API key), else the account's API key.
 pub fn credential(token_id: Option<i64>, account: &AccountRow, token: Option<&TokenRow>) -> Option<Secret> {
     let chosen = if token_id.is_some() {

@@ -1,5 +1,5 @@
 //! What the dashboard and the statistics ask: sums over the usage tables, which outlive the log, and
-//! over the log where single requests count (admin-ops-2.md 17, 19).
+//! over the log where single requests count.
 
 use super::sql::{Fields, Statement};
 use super::{Result, Store};

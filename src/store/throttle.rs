@@ -1,4 +1,4 @@
-//! Which notices were sent recently, so that a restart does not send them again (data-ops.md E, Throttle).
+//! Which notices were sent recently, so that a restart does not send them again.
 
 use super::sql::{OnConflict, Statement, upsert};
 use super::{Result, Store};

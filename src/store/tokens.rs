@@ -1,4 +1,4 @@
-//! Account tokens: the API keys of a session account (admin-core.md 6).
+//! Account tokens: the API keys of a session account.
 //!
 //! The rows of one account change together: [`save`] takes them as they were and as they shall be, and
 //! brings the table, and the account's `api_token` that mirrors the default one, from the one to the
@@ -18,7 +18,7 @@ pub struct TokenRow {
     pub id: i64,
     pub account_id: i64,
     pub name: String,
-    /// Of a `masked_pending` token the mask that its site shows.
+    /// The value; of a `masked_pending` token only the mask that its site shows.
     pub token: Option<Secret>,
     pub token_group: Option<String>,
     /// `ready` or `masked_pending`.

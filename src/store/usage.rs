@@ -1,5 +1,5 @@
 //! Usage per local hour and local day, site and model: tallied in memory while a group of log rows
-//! is written, then added to the tables in the same transaction (data.md A.3).
+//! is written, then added to the tables in the same transaction.
 //!
 //! Every row counts one call, and whatever is not a success has failed. Rows without a site, which
 //! never reached an upstream, are left out.

@@ -1,4 +1,4 @@
-//! Video tasks (proxy.md 14.6, data.md A.3): the public id of each video and where it is rendered.
+//! Video tasks: the public id of each video and where it is rendered.
 //!
 //! The credential is stored as a reference, to the account and the token, so that a key rotated since is
 //! used as it is now. The base URL and the credential of the creation, sealed, are for when the account is

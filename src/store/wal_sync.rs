@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// From the beginning of a sync to that of the next one, at least. Less than the age that a group may reach (data.md J), so
+/// From the beginning of a sync to that of the next one, at least. Less than the age that a group may reach, so
 /// that no row waits longer than in a group that takes its time.
 const INTERVAL: Duration = Duration::from_millis(100);
 

@@ -49,7 +49,7 @@ pub async fn run_all(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
     run(app, RunScope::All, None).await
 }
 
-/// The same for accounts whose last check-in and last try are both longer ago than the interval.
+/// Checks in the accounts whose last check-in and last try are both longer ago than the interval.
 pub async fn run_due(app: &Arc<App>) -> Result<Arc<Vec<Item>>, String> {
     // Afterwards few are due.
     app.checkins.all.join().await;

@@ -1,4 +1,4 @@
-//! Daily check-ins (upstreams-jobs.md 13.2).
+//! Daily check-ins.
 //!
 //! ```text
 //! check_in      one account: ask, once more with a new session, say what the answer means, store it all
@@ -387,7 +387,7 @@ mod tests {
 
     use super::*;
 
-    /// The worked example of upstreams-jobs.md 13.13.
+    /// Operators' scripts read these members.
     #[test]
     fn a_run_is_told_in_the_documented_shape() {
         let item = |account_id, username: &str, site: &str, result| Item {

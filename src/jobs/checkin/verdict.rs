@@ -1,5 +1,5 @@
-//! What a site's answer to a check-in means (upstreams-jobs.md 13.2), and how a log row says why
-//! (admin-core.md 7). Both go by the words of the message: sites agree on nothing else.
+//! What a site's answer to a check-in means, and how a log row says why. Both go by the words of the message:
+//! sites agree on nothing else.
 
 use serde::Serialize;
 

@@ -1,8 +1,8 @@
 //! A site's own wish: after each discovery of its models, ask for one of them or for all, and switch off
-//! what it does not serve, or not fast enough (upstreams-jobs.md 13.5).
+//! what it does not serve, or not fast enough.
 //!
 //! What is inconclusive (a time-out, 429, 5xx) switches nothing off: it says nothing of the model, nor of the next one,
-//! which is asked for all the same. The probe of availability stops there instead (13.6).
+//! which is asked for all the same. The probe of availability ([`super`]) stops there instead.
 
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ pub async fn run(
     run_seen(app, site, account, models, scope, |_| {}).await
 }
 
-/// The same, telling `seen` each step.
+/// As [`run`]; tells `seen` each step.
 pub async fn run_seen(
     app: &Arc<App>,
     site: &SiteRow,

@@ -16,7 +16,7 @@ use crate::routing::{Credential, CredentialHeaders, Platform, Site, pool};
 use crate::time::{measured_ms, now_ms};
 use crate::upstream::FetchLimits;
 
-/// Of an answer to a question of three words.
+/// The longest answer to a question of three words.
 const MAX_BYTES: usize = 256 * 1024;
 const QUESTION: &str = "Reply with OK.";
 

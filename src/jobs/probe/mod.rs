@@ -1,4 +1,4 @@
-//! Which of the models that sites list they really serve (upstreams-jobs.md 13.6).
+//! Which of the models that sites list they really serve.
 //!
 //! ```text
 //! pass ─▶ accounts, one after the other ─▶ their models, a few at once, the longest unchecked first

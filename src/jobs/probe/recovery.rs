@@ -1,4 +1,4 @@
-//! Whether channels that cool would answer again (upstreams-jobs.md 13.6). Only while an operator has
+//! Whether channels that cool would answer again. Only while an operator has
 //! switched it on: without it a channel that failed is left alone for its whole time.
 //!
 //! A sweep each thirty seconds asks at most four channels, one after the other: those never asked first,

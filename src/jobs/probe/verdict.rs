@@ -1,4 +1,4 @@
-//! What an answer to a probe says of the model (upstreams-jobs.md 13.6).
+//! What an answer to a probe says of the model.
 
 use serde::Serialize;
 

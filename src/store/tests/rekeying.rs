@@ -1,4 +1,4 @@
-//! Replacing the keys of a database in use: the rows "Seal-key rotation" and 4 of data.md D.
+//! Replacing the keys of a database in use: whatever happens meanwhile, no credential is lost.
 
 use super::super::keys::KeySettings;
 use super::super::rekey::{self, Finished};

@@ -1,4 +1,4 @@
-//! Credentials at rest: each row of the table in data.md D.
+//! Credentials at rest: who has the files reads none of them, and who changes the secret loses none.
 
 use super::*;
 

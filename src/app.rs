@@ -22,6 +22,7 @@ use crate::admin::playground::Jobs as Playground;
 use crate::admin::stats_cache::StatsCache;
 use crate::background::Background;
 use crate::config::Config;
+use crate::http::Endpoint;
 use crate::jobs::announcements::Announcements;
 use crate::jobs::checkin::Checkins;
 use crate::jobs::flight::Coalesced;
@@ -127,6 +128,8 @@ pub struct App {
     pub decisions: DecisionCache,
     /// Requests to the proxy that operators sent as jobs, to look at later.
     pub playground: Playground,
+    /// What is asked for where, over all routes.
+    pub endpoints: Vec<Endpoint>,
     /// When the process began to serve.
     pub started: Millis,
     resets: AtomicU64,
@@ -223,6 +226,11 @@ impl App {
             stats: StatsCache::default(),
             decisions: DecisionCache::default(),
             playground: Playground::default(),
+            endpoints: crate::admin::routes()
+                .iter()
+                .chain(&crate::proxy::routes())
+                .map(|route| route.endpoint().clone())
+                .collect(),
             started: now_ms(),
             resets: AtomicU64::new(0),
             stopping: AtomicBool::new(false),

@@ -10,7 +10,6 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -24,11 +23,15 @@ use crate::background;
 use crate::http::body::RequestBody;
 use crate::http::cors::{Asker, Cors};
 use crate::http::request::{Params, Parts};
+use crate::http::route::Answer;
 use crate::http::router::{Found, Router};
 use crate::http::server::Connection;
 use crate::http::unread::WireBody;
-use crate::http::{self, Query, Request, Response, ResponseBody, address, strict};
-use crate::limits::{RateWindow, RetryAfterSeconds};
+use crate::http::{
+    self, Access, Endpoint, Query, Request, Response, ResponseBody, Route, address, strict,
+    too_many_of_identity, too_many_of_peer,
+};
+use crate::limits::RateWindow;
 use crate::metrics::Surface;
 use crate::proxy::foreign::Foreign;
 use crate::proxy::reply::Face;
@@ -40,66 +43,10 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Always answered: a health check that is refused would have the service restarted.
 const HEALTH_PATH: &str = "/api/desktop/health";
 
-/// Which authentication a route asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    Public,
-    /// The admin token, after the address allow-list.
-    Admin,
-    /// A downstream key; checked by the route itself, which knows the shape of its errors.
-    Proxy,
-}
-
-type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
-type Handler = Box<dyn Fn(Arc<App>, Request) -> Answer + Send + Sync>;
-
-/// One entry of the route table.
-pub struct Route {
-    method: Method,
-    path: &'static str,
-    access: Access,
-    surface: Surface,
-    handler: Handler,
-}
-
-impl Route {
-    /// Further segments in `{}` are parameters, see [`Router`].
-    pub fn new<H, F>(method: Method, path: &'static str, access: Access, surface: Surface, handler: H) -> Self
-    where
-        H: Fn(Arc<App>, Request) -> F + Send + Sync + 'static,
-        F: Future<Output = Response> + Send + 'static,
-    {
-        let handler: Handler = Box::new(move |app, request| Box::pin(handler(app, request)));
-        Self { method, path, access, surface, handler }
-    }
-
-    pub fn method(&self) -> &Method {
-        &self.method
-    }
-
-    pub fn path(&self) -> &'static str {
-        self.path
-    }
-
-    pub fn access(&self) -> Access {
-        self.access
-    }
-
-    /// Hands a request to the handler, past what [`Service`] does before.
-    pub fn answer(&self, app: Arc<App>, request: Request) -> impl Future<Output = Response> + Send + use<> {
-        (self.handler)(app, request)
-    }
-}
-
-/// Every route of the service.
-pub fn routes() -> Vec<Route> {
-    admin::routes().into_iter().chain(proxy::routes()).collect()
-}
-
 /// What answers requests.
 pub struct Service {
     app: Arc<App>,
-    router: Router<Route>,
+    router: Router<Route<App>>,
     cors: Cors,
     body_limit: usize,
 }
@@ -113,10 +60,7 @@ pub struct PeerService {
 
 impl Service {
     pub fn new(app: Arc<App>) -> Self {
-        let mut router = Router::default();
-        for route in routes() {
-            router.add(route.method.clone(), route.path, route);
-        }
+        let router = Router::of(admin::routes().into_iter().chain(proxy::routes()).collect());
         let body_limit = app.config.request_body_limit;
         Self { cors: Cors::new(app.config.cors_allowed_origins.clone()), app, router, body_limit }
     }
@@ -248,15 +192,16 @@ impl Service {
             body_limit: self.body_limit,
             internal: None,
         });
+        let Endpoint { method, path, access, surface } = route.endpoint();
         let caller = Caller { peer, client: client_ip, headers: &request.headers };
-        if route.access == Access::Admin
+        if *access == Access::Admin
             && let Some(response) = self.refuse_admin(&caller)
         {
-            return refused(route.surface, response);
+            return refused(*surface, response);
         }
-        let answer = (route.handler)(self.app.clone(), request);
-        let is_change = route.access == Access::Admin && route.method != Method::GET;
-        (route.surface, Routed::To { path: route.path, answer, is_change })
+        let answer = route.answer(self.app.clone(), request);
+        let is_change = *access == Access::Admin && method != Method::GET;
+        (*surface, Routed::To { path, answer, is_change })
     }
 
     /// The route of a method and a path with the parameters in it, or what is answered without one.
@@ -264,7 +209,7 @@ impl Service {
         &self,
         head: &hyper::http::request::Parts,
         id: RequestId,
-    ) -> Result<(&Route, Params), Box<Response>> {
+    ) -> Result<(&Route<App>, Params), Box<Response>> {
         let path = head.uri.path();
         // Clients add /v1 to an address that has it already (proxy.md 3).
         let known_as = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
@@ -325,22 +270,6 @@ enum Routed {
         /// It is carried through although its client hangs up: what is committed has to be in force.
         is_change: bool,
     },
-}
-
-/// The global limit's refusal, the same on every surface (service.md Errors).
-pub fn too_many_of_peer(wait: RetryAfterSeconds) -> Response {
-    too_many(wait, &json!({ "statusCode": 429, "error": "Too many requests", "retryAfter": wait.0 }))
-}
-
-/// The refusal of an authenticated identity, on `/api` and `/v1` alike (routing.md 15.2).
-pub fn too_many_of_identity(wait: RetryAfterSeconds) -> Response {
-    too_many(wait, &json!({ "success": false, "message": "Too many requests, please try again later" }))
-}
-
-fn too_many(wait: RetryAfterSeconds, body: &serde_json::Value) -> Response {
-    let mut response = http::json(StatusCode::TOO_MANY_REQUESTS, body);
-    response.headers_mut().insert(header::RETRY_AFTER, wait.0.into());
-    response
 }
 
 /// A refusal before any handler: in the shape of the surface under the proxy's paths, else in the

@@ -112,14 +112,13 @@ pub use auth::{Caller, authorize};
 use errors::{AdminError, Result};
 
 use crate::app::App;
-use crate::http::{self, Request, Response};
+use crate::http::{self, Access, Request, Response, Route};
 use crate::limits::{Bucket, RetryAfterSeconds};
 use crate::metrics::Surface;
-use crate::service::{Access, Route};
 use crate::time::monotonic_ms;
 
 /// Every route of the admin API.
-pub fn routes() -> Vec<Route> {
+pub fn routes() -> Vec<Route<App>> {
     vec![
         public(Method::GET, "/api/desktop/health", health),
         admin(Method::GET, "/api/settings/auth/info", auth::info),
@@ -245,7 +244,7 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-fn admin<H, F>(method: Method, path: &'static str, handler: H) -> Route
+fn admin<H, F>(method: Method, path: &'static str, handler: H) -> Route<App>
 where
     H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
@@ -256,7 +255,7 @@ where
 }
 
 /// A POST that takes nothing from its body.
-fn action<H, F>(path: &'static str, handler: H) -> Route
+fn action<H, F>(path: &'static str, handler: H) -> Route<App>
 where
     H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
@@ -265,7 +264,7 @@ where
 }
 
 /// A DELETE: what goes is said by the path.
-fn removal<H, F>(path: &'static str, handler: H) -> Route
+fn removal<H, F>(path: &'static str, handler: H) -> Route<App>
 where
     H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
@@ -275,7 +274,7 @@ where
 
 /// A route that takes nothing from its body, which has to be an object or nothing all the same: a body that is broken
 /// was meant to say something.
-fn without_input<H, F>(method: Method, path: &'static str, handler: H) -> Route
+fn without_input<H, F>(method: Method, path: &'static str, handler: H) -> Route<App>
 where
     H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
@@ -288,7 +287,7 @@ where
     })
 }
 
-fn public<H, F>(method: Method, path: &'static str, handler: H) -> Route
+fn public<H, F>(method: Method, path: &'static str, handler: H) -> Route<App>
 where
     H: Fn(Arc<App>, Request) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Result<Response>> + Send + 'static,
@@ -343,6 +342,7 @@ fn number(value: f64) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::Endpoint;
 
     #[test]
     fn numbers_show_no_needless_decimals() {
@@ -364,8 +364,10 @@ mod tests {
     fn every_route_is_listed_once() {
         let routes = routes();
         for (index, route) in routes.iter().enumerate() {
-            let same = |other: &&Route| other.method() == route.method() && other.path() == route.path();
-            assert!(!routes[..index].iter().any(|other| same(&other)), "{} {}", route.method(), route.path());
+            let Endpoint { method, path, .. } = route.endpoint();
+            let same =
+                |other: &Route<App>| other.endpoint().method == method && other.endpoint().path == *path;
+            assert!(!routes[..index].iter().any(same), "{method} {path}");
         }
     }
 }

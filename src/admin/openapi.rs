@@ -11,8 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::errors::Result;
 use crate::app::App;
-use crate::http::{self, Request, Response};
-use crate::service::{self, Access, Route};
+use crate::http::{self, Access, Endpoint, Request, Response};
 
 /// What one route is for.
 struct Operation {
@@ -197,16 +196,16 @@ static OPERATIONS: &[Operation] = &[
 ];
 
 /// `GET /api/openapi.json`
-pub async fn get(_app: Arc<App>, _request: Request) -> Result<Response> {
-    Ok(http::json(StatusCode::OK, &description()))
+pub async fn get(app: Arc<App>, _request: Request) -> Result<Response> {
+    Ok(http::json(StatusCode::OK, &description(&app.endpoints)))
 }
 
-fn description() -> Value {
+fn description(endpoints: &[Endpoint]) -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for route in service::routes() {
-        let path = shown_path(route.path());
+    for endpoint in endpoints {
+        let path = shown_path(endpoint.path);
         let methods = paths.entry(path).or_insert_with(|| json!({}));
-        methods[route.method().as_str().to_lowercase()] = operation(&route);
+        methods[endpoint.method.as_str().to_lowercase()] = operation(endpoint);
     }
     let error = |properties: Value| json!({ "type": "object", "properties": properties });
     json!({
@@ -234,20 +233,20 @@ fn description() -> Value {
     })
 }
 
-fn operation(route: &Route) -> Value {
-    let name = name_of(route);
+fn operation(endpoint: &Endpoint) -> Value {
+    let name = name_of(endpoint);
     let known = OPERATIONS.iter().find(|operation| operation.route == name);
-    let (scheme, error) = match route.access() {
+    let (scheme, error) = match endpoint.access {
         Access::Public => (None, "AdminError"),
         Access::Admin => (Some("admin"), "AdminError"),
         Access::Proxy => (Some("client"), "ProxyError"),
     };
-    let in_path = shown_path(route.path());
+    let in_path = shown_path(endpoint.path);
     let in_path = in_path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = in_path.map(|name| {
-        let kind = if name == "id" && route.access() == Access::Admin { "integer" } else { "string" };
+        let kind = if name == "id" && endpoint.access == Access::Admin { "integer" } else { "string" };
         // Tasks have names of their own.
-        let kind = if route.path().starts_with("/api/tasks") { "string" } else { kind };
+        let kind = if endpoint.path.starts_with("/api/tasks") { "string" } else { kind };
         json!({ "name": name, "in": "path", "required": true, "schema": { "type": kind } })
     });
     let in_query = known.map_or("", |operation| operation.query).split_whitespace();
@@ -269,15 +268,16 @@ fn operation(route: &Route) -> Value {
     if !parameters.is_empty() {
         shown["parameters"] = parameters.into();
     }
-    if matches!(route.method().as_str(), "POST" | "PUT") {
-        let media_type = if route.path() == "/v1/files" { "multipart/form-data" } else { "application/json" };
+    if matches!(endpoint.method.as_str(), "POST" | "PUT") {
+        let media_type =
+            if endpoint.path == "/v1/files" { "multipart/form-data" } else { "application/json" };
         shown["requestBody"] = json!({ "content": { media_type: { "schema": { "type": "object" } } } });
     }
     shown
 }
 
-fn name_of(route: &Route) -> String {
-    format!("{} {}", route.method(), shown_path(route.path()))
+fn name_of(endpoint: &Endpoint) -> String {
+    format!("{} {}", endpoint.method, shown_path(endpoint.path))
 }
 
 /// The path as OpenAPI writes it: a parameter that takes the rest of the path is one like any other.
@@ -290,10 +290,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::http::Route;
+    use crate::{admin, proxy};
 
     #[test]
     fn every_route_is_described_and_nothing_else_is() {
-        let routes: BTreeSet<String> = service::routes().iter().map(name_of).collect();
+        let (admin, proxy) = (admin::routes(), proxy::routes());
+        let routes = admin.iter().chain(&proxy).map(Route::endpoint);
+        let routes: BTreeSet<String> = routes.map(name_of).collect();
         let described: BTreeSet<String> =
             OPERATIONS.iter().map(|operation| operation.route.to_owned()).collect();
         assert_eq!(described.len(), OPERATIONS.len(), "a route is described twice");

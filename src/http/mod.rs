@@ -5,9 +5,10 @@
 //! | `server`, `tls` | the accept loop with its limits and its drain; certificates and their reload |
 //! | `stream`, `framing`, `pace`, `heads` | the guards of a socket: where a client is in its requests, how slowly a body may come, what unfinished heads hold |
 //! | `strict`, `timer` | heads that hyper lets through and we refuse; timers that are used again |
-//! | `router`, `request`, `address` | paths to handlers; what a handler is given; the address of the client |
+//! | `router`, `route`, `request`, `address` | paths to handlers; a line of a table of routes; what a handler is given; the address of the client |
 //! | `body`, `coded`, `form`, `multipart` | request and response bodies; compressed requests; forms held whole; forms read as they come |
 //! | `unread` | what a handler has left of a body, and whether the connection can go on |
+//! | `too_many` | the refusals of rate limits, alike on every surface |
 //! | `bearer`, `origin`, `cors`, `websocket` | tokens in headers; whose page asks; cross-origin rules; the protocol a connection may go on with |
 
 pub mod address;
@@ -22,12 +23,14 @@ pub mod multipart;
 pub mod origin;
 pub mod pace;
 pub mod request;
+pub mod route;
 pub mod router;
 pub mod server;
 mod stream;
 pub mod strict;
 pub mod timer;
 pub mod tls;
+mod too_many;
 pub mod unread;
 pub mod websocket;
 
@@ -38,6 +41,8 @@ use serde::Serialize;
 
 pub use body::{BodyError, ResponseBody};
 pub use request::{Params, Query, Request};
+pub use route::{Access, Endpoint, Route};
+pub use too_many::{too_many_of_identity, too_many_of_peer};
 
 /// An answer on its way out.
 pub type Response = hyper::Response<ResponseBody>;

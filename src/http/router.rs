@@ -86,11 +86,9 @@ impl<T> Router<T> {
         }
     }
 
-    /// Every method and pattern, for descriptions of the interface.
-    pub fn patterns(&self) -> impl Iterator<Item = (&Method, &'static str)> {
-        self.literal.iter().flat_map(|(pattern, index)| {
-            self.paths[*index].methods.iter().map(move |(method, _)| (method, *pattern))
-        })
+    /// Every value, in the order of the paths.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.paths.iter().flat_map(|path| path.methods.iter().map(|(_, value)| value))
     }
 }
 

@@ -15,18 +15,11 @@ use crate::http::body::RequestBody;
 use crate::http::request::{Internal, Parts};
 use crate::http::router::{Found, Router};
 use crate::http::timer::ReusableTimer;
-use crate::http::{Query, Request, Response};
+use crate::http::{Query, Request, Response, Route};
 use crate::request_id::RequestId;
-use crate::service::Route;
 
 /// A router of the proxy's routes alone: the service's, which has all routes, is not at hand here.
-static ROUTER: LazyLock<Router<Route>> = LazyLock::new(|| {
-    let mut router = Router::default();
-    for route in routes() {
-        router.add(route.method().clone(), route.path(), route);
-    }
-    router
-});
+static ROUTER: LazyLock<Router<Route<App>>> = LazyLock::new(|| Router::of(routes()));
 
 /// A request of the service itself.
 pub struct InternalRequest {

@@ -8,9 +8,8 @@ use hyper::header::{HeaderValue, UPGRADE};
 use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::websocket::Handshake;
-use crate::http::{Request, Response};
+use crate::http::{Access, Request, Response, Route, too_many_of_identity};
 use crate::metrics::Surface;
-use crate::service::{Access, Route, too_many_of_identity};
 use crate::time::monotonic_ms;
 
 use super::auth::{self, Caller, Shown};
@@ -21,7 +20,7 @@ use super::{files, forms, gemini, models, pipeline, responses_ws, search, videos
 const ONLY_FOR_SOCKETS: &str = "GET /v1/responses is for WebSocket upgrades, send POST /v1/responses";
 
 /// Every route of the proxy interface.
-pub fn routes() -> Vec<Route> {
+pub fn routes() -> Vec<Route<App>> {
     [
         generation(),
         responses_sockets(),
@@ -37,7 +36,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 /// Calls of models: answers, counts of tokens, compactions.
-fn generation() -> Vec<Route> {
+fn generation() -> Vec<Route<App>> {
     use Operation::{Answer, Compact, CountTokens};
     let calls = [
         (Dialect::Chat, Surface::Chat, Answer, "/v1/chat/completions"),
@@ -63,7 +62,7 @@ fn generation() -> Vec<Route> {
 }
 
 /// Responses over a WebSocket, and the GETs that are none.
-fn responses_sockets() -> Vec<Route> {
+fn responses_sockets() -> Vec<Route<App>> {
     let compact = |path| {
         let what = (Surface::Responses, Dialect::Responses);
         refusing(Method::GET, path, what, 426, ONLY_FOR_SOCKETS)
@@ -76,7 +75,7 @@ fn responses_sockets() -> Vec<Route> {
     ]
 }
 
-fn image_edits() -> Vec<Route> {
+fn image_edits() -> Vec<Route<App>> {
     let edits = "/v1/images/edits";
     let no_variations = "Variations of images are not offered, send an edit to /v1/images/edits";
     let what = (Surface::Images, Dialect::Images);
@@ -88,7 +87,7 @@ fn image_edits() -> Vec<Route> {
     ]
 }
 
-fn file_routes() -> Vec<Route> {
+fn file_routes() -> Vec<Route<App>> {
     let (all, one, content) = ("/v1/files", "/v1/files/{id}", "/v1/files/{id}/content");
     vec![
         route(Method::POST, all, Surface::Files, None, files::upload),
@@ -99,7 +98,7 @@ fn file_routes() -> Vec<Route> {
     ]
 }
 
-fn video_routes() -> Vec<Route> {
+fn video_routes() -> Vec<Route<App>> {
     let (all, one, content) = ("/v1/videos", "/v1/videos/{id}", "/v1/videos/{id}/content");
     vec![
         route(Method::POST, all, Surface::Videos, Some(videos::SURFACE), videos::create),
@@ -110,7 +109,7 @@ fn video_routes() -> Vec<Route> {
 }
 
 /// Gemini's paths, which name the model and the operation, and those of its command line.
-fn gemini_calls() -> Vec<Route> {
+fn gemini_calls() -> Vec<Route<App>> {
     let dialect = Some(Dialect::Gemini);
     let call = |path| route(Method::POST, path, Surface::Chat, dialect, gemini::call);
     let of_cli = |path, operation, stream| {
@@ -130,7 +129,7 @@ fn gemini_calls() -> Vec<Route> {
 }
 
 /// Web searches and the model lists.
-fn search_and_models() -> Vec<Route> {
+fn search_and_models() -> Vec<Route<App>> {
     let gemini = |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_list);
     let gemini_one =
         |path| route(Method::GET, path, Surface::Models, Some(Dialect::Gemini), models::gemini_get);
@@ -146,7 +145,7 @@ fn search_and_models() -> Vec<Route> {
 }
 
 /// Opens a WebSocket on request, and answers any other GET with what the path is for.
-fn socket(path: &'static str) -> Route {
+fn socket(path: &'static str) -> Route<App> {
     let dialect = Some(Dialect::Responses);
     Route::new(
         Method::GET,
@@ -175,7 +174,7 @@ fn refusing(
     (surface, dialect): (Surface, Dialect),
     status: u16,
     message: &'static str,
-) -> Route {
+) -> Route<App> {
     route(method, path, surface, Some(dialect), move |_, request, _| {
         let face = Face::of(&request.headers, Some(dialect), request.id);
         std::future::ready(face.refuse(status, message, None, None))
@@ -189,7 +188,7 @@ fn route<H, F>(
     surface: Surface,
     dialect: Option<Dialect>,
     handler: H,
-) -> Route
+) -> Route<App>
 where
     H: Fn(Arc<App>, Request, Caller) -> F + Copy + Send + Sync + 'static,
     F: Future<Output = Response> + Send + 'static,

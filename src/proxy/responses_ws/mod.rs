@@ -29,9 +29,8 @@ use crate::app::App;
 use crate::dialect::Dialect;
 use crate::http::bearer::LastToken;
 use crate::http::websocket::Handshake;
-use crate::http::{Query, Request, Response};
+use crate::http::{Query, Request, Response, too_many_of_peer};
 use crate::limits::IdentityWindows;
-use crate::service::too_many_of_peer;
 use crate::time::monotonic_ms;
 use crate::uuid;
 

@@ -1,0 +1,80 @@
+//! One line of a table of routes: a method and a path, who is let in, and the handler.
+//!
+//! A face states its table as values, and is itself the `S` that its handlers are given. What describes the interface
+//! needs no handlers: it is given the [`Endpoint`]s.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hyper::Method;
+
+use super::router::Router;
+use super::{Request, Response};
+use crate::metrics::Surface;
+
+/// Which authentication a route asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Public,
+    /// The admin token, after the address allow-list.
+    Admin,
+    /// A downstream key; checked by the route itself, which knows the shape of its errors.
+    Proxy,
+}
+
+/// A handler at work on a request.
+pub type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
+type Handler<S> = Box<dyn Fn(Arc<S>, Request) -> Answer + Send + Sync>;
+
+/// What is asked for where, by whom.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    pub method: Method,
+    /// Segments in `{}` are parameters, see [`Router`].
+    pub path: &'static str,
+    pub access: Access,
+    pub surface: Surface,
+}
+
+/// An endpoint and what answers there.
+pub struct Route<S> {
+    endpoint: Endpoint,
+    handler: Handler<S>,
+}
+
+impl<S> Route<S> {
+    pub fn new<H, F>(method: Method, path: &'static str, access: Access, surface: Surface, handler: H) -> Self
+    where
+        H: Fn(Arc<S>, Request) -> F + Send + Sync + 'static,
+        F: Future<Output = Response> + Send + 'static,
+    {
+        let handler: Handler<S> = Box::new(move |state, request| Box::pin(handler(state, request)));
+        Self { endpoint: Endpoint { method, path, access, surface }, handler }
+    }
+
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Hands a request to the handler, past what the service does before.
+    pub fn answer(&self, state: Arc<S>, request: Request) -> Answer {
+        (self.handler)(state, request)
+    }
+}
+
+impl<S> Router<Route<S>> {
+    /// A router of these routes.
+    pub fn of(routes: Vec<Route<S>>) -> Self {
+        let mut router = Self::default();
+        for route in routes {
+            router.add(route.endpoint.method.clone(), route.endpoint.path, route);
+        }
+        router
+    }
+
+    /// What is asked for where.
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.values().map(Route::endpoint)
+    }
+}

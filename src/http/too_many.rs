@@ -1,0 +1,23 @@
+//! The refusals of rate limits, alike on every surface.
+
+use hyper::{StatusCode, header};
+use serde_json::{Value, json};
+
+use super::Response;
+use crate::limits::RetryAfterSeconds;
+
+/// The refusal of a peer that asks too often, whoever it is.
+pub fn too_many_of_peer(wait: RetryAfterSeconds) -> Response {
+    too_many(wait, &json!({ "statusCode": 429, "error": "Too many requests", "retryAfter": wait.0 }))
+}
+
+/// The refusal of an authenticated identity, on `/api` and `/v1` alike.
+pub fn too_many_of_identity(wait: RetryAfterSeconds) -> Response {
+    too_many(wait, &json!({ "success": false, "message": "Too many requests, please try again later" }))
+}
+
+fn too_many(wait: RetryAfterSeconds, body: &Value) -> Response {
+    let mut response = super::json(StatusCode::TOO_MANY_REQUESTS, body);
+    response.headers_mut().insert(header::RETRY_AFTER, wait.0.into());
+    response
+}

@@ -70,6 +70,13 @@ fn runs(page: &str, gateway: &Gateway, upstream: &Upstream) {
 }
 
 #[test]
+fn the_newest_release_of_the_change_log_is_the_version_of_the_package() {
+    let text = read(&root().join("docs/CHANGELOG.md"));
+    let releases: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(releases[..2], ["Unreleased", env!("CARGO_PKG_VERSION")]);
+}
+
+#[test]
 fn every_command_of_the_first_steps_works() {
     let gateway = Gateway::start();
     let upstream = Upstream::start(&[MODEL, "gpt-4o"]);

@@ -8,9 +8,11 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::{Instant, sleep_until};
 
 use crate::load::{Load, Outcome, quantile, run};
 use crate::payload::{FLUSHED_MODEL, MODEL, PACED_MODEL, bound_chat_request, chat_request, completion};
+use crate::process::memory;
 use crate::targets::{Kind, Target, Yard};
 use crate::wire::request;
 
@@ -45,13 +47,15 @@ pub enum Work {
     Open,
     /// From the start of the process to its first answer.
     ColdStart,
+    /// Nothing is asked of a fresh process: what it keeps of memory.
+    Idle,
     /// Requests of 1 KB, while a fresh process with many accounts reads their balances; once in a run.
     Keeping,
     /// What cannot be seen from outside, once in a run.
     Inside,
 }
 
-pub const CELLS: [Cell; 13] = [
+pub const CELLS: [Cell; 14] = [
     requests("1k-c1", 1 << 10, 1, AND_DIRECT),
     requests("1k-c16", 1 << 10, 16, AND_MANAGED),
     requests("1k-c64", 1 << 10, 64, AND_MANAGED),
@@ -63,6 +67,7 @@ pub const CELLS: [Cell; 13] = [
     Cell { id: "paced-c16", work: Work::Paced, connections: 16, kinds: AND_DIRECT },
     Cell { id: "open-c256", work: Work::Open, connections: 256, kinds: &[Kind::Gateway, Kind::Converted] },
     Cell { id: "cold-start", work: Work::ColdStart, connections: 1, kinds: PLAIN },
+    Cell { id: "idle", work: Work::Idle, connections: 0, kinds: &[Kind::Gateway] },
     Cell { id: "keeping-c4", work: Work::Keeping, connections: 4, kinds: &[Kind::Gateway] },
     Cell { id: "inside", work: Work::Inside, connections: 0, kinds: &[Kind::Gateway] },
 ];
@@ -71,8 +76,11 @@ const fn requests(id: &'static str, size: usize, connections: usize, kinds: &'st
     Cell { id, work: Work::Requests(size), connections, kinds }
 }
 
-/// The pseudo cell of memory, which is read before the first round and after the last.
+/// The pseudo cell of memory, which is read before the first round and after the last, and of binaries' sizes.
 pub const MEMORY: &str = "memory";
+
+/// When the memory of an idle process is read, in seconds after its start.
+pub const IDLE_AT: [u64; 4] = [1, 3, 6, 10];
 
 /// A figure of a cell. Times are in seconds, sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,9 +92,14 @@ pub enum Measure {
     FirstByteP50,
     FirstByteP99,
     FirstDeltaP50,
-    Idle,
+    /// Resident so many seconds after the start, when nothing was asked.
+    Idle(u64),
+    /// Resident after the first answer.
+    FirstAnswer,
     AfterLoad,
     Peak,
+    /// Of the binary on disk.
+    Size,
     ColdStart,
     /// Memory per open stream.
     PerStream,
@@ -181,6 +194,10 @@ pub async fn measure_round(
                 eprintln!("round {} {:10} {kind:10} {:.1} KB each", round + 1, cell.id, each / 1e3);
                 continue;
             }
+            if cell.work == Work::Idle {
+                stay_idle(yard, cell, kind, round, results).await?;
+                continue;
+            }
             if cell.work == Work::ColdStart {
                 let took = yard.cold_start(kind, round)?;
                 results.put(cell.id, Measure::ColdStart, kind, round, took.as_secs_f64());
@@ -215,6 +232,26 @@ async fn open_streams(yard: &Yard, cell: &Cell, kind: Kind) -> io::Result<f64> {
         Some(fault) => Err(io::Error::other(format!("{kind}: open streams: {fault}"))),
         None => Ok(after.saturating_sub(before) as f64 / cell.connections as f64),
     }
+}
+
+/// What a fresh process keeps of memory while nothing is asked of it.
+async fn stay_idle(
+    yard: &Yard,
+    cell: &Cell,
+    kind: Kind,
+    round: usize,
+    results: &mut Results,
+) -> io::Result<()> {
+    let started = Instant::now();
+    let mut process = yard.launch(kind)?.0;
+    for seconds in IDLE_AT {
+        sleep_until(started + Duration::from_secs(seconds)).await;
+        process.check()?;
+        let resident = memory(process.id()).resident as f64;
+        eprintln!("round {} {:10} {kind:10} {:.1} MB after {seconds} s", round + 1, cell.id, resident / 1e6);
+        results.put(cell.id, Measure::Idle(seconds), kind, round, resident);
+    }
+    Ok(())
 }
 
 /// How often each of the two is measured.
@@ -296,7 +333,7 @@ fn load(cell: &Cell, target: &Target, window: Duration) -> Load {
             warm_up: Duration::ZERO,
             ..plain
         },
-        Work::Paced | Work::ColdStart | Work::Inside => Load {
+        Work::Paced | Work::ColdStart | Work::Idle | Work::Inside => Load {
             request: chat(PACED_MODEL, true, 1 << 10),
             expected: target.stream,
             spread: Duration::from_millis(107),

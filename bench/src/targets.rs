@@ -129,9 +129,7 @@ impl Yard {
             let key = UPSTREAM_KEY;
             return Ok(Target { kind, port, key, stream: stream(), process: None, idle: Memory::default() });
         }
-        let port = free_port()?;
-        let directory = self.scratch.fresh(&format!("{kind}-{port}"))?;
-        let mut process = self.program(kind, port, &directory)?.start()?;
+        let (mut process, port) = self.launch(kind)?;
         let (path, key) = kind.first_request();
         until_answered(&mut process, port, path, key).await?;
         if kind.is_gateway() {
@@ -140,6 +138,24 @@ impl Yard {
         let key = if kind == Kind::Managed { MANAGED_KEY } else { CLIENT_KEY };
         let stream = if kind == Kind::Converted { converted_stream(port)? } else { stream() };
         Ok(Target { kind, port, key, stream, process: Some(process), idle: Memory::default() })
+    }
+
+    /// Starts a target with an empty directory and asks nothing of it; gives its port, too.
+    pub fn launch(&self, kind: Kind) -> io::Result<(Process, u16)> {
+        let port = free_port()?;
+        let directory = self.scratch.fresh(&format!("{kind}-{port}"))?;
+        Ok((self.program(kind, port, &directory)?.start()?, port))
+    }
+
+    /// The size of a target's binary.
+    pub fn size(&self, kind: Kind) -> Option<u64> {
+        let path = match kind {
+            Kind::Direct => return None,
+            Kind::Nginx => nginx_path()?,
+            Kind::BareLazy | Kind::BareRaw => self.programs.join(kind.name()),
+            Kind::Gateway | Kind::Managed | Kind::Converted | Kind::Keeping => self.gateway.clone()?,
+        };
+        fs::metadata(path).ok().map(|file| file.len())
     }
 
     /// How long a fresh process takes to its first answer, with an empty directory.

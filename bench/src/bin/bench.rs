@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
 use switchyard_bench::payload::{COMPLETION, MODEL, chat_request};
 use switchyard_bench::plan::{CELLS, Cell, MEMORY, Measure, Results, measure_round};
 use switchyard_bench::report;
@@ -20,9 +19,9 @@ usage: bench/run [options]
   --seconds S       length of a measurement (default 2.5; BENCH_SECONDS)
   --quick           2 rounds of 1 second
   --targets A,B     of gateway, bare-lazy, bare-raw, nginx, direct, managed, converted (default all)
-  --only A,B        of 1k, 100k, 1m, burst, flushed, paced, open, cold-start, keeping, inside, or one cell, say 1k-c64
-                    (1k has c1, c16, c64 and c256 connections, open 256, keeping 4, all others 16)
-  --gateway FILE    measure this binary instead of building one
+  --only A,B        of 1k, 100k, 1m, burst, flushed, paced, open, cold-start, idle, keeping, inside, or one cell,
+                    say 1k-c64 (1k has c1, c16, c64 and c256 connections, open 256, keeping 4, all others 16)
+  --gateway FILE    measure this binary instead of building the static one
   --out FILE        where the page goes (default bench/RESULTS.md for a whole run, else only printed)";
 
 struct Options {
@@ -99,9 +98,12 @@ async fn bench(mut options: Options) -> io::Result<()> {
         let Some(memory) = target.memory() else { continue };
         let idle = target.idle.resident;
         let figures =
-            [(Measure::Idle, idle), (Measure::AfterLoad, memory.resident), (Measure::Peak, memory.peak)];
+            [(Measure::FirstAnswer, idle), (Measure::AfterLoad, memory.resident), (Measure::Peak, memory.peak)];
         for (measure, bytes) in figures {
             results.put(MEMORY, measure, target.kind, 0, bytes as f64);
+        }
+        if let Some(bytes) = yard.size(target.kind) {
+            results.put(MEMORY, Measure::Size, target.kind, 0, bytes as f64);
         }
     }
 
@@ -134,23 +136,20 @@ fn first_answer(target: &Target) -> io::Result<()> {
     }
 }
 
-/// Builds the gateway and gives the path of its binary.
+/// Builds the static binary, which is what users get, and gives its path.
 fn build_gateway(root: &Path) -> io::Result<PathBuf> {
     eprintln!("building the gateway");
-    let output = Command::new("cargo")
-        .args(["build", "--release", "--bin", "switchyard", "--message-format=json-render-diagnostics"])
+    let output = Command::new(root.join(".ci/static"))
+        .arg(format!("{}-unknown-linux-musl", std::env::consts::ARCH))
         .current_dir(root)
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
         return Err(io::Error::other("the gateway does not build"));
     }
-    let messages = output.stdout.split(|byte| *byte == b'\n');
-    let mut executable = messages.filter_map(|message| {
-        let message: Value = serde_json::from_slice(message).ok()?;
-        message["executable"].as_str().map(PathBuf::from)
-    });
-    executable.next_back().ok_or_else(|| io::Error::other("cargo built no switchyard"))
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let path = printed.lines().last().ok_or_else(|| io::Error::other(".ci/static names no binary"))?;
+    fs::canonicalize(root.join(path))
 }
 
 /// When, where and how, for the top of the page.
@@ -194,7 +193,8 @@ user and kernel time of the target's processes alone. \"MB\" is 10^6 bytes. Ever
 compared byte for byte with what the stub sent. Streams have 100 chunks: \"burst\" ones are ready at once and leave
 the stub several to a write, \"flushed\" ones leave it one to a write without a pause, \"paced\" ones every 10 ms.
 nginx runs with `proxy_buffering off`, as streams need it, and reads requests whole into memory; like bare-raw it
-checks no key. Memory of nginx is the sum over its processes.{}",
+checks no key. Memory of nginx is the sum over its processes. The gateway is the static binary of `make static`, unless
+the command names another; the bare proxies are ordinary release builds against the system's libc.{}",
         say("date", &["-u", "+%F %H:%M UTC"]).unwrap_or_else(unknown),
         say("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_else(unknown),
         options.command,

@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: help run demo test check fuzz bench static static-arm64 test-clients test-clis fmt
+.PHONY: help run demo test check fuzz bench static static-arm64 static-armv7 test-clients test-clis fmt
 
 help: ## List these targets
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,7 +27,7 @@ check: ## Formatting, lints as errors, names in comments, the bench, dependency 
 fuzz: ## Feed every reader with mutated input, FUZZ_SECONDS (20) for each
 	FUZZ_SECONDS=$${FUZZ_SECONDS:-20} $(CARGO) test --quiet --test fuzz -- --test-threads 2
 
-bench: ## Measure against bare hyper proxies and nginx in one run; writes bench/RESULTS.md
+bench: ## Measure the static binary against bare hyper proxies and nginx in one run; writes bench/RESULTS.md
 	bench/run
 
 static: ## One static binary for x86_64 (musl)
@@ -35,6 +35,9 @@ static: ## One static binary for x86_64 (musl)
 
 static-arm64: ## One static binary for 64-bit ARM (musl)
 	.ci/static aarch64-unknown-linux-musl
+
+static-armv7: ## One static binary for 32-bit ARM (musl)
+	.ci/static armv7-unknown-linux-musleabihf
 
 test-clients: ## The official SDKs through the gateway, with an upstream nobody here wrote
 	tests/clients/run

@@ -8,7 +8,7 @@
 use std::any::Any;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Mutex;
 use std::task::Poll;
 
@@ -37,9 +37,8 @@ impl Background {
         let mut running = lock(&self.running);
         let Some(running) = running.as_mut() else { return false };
         while running.try_join_next().is_some() {}
-        // Boxed here: an `async` block keeps what it captures apart from what it awaits, so that each of those
-        // below would be twice as large as `work`.
-        let work = Box::pin(work);
+        // Behind one type, so that the runtime's code for a task is compiled once and not for each of a hundred kinds.
+        let work: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(work);
         running.spawn(async move {
             if let Err(panic) = contain(work).await {
                 log::error!("{name} panicked: {panic}");

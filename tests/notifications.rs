@@ -246,8 +246,8 @@ fn assert_test_mail(mail: &Mail) {
     assert_eq!(mail.to, ["a@b.example", "c@d.example"]);
     assert_eq!(mail.header("Subject"), "[Switchyard][INFO] Test notification");
     assert_eq!(mail.header("From"), "\"Gate One\" <gate@g.example>");
-    assert_eq!(mail.header("To"), "a@b.example, c@d.example");
-    assert_eq!(mail.header("Content-Type"), "text/plain; charset=utf-8");
+    assert_eq!(mail.header("To"), "<a@b.example>, <c@d.example>");
+    assert_eq!(mail.header("Content-Type"), "text/plain; charset=\"utf-8\"");
     let expected = "This message shows that notifications reach you.\n\nLevel: info";
     assert_eq!(without_times(&mail.body().replace("\r\n", "\n")), expected);
 }

@@ -94,13 +94,31 @@ impl Mail {
         read_words(line.unwrap_or_else(|| panic!("no {name} in {head}")))
     }
 
-    /// Its text, out of base64.
+    /// Its text, decoded.
     #[track_caller]
     pub fn body(&self) -> String {
         let (_, body) = self.text.split_once("\r\n\r\n").expect("a body");
-        let bytes = BASE64_STANDARD.decode(body.replace("\r\n", "")).expect("base64");
+        let bytes = match self.header("Content-Transfer-Encoding").as_str() {
+            "7bit" => body.as_bytes().to_vec(),
+            "quoted-printable" => unquoted(body),
+            "base64" => BASE64_STANDARD.decode(body.replace("\r\n", "")).expect("base64"),
+            other => panic!("the encoding {other}"),
+        };
         String::from_utf8(bytes).expect("UTF-8")
     }
+}
+
+/// Quoted-printable (RFC 2045, 6.7).
+fn unquoted(body: &str) -> Vec<u8> {
+    let mut parts =
+        body.trim_end().split("=\r\n").collect::<String>().split('=').map(str::to_owned).collect::<Vec<_>>();
+    let mut bytes = parts.remove(0).into_bytes();
+    for part in parts {
+        let (code, rest) = part.split_at(2);
+        bytes.push(u8::from_str_radix(code, 16).expect("two hex digits"));
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    bytes
 }
 
 /// RFC 2047: blanks between encoded words are not part of the text.

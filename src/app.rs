@@ -85,9 +85,10 @@ pub struct App {
     /// Held from reading the routes to committing what follows from them: edits by hand and rebuilds
     /// take turns, so that neither is decided on rows that the other has changed.
     pub route_edits: Mutex<()>,
-    /// The same for account tokens: held from reading an account's rows to committing their change.
+    /// Held from reading an account's token rows to committing their change.
     pub token_edits: Mutex<()>,
-    /// The same for settings, of which some are changed in part. Who needs both takes `route_edits` first.
+    /// Held from reading the settings to committing a change of some of them. Who needs both locks takes
+    /// `route_edits` first.
     pub settings_edits: Mutex<()>,
     /// Held from looking whether a key of the store is being replaced to beginning it.
     pub key_edits: Mutex<()>,
@@ -95,7 +96,7 @@ pub struct App {
     pub account_logins: Mutex<()>,
     pub guards: Guards,
     pub rates: RateLimiter,
-    /// Of callers that were not let in.
+    /// Counts callers that were not let in.
     auth_failures: std::sync::Mutex<Complaint>,
     /// Who is at which upstream site right now.
     pub leases: SiteLeases,
@@ -284,7 +285,7 @@ impl App {
         Ok(())
     }
 
-    /// What the conversations under way on a channel leave of its share (routing.md 7).
+    /// What the conversations under way on a channel leave of its share.
     pub fn load_of(&self, channel: &Channel) -> f64 {
         if !channel.account.session_scoped {
             return 1.0;
@@ -365,8 +366,8 @@ async fn load_settings(config: &Config, store: &Store) -> store::Result<Settings
 /// The kind of task whose result lists its failures site by site.
 const QUIET_TASK: &str = "site-announcements-sync";
 
-/// Every start and end of a task is an event that operators see (admin-core.md 1.4); a failure is also
-/// sent, but for the tasks that fail as a matter of course (admin-ops-2.md 20).
+/// Every start and end of a task is an event that operators see; a failure is also
+/// sent, but for the tasks that fail as a matter of course.
 fn task_events(
     store: Store,
     notifier: Notifier,

@@ -57,7 +57,7 @@ pub fn started(app: &Arc<App>) {
     }
 }
 
-/// One warning for the operators' list, not one for each start (data-ops.md I).
+/// One warning for the operators' list, not one for each start.
 async fn warn_of_built_in_tokens(app: &App, names: &str) -> crate::store::Result<()> {
     let title = format!("{names} still built-in");
     let recent = EventFilter { kind: Some("token".to_owned()), limit: 50, ..EventFilter::default() };

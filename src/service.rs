@@ -1,4 +1,4 @@
-//! One request through the layers, in order (admin-core.md 2.1):
+//! One request through the layers, in order:
 //!
 //! ```text
 //! strict head ─ CORS ─ global rate limit ─ router ─ group's authentication ─ identity's rate limit ─ handler
@@ -167,7 +167,7 @@ impl Service {
         let (route, params) = match self.find(&head, id) {
             Ok(found) => found,
             Err(response) => {
-                // Every path under /api wants the token, those that do not exist, too (admin-ops.md 1).
+                // Every path under /api wants the token, those that do not exist, too.
                 let path = head.uri.path();
                 let is_admin = is_admin_path(path) && Foreign::at(path).is_none();
                 let caller = Caller { peer, client: client_ip, headers: &head.headers };
@@ -211,7 +211,7 @@ impl Service {
         id: RequestId,
     ) -> Result<(&Route<App>, Params), Box<Response>> {
         let path = head.uri.path();
-        // Clients add /v1 to an address that has it already (proxy.md 3).
+        // Clients add /v1 to an address that has it already.
         let known_as = if path.starts_with("/v1/v1/") { &path["/v1".len()..] } else { path };
         let response = match self.router.find(&head.method, known_as) {
             Found::Route(route, params) => return Ok((route, params)),

@@ -1,4 +1,4 @@
-//! `POST /api/accounts/{id}/balance`: what an account has left, asked now (admin-core.md 5.8).
+//! `POST /api/accounts/{id}/balance`: what an account has left, asked now.
 
 use std::sync::Arc;
 

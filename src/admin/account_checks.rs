@@ -1,4 +1,4 @@
-//! `POST /api/accounts/health/refresh`: how accounts are, asked now (admin-core.md 5.8).
+//! `POST /api/accounts/health/refresh`: how accounts are, asked now.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `POST /api/accounts`: a session, one API key or many (admin-core.md 5.4).
+//! `POST /api/accounts`: a session, one API key or many.
 //!
 //! A key is verified by the models it lists before anything is stored; `skipModelFetch` stores it
 //! unverified. A session is verified by who the site says it is ([`account_create_session`](super::account_create_session)).

@@ -1,4 +1,4 @@
-//! Storing a session that its site has confirmed (admin-core.md 5.4), and what follows it.
+//! Storing a session that its site has confirmed, and what follows it.
 
 use std::sync::Arc;
 

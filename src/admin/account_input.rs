@@ -1,4 +1,4 @@
-//! The fields of an account as sent on create, verify and update (admin-core.md 5.3, 5.4, 5.7), each
+//! The fields of an account as sent on create, verify and update, each
 //! read by a small pure function.
 
 use std::collections::HashSet;
@@ -293,7 +293,7 @@ fn unit_cost(fields: &Fields) -> Result<Patch<f64>, Invalid> {
     }
 }
 
-/// `extraConfig` as text or object; text that is no object reads as `{}` (5.1).
+/// `extraConfig` as text or object; text that is no object reads as `{}`.
 fn extra_config(fields: &Fields) -> Result<Patch<Map<String, Value>>, Invalid> {
     match fields.get("extraConfig") {
         None => Ok(None),

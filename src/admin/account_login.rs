@@ -1,4 +1,4 @@
-//! `POST /api/accounts/login`: an account by name and password (admin-core.md 5.5). The password is kept,
+//! `POST /api/accounts/login`: an account by name and password. The password is kept,
 //! sealed, to log in again when the session has run out.
 
 use std::sync::Arc;

@@ -1,5 +1,4 @@
-//! `/api/accounts/{id}/models`: what an account offers, and models an operator adds by hand
-//! (admin-core.md 5.8).
+//! `/api/accounts/{id}/models`: what an account offers, and models an operator adds by hand.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! `POST /api/accounts/{id}/rebind-session`: a new session for an account that is there
-//! (admin-core.md 5.6). Nothing changes unless the site confirms it.
+//! `POST /api/accounts/{id}/rebind-session`: a new session for an account that is there. Nothing changes
+//! unless the site confirms it.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `POST /api/account-tokens`: a key typed here, or one that the site makes (admin-core.md 6).
+//! `POST /api/account-tokens`: a key typed here, or one that the site makes.
 
 use std::sync::Arc;
 

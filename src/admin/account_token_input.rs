@@ -1,4 +1,4 @@
-//! The fields of an account token as sent (admin-core.md 6), each read by a small pure function.
+//! The fields of an account token as sent, each read by a small pure function.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::time::Millis;
 
 /// Keys are long, but not this long.
 const MAX_VALUE_BYTES: usize = 16 * 1024;
-/// Of a text that is passed on to a site.
+/// The longest text that is passed on to a site.
 const MAX_TEXT_CHARS: usize = 10_000;
 
 /// A request for a token: typed here, or made at the site.

@@ -1,4 +1,4 @@
-//! `/api/account-tokens`, what asks the site: sync, groups (admin-core.md 6).
+//! `/api/account-tokens`, what asks the site: sync, groups.
 
 use std::collections::HashSet;
 use std::sync::Arc;

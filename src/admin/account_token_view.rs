@@ -1,4 +1,4 @@
-//! An account token as answers show it (admin-core.md 6): never its value, always its mask.
+//! An account token as answers show it: never its value, always its mask.
 
 use serde::Serialize;
 

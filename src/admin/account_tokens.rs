@@ -1,4 +1,4 @@
-//! `/api/account-tokens`: the API keys of session accounts (admin-core.md 6): list, change, delete,
+//! `/api/account-tokens`: the API keys of session accounts: list, change, delete,
 //! default, reveal.
 //!
 //! Accounts that are an API key themselves have no tokens: what is done for one is refused, and rows

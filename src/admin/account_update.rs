@@ -1,4 +1,4 @@
-//! `PUT /api/accounts/{id}` (admin-core.md 5.7).
+//! `PUT /api/accounts/{id}`.
 //!
 //! ```text
 //! body ─▶ UpdateInput ─▶ Change (pure) ─▶ store ─▶ publish ─▶ models, if a credential or its way changed ─▶ routes

@@ -1,4 +1,4 @@
-//! An account as answers show it (admin-core.md 5.1). Credentials are masked, secrets inside
+//! An account as answers show it. Credentials are masked, secrets inside
 //! `extraConfig` are left out; what is derived from the row (mode, capabilities, health) is derived here.
 
 use std::collections::{HashMap, HashSet};
@@ -174,7 +174,7 @@ impl<'a> HealthView<'a> {
 // === impl Capabilities ===
 
 impl Capabilities {
-    /// Less what the platform has not (upstreams.md 1).
+    /// Less what the platform has not.
     pub fn at(self, platform: Option<Platform>) -> Self {
         let Some(able) = platform.map(abilities) else { return self };
         Self {

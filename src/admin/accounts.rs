@@ -1,4 +1,4 @@
-//! `/api/accounts`: the snapshot list, delete and batch (admin-core.md 5.2, 5.8).
+//! `/api/accounts`: the snapshot list, delete and batch.
 //!
 //! The list is kept in memory: fresh for 15 s, then served stale for up to 90 s while one reload runs
 //! behind it. Every committed change publishes a new routing snapshot, and a list made from an

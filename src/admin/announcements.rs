@@ -1,4 +1,4 @@
-//! `/api/site-announcements`: what sites announce (admin-ops-2.md 22).
+//! `/api/site-announcements`: what sites announce.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who may use the admin API (admin-core.md 2.2), and the change of the admin token (2.5).
+//! Who may use the admin API, and the change of the admin token.
 //!
 //! The service calls [`authorize`] before the handler of every admin route, and before it says that a path
 //! under `/api` does not exist. The order is fixed:
@@ -107,7 +107,7 @@ pub async fn change(app: Arc<App>, mut request: Request) -> Result<Response> {
     let new = new_token(&fields)?;
     let _turn = app.settings_edits.lock().await;
     if !is_same(old.as_bytes(), &app.settings.load().auth_token) {
-        // Not 403: clients take that as a lost login (design §5).
+        // Not 403: clients take that as a lost login.
         return Err(Invalid::field("oldToken", "the current admin token").into());
     }
     let now = now_ms();

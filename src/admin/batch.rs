@@ -1,4 +1,4 @@
-//! The answer of every batch (admin-core.md 1.3): which items succeeded, and why the others did not.
+//! The answer of every batch: which items succeeded, and why the others did not.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};

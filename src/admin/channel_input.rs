@@ -1,5 +1,4 @@
-//! The fields of a channel as an operator sends them, and whether its route can take it
-//! (admin-ops-2.md 13).
+//! The fields of a channel as an operator sends them, and whether its route can take it.
 //!
 //! A channel presents one of its account's tokens, or without one the account's own credential. Where no
 //! token is named, an account that serves by tokens uses its default.

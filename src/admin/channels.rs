@@ -1,4 +1,4 @@
-//! `/api/routes/{id}/channels` and `/api/channels`: the channels of a route, by hand (admin-ops-2.md 13).
+//! `/api/routes/{id}/channels` and `/api/channels`: the channels of a route, by hand.
 //!
 //! What an operator adds or edits is the operator's from then on: no rebuild removes it.
 

@@ -1,4 +1,4 @@
-//! `/api/checkin`: checking in by hand, the log of it, and when it happens by itself (admin-core.md 7).
+//! `/api/checkin`: checking in by hand, the log of it, and when it happens by itself.
 
 use std::sync::Arc;
 

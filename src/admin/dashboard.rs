@@ -1,4 +1,4 @@
-//! `GET /api/stats/dashboard`: the state of the whole at a glance (admin-ops-2.md 17). Only sites that
+//! `GET /api/stats/dashboard`: the state of the whole at a glance. Only sites that
 //! are active count.
 
 use std::collections::HashMap;

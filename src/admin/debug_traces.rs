@@ -1,4 +1,4 @@
-//! `/api/stats/proxy-debug/traces`: requests recorded on an operator's word (admin-ops-2.md 18).
+//! `/api/stats/proxy-debug/traces`: requests recorded on an operator's word.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A decision as the admin API shows it (admin-ops-2.md 16): an explanation with the names behind its
+//! A decision as the admin API shows it: an explanation with the names behind its
 //! numbers and a reason for every channel, as a code for programs and in words for people.
 
 use serde::Serialize;
@@ -55,7 +55,7 @@ struct Candidate {
 // === impl Decision ===
 
 impl Decision {
-    /// Of a model that no enabled route serves.
+    /// The decision for a model that no enabled route serves.
     pub fn unmatched(model: &str) -> Self {
         Self {
             requested_model: model.to_owned(),
@@ -71,7 +71,7 @@ impl Decision {
         }
     }
 
-    /// Of a request that hits this route. Its cost is the channels of the route and no more.
+    /// The decision for a request that hits this route. It costs a walk over the channels of the route.
     pub fn of(found: &Match<'_>, query: &SelectionQuery<'_>) -> Self {
         let explanation = explain(found, query);
         let picked = explanation.picked.map(|line| explanation.assessments[line].channel);

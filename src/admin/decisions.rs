@@ -1,4 +1,4 @@
-//! `/api/routes/decision`: why a request would go where it goes (admin-ops-2.md 16).
+//! `/api/routes/decision`: why a request would go where it goes.
 //!
 //! Answered from memory by the selection's own steps; nothing is sent and no cooldown changes. On request
 //! an answer is kept with its route until something that decides about the route changes: a kept one
@@ -268,7 +268,7 @@ impl Serialize for SharedDecision {
     }
 }
 
-/// What is kept of each route, by its id. A cache: a restart forgets it (data.md A.3).
+/// What is kept of each route, by its id. A cache: a restart forgets it.
 #[derive(Debug, Default)]
 pub struct DecisionCache {
     cached: Mutex<HashMap<i64, CachedDecision>>,
@@ -334,7 +334,7 @@ impl DecisionCache {
 }
 
 /// Everything about a route that a decision depends on and an operator changes, with the sources of a
-/// group (admin-ops-2.md 12); its names are not.
+/// group; its names are not.
 fn fingerprint(snapshot: &Snapshot, route: &Route) -> u64 {
     let mut hasher = DefaultHasher::new();
     hash_rules(route, &mut hasher);

@@ -1,4 +1,4 @@
-//! Which platform is behind an address (admin-core.md 3.2): presets first, then what host and path
+//! Which platform is behind an address: presets first, then what host and path
 //! alone tell, then what the site itself answers
 //! ([`detect`](crate::upstream::platforms::detect)). Only the parsed host and path count, so a
 //! vendor's name inside a query proves nothing.
@@ -44,7 +44,8 @@ pub fn by_address(url: &SiteUrl) -> Option<Detected> {
     url_hint(url).map(|platform| Detected { platform, preset: None })
 }
 
-/// Step 2 of 3.2; the conditions stand in its order, the first that holds wins.
+/// What host and path say of the platform; the first that holds wins. A query says nothing, since anybody may
+/// write a vendor's name there.
 fn url_hint(url: &SiteUrl) -> Option<Platform> {
     let (host, path) = (url.host(), url.path());
     let named = |words: &[&str]| words.iter().any(|word| host.contains(word));

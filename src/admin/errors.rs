@@ -1,4 +1,4 @@
-//! The one way in which the admin API says no (admin-core.md 1.2).
+//! The one way in which the admin API says no.
 //!
 //! Every refusal has the same body, a superset of what clients of the different resources look for:
 //!
@@ -76,13 +76,13 @@ impl AdminError {
         Self::new(status, "Internal error").flag("statusCode", status.as_u16())
     }
 
-    /// The same refusal with one more field in its body.
+    /// Adds a field to the body.
     pub fn flag(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.flags.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The same refusal, under the name by which the client knows the field.
+    /// Names the field as the client knows it.
     pub fn naming(mut self, field: &str, theirs: &str) -> Self {
         if let Some(problem) = self.message.strip_prefix(&format!("Invalid {field}.")) {
             self.message = format!("Invalid {theirs}.{problem}");
@@ -151,7 +151,7 @@ impl From<store::Error> for AdminError {
     }
 }
 
-/// The body of a business failure, answered with status 200 (service.md, Errors).
+/// A failure that clients read from the body: its status is 200, its `success` false.
 pub fn failure(message: &str, flags: Map<String, Value>) -> Response {
     http::json(StatusCode::OK, &body(message, flags))
 }

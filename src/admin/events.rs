@@ -1,4 +1,4 @@
-//! `/api/events`: what the operator should notice (admin-ops-2.md 21).
+//! `/api/events`: what the operator should notice.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! JSON objects as clients send them, read field by field (admin-core.md 1.1).
+//! JSON objects as clients send them, read field by field.
 //!
 //! No coercion: `"1"` is not an integer and `"true"` is not a boolean. A reader gives `None` for an
 //! absent field; where `null` clears a field, the reader gives `Some(None)` for it. The first bad
@@ -14,7 +14,7 @@ use crate::time::{self, Millis};
 /// What a client sends for a field that may be left alone, cleared or set.
 pub type Patch<T> = Option<Option<T>>;
 
-/// The longest value of an indexed text column (data.md A.1).
+/// The longest value of an indexed text column.
 pub const MAX_KEY_CHARS: usize = 191;
 /// A name that a list can still show.
 pub const MAX_NAME_CHARS: usize = 500;
@@ -38,7 +38,7 @@ impl Invalid {
         Self(format!("Invalid {name}. Expected {expected}."))
     }
 
-    /// The same for an item of `list`: its field is `<list>[].<field>` to who sent it.
+    /// Names an item of `list`: its field is `<list>[].<field>` to who sent it.
     pub fn within(self, list: &str) -> Self {
         match self.0.strip_prefix("Invalid ") {
             Some(rest) => Self(format!("Invalid {list}[].{rest}")),
@@ -199,7 +199,7 @@ impl Fields {
         Ok(Some(ids))
     }
 
-    /// The `ids` of a batch (1.3), of which there is at least one.
+    /// The `ids` of a batch, of which there is at least one.
     pub fn ids(&self) -> Result<Vec<i64>, Invalid> {
         let ids = self.id_list("ids")?.filter(|ids| !ids.is_empty());
         ids.ok_or_else(|| Invalid::field("ids", "non-empty array of positive integers"))

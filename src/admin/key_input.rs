@@ -1,4 +1,4 @@
-//! The fields of a downstream key as sent on create, update and batch (admin-ops.md 10.2).
+//! The fields of a downstream key as sent on create, update and batch.
 //!
 //! Lists may come as arrays or as text, numbers as text, objects as JSON text. Each reader gives
 //! `None` for an absent field, so that an update keeps what it does not name.
@@ -14,7 +14,7 @@ use crate::store::keys::{ExcludedCredential, KeySettings, Referable};
 use crate::time::{self, Millis};
 
 const MIN_KEY_CHARS: usize = 6;
-/// Of a key somebody makes up; a request head has room for little more.
+/// The longest key that somebody makes up; a request head has room for little more.
 const MAX_KEY_CHARS: usize = 512;
 const MAX_GROUP_CHARS: usize = 64;
 const MAX_TAGS: usize = 20;
@@ -22,7 +22,7 @@ const MAX_TAG_CHARS: usize = 32;
 const MAX_IDS: usize = 500;
 const MAX_EXCLUDED_CREDENTIALS: usize = 1000;
 
-/// Reads a new key. Without either list it may use every model (design §5).
+/// Reads a new key. Without either list it may use every model.
 pub fn for_create(fields: &Fields) -> Result<(Secret, KeySettings), Invalid> {
     let key = key(fields.text("key")?.unwrap_or_default())?;
     if fields.name("name")?.is_none() {
@@ -73,8 +73,8 @@ pub fn key(text: &str) -> Result<Secret, Invalid> {
     Ok(Secret::new(key))
 }
 
-/// Refuses what the change newly refers to and is not there; names it. What was stored before may
-/// dangle (data.md, delete rules), so that a key stays editable after a site is gone.
+/// Refuses what the change newly refers to and is not there; names it. What was stored before may dangle, so
+/// that a key stays editable after a site is gone.
 pub fn check_references(known: &Referable, before: &KeySettings, after: &KeySettings) -> Result<(), Invalid> {
     let missing = |field: &str, what: &str, ids: BTreeSet<String>| {
         let ids: Vec<_> = ids.into_iter().collect();

@@ -1,4 +1,4 @@
-//! What downstream keys did: summary, overview, trend (admin-ops.md 10.3), from the proxy log.
+//! What downstream keys did: summary, overview, trend, from the proxy log.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How a downstream key looks in answers (admin-ops.md 10.1): masked, except where the whole key is
+//! How a downstream key looks in answers: masked, except where the whole key is
 //! what was asked for.
 
 use serde::Serialize;

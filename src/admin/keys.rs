@@ -1,4 +1,4 @@
-//! `/api/downstream-keys`: list, create, update, delete, reset, reveal, batch (admin-ops.md 10.3).
+//! `/api/downstream-keys`: list, create, update, delete, reset, reveal, batch.
 //!
 //! A change holds the key's turn: nothing is reserved against a limit while it changes, and what was
 //! reserved under the old one is given back first.

@@ -1,5 +1,5 @@
-//! Maintenance: clearing the discovered models, the usage, or everything (admin-ops.md 9); new keys for what
-//! is stored (data.md D).
+//! Maintenance: clearing the discovered models, the usage, or everything; new keys for what
+//! is stored.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -104,7 +104,7 @@ async fn replace_key(app: &Arc<App>, purpose: Purpose) -> Result<Response> {
 
 /// `POST /api/settings/maintenance/factory-reset`: everything goes, the settings included, and the
 /// admin token is the built-in one again. The caller's token is refused from the next request on. Whoever
-/// sends `confirm` has to mean it (data-ops.md G).
+/// sends `confirm` has to mean it.
 pub async fn factory_reset(app: Arc<App>, mut request: Request) -> Result<Response> {
     let fields = Fields::from(request.json_object().await?);
     if fields.text("confirm")?.is_some_and(|word| word != "RESET") {

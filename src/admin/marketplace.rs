@@ -1,5 +1,4 @@
-//! `/api/models/marketplace`: every model that can be had, from whom and for how much
-//! (admin-ops-2.md 19).
+//! `/api/models/marketplace`: every model that can be had, from whom and for how much.
 //!
 //! Prices are those in memory ([`jobs::prices`](crate::jobs::prices)); no request waits for a site. The
 //! list is kept for some seconds: it is made of several tables, and consoles ask often.

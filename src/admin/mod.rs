@@ -323,13 +323,13 @@ fn require_id(request: &Request) -> Result<i64> {
     request.params.id("id").map_err(AdminError::bad_request)
 }
 
-/// Counts a request against a route guard of its source address (2.4).
+/// Counts a request against a route guard of its source address.
 fn guard(app: &App, request: &Request, bucket: &Bucket) -> Result<()> {
     let checked = app.guards.check(bucket, request.client_ip, monotonic_ms());
     checked.map_err(|RetryAfterSeconds(seconds)| AdminError::too_many_requests(seconds))
 }
 
-/// USD rounded as answers show it: six decimals (1.3), and no negative zero.
+/// USD rounded as answers show it: six decimals, and no negative zero.
 fn money(usd: f64) -> f64 {
     (usd * 1e6).round() / 1e6 + 0.0
 }

@@ -1,5 +1,4 @@
-//! `/api/models/check` and `/api/models/probe`: which models an account has, and which it really gets
-//! (admin-ops-2.md 19).
+//! `/api/models/check` and `/api/models/probe`: which models an account has, and which it really gets.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Who offers which model now: what accounts know and what their tokens reach, as one picture
-//! (admin-ops-2.md 19). Only active accounts on active sites count.
+//! Who offers which model now: what accounts know and what their tokens reach, as one picture. Only active
+//! accounts on active sites count.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! `/api/settings/notify/test`: whether notices reach the operator (admin-ops.md 6).
+//! `/api/settings/notify/test`: whether notices reach the operator.
 
 use std::sync::Arc;
 

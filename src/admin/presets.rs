@@ -1,4 +1,4 @@
-//! Recommended addresses of API vendors (admin-core.md 3.4): what `detect` recognises and what the
+//! Recommended addresses of API vendors: what `detect` recognises and what the
 //! console offers. A table of data: vendors change names often.
 
 use super::site_url::SiteUrl;

@@ -1,4 +1,4 @@
-//! `/api/stats/proxy-logs`: what clients asked and how each attempt ended (admin-ops-2.md 18).
+//! `/api/stats/proxy-logs`: what clients asked and how each attempt ended.
 //!
 //! The rows wait up to a quarter of a second for their transaction; every read here waits for what
 //! was handed over before it, so that an operator sees the request just made.

@@ -1,5 +1,5 @@
 //! What follows from saving a route: the channels a pattern route starts with, and the routes that take
-//! over the strategy of a group (admin-ops-2.md 12).
+//! over the strategy of a group.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub async fn fill(
     Ok(channels)
 }
 
-/// The same way to the same model, with a record of its own.
+/// A channel with the credential, model and settings of this one and a record of its own.
 fn copy_of(route_index: &RouteIndex, channel: &ChannelRow) -> NewChannel {
     NewChannel {
         credential: Credential { account_id: channel.account_id, token_id: channel.token_id },

@@ -1,4 +1,4 @@
-//! The fields of a route as an operator sends them, and the route they make (admin-ops-2.md 12).
+//! The fields of a route as an operator sends them, and the route they make.
 //!
 //! A pattern route names models and owns channels; an explicit group has a name and uses the channels of
 //! other routes. Neither becomes the other. What could never match is refused here, with the reason.

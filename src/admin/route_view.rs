@@ -1,4 +1,4 @@
-//! Routes and channels as the admin API shows them (admin-ops-2.md 11).
+//! Routes and channels as the admin API shows them.
 //!
 //! Configuration comes from the store; what moves with every request (counters, cooldowns) comes
 //! from memory, since the stored counters are up to a quarter of a second behind. A listed channel
@@ -23,7 +23,7 @@ use crate::time;
 /// Everything that listing routes looks at, read once.
 pub struct RouteIndex {
     routes: BTreeMap<i64, RouteRow>,
-    /// Of each route that owns some, by ascending id.
+    /// By route, for each that owns some, by ascending id.
     channels: HashMap<i64, Vec<ChannelRow>>,
     /// The route of each channel.
     owners: HashMap<i64, i64>,

@@ -1,5 +1,4 @@
-//! `/api/routes`: which models clients can ask for, and the channels that serve them
-//! (admin-ops-2.md 12 and 15).
+//! `/api/routes`: which models clients can ask for, and the channels that serve them.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Reading a change of the runtime settings: each field by its rule, then what the whole must be
-//! (admin-ops.md 3, rules 1 to 4 and 8).
+//! Reading a change of the runtime settings: each field by its rule, then what the whole must be.
 
 use std::net::IpAddr;
 

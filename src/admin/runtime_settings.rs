@@ -1,4 +1,4 @@
-//! `/api/settings/runtime`: what an operator may change while the service runs (admin-ops.md 3).
+//! `/api/settings/runtime`: what an operator may change while the service runs.
 //!
 //! A change is read whole before anything of it holds; then one transaction stores it with its event,
 //! and the answer comes when it is in force.

@@ -1,4 +1,4 @@
-//! `/api/search`: one text over everything an operator may look for (admin-core.md 9). No row shows a credential.
+//! `/api/search`: one text over everything an operator may look for. No row shows a credential.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::store::tokens;
 const DEFAULT_LIMIT: i64 = 20;
 /// The answer has so many kinds of rows, which share the limit.
 const KINDS: i64 = 6;
-/// Of each kind.
+/// The most rows of one kind.
 const MOST: i64 = 10;
 
 /// An account that was found.

@@ -1,4 +1,4 @@
-//! How credentials look in answers: masked, always (design §5), and what it means when a client sends
+//! How credentials look in answers: masked, always, and what it means when a client sends
 //! a mask back. An edit form returns every field it was given; a value that equals the mask of the
 //! stored secret is an unchanged one and never overwrites it.
 

@@ -1,4 +1,4 @@
-//! `POST /api/sites/batch` (admin-core.md 1.3, 4.5).
+//! `POST /api/sites/batch`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The fields of a site as sent on create and update (admin-core.md 4.2 and 4.3), each read by a
+//! The fields of a site as sent on create and update, each read by a
 //! small pure function. Sites are the one resource whose readers are tolerant: switches and numbers
 //! may come as text.
 
@@ -18,7 +18,7 @@ const MAX_ENDPOINTS: usize = 100;
 /// Enough for any real set of headers, far below what a request head may hold.
 const MAX_CUSTOM_HEADERS: usize = 64;
 const MAX_CUSTOM_HEADER_BYTES: usize = 16 * 1024;
-/// Of a proxy's address, its credentials included.
+/// The longest address of a proxy, its credentials included.
 const MAX_ADDRESS_BYTES: usize = 2000;
 const MAX_CONCURRENCY: i64 = 10_000;
 

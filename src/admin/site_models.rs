@@ -1,4 +1,4 @@
-//! The models of a site: what its accounts offer, and what an operator switched off (admin-core.md 4.5).
+//! The models of a site: what its accounts offer, and what an operator switched off.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
 //! `/api/sites/{id}/probe-now` and `…/probe-stream`: models of a site tried now, as its first active
-//! account; what is not served is switched off there (admin-core.md 4.5).
+//! account; what is not served is switched off there.
 //!
 //! ```text
 //! event: start     scope, modelsCount, modelsToProbe      what will be tried

@@ -1,4 +1,4 @@
-//! Statistics by site and model (admin-ops-2.md 19).
+//! Statistics by site and model.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

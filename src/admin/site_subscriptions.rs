@@ -1,4 +1,4 @@
-//! The subscriptions of a site's accounts in one line (admin-core.md 4.4), from what each account's
+//! The subscriptions of a site's accounts in one line, from what each account's
 //! `extraConfig` keeps of the last look at them.
 
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Addresses of sites and of their data-plane endpoints (admin-core.md 3.3).
+//! Addresses of sites and of their data-plane endpoints.
 //!
 //! ```text
 //! as typed                       canonical (detection looks at it)   persisted (stored, compared, returned)
@@ -13,7 +13,7 @@
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The longest address the store keeps (data.md A.1).
+/// The longest address the store keeps.
 const MAX_CHARS: usize = 500;
 
 /// Paths that belong to the protocol, not to the site: the platform adapters append them themselves.
@@ -54,7 +54,7 @@ impl SiteUrl {
         }
     }
 
-    /// Reads the address of an endpoint (4.3), which must name its scheme.
+    /// Reads the address of an endpoint, which must name its scheme.
     pub fn parse_absolute(text: &str) -> Result<Self, UrlError> {
         let text = text.trim();
         if text.chars().any(|c| c.is_control() || c.is_whitespace() || c == '\\') {

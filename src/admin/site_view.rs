@@ -1,4 +1,4 @@
-//! A site as answers show it (admin-core.md 4.1). Proxy passwords and headers that authenticate are masked.
+//! A site as answers show it. Proxy passwords and headers that authenticate are masked.
 
 use std::borrow::Cow;
 

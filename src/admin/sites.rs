@@ -1,4 +1,4 @@
-//! `/api/sites`: list, create, update, delete, detect, presets (admin-core.md 4.5).
+//! `/api/sites`: list, create, update, delete, detect, presets.
 //!
 //! A change commits first, then the new snapshot is published, then the answer is sent: what an
 //! operator was told is what the next request meets.

@@ -1,4 +1,4 @@
-//! Statistics kept for a moment: dashboards ask often, and the sums are costly (admin-ops-2.md 17).
+//! Statistics kept for a moment: dashboards ask often, and the sums are costly.
 //!
 //! ```text
 //! age  0 ──── ttl ──────────────── 6 × ttl ────▶

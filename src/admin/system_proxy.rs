@@ -1,4 +1,4 @@
-//! `/api/settings/system-proxy/test`: whether an outbound proxy gives a way out (admin-ops.md 5).
+//! `/api/settings/system-proxy/test`: whether an outbound proxy gives a way out.
 
 use std::sync::Arc;
 use std::time::Duration;

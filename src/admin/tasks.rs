@@ -1,4 +1,4 @@
-//! `/api/tasks`: what an operator started and how it goes (admin-ops-2.md 20).
+//! `/api/tasks`: what an operator started and how it goes.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub async fn get(app: Arc<App>, request: Request) -> Result<Response> {
     Ok(http::json(StatusCode::OK, &json!({ "success": true, "task": task })))
 }
 
-/// The answer of an operation that goes on as a task (admin-core.md 1.4).
+/// The answer of an operation that goes on as a task.
 pub fn queued(started: &Started) -> Response {
     http::json(StatusCode::ACCEPTED, &queued_body(started))
 }

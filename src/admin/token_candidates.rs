@@ -1,5 +1,4 @@
-//! `/api/models/token-candidates`: which tokens reach which model, and what keeps the others from it
-//! (admin-ops-2.md 19).
+//! `/api/models/token-candidates`: which tokens reach which model, and what keeps the others from it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What an upstream's refusal of a credential means to the person who typed it (upstreams.md 10.2):
+//! What an upstream's refusal of a credential means to the person who typed it:
 //! a user id is missing, the user id is wrong, or a bot shield answered instead of the site.
 
 use crate::upstream::platforms::{SiteErrorKind, meaning};

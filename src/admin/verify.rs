@@ -1,4 +1,4 @@
-//! Whether a credential works, before it is stored (admin-core.md 5.3, upstreams.md 10.2).
+//! Whether a credential works, before it is stored.
 //!
 //! | mode | proved by |
 //! |---|---|
@@ -278,7 +278,7 @@ fn balance_info(balance: &Balance) -> Value {
 // === impl Refusal ===
 
 impl Refusal {
-    /// Of a request that can never be fulfilled as it is.
+    /// For a request that can never be fulfilled as it is.
     fn mismatch(message: impl Into<String>) -> Self {
         Self { message: message.into(), verdict: None, unverified: false, is_late: false }
     }

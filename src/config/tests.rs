@@ -103,7 +103,7 @@ fn variables_of_routing_keep_to_their_ranges() {
 }
 
 #[test]
-fn rate_limits_read_as_the_contract_says() {
+fn rate_limits_are_cut_to_whole_numbers_and_never_below_their_least() {
     for (value, max, window) in [
         ("", 12_000, 60_000),
         ("4.9", 4, 1_000),

@@ -5,9 +5,10 @@
 //!            └ at most PARALLEL run at once
 //! ```
 //!
-//! In memory only: a restart forgets them. A start whose dedupe key belongs to a task that has not ended gives that task. What has not ended is dropped by a reset only; of what has,
-//! the newest [`MAX_ENDED`] stay. Each start and end is reported to the listener, which writes an event; the
-//! end before the task shows it, so that who sees a task ended finds its event.
+//! In memory only: a restart forgets them. A start whose dedupe key belongs to a task that has not ended gives
+//! that task. What has not ended is dropped by a reset only; of what has, the newest [`MAX_ENDED`] stay. Each
+//! start and end is reported to the listener, which writes an event; the end before the task shows it, so that
+//! who sees a task ended finds its event.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -59,7 +60,7 @@ struct Entry {
 /// What a start asks for.
 #[derive(Debug, Clone)]
 pub struct Spec {
-    /// The task's type as the contract names it (`route`, `model`, …).
+    /// The task's type in answers (`route`, `model`, …).
     pub kind: &'static str,
     pub title: String,
     /// While a task with this key has not ended, another start gives that task.

@@ -21,7 +21,7 @@ pub struct Bucket {
     pub max: u32,
 }
 
-/// The budgets of the admin contract.
+/// Requests per minute and source address of the routes that try credentials or are costly.
 pub mod bucket {
     use super::Bucket;
 

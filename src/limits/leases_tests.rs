@@ -66,7 +66,7 @@ fn held(leases: &SiteLeases) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_timeline_of_the_contract() {
+async fn a_full_queue_refuses_at_once_and_a_wait_ends_in_its_time() {
     let leases = leases(1, 1);
     let a = admitted(arrive(&leases).await).await; // t=0: A runs
     after(100).await;

@@ -8,8 +8,8 @@
 //!
 //! Each is counted in a [`RateWindow`], one atomic word that its owner keeps: a connection that of its peer, a
 //! downstream key its own. A lock is taken once per connection, to find its peer's among the shards; the hasher is keyed
-//! per process, so nobody can aim addresses at one shard. Counters are per process, by contract. What a refusal looks
-//! like on the wire is the business of the faces.
+//! per process, so nobody can aim addresses at one shard. Counters are per process. What a refusal looks like on
+//! the wire is the business of the faces.
 
 use std::array;
 use std::hash::{BuildHasher, RandomState};

@@ -44,12 +44,12 @@ fn open_sealed(key: &LessSafeKey, nonce: [u8; NONCE_LEN], aad: &str, mut sealed:
     Some(sealed)
 }
 
-/// `v1:<nonce>:<tag>:<ciphertext>`: what the reference implementation writes.
-pub(super) fn is_reference_form(stored: &str) -> bool {
+/// `v1:<nonce>:<tag>:<ciphertext>`: sealed by another gateway whose data was imported.
+pub(super) fn is_v1_form(stored: &str) -> bool {
     stored.starts_with("v1:") && stored.split(':').count() == 4
 }
 
-pub(super) fn open_reference(key: &LessSafeKey, stored: &str) -> Option<String> {
+pub(super) fn open_v1(key: &LessSafeKey, stored: &str) -> Option<String> {
     let mut parts = stored.split(':').skip(1).map(|part| URL_SAFE_NO_PAD.decode(part).ok());
     let (nonce, tag, mut sealed) = (parts.next()??, parts.next()??, parts.next()??);
     sealed.extend_from_slice(&tag);

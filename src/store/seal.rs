@@ -24,7 +24,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::time::timeout;
 
-use super::envelope::{KEY_LEN, aes, decrypt, encrypt, is_reference_form, open_reference};
+use super::envelope::{KEY_LEN, aes, decrypt, encrypt, is_v1_form, open_v1};
 use super::error::{Error, Result};
 use super::sealed::{Claim, Claims, Sealed};
 use crate::hex;
@@ -51,8 +51,8 @@ pub struct Sealer {
     /// For look-ups in memory, of this process alone: the database may get another index key, and neither a
     /// table of keys nor what a connection remembers is worth less for it.
     lookup: hmac::Key,
-    /// The keys of the reference's own format, from the current and each previous secret.
-    reference_keys: Vec<LessSafeKey>,
+    /// The keys of the `v1:` form, from the current and each previous secret.
+    v1_keys: Vec<LessSafeKey>,
     random: SystemRandom,
 }
 
@@ -128,7 +128,7 @@ impl fmt::Display for Purpose {
 // === impl Sealer ===
 
 impl Sealer {
-    /// `secrets`: the current one and those before it, with which the reference sealed. `None` without
+    /// `secrets`: the current one and those before it, which may have sealed in the `v1:` form. `None` without
     /// randomness.
     pub(super) fn new<'a>(
         kek: Arc<OnceLock<LessSafeKey>>,
@@ -141,9 +141,7 @@ impl Sealer {
             ring: ArcSwap::from_pointee(Ring::new(keys)),
             hashing: RwLock::new(()),
             lookup: hmac::Key::generate(hmac::HMAC_SHA256, &random).ok()?,
-            reference_keys: secrets
-                .map(|secret| aes(digest(&SHA256, secret.trim().as_bytes()).as_ref()))
-                .collect(),
+            v1_keys: secrets.map(|secret| aes(digest(&SHA256, secret.trim().as_bytes()).as_ref())).collect(),
             random,
         })
     }
@@ -164,7 +162,7 @@ impl Sealer {
         plain.map(|plain| self.seal(table, column, plain.expose())).transpose()
     }
 
-    /// Opens a stored text: ours, the reference's `v1:` form, or plain text from an older row.
+    /// Opens a stored text: ours, the `v1:` form of imported rows, or plain text from an older row.
     pub fn open(&self, table: &str, column: &str, stored: &str) -> Result<Secret> {
         let failed = || Error::Sealed(format!("{table}.{column}"));
         if let Some(rest) = stored.strip_prefix(PREFIX) {
@@ -174,8 +172,8 @@ impl Sealer {
             let plain = decrypt(key, &aad(table, column), body).ok_or_else(failed)?;
             return String::from_utf8(plain).map(Secret::new).map_err(|_| failed());
         }
-        if is_reference_form(stored) {
-            let opened = self.reference_keys.iter().find_map(|key| open_reference(key, stored));
+        if is_v1_form(stored) {
+            let opened = self.v1_keys.iter().find_map(|key| open_v1(key, stored));
             return opened.map(Secret::new).ok_or_else(failed);
         }
         Ok(Secret::new(stored))

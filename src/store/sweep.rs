@@ -37,7 +37,7 @@ pub(super) const COLUMNS: &[Column] = &[
 ];
 
 /// Seals every value of a sealed column that is not yet in our form; returns how many. A value in
-/// the reference's form that no secret opens is left as it is.
+/// the `v1:` form that no secret opens is left as it is.
 pub(super) fn seal_plain(transaction: &Transaction<'_>, sealer: &Sealer) -> Result<usize> {
     let mut count = 0;
     for Column { table, name, hash } in COLUMNS {

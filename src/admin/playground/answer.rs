@@ -52,8 +52,8 @@ impl Answer {
     }
 }
 
-/// The answer in one piece: a success is 200, a failure keeps its status. But 401 and 403 mean a lost login to the
-/// admin page (1.2), so these two are wrapped in a 502.
+/// The answer in one piece: a success is 200, a failure keeps its status. But consoles take 401 and 403 for a lost
+/// login, so these two are wrapped in a 502.
 pub(super) async fn whole(response: Response, limit: usize) -> Response {
     match Answer::read(response, limit).await {
         Err(refused) => refused.into_response(),

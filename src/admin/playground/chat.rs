@@ -22,7 +22,7 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Reads a chat body (admin-ops-2.md 25).
+/// Reads a chat body.
 pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<InternalRequest, Refused> {
     let model = fields.get("model").and_then(Value::as_str).unwrap_or_default().trim();
     if model.is_empty() {

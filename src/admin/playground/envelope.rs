@@ -50,7 +50,7 @@ const ANTHROPIC_VERSION: &str = "2023-06-01";
 /// The largest integer that every JSON client reads exactly.
 const MAX_EXACT: i64 = 9_007_199_254_740_991;
 
-/// Reads the envelope (admin-ops-2.md 25).
+/// Reads the envelope.
 pub(super) fn read(fields: &Map<String, Value>, streamed: Streamed) -> Result<InternalRequest> {
     let target = target(text(fields, "path")?.unwrap_or_default())?;
     let method = match text(fields, "method")?.unwrap_or("POST").to_ascii_uppercase().as_str() {

@@ -33,7 +33,7 @@ struct Job {
     expires_at: Millis,
 }
 
-/// A job as the contract shows it.
+/// A job as answers show it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct JobView<'a> {
@@ -134,7 +134,7 @@ impl Jobs {
         }
     }
 
-    /// A job as the contract shows it.
+    /// A job as answers show it.
     pub(super) fn show(&self, id: &str, now: Millis) -> Option<Value> {
         let mut jobs = lock(&self.0);
         jobs.retain(|_, job| !job.is_expired(now));

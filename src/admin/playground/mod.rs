@@ -1,4 +1,4 @@
-//! `/api/test/*`: an operator tries the proxy (admin-ops-2.md 25).
+//! `/api/test/*`: an operator tries the proxy.
 //!
 //! ```text
 //! envelope, chat ─▶ request ─▶ proxy::internal ─▶ answer: whole, as events, or kept as a job

@@ -1,4 +1,4 @@
-//! Every rule of admin-core.md 4.2 and 4.3 as a table.
+//! Every field of a site and of its addresses: what is taken, and what is refused.
 
 use super::*;
 use serde_json::json;

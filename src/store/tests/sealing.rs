@@ -144,7 +144,7 @@ async fn store_credentials_again(store: &Store) -> i64 {
 }
 
 #[tokio::test]
-async fn plain_text_and_the_reference_form_are_sealed_at_the_next_start() {
+async fn plain_text_and_the_v1_form_are_sealed_at_the_next_start() {
     let dir = Dir::new();
     drop(dir.open());
     dir.raw()

@@ -215,7 +215,7 @@ impl Coding {
     }
 
     /// What data that starts like this really is; `None` while too little of it is known.
-    fn recognise(self, data: &[u8], ended: bool) -> Option<State> {
+    fn recognise(self, data: &[u8], ended: bool) -> Option<DecodeState> {
         let needed = match self {
             Self::Gzip | Self::Deflate => 2,
             Self::Zstd => 4,
@@ -223,18 +223,18 @@ impl Coding {
         };
         match (data, self) {
             _ if data.len() < needed && !ended => None,
-            ([], _) => Some(State::Plain),
-            ([0x1f, 0x8b, ..], Self::Gzip) => Some(State::Inflate(Box::new(Inflate::gzip()))),
-            (_, Self::Gzip) => Some(State::Plain),
+            ([], _) => Some(DecodeState::Plain),
+            ([0x1f, 0x8b, ..], Self::Gzip) => Some(DecodeState::Inflate(Box::new(Inflate::gzip()))),
+            (_, Self::Gzip) => Some(DecodeState::Plain),
             (&[first, second, ..], Self::Deflate)
                 if first & 0x0f == 8 && u16::from_be_bytes([first, second]).is_multiple_of(31) =>
             {
-                Some(State::Inflate(Box::new(Inflate::zlib())))
+                Some(DecodeState::Inflate(Box::new(Inflate::zlib())))
             }
-            (_, Self::Deflate) => Some(State::Inflate(Box::new(Inflate::raw()))),
-            (_, Self::Brotli) => Some(State::Brotli(Box::new(Brotli::new()))),
-            (_, Self::Zstd) if Zstd::starts(data) => Some(State::Zstd(Box::new(Zstd::new()))),
-            (_, Self::Zstd) => Some(State::Plain),
+            (_, Self::Deflate) => Some(DecodeState::Inflate(Box::new(Inflate::raw()))),
+            (_, Self::Brotli) => Some(DecodeState::Brotli(Box::new(Brotli::new()))),
+            (_, Self::Zstd) if Zstd::starts(data) => Some(DecodeState::Zstd(Box::new(Zstd::new()))),
+            (_, Self::Zstd) => Some(DecodeState::Plain),
         }
     }
 }
@@ -242,13 +242,13 @@ impl Coding {
 struct Layer {
     /// What it is labelled with.
     coding: Coding,
-    state: State,
+    state: DecodeState,
     input: BytesMut,
     /// How many bytes it has given.
     given: usize,
 }
 
-enum State {
+enum DecodeState {
     /// Nothing seen yet.
     Unknown,
     Plain,
@@ -259,35 +259,35 @@ enum State {
 
 impl Layer {
     fn new(coding: Coding) -> Self {
-        Self { coding, state: State::Unknown, input: BytesMut::new(), given: 0 }
+        Self { coding, state: DecodeState::Unknown, input: BytesMut::new(), given: 0 }
     }
 
     /// Whether what it decodes has ended, so that nothing may follow.
     fn is_done(&self) -> bool {
         match &self.state {
-            State::Inflate(inflate) => inflate.is_done(),
-            State::Brotli(brotli) => brotli.done,
-            State::Unknown | State::Plain | State::Zstd(_) => false,
+            DecodeState::Inflate(inflate) => inflate.is_done(),
+            DecodeState::Brotli(brotli) => brotli.done,
+            DecodeState::Unknown | DecodeState::Plain | DecodeState::Zstd(_) => false,
         }
     }
 
     /// Decodes until `sink` holds a piece, or until the input is used up as far as it can be.
     fn step(&mut self, sink: &mut BytesMut, ended: bool) -> Result<(), CodingError> {
-        if let State::Unknown = self.state {
+        if let DecodeState::Unknown = self.state {
             match self.coding.recognise(&self.input, ended) {
                 Some(state) => self.state = state,
                 None => return Ok(()),
             }
         }
         match &mut self.state {
-            State::Unknown => Ok(()),
-            State::Plain => {
+            DecodeState::Unknown => Ok(()),
+            DecodeState::Plain => {
                 sink.extend_from_slice(&self.input.split());
                 Ok(())
             }
-            State::Inflate(inflate) => inflate.step(&mut self.input, sink, ended),
-            State::Brotli(brotli) => brotli.step(&mut self.input, sink, ended),
-            State::Zstd(zstd) => zstd.step(&mut self.input, sink, ended),
+            DecodeState::Inflate(inflate) => inflate.step(&mut self.input, sink, ended),
+            DecodeState::Brotli(brotli) => brotli.step(&mut self.input, sink, ended),
+            DecodeState::Zstd(zstd) => zstd.step(&mut self.input, sink, ended),
         }
     }
 }

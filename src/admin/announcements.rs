@@ -11,7 +11,7 @@ use super::{paging, require_id};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::announcements::start_sync;
-use crate::store::announcements::{self, AnnouncementRow, Filter, State};
+use crate::store::announcements::{self, AnnouncementRow, AnnouncementState, Filter};
 use crate::time::{Millis, iso, now_ms};
 
 /// `GET /api/site-announcements`
@@ -22,9 +22,9 @@ pub async fn list(app: Arc<App>, request: Request) -> Result<Response> {
         platform: query.get("platform").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()),
         read: query.get("read").and_then(|read| read.parse().ok()),
         state: match query.get("status").unwrap_or_default().as_str() {
-            "active" => Some(State::Active),
-            "expired" => Some(State::Expired),
-            "dismissed" => Some(State::Dismissed),
+            "active" => Some(AnnouncementState::Active),
+            "expired" => Some(AnnouncementState::Expired),
+            "dismissed" => Some(AnnouncementState::Dismissed),
             _ => None,
         },
         limit: paging::number(query, "limit", 50, 1..=500),

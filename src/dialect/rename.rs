@@ -32,7 +32,7 @@ pub struct Renamer {
 /// Where a stream of events is in its line.
 #[derive(Debug)]
 struct Line {
-    state: State,
+    state: LineState,
     /// The last chunk ended in CR: a LF now belongs to it.
     after_cr: bool,
     /// No line has begun: a byte order mark may still come.
@@ -40,7 +40,7 @@ struct Line {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum LineState {
     /// So many bytes of the word `data:` have come, and nothing else.
     Begins(usize),
     Data,
@@ -69,7 +69,7 @@ impl Renamer {
     }
 
     fn of(walk: Walk, is_stream: bool) -> Self {
-        let line = Line { state: State::Begins(0), after_cr: false, fresh: true };
+        let line = Line { state: LineState::Begins(0), after_cr: false, fresh: true };
         Self { walk, line: is_stream.then_some(line) }
     }
 
@@ -125,25 +125,25 @@ impl Line {
             out.extend_from_slice(BYTE_ORDER_MARK);
             line = after;
         }
-        while let (State::Begins(known), Some((first, after))) = (self.state, line.split_first()) {
+        while let (LineState::Begins(known), Some((first, after))) = (self.state, line.split_first()) {
             if DATA.get(known) != Some(first) {
-                self.state = State::Other;
+                self.state = LineState::Other;
                 break;
             }
-            self.state = if known + 1 == DATA.len() { State::Data } else { State::Begins(known + 1) };
+            self.state = if known + 1 == DATA.len() { LineState::Data } else { LineState::Begins(known + 1) };
             out.push(*first);
             line = after;
         }
         match self.state {
-            State::Data => walk.feed(line, out),
+            LineState::Data => walk.feed(line, out),
             _ => out.extend_from_slice(line),
         }
     }
 
     /// A line ends, and with a blank one its event. No string goes on behind the end of a line.
     fn end(&mut self, walk: &mut Walk, out: &mut Vec<u8>) {
-        let state = std::mem::replace(&mut self.state, State::Begins(0));
-        if state == State::Begins(0) {
+        let state = std::mem::replace(&mut self.state, LineState::Begins(0));
+        if state == LineState::Begins(0) {
             walk.begin();
         } else if walk.string.is_some() {
             walk.stop(out);

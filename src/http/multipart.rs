@@ -55,11 +55,11 @@ pub struct Reader {
     /// Finds the line end, the two hyphens and the boundary.
     delimiter: memmem::Finder<'static>,
     buffer: BytesMut,
-    state: State,
+    state: ReadState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ReadState {
     Preamble,
     /// Right behind a delimiter.
     Delimiter,
@@ -96,12 +96,12 @@ impl Reader {
         let boundary = boundary(content_type)?;
         let delimiter = memmem::Finder::new(&format!("\r\n--{boundary}")).into_owned();
         // The first boundary needs no line end before it: it begins a line all the same.
-        Ok(Self { delimiter, buffer: BytesMut::from("\r\n"), state: State::Preamble })
+        Ok(Self { delimiter, buffer: BytesMut::from("\r\n"), state: ReadState::Preamble })
     }
 
     /// Takes the next piece of the body. Ask for its [`Self::event`]s until there is none.
     pub fn feed(&mut self, piece: &[u8]) {
-        if self.state != State::Ended {
+        if self.state != ReadState::Ended {
             self.buffer.extend_from_slice(piece);
         }
     }
@@ -110,25 +110,25 @@ impl Reader {
     pub fn event(&mut self) -> Result<Option<Event>, Malformed> {
         loop {
             match self.state {
-                State::Preamble => match self.delimiter.find(&self.buffer) {
+                ReadState::Preamble => match self.delimiter.find(&self.buffer) {
                     Some(at) => {
                         self.buffer.advance(at + self.delimiter.needle().len());
-                        self.state = State::Delimiter;
+                        self.state = ReadState::Delimiter;
                     }
                     None => {
                         self.buffer.advance(self.settled());
                         return Ok(None);
                     }
                 },
-                State::Delimiter => match self.behind_delimiter()? {
-                    Some(State::Ended) => {
-                        (self.state, self.buffer) = (State::Ended, BytesMut::new());
+                ReadState::Delimiter => match self.behind_delimiter()? {
+                    Some(ReadState::Ended) => {
+                        (self.state, self.buffer) = (ReadState::Ended, BytesMut::new());
                         return Ok(Some(Event::End));
                     }
                     Some(state) => self.state = state,
                     None => return Ok(None),
                 },
-                State::Head => {
+                ReadState::Head => {
                     let end = memmem::find(&self.buffer, b"\r\n\r\n");
                     if end.unwrap_or(self.buffer.len()) > MAX_HEAD {
                         return Err(HEAD_TOO_LONG);
@@ -136,14 +136,14 @@ impl Reader {
                     let Some(end) = end else { return Ok(None) };
                     let head = PartHead::parse(&self.buffer[..end])?;
                     self.buffer.advance(end + 4);
-                    self.state = State::Data;
+                    self.state = ReadState::Data;
                     return Ok(Some(Event::Part(head)));
                 }
-                State::Data => {
+                ReadState::Data => {
                     let ready = match self.delimiter.find(&self.buffer) {
                         Some(0) => {
                             self.buffer.advance(self.delimiter.needle().len());
-                            self.state = State::DataEnded;
+                            self.state = ReadState::DataEnded;
                             continue;
                         }
                         Some(at) => at,
@@ -151,18 +151,18 @@ impl Reader {
                     };
                     return Ok((ready > 0).then(|| Event::Data(self.buffer.split_to(ready).freeze())));
                 }
-                State::DataEnded => {
-                    self.state = State::Delimiter;
+                ReadState::DataEnded => {
+                    self.state = ReadState::Delimiter;
                     return Ok(Some(Event::PartEnd));
                 }
-                State::Ended => return Ok(None),
+                ReadState::Ended => return Ok(None),
             }
         }
     }
 
     /// Whether the body came to its proper end.
     pub fn is_ended(&self) -> bool {
-        self.state == State::Ended
+        self.state == ReadState::Ended
     }
 
     /// How many bytes of the buffer cannot be the beginning of a delimiter that is still to come.
@@ -171,10 +171,10 @@ impl Reader {
     }
 
     /// Two hyphens end the body; else the line ends, and a head begins.
-    fn behind_delimiter(&mut self) -> Result<Option<State>, Malformed> {
+    fn behind_delimiter(&mut self) -> Result<Option<ReadState>, Malformed> {
         match &self.buffer[..] {
-            [b'-', b'-', ..] => Ok(Some(State::Ended)),
-            [b'\r', b'\n', ..] => Ok(Some(State::Head)),
+            [b'-', b'-', ..] => Ok(Some(ReadState::Ended)),
+            [b'\r', b'\n', ..] => Ok(Some(ReadState::Head)),
             [] | [b'\r'] | [b'-'] => Ok(None),
             _ => Err(UNENDED),
         }

@@ -72,11 +72,11 @@ pub(super) struct Gate {
     id: i64,
     /// The times and the length of the queue; how long a request waits, it says itself when it enters.
     rules: LeaseRules,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     /// 0: unlimited.
     limit: usize,
     /// When each lease in force expires, by its ticket.
@@ -143,15 +143,15 @@ impl Drop for Renewal {
 
 impl Gate {
     pub(super) fn new(what: &'static str, id: i64, limit: usize, rules: LeaseRules) -> Self {
-        Self { what, id, rules, state: Mutex::new(State { limit, ..State::default() }) }
+        Self { what, id, rules, state: Mutex::new(GateState { limit, ..GateState::default() }) }
     }
 
     /// The state, with every expired lease taken back and every waiter admitted that can be.
-    fn state(self: &Arc<Self>) -> MutexGuard<'_, State> {
+    fn state(self: &Arc<Self>) -> MutexGuard<'_, GateState> {
         self.state_at(Instant::now())
     }
 
-    fn state_at(self: &Arc<Self>, now: Instant) -> MutexGuard<'_, State> {
+    fn state_at(self: &Arc<Self>, now: Instant) -> MutexGuard<'_, GateState> {
         let mut state = lock(&self.state);
         if state.earliest_expiry.is_some_and(|expiry| expiry <= now) {
             let before = state.held.len();
@@ -171,7 +171,7 @@ impl Gate {
         state
     }
 
-    fn admit_waiters(self: &Arc<Self>, state: &mut State, now: Instant) {
+    fn admit_waiters(self: &Arc<Self>, state: &mut GateState, now: Instant) {
         while state.has_room()
             && let Some(waiter) = state.waiters.pop_front()
         {
@@ -190,7 +190,7 @@ impl Gate {
     }
 
     /// The caller has seen that there is room.
-    fn grant(self: &Arc<Self>, state: &mut State, now: Instant) -> Lease {
+    fn grant(self: &Arc<Self>, state: &mut GateState, now: Instant) -> Lease {
         if state.limit == 0 {
             return Lease::default();
         }
@@ -207,7 +207,7 @@ impl Gate {
         self.admit(&mut self.state_at(now), now)
     }
 
-    fn admit(self: &Arc<Self>, state: &mut State, now: Instant) -> Option<Lease> {
+    fn admit(self: &Arc<Self>, state: &mut GateState, now: Instant) -> Option<Lease> {
         // Those who wait have been admitted before anybody else, so room means an empty queue.
         state.has_room().then(|| self.grant(state, now))
     }
@@ -294,9 +294,9 @@ impl Gate {
     }
 }
 
-// === impl State ===
+// === impl GateState ===
 
-impl State {
+impl GateState {
     fn has_room(&self) -> bool {
         self.limit == 0 || self.held.len() < self.limit
     }

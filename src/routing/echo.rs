@@ -38,12 +38,12 @@ impl Echo {
 /// All pieces of a text. A state stands for the pieces that end at the same places; the shorter of them are those
 /// of the state it is linked to.
 struct Index {
-    states: Vec<State>,
+    states: Vec<AutomatonState>,
     /// The state of each beginning of the text.
     beginnings: Vec<u16>,
 }
 
-struct State {
+struct AutomatonState {
     /// By the next byte; 0 is none, because nothing leads back to the first state.
     next: [u16; 256],
     link: u16,
@@ -61,7 +61,7 @@ impl Index {
 
     fn of(text: &[u8]) -> Self {
         let text = &text[..text.len().min(Self::MOST)];
-        let root = State { next: [0; 256], link: 0, length: 0, found: 0 };
+        let root = AutomatonState { next: [0; 256], link: 0, length: 0, found: 0 };
         let mut index = Self { states: vec![root], beginnings: Vec::with_capacity(text.len()) };
         let mut last = 0;
         for byte in text {
@@ -106,11 +106,11 @@ impl Index {
     }
 
     fn add(&mut self, next: [u16; 256], length: u16) -> u16 {
-        self.states.push(State { next, link: 0, length, found: 0 });
+        self.states.push(AutomatonState { next, link: 0, length, found: 0 });
         (self.states.len() - 1) as u16 // at most twice MOST
     }
 
-    fn state(&self, at: u16) -> &State {
+    fn state(&self, at: u16) -> &AutomatonState {
         &self.states[usize::from(at)]
     }
 
@@ -141,13 +141,13 @@ impl Index {
         order.sort_unstable_by_key(|at| self.state(*at).length);
         // What ends in a piece that was found was found, too.
         for at in order.iter().rev() {
-            let State { link, found, .. } = *self.state(*at);
+            let AutomatonState { link, found, .. } = *self.state(*at);
             if found > 0 && link != 0 {
                 self.states[usize::from(link)].found = self.state(link).length;
             }
         }
         for at in order {
-            let State { link, found, .. } = *self.state(at);
+            let AutomatonState { link, found, .. } = *self.state(at);
             if found == 0 {
                 self.states[usize::from(at)].found = self.state(link).found;
             }

@@ -42,14 +42,14 @@ pub struct Filter {
     pub site_id: Option<i64>,
     pub platform: Option<String>,
     pub read: Option<bool>,
-    pub state: Option<State>,
+    pub state: Option<AnnouncementState>,
     pub limit: i64,
     pub offset: i64,
 }
 
 /// Which announcements to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum AnnouncementState {
     /// Neither dismissed nor over.
     Active,
     /// Over, not dismissed.
@@ -79,15 +79,15 @@ pub async fn list(store: &Store, filter: &Filter, now: Millis) -> Result<Vec<Ann
         None => "",
     });
     match filter.state {
-        Some(State::Active) => {
+        Some(AnnouncementState::Active) => {
             sql.push_str(" AND dismissed_at IS NULL AND (ends_at IS NULL OR ends_at > ?)");
             args.push(now.into());
         }
-        Some(State::Expired) => {
+        Some(AnnouncementState::Expired) => {
             sql.push_str(" AND dismissed_at IS NULL AND ends_at <= ?");
             args.push(now.into());
         }
-        Some(State::Dismissed) => sql.push_str(" AND dismissed_at IS NOT NULL"),
+        Some(AnnouncementState::Dismissed) => sql.push_str(" AND dismissed_at IS NOT NULL"),
         None => {}
     }
     sql.push_str(" ORDER BY first_seen_at DESC, id DESC LIMIT ? OFFSET ?");

@@ -23,12 +23,12 @@ pub(super) struct WalSync {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Mutex<SyncState>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SyncState {
     /// Something was committed since the last sync began.
     is_behind: bool,
     stop: bool,
@@ -68,14 +68,14 @@ impl Drop for WalSync {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SyncState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn run(&self, mut sync: impl FnMut() -> io::Result<()>) {
         let mut is_failing = false;
         loop {
-            let waits = |state: &mut State| !state.is_behind && !state.stop;
+            let waits = |state: &mut SyncState| !state.is_behind && !state.stop;
             let mut state = self.wake.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
             if state.stop {
                 return;

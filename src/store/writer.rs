@@ -75,14 +75,14 @@ pub(super) enum Command {
 
 /// The hand-over between the process and its writer.
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     wake: Condvar,
     /// The last change found no room on the disk.
     is_full: AtomicBool,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     commands: VecDeque<Command>,
     rows: Vec<ProxyLogRow>,
     /// Rows that the writer has taken and not committed.
@@ -116,7 +116,7 @@ enum Asleep {
     UntilGroupEnds,
 }
 
-impl State {
+impl QueueState {
     fn waiting_rows(&self) -> usize {
         self.rows.len() + self.with_writer
     }
@@ -136,12 +136,12 @@ impl Queue {
         Arc::new(Self { state: Mutex::default(), wake: Condvar::new(), is_full: AtomicBool::new(false) })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the writer if it sleeps; the lock is released first so that it does not wake into it.
-    fn wake(&self, mut state: MutexGuard<'_, State>) {
+    fn wake(&self, mut state: MutexGuard<'_, QueueState>) {
         let asleep = std::mem::take(&mut state.asleep);
         drop(state);
         if asleep != Asleep::No {
@@ -431,19 +431,19 @@ impl Writer {
     }
 
     /// How long the open group may still wait.
-    fn rest(&self, state: &State) -> Duration {
+    fn rest(&self, state: &QueueState) -> Duration {
         let most = if state.urgent { MAX_AGE_URGENT } else { MAX_AGE };
         self.since.map_or(most, |since| most.saturating_sub(since.elapsed()))
     }
 
-    fn group_is_due(&self, state: &State) -> bool {
+    fn group_is_due(&self, state: &QueueState) -> bool {
         self.unwritten.is_none()
             && (state.rows.len() >= FULL_GROUP
                 || !state.flushes.is_empty()
                 || (self.since.is_some() && self.rest(state).is_zero()))
     }
 
-    fn work(&self, state: &mut State, commit: bool) -> Work {
+    fn work(&self, state: &mut QueueState, commit: bool) -> Work {
         Work { commands: std::mem::take(&mut state.commands), commit, stop: state.stop }
     }
 
@@ -605,10 +605,10 @@ impl Queue {
     /// Sleeps until woken or until `most` has passed; the flag says which of the two.
     fn sleep<'a>(
         &self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, QueueState>,
         asleep: Asleep,
         most: Option<Duration>,
-    ) -> (MutexGuard<'a, State>, bool) {
+    ) -> (MutexGuard<'a, QueueState>, bool) {
         state.asleep = asleep;
         let (mut state, timed_out) = match most {
             None => (self.wake.wait(state).unwrap_or_else(PoisonError::into_inner), false),

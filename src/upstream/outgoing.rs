@@ -23,11 +23,11 @@ pub(super) struct Outgoing {
     sent: usize,
     /// The body stays when it has been sent: it may have to be sent again.
     is_kept: bool,
-    state: State,
+    state: SendState,
 }
 
 #[derive(Default)]
-enum State {
+enum SendState {
     #[default]
     Sent,
     Sending,
@@ -41,7 +41,7 @@ impl Outgoing {
         self.head.clear();
         write(&mut self.head);
         self.is_kept = may_repeat && body.length() <= MAX_KEPT;
-        (self.body, self.sent, self.state) = (body, 0, State::Sending);
+        (self.body, self.sent, self.state) = (body, 0, SendState::Sending);
     }
 
     /// To be called when an answer has begun.
@@ -63,25 +63,25 @@ impl Outgoing {
     }
 
     pub(super) fn is_sent(&self) -> bool {
-        matches!(self.state, State::Sent)
+        matches!(self.state, SendState::Sent)
     }
 
     /// Why nothing more can be sent, if so.
     pub(super) fn failure(&self) -> Option<&io::Error> {
         match &self.state {
-            State::Failed(error) => Some(error),
-            State::Sent | State::Sending => None,
+            SendState::Failed(error) => Some(error),
+            SendState::Sent | SendState::Sending => None,
         }
     }
 
     /// Nothing more is sent.
     pub(super) fn give_up(&mut self, error: io::Error) {
-        self.state = State::Failed(error);
+        self.state = SendState::Failed(error);
     }
 
     /// Ready when all has left. Fails when the socket takes no more; there may be an answer all the same.
     pub(super) fn poll_send(&mut self, stream: &mut Stream, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !matches!(self.state, State::Sending) {
+        if !matches!(self.state, SendState::Sending) {
             return Poll::Ready(Ok(()));
         }
         while let Some((slices, count)) = self.rest() {
@@ -95,7 +95,7 @@ impl Outgoing {
         if !self.is_kept {
             self.body = RequestBody::empty();
         }
-        self.state = State::Sent;
+        self.state = SendState::Sent;
         Poll::Ready(Ok(()))
     }
 

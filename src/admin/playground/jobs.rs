@@ -27,7 +27,7 @@ const MAX_JOBS: usize = 200;
 pub struct Jobs(Mutex<HashMap<String, Job>>);
 
 struct Job {
-    state: State,
+    state: JobState,
     created_at: Millis,
     updated_at: Millis,
     expires_at: Millis,
@@ -49,7 +49,7 @@ struct JobView<'a> {
     expires_at: String,
 }
 
-enum State {
+enum JobState {
     /// Dropping it stops the work.
     Pending {
         _running: oneshot::Sender<()>,
@@ -115,7 +115,7 @@ impl Jobs {
             return Err(Refused::failed(status, format!("There are {MAX_JOBS} jobs already")));
         }
         let job = Job {
-            state: State::Pending { _running: running },
+            state: JobState::Pending { _running: running },
             created_at: now,
             updated_at: now,
             expires_at: now + KEPT,
@@ -129,8 +129,8 @@ impl Jobs {
     pub(super) fn end(&self, id: &str, outcome: Result<Value, Value>, now: Millis) {
         let mut jobs = lock(&self.0);
         // A cancelled job stays cancelled, whatever came in the same moment.
-        if let Some(job) = jobs.get_mut(id).filter(|job| matches!(job.state, State::Pending { .. })) {
-            job.becomes(outcome.map_or_else(State::Failed, State::Succeeded), now, KEPT);
+        if let Some(job) = jobs.get_mut(id).filter(|job| matches!(job.state, JobState::Pending { .. })) {
+            job.becomes(outcome.map_or_else(JobState::Failed, JobState::Succeeded), now, KEPT);
         }
     }
 
@@ -147,8 +147,8 @@ impl Jobs {
         jobs.retain(|_, job| !job.is_expired(now));
         match jobs.get_mut(id) {
             None => false,
-            Some(job) if matches!(job.state, State::Pending { .. }) => {
-                job.becomes(State::Cancelled, now, CANCELLED_KEPT);
+            Some(job) if matches!(job.state, JobState::Pending { .. }) => {
+                job.becomes(JobState::Cancelled, now, CANCELLED_KEPT);
                 true
             }
             Some(_) => jobs.remove(id).is_some(),
@@ -157,7 +157,7 @@ impl Jobs {
 }
 
 impl Job {
-    fn becomes(&mut self, state: State, now: Millis, kept: Millis) {
+    fn becomes(&mut self, state: JobState, now: Millis, kept: Millis) {
         self.state = state;
         self.updated_at = now;
         self.expires_at = now + kept;
@@ -170,10 +170,10 @@ impl Job {
 
     fn view<'a>(&'a self, id: &'a str) -> JobView<'a> {
         let (status, result, error) = match &self.state {
-            State::Pending { .. } => ("pending", None, None),
-            State::Succeeded(result) => ("succeeded", Some(result), None),
-            State::Failed(error) => ("failed", None, Some(error.clone())),
-            State::Cancelled => {
+            JobState::Pending { .. } => ("pending", None, None),
+            JobState::Succeeded(result) => ("succeeded", Some(result), None),
+            JobState::Failed(error) => ("failed", None, Some(error.clone())),
+            JobState::Cancelled => {
                 ("cancelled", None, Some(json!({ "message": "The job was cancelled", "type": "cancelled" })))
             }
         };

@@ -13,10 +13,10 @@ const PROOF: usize = 4;
 
 /// Makes pieces of snapshots, and leaves pieces alone.
 #[derive(Debug, Default)]
-pub(super) struct Snapshots(State);
+pub(super) struct Snapshots(SnapshotState);
 
 #[derive(Debug, Default)]
-enum State {
+enum SnapshotState {
     #[default]
     Fresh,
     /// The longest chunk so far, and where the chunks before it end in it. The first has been handed on.
@@ -57,15 +57,15 @@ impl Snapshots {
             return;
         }
         match &mut self.0 {
-            State::Fresh => {
+            SnapshotState::Fresh => {
                 self.0 = if is_long(literal) {
-                    State::Unsure { longest: literal.to_owned(), ends: vec![literal.len()] }
+                    SnapshotState::Unsure { longest: literal.to_owned(), ends: vec![literal.len()] }
                 } else {
-                    State::Pieces
+                    SnapshotState::Pieces
                 };
                 each(literal);
             }
-            State::Unsure { longest, ends } => {
+            SnapshotState::Unsure { longest, ends } => {
                 if literal.len() <= longest.len() || !literal.starts_with(longest.as_str()) {
                     self.finish(each);
                     return each(literal);
@@ -77,11 +77,11 @@ impl Snapshots {
                     each(&literal[handed_on..]);
                     let mut prefix = Prefix::default();
                     prefix.push(literal);
-                    self.0 = State::Snapshots(prefix);
+                    self.0 = SnapshotState::Snapshots(prefix);
                 }
             }
-            State::Pieces => each(literal),
-            State::Snapshots(prefix) => {
+            SnapshotState::Pieces => each(literal),
+            SnapshotState::Snapshots(prefix) => {
                 let rest = prefix.rest(literal);
                 prefix.push(rest);
                 if !rest.is_empty() {
@@ -93,9 +93,9 @@ impl Snapshots {
 
     /// The text is over: what is held was no snapshots.
     pub(super) fn finish(&mut self, each: &mut dyn FnMut(&str)) {
-        if let State::Unsure { longest, ends } = &self.0 {
+        if let SnapshotState::Unsure { longest, ends } = &self.0 {
             ends.iter().skip(1).for_each(|end| each(&longest[..*end]));
-            self.0 = State::Pieces;
+            self.0 = SnapshotState::Pieces;
         }
     }
 }

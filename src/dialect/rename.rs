@@ -166,7 +166,7 @@ struct Walk {
     is_held: bool,
     /// The key that the next value belongs to is on its way, or the value is.
     wants: Wants,
-    string: Option<Kind>,
+    string: Option<StringKind>,
     /// The next byte of the string is escaped.
     escaped: bool,
     key: Vec<u8>,
@@ -192,7 +192,7 @@ enum Wants {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum StringKind {
     Key,
     Name,
     Other,
@@ -243,7 +243,7 @@ impl Walk {
                 Some(kind) => self.string(kind, &bytes[at..], out),
                 None => {
                     self.structure(byte);
-                    if self.string == Some(Kind::Name) {
+                    if self.string == Some(StringKind::Name) {
                         self.held.push(byte);
                     } else {
                         out.push(byte);
@@ -256,7 +256,7 @@ impl Walk {
     }
 
     /// Reads on in a string, to its end or that of the bytes; gives how far it came.
-    fn string(&mut self, kind: Kind, bytes: &[u8], out: &mut Vec<u8>) -> usize {
+    fn string(&mut self, kind: StringKind, bytes: &[u8], out: &mut Vec<u8>) -> usize {
         let mut at = usize::from(std::mem::take(&mut self.escaped));
         let mut ends = false;
         while let Some(found) = bytes.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
@@ -273,17 +273,17 @@ impl Walk {
         }
         let piece = &bytes[..at];
         match kind {
-            Kind::Other => out.extend_from_slice(piece),
-            Kind::Key => {
+            StringKind::Other => out.extend_from_slice(piece),
+            StringKind::Key => {
                 out.extend_from_slice(piece);
                 let room = LONGEST_KEY.saturating_sub(self.key.len());
                 self.key.extend_from_slice(&piece[..at.min(room)]);
             }
-            Kind::Name => {
+            StringKind::Name => {
                 self.held.extend_from_slice(piece);
                 if self.held.len() > LONGEST_NAME {
                     out.append(&mut self.held);
-                    self.string = Some(Kind::Other);
+                    self.string = Some(StringKind::Other);
                 }
             }
         }
@@ -295,7 +295,7 @@ impl Walk {
 
     fn end_string(&mut self, out: &mut Vec<u8>) {
         match self.string.take() {
-            Some(Kind::Key) => {
+            Some(StringKind::Key) => {
                 let key = text(&self.key);
                 let is = |name: &str| key.as_deref() == Some(name);
                 self.wants = if is(self.member) {
@@ -306,7 +306,7 @@ impl Walk {
                     Wants::Nothing
                 };
             }
-            Some(Kind::Name) => {
+            Some(StringKind::Name) => {
                 let is_wanted = text(&self.held).is_none_or(|name| name == self.name);
                 if is_wanted {
                     out.append(&mut self.held);
@@ -333,9 +333,9 @@ impl Walk {
             _ if self.place == Place::Before => self.place = Place::Over,
             b'"' => {
                 self.string = Some(match self.wants {
-                    Wants::Key if keys_matter => Kind::Key,
-                    Wants::Name if keys_matter => Kind::Name,
-                    _ => Kind::Other,
+                    Wants::Key if keys_matter => StringKind::Key,
+                    Wants::Name if keys_matter => StringKind::Name,
+                    _ => StringKind::Other,
                 });
                 self.key.clear();
                 self.key.push(byte);

@@ -24,11 +24,11 @@ const MAX_NAME: usize = 1024;
 #[derive(Clone)]
 pub struct ModelPattern {
     text: Box<str>,
-    kind: Kind,
+    kind: PatternKind,
 }
 
 #[derive(Clone)]
-enum Kind {
+enum PatternKind {
     Exact,
     Glob,
     Regex(Regex),
@@ -50,16 +50,16 @@ impl ModelPattern {
             return Err(PatternError("a model pattern must not be blank".to_owned()));
         }
         let kind = match regex_body(text) {
-            Some(body) => Kind::Regex(compile(body)?),
-            None if text.contains(['*', '?']) => Kind::Glob,
-            None => Kind::Exact,
+            Some(body) => PatternKind::Regex(compile(body)?),
+            None if text.contains(['*', '?']) => PatternKind::Glob,
+            None => PatternKind::Exact,
         };
         Ok(Self { text: text.into(), kind })
     }
 
     /// Reads a pattern that was saved or imported: an unusable regex is kept and never matches.
     pub fn stored(text: &str) -> Self {
-        Self::parse(text).unwrap_or_else(|_| Self { text: text.trim().into(), kind: Kind::Unusable })
+        Self::parse(text).unwrap_or_else(|_| Self { text: text.trim().into(), kind: PatternKind::Unusable })
     }
 
     pub fn as_str(&self) -> &str {
@@ -68,7 +68,7 @@ impl ModelPattern {
 
     /// Does this name one model, by its exact bytes?
     pub fn is_exact(&self) -> bool {
-        matches!(self.kind, Kind::Exact)
+        matches!(self.kind, PatternKind::Exact)
     }
 
     /// Whether it names the model.
@@ -77,10 +77,10 @@ impl ModelPattern {
             return true;
         }
         match &self.kind {
-            Kind::Exact | Kind::Unusable => false,
+            PatternKind::Exact | PatternKind::Unusable => false,
             _ if model.len() > MAX_NAME => false,
-            Kind::Glob => glob_matches(&self.text, model),
-            Kind::Regex(regex) => regex.is_match(model),
+            PatternKind::Glob => glob_matches(&self.text, model),
+            PatternKind::Regex(regex) => regex.is_match(model),
         }
     }
 }

@@ -133,7 +133,7 @@ async fn a_certificate_that_is_not_good_ends_the_connection() {
         assert_eq!(error.kind(), ErrorKind::Tls, "{error}");
     }
     // The name is checked too: through a proxy any name leads to the server, whose certificate has another.
-    let proxy = Proxy::start(Kind::Connect, None).await;
+    let proxy = Proxy::start(ProxyKind::Connect, None).await;
     let other =
         ask(&trusting(), &format!("https://other.example:{}", upstream.port), Some(&proxy.url("http", "")))
             .await;
@@ -148,7 +148,7 @@ async fn a_file_without_certificates_is_refused() {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum ProxyKind {
     Connect,
     ConnectTls,
     Socks,
@@ -161,7 +161,7 @@ struct Proxy {
 }
 
 impl Proxy {
-    async fn start(kind: Kind, credentials: Option<&'static str>) -> Self {
+    async fn start(kind: ProxyKind, credentials: Option<&'static str>) -> Self {
         let acceptor = acceptor();
         let served = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&served);
@@ -169,9 +169,9 @@ impl Proxy {
             let (acceptor, count) = (acceptor.clone(), Arc::clone(&count));
             async move {
                 let _ended = match kind {
-                    Kind::Connect => connect(stream, credentials, &count).await,
-                    Kind::Socks => socks(stream, credentials, &count).await,
-                    Kind::ConnectTls => match acceptor.accept(stream).await {
+                    ProxyKind::Connect => connect(stream, credentials, &count).await,
+                    ProxyKind::Socks => socks(stream, credentials, &count).await,
+                    ProxyKind::ConnectTls => match acceptor.accept(stream).await {
                         Ok(stream) => connect(stream, credentials, &count).await,
                         Err(_) => None,
                     },
@@ -290,15 +290,15 @@ async fn every_kind_of_proxy_leads_to_the_upstream() {
     let (plain, secure) = (Upstream::always(OK).await, secure_upstream().await);
     let client = trusting();
     for (kind, scheme, credentials) in [
-        (Kind::Connect, "http", None),
-        (Kind::Connect, "http", Some("ada:pass word")),
-        (Kind::ConnectTls, "https", Some("ada:pass word")),
-        (Kind::Socks, "socks4", None),
-        (Kind::Socks, "socks4a", None),
-        (Kind::Socks, "socks5", None),
-        (Kind::Socks, "socks5", Some("ada:pass word")),
-        (Kind::Socks, "socks5h", Some("ada:pass word")),
-        (Kind::Socks, "socks", None),
+        (ProxyKind::Connect, "http", None),
+        (ProxyKind::Connect, "http", Some("ada:pass word")),
+        (ProxyKind::ConnectTls, "https", Some("ada:pass word")),
+        (ProxyKind::Socks, "socks4", None),
+        (ProxyKind::Socks, "socks4a", None),
+        (ProxyKind::Socks, "socks5", None),
+        (ProxyKind::Socks, "socks5", Some("ada:pass word")),
+        (ProxyKind::Socks, "socks5h", Some("ada:pass word")),
+        (ProxyKind::Socks, "socks", None),
     ] {
         let proxy = Proxy::start(kind, credentials).await;
         let given = if credentials.is_some() { "ada:pass%20word@" } else { "" };
@@ -316,7 +316,8 @@ async fn names_are_resolved_at_the_proxy_when_its_scheme_says_so() {
     let upstream = Upstream::always(OK).await;
     let url = format!("http://only-the-proxy-knows.invalid:{}", upstream.port);
     for scheme in ["http", "socks4a", "socks5h", "socks"] {
-        let proxy = Proxy::start(if scheme == "http" { Kind::Connect } else { Kind::Socks }, None).await;
+        let proxy =
+            Proxy::start(if scheme == "http" { ProxyKind::Connect } else { ProxyKind::Socks }, None).await;
         assert_eq!(ask(&client(), &url, Some(&proxy.url(scheme, ""))).await.expect(scheme), "ok");
     }
 }
@@ -330,10 +331,10 @@ async fn a_proxy_that_refuses_fails_the_request() {
     let answers_403 = Upstream::once("HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n").await;
     let hangs_up = answers_anything(b"").await;
     let (connect, socks) = (
-        Proxy::start(Kind::Connect, Some("ada:right")).await,
-        Proxy::start(Kind::Socks, Some("ada:right")).await,
+        Proxy::start(ProxyKind::Connect, Some("ada:right")).await,
+        Proxy::start(ProxyKind::Socks, Some("ada:right")).await,
     );
-    let open = Proxy::start(Kind::Socks, None).await;
+    let open = Proxy::start(ProxyKind::Socks, None).await;
     let here = format!("http://localhost:{}", upstream.port);
     let tunnelled = format!("https://localhost:{}", upstream.port);
     for (proxy, url) in [

@@ -18,7 +18,7 @@ use super::accounts::find;
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::secrets;
-use super::verify::{Refusal, models_of_key, verify};
+use super::verify::{CredentialRefusal, models_of_key, verify};
 use crate::app::App;
 use crate::http::{self, Request, Response};
 use crate::jobs::model_refresh;
@@ -178,8 +178,8 @@ async fn create_verified(app: Arc<App>, input: CreateInput) -> Result<Response> 
     }
 }
 
-impl From<Refusal> for AdminError {
-    fn from(refusal: Refusal) -> Self {
+impl From<CredentialRefusal> for AdminError {
+    fn from(refusal: CredentialRefusal) -> Self {
         let error = Self::bad_request(refusal.message).flag("requiresVerification", refusal.unverified);
         match refusal.verdict {
             Some(verdict) => error.flag(verdict.flag(), true),

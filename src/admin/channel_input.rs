@@ -34,7 +34,7 @@ pub struct ChannelInput {
 
 /// Why a channel is not added.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum ChannelRefusal {
     /// The route has this very channel.
     Duplicate,
     Invalid(Invalid),
@@ -49,15 +49,15 @@ pub struct ChannelEditor<'a> {
     taken: HashSet<ChannelKey>,
 }
 
-impl From<Invalid> for Refusal {
+impl From<Invalid> for ChannelRefusal {
     fn from(invalid: Invalid) -> Self {
         Self::Invalid(invalid)
     }
 }
 
-// === impl Refusal ===
+// === impl ChannelRefusal ===
 
-impl Refusal {
+impl ChannelRefusal {
     /// For the person who sent the channel.
     pub fn into_message(self) -> String {
         match self {
@@ -143,14 +143,14 @@ impl<'a> ChannelEditor<'a> {
     }
 
     /// The channel to add, which the next one must not repeat.
-    pub fn admit(&mut self, account_id: i64, input: ChannelInput) -> Result<NewChannel, Refusal> {
+    pub fn admit(&mut self, account_id: i64, input: ChannelInput) -> Result<NewChannel, ChannelRefusal> {
         let account =
             self.route_index.account(account_id).ok_or_else(|| Invalid::field("accountId", "an account"))?;
         let pattern = is_exact(self.route).then(|| self.route.model_pattern.clone());
         let source_model = input.source_model.flatten().or(pattern);
         let credential = self.credential(account, input.token_id, source_model.as_deref())?;
         if !self.taken.insert(channel_key(credential, source_model.as_deref())) {
-            return Err(Refusal::Duplicate);
+            return Err(ChannelRefusal::Duplicate);
         }
         Ok(NewChannel {
             credential,
@@ -163,7 +163,11 @@ impl<'a> ChannelEditor<'a> {
     }
 
     /// The change of a channel of this route.
-    pub fn change(&mut self, channel: &ChannelRow, input: ChannelInput) -> Result<ChannelPatch, Refusal> {
+    pub fn change(
+        &mut self,
+        channel: &ChannelRow,
+        input: ChannelInput,
+    ) -> Result<ChannelPatch, ChannelRefusal> {
         let mut changed = channel.clone();
         changed.source_model = input.source_model.clone().unwrap_or(changed.source_model);
         let token_id = match self.route_index.account(channel.account_id) {
@@ -176,7 +180,7 @@ impl<'a> ChannelEditor<'a> {
         changed.token_id = token_id.unwrap_or(channel.token_id);
         let (before, after) = (key_of(self.route_index, channel), key_of(self.route_index, &changed));
         if before != after && !self.taken.insert(after) {
-            return Err(Refusal::Duplicate);
+            return Err(ChannelRefusal::Duplicate);
         }
         Ok(ChannelPatch {
             token_id,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use serde_json::json;
 
-use super::channel_input::{ChannelEditor, ChannelInput, Refusal, objects, priorities};
+use super::channel_input::{ChannelEditor, ChannelInput, ChannelRefusal, objects, priorities};
 use super::errors::{AdminError, Result};
 use super::input::{Fields, Invalid};
 use super::require_id;
@@ -67,7 +67,7 @@ pub async fn add_batch(app: Arc<App>, mut request: Request) -> Result<Response> 
     for (index, (account_id, input)) in inputs.into_iter().enumerate() {
         match editor.admit(account_id, input) {
             Ok(channel) => channels.push(channel),
-            Err(Refusal::Duplicate) => skipped += 1,
+            Err(ChannelRefusal::Duplicate) => skipped += 1,
             Err(refusal) => errors.push(format!("channels[{index}]: {}", refusal.into_message())),
         }
     }
@@ -146,6 +146,6 @@ fn shown<'a>(app: &App, route_index: &'a RouteIndex, ids: &[i64]) -> Result<Vec<
     ids.iter().map(|id| Ok(route_index.listed(app, channel(id)?))).collect()
 }
 
-fn refused(refusal: Refusal) -> AdminError {
+fn refused(refusal: ChannelRefusal) -> AdminError {
     AdminError::bad_request(refusal.into_message())
 }

@@ -45,7 +45,7 @@ const SHOWN_MODELS: usize = 10;
 
 /// Why a credential was not accepted.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct CredentialRefusal {
     pub message: String,
     pub verdict: Option<Verdict>,
     /// The site answered and the credential did not prove itself; false when the site could not say.
@@ -105,7 +105,7 @@ pub async fn verify(
     mode: CredentialMode,
     user_id: Option<i64>,
     username: Option<&str>,
-) -> Result<Identity, Refusal> {
+) -> Result<Identity, CredentialRefusal> {
     let platform = platform_of(site)?;
     let knows_sessions = abilities(platform).user_info;
     let site_client = || {
@@ -115,19 +115,19 @@ pub async fn verify(
         Ok(SiteClient { username: username.map(str::to_owned), ..site_client })
     };
     match mode {
-        CredentialMode::Session if !knows_sessions => Err(Refusal::mismatch(format!(
+        CredentialMode::Session if !knows_sessions => Err(CredentialRefusal::mismatch(format!(
             "Sites of platform {platform} have no sessions; use credentialMode apikey"
         ))),
         CredentialMode::Session => match identify(app, site_client()?).await? {
-            Identity::ApiKey { .. } => {
-                Err(Refusal::mismatch("This is an API key, not a session; use credentialMode apikey"))
-            }
+            Identity::ApiKey { .. } => Err(CredentialRefusal::mismatch(
+                "This is an API key, not a session; use credentialMode apikey",
+            )),
             session => Ok(session),
         },
         CredentialMode::Auto if knows_sessions => identify(app, site_client()?).await,
         CredentialMode::Auto | CredentialMode::ApiKey => {
             let routed = app.snapshot.load().site(site.id).cloned();
-            let routed = routed.ok_or_else(|| Refusal::mismatch("Site not found"))?;
+            let routed = routed.ok_or_else(|| CredentialRefusal::mismatch("Site not found"))?;
             let models = models_of_key(app, &routed, credential, user_id.is_some()).await;
             if !knows_sessions {
                 return models.map(|models| Identity::ApiKey { models });
@@ -135,7 +135,9 @@ pub async fn verify(
             match models {
                 // A session lists the models of its user, too.
                 Ok(_) if !credential.starts_with("sk-") && diagnosis(app, &site_client()?).await.is_ok() => {
-                    Err(Refusal::mismatch("This is a session, not an API key; use credentialMode session"))
+                    Err(CredentialRefusal::mismatch(
+                        "This is a session, not an API key; use credentialMode session",
+                    ))
                 }
                 Ok(models) => Ok(Identity::ApiKey { models }),
                 Err(refusal) if refusal.is_late => Err(diagnosed(app, &site_client()?, refusal).await),
@@ -151,24 +153,24 @@ pub async fn models_of_key(
     site: &Site,
     key: &str,
     has_user_id: bool,
-) -> Result<Vec<String>, Refusal> {
+) -> Result<Vec<String>, CredentialRefusal> {
     if secrets::is_masked(key) {
-        return Err(Refusal::masked());
+        return Err(CredentialRefusal::masked());
     }
     match tokio::time::timeout(TIME_LIMIT, discovery::ask(app, site, key)).await {
         Ok(Ok(models)) => Ok(models),
         Ok(Err(error)) => Err(refusal_of_key(&error, has_user_id)),
-        Err(_elapsed) => Err(Refusal::late("list its models")),
+        Err(_elapsed) => Err(CredentialRefusal::late("list its models")),
     }
 }
 
 /// Who a credential is at its site: a session, or a key that lists models.
-pub async fn identify(app: &Arc<App>, site_client: SiteClient) -> Result<Identity, Refusal> {
+pub async fn identify(app: &Arc<App>, site_client: SiteClient) -> Result<Identity, CredentialRefusal> {
     let site_client =
         SiteClient { limits: FetchLimits { timeout: TIME_LIMIT, ..site_client.limits }, ..site_client };
     let text = site_client.session.as_ref().map(Secret::expose).unwrap_or_default();
     if secrets::is_masked(text) && !text.contains('=') {
-        return Err(Refusal::masked());
+        return Err(CredentialRefusal::masked());
     }
     // These sites let no session in without its number: nothing else is worth asking then.
     let wants_number = matches!(site_client.platform, Platform::NewApi | Platform::AnyRouter);
@@ -183,14 +185,14 @@ pub async fn identify(app: &Arc<App>, site_client: SiteClient) -> Result<Identit
     let error = match tokio::time::timeout(TIME_LIMIT, site_client.identify(&app.client)).await {
         Ok(Ok(identity)) => return Ok(identity),
         Ok(Err(error)) if error.kind != SiteErrorKind::Timeout => return Err(refusal_of(&error)),
-        Ok(Err(_)) | Err(_) => Refusal::late("answer"),
+        Ok(Err(_)) | Err(_) => CredentialRefusal::late("answer"),
     };
     // It was asked that before, and said nothing then.
     if is_silent { Err(error) } else { Err(diagnosed(app, &site_client, error).await) }
 }
 
 /// Why a credential could not be verified.
-pub fn refusal_of(error: &SiteError) -> Refusal {
+pub fn refusal_of(error: &SiteError) -> CredentialRefusal {
     let verdict = Verdict::of_kind(error.kind);
     let message = match verdict {
         Some(verdict) => format!("{}: {}", verdict.advice(), error.message),
@@ -203,15 +205,15 @@ pub fn refusal_of(error: &SiteError) -> Refusal {
             | SiteErrorKind::Failed
             | SiteErrorKind::Malformed
     );
-    Refusal { message, verdict, unverified, is_late: false }
+    CredentialRefusal { message, verdict, unverified, is_late: false }
 }
 
-fn platform_of(site: &SiteRow) -> Result<Platform, Refusal> {
+fn platform_of(site: &SiteRow) -> Result<Platform, CredentialRefusal> {
     let platform = Platform::parse(&site.platform).filter(|platform| {
         !matches!(platform, Platform::Codex | Platform::GeminiCli | Platform::Antigravity)
     });
     platform.ok_or_else(|| {
-        Refusal::mismatch(format!("Credentials of platform {} cannot be verified", site.platform))
+        CredentialRefusal::mismatch(format!("Credentials of platform {} cannot be verified", site.platform))
     })
 }
 
@@ -222,27 +224,27 @@ async fn diagnosis(app: &App, site_client: &SiteClient) -> Result<User, SiteErro
 }
 
 /// The reason that the site gives when asked who the user is, else the one at hand.
-async fn diagnosed(app: &App, site_client: &SiteClient, refusal: Refusal) -> Refusal {
+async fn diagnosed(app: &App, site_client: &SiteClient, refusal: CredentialRefusal) -> CredentialRefusal {
     match diagnosis(app, site_client).await {
         Err(error) if Verdict::of_kind(error.kind).is_some() => refusal_of(&error),
         _ => refusal,
     }
 }
 
-fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> Refusal {
+fn refusal_of_key(error: &DiscoveryError, has_user_id: bool) -> CredentialRefusal {
     let verdict = match error.is_shield {
         true => Some(Verdict::ShieldBlocked),
         false => Verdict::of(&error.message, has_user_id),
     };
     let message = match (verdict, error.kind) {
-        (_, DiscoveryKind::Timeout) => return Refusal::late("list its models"),
+        (_, DiscoveryKind::Timeout) => return CredentialRefusal::late("list its models"),
         (Some(verdict), _) => format!("{}: {}", verdict.advice(), error.message),
         (None, DiscoveryKind::Unauthorized) => format!("The site rejected the key: {}", error.message),
         (None, DiscoveryKind::EmptyModels) => "The key lists no models at this site".to_owned(),
         (None, DiscoveryKind::Unknown) => format!("The site could not be asked: {}", error.message),
     };
     let unverified = matches!(error.kind, DiscoveryKind::Unauthorized | DiscoveryKind::EmptyModels);
-    Refusal { message, verdict, unverified, is_late: false }
+    CredentialRefusal { message, verdict, unverified, is_late: false }
 }
 
 /// The user that a session belongs to.
@@ -275,9 +277,9 @@ fn balance_info(balance: &Balance) -> Value {
     })
 }
 
-// === impl Refusal ===
+// === impl CredentialRefusal ===
 
-impl Refusal {
+impl CredentialRefusal {
     /// For a request that can never be fulfilled as it is.
     fn mismatch(message: impl Into<String>) -> Self {
         Self { message: message.into(), verdict: None, unverified: false, is_late: false }

@@ -11,7 +11,7 @@ use super::framing::HeadFault;
 const TWO_LENGTHS: &str = "Content-Length and Transfer-Encoding exclude each other";
 
 /// A request head that is refused: the status and what to tell the client.
-pub struct Refusal {
+pub struct HeadRefusal {
     pub status: StatusCode,
     pub message: &'static str,
 }
@@ -23,8 +23,8 @@ pub fn check(
     version: Version,
     headers: &HeaderMap,
     fault: Option<HeadFault>,
-) -> Result<(), Refusal> {
-    let refuse = |status, message| Err(Refusal { status, message });
+) -> Result<(), HeadRefusal> {
+    let refuse = |status, message| Err(HeadRefusal { status, message });
     match fault {
         Some(HeadFault::TargetTooLong) => {
             return refuse(StatusCode::URI_TOO_LONG, "The request target is too long");

@@ -49,7 +49,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 3600);
 
 /// Why an account has no new session.
 #[derive(Clone, Debug)]
-pub struct Refusal {
+pub struct RenewalRefusal {
     /// For people, without a credential.
     message: String,
     /// Nobody refused the means to a new session: they are as good as before.
@@ -58,23 +58,23 @@ pub struct Refusal {
 
 /// What is under way and what was refused; the app holds one.
 pub struct Renewals {
-    flights: KeyedFlight<Result<(), Refusal>>,
+    flights: KeyedFlight<Result<(), RenewalRefusal>>,
     in_flight: Arc<Semaphore>,
-    refused: Mutex<HashMap<i64, Refused>>,
+    refused: Mutex<HashMap<i64, RefusedPassword>>,
 }
 
 /// A password that its site refused.
 #[derive(Clone, Copy)]
-struct Refused {
+struct RefusedPassword {
     /// Another password is another matter.
     stored_at: Option<Millis>,
     until: Instant,
     pause: Duration,
 }
 
-// === impl Refusal ===
+// === impl RenewalRefusal ===
 
-impl From<SiteError> for Refusal {
+impl From<SiteError> for RenewalRefusal {
     fn from(error: SiteError) -> Self {
         // Only an answer of the site itself says something about a token or a password: also that it has no
         // such route, as older versions of sub2api have not.
@@ -84,20 +84,20 @@ impl From<SiteError> for Refusal {
     }
 }
 
-impl Refusal {
+impl RenewalRefusal {
     /// Something of our own was in the way.
     fn of_ours(message: impl Into<String>) -> Self {
         Self { message: message.into(), is_transient: true }
     }
 }
 
-impl From<&str> for Refusal {
+impl From<&str> for RenewalRefusal {
     fn from(message: &str) -> Self {
         Self { message: message.to_owned(), is_transient: false }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RenewalRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
@@ -128,12 +128,12 @@ pub fn is_due(account: &AccountRow, platform: Platform, now: Millis) -> bool {
 ///
 /// # Errors
 /// In words, when there is no new session: no means, a refusal, a site that cannot be asked.
-pub async fn renew(app: &Arc<App>, id: i64, stale: Option<&Secret>) -> Result<(), Refusal> {
+pub async fn renew(app: &Arc<App>, id: i64, stale: Option<&Secret>) -> Result<(), RenewalRefusal> {
     run_renewal(app, id, RenewalReason::Refused(stale.cloned())).await
 }
 
 /// Renews the session when it ends soon.
-pub async fn renew_when_due(app: &Arc<App>, id: i64) -> Result<(), Refusal> {
+pub async fn renew_when_due(app: &Arc<App>, id: i64) -> Result<(), RenewalRefusal> {
     run_renewal(app, id, RenewalReason::Due).await
 }
 
@@ -216,7 +216,8 @@ impl Renewals {
         let mut refused = lock(&self.refused);
         let before = refused.get(&account.id).filter(|before| before.stored_at == account.login_updated_at);
         let pause = before.map_or(FIRST_PAUSE, |before| (before.pause * 2).min(LONGEST_PAUSE));
-        let entry = Refused { stored_at: account.login_updated_at, until: Instant::now() + pause, pause };
+        let entry =
+            RefusedPassword { stored_at: account.login_updated_at, until: Instant::now() + pause, pause };
         refused.insert(account.id, entry);
     }
 }
@@ -229,23 +230,23 @@ enum RenewalReason {
     Due,
 }
 
-async fn run_renewal(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), Refusal> {
+async fn run_renewal(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
     let work = || {
         let app = app.clone();
         async move {
             // Held until the new session is committed: stopping waits for it.
             let Ok(_permit) = app.renewals.in_flight.clone().acquire_owned().await else {
-                return Err(Refusal::of_ours("the service is stopping"));
+                return Err(RenewalRefusal::of_ours("the service is stopping"));
             };
             attempt(&app, id, reason).await
         }
     };
     let outcome = app.renewals.flights.run(id, &app.background, "the renewal of a session", work).await;
-    outcome.unwrap_or_else(|Interrupted| Err(Refusal::of_ours("the renewal was interrupted")))
+    outcome.unwrap_or_else(|Interrupted| Err(RenewalRefusal::of_ours("the renewal was interrupted")))
 }
 
-async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), Refusal> {
-    let unreadable = |error: store::Error| Refusal::of_ours(error.to_string());
+async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), RenewalRefusal> {
+    let unreadable = |error: store::Error| RenewalRefusal::of_ours(error.to_string());
     // Read inside the flight: the one before may have renewed it already.
     let account = accounts::get(&app.store, id).await.map_err(unreadable)?;
     let account = account.ok_or("the account is gone")?;
@@ -268,7 +269,7 @@ async fn attempt(app: &Arc<App>, id: i64, reason: RenewalReason) -> Result<(), R
     };
     accounts::renew(&app.store, id, account.credential_version, &session).await.map_err(
         |error| match error {
-            store::Error::NotFound => Refusal::of_ours("the credential was changed meanwhile"),
+            store::Error::NotFound => RenewalRefusal::of_ours("the credential was changed meanwhile"),
             other => unreadable(other),
         },
     )?;
@@ -281,7 +282,7 @@ async fn with_refresh_token(
     app: &App,
     site: &SiteRow,
     account: &AccountRow,
-) -> Result<RenewedSession, Refusal> {
+) -> Result<RenewedSession, RenewalRefusal> {
     let token = account.sub2api_refresh_token.as_ref().ok_or("there is no refresh token")?;
     let site_client = site_client_of(app, site, account)?;
     let refreshed = site_client.refresh(&app.client, token).await?;
@@ -292,14 +293,18 @@ async fn with_refresh_token(
     })
 }
 
-async fn with_password(app: &App, site: &SiteRow, account: &AccountRow) -> Result<RenewedSession, Refusal> {
+async fn with_password(
+    app: &App,
+    site: &SiteRow,
+    account: &AccountRow,
+) -> Result<RenewedSession, RenewalRefusal> {
     let (Some(name), Some(password)) = (&account.login_username, &account.login_password) else {
         return Err("there is no stored password".into());
     };
     if let Some(pause) = app.renewals.pause(account) {
         let minutes = pause.as_secs().div_ceil(60);
         let message = format!("the stored password was refused; it is tried again in {minutes} min");
-        return Err(Refusal { message, is_transient: false });
+        return Err(RenewalRefusal { message, is_transient: false });
     }
     let site_client = site_client_of(app, site, account)?;
     match site_client.login(&app.client, name, password.expose()).await {
@@ -309,11 +314,14 @@ async fn with_password(app: &App, site: &SiteRow, account: &AccountRow) -> Resul
             Ok(RenewedSession { access_token: login.credential, rotation, user_id: login.user_id })
         }
         Err(error) => {
-            let refusal = Refusal::from(error);
+            let refusal = RenewalRefusal::from(error);
             if !refusal.is_transient {
                 app.renewals.note_refusal(account);
             }
-            Err(Refusal { message: format!("logging in again failed: {}", refusal.message), ..refusal })
+            Err(RenewalRefusal {
+                message: format!("logging in again failed: {}", refusal.message),
+                ..refusal
+            })
         }
     }
 }

@@ -48,7 +48,7 @@ pub struct Lease {
 
 /// Why no lease was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum SlotRefused {
     QueueFull,
     WaitTimeout,
 }
@@ -217,7 +217,7 @@ impl Gate {
         self: &Arc<Self>,
         queue_limit: usize,
         queue_wait: Duration,
-    ) -> Result<Lease, Refused> {
+    ) -> Result<Lease, SlotRefused> {
         let now = Instant::now();
         let deadline = now + queue_wait;
         let mut admitted = {
@@ -229,7 +229,7 @@ impl Gate {
                 state.waiters.retain(|waiter| !waiter.admit.is_closed());
             }
             if state.waiters.len() >= queue_limit || queue_wait.is_zero() {
-                return Err(Refused::QueueFull);
+                return Err(SlotRefused::QueueFull);
             }
             let (admit, admitted) = oneshot::channel();
             state.waiters.push_back(Waiter { deadline, admit });
@@ -241,12 +241,12 @@ impl Gate {
             let until = expiry.map_or(deadline, |expiry| expiry.min(deadline));
             tokio::select! {
                 biased;
-                lease = &mut admitted => return lease.map_err(|_| Refused::WaitTimeout),
+                lease = &mut admitted => return lease.map_err(|_| SlotRefused::WaitTimeout),
                 () = sleep_until(until) => {}
             }
             if Instant::now() >= deadline {
                 admitted.close();
-                return admitted.try_recv().map_err(|_| Refused::WaitTimeout);
+                return admitted.try_recv().map_err(|_| SlotRefused::WaitTimeout);
             }
         }
     }

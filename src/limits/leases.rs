@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 
 use crate::fast_map::FastMap;
 
-use super::gate::{Gate, Lease, LeaseRules, Refused};
+use super::gate::{Gate, Lease, LeaseRules, SlotRefused};
 
 /// The gates of all sites that have, or had, a limit.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl SiteLeases {
     }
 
     /// A lease, if need be after a wait in the queue. Dropping the future leaves the queue.
-    pub async fn lease(&self, site: i64) -> Result<Lease, Refused> {
+    pub async fn lease(&self, site: i64) -> Result<Lease, SlotRefused> {
         let gate = self.gates.load().get(&site).cloned();
         match gate {
             None => Ok(Lease::default()),

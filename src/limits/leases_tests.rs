@@ -28,7 +28,7 @@ fn set_limit(leases: &SiteLeases, limit: Option<u32>) {
     leases.set_limits([(SITE, limit)].into_iter());
 }
 
-type Waiting = JoinHandle<Result<Lease, Refused>>;
+type Waiting = JoinHandle<Result<Lease, SlotRefused>>;
 
 /// A request that arrives now; returned once it waits or has its answer.
 async fn arrive(leases: &Arc<SiteLeases>) -> Waiting {
@@ -56,7 +56,7 @@ async fn admitted(waiting: Waiting) -> Lease {
     waiting.await.unwrap().expect("admitted")
 }
 
-async fn refused(waiting: Waiting) -> Refused {
+async fn refused(waiting: Waiting) -> SlotRefused {
     assert!(waiting.is_finished(), "it still waits");
     waiting.await.unwrap().expect_err("refused")
 }
@@ -74,7 +74,7 @@ async fn a_full_queue_refuses_at_once_and_a_wait_ends_in_its_time() {
     assert!(!b.is_finished());
     after(100).await;
     let c = arrive(&leases).await; // t=200: C is refused
-    assert_eq!(refused(c).await, Refused::QueueFull);
+    assert_eq!(refused(c).await, SlotRefused::QueueFull);
     after(700).await;
     drop(a); // t=900: A ends, B runs
     settle().await;
@@ -84,7 +84,7 @@ async fn a_full_queue_refuses_at_once_and_a_wait_ends_in_its_time() {
     after(1_499).await;
     assert!(!d.is_finished());
     after(1).await; // t=2500: D is refused
-    assert_eq!(refused(d).await, Refused::WaitTimeout);
+    assert_eq!(refused(d).await, SlotRefused::WaitTimeout);
     assert_eq!(leases.rules().retry_after_secs(), 2);
 }
 
@@ -114,7 +114,7 @@ async fn nobody_waits_where_no_queue_is() {
         let leases = Arc::new(SiteLeases::new(rules));
         set_limit(&leases, Some(1));
         let _a = admitted(arrive(&leases).await).await;
-        assert_eq!(refused(arrive(&leases).await).await, Refused::QueueFull);
+        assert_eq!(refused(arrive(&leases).await).await, SlotRefused::QueueFull);
     }
 }
 

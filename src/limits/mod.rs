@@ -13,7 +13,7 @@ mod sessions;
 mod window;
 
 pub use conversions::{Conversions, Overloaded};
-pub use gate::{Lease, LeaseRules, Refused};
+pub use gate::{Lease, LeaseRules, SlotRefused};
 pub use guard::{Bucket, Guards, bucket};
 pub use leases::SiteLeases;
 pub use load::Load;

@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::gate::{Gate, Lease, LeaseRules, Refused};
+use super::gate::{Gate, Lease, LeaseRules, SlotRefused};
 use super::load::Load;
 use crate::fast_map::FastMap;
 use crate::sync::lock;
@@ -35,7 +35,7 @@ pub struct SessionLeases {
 impl SessionLeases {
     /// A lease that renews itself, if need be after a wait in the queue. Dropping the future leaves the
     /// queue.
-    pub async fn lease(&self, channel: i64, rules: &SessionRules) -> Result<Lease, Refused> {
+    pub async fn lease(&self, channel: i64, rules: &SessionRules) -> Result<Lease, SlotRefused> {
         if rules.limit == 0 {
             return Ok(Lease::default());
         }

@@ -24,7 +24,7 @@ const RULES: SessionRules = SessionRules {
     },
 };
 
-type Waiting = JoinHandle<Result<Lease, Refused>>;
+type Waiting = JoinHandle<Result<Lease, SlotRefused>>;
 
 fn arrive(leases: &Arc<SessionLeases>, rules: SessionRules) -> Waiting {
     let leases = leases.clone();
@@ -61,7 +61,7 @@ async fn two_work_and_the_third_waits_its_time() {
     after(499).await;
     assert!(!fourth.is_finished());
     after(1).await;
-    assert_eq!(fourth.await.unwrap().expect_err("it waited 1500 ms"), Refused::WaitTimeout);
+    assert_eq!(fourth.await.unwrap().expect_err("it waited 1500 ms"), SlotRefused::WaitTimeout);
     drop(running);
     assert_eq!(leases.load(CHANNEL, 2), Load { active: 0, waiting: 0, limit: 2 });
 }

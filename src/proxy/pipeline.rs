@@ -20,7 +20,7 @@ use crate::dialect::{Dialect, messages, responses, stored_files};
 use crate::http::{Request, Response};
 use crate::jobs::model_refresh;
 use crate::keys::KeyRejection;
-use crate::limits::{Lease, Refused as NoLease};
+use crate::limits::{Lease, SlotRefused as NoLease};
 use crate::routing::eligibility::{Obstacle, RouteRequest};
 use crate::routing::{
     Channel, ReservePick, Selection, SelectionQuery, SelectionReason, Trial, select, select_bound,

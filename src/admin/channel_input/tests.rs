@@ -114,7 +114,7 @@ fn admitted(
     models: Vec<TokenModelRow>,
     account: i64,
     body: Value,
-) -> Result<NewChannel, Refusal> {
+) -> Result<NewChannel, ChannelRefusal> {
     let route = route_index.route(1).expect("the route");
     ChannelEditor::with(route_index, route, models).admit(account, ChannelInput::read(&fields(body))?)
 }
@@ -179,8 +179,8 @@ fn a_changed_token_must_not_make_a_channel_of_another() {
         ChannelEditor::with(&route_index, route, Vec::new())
             .change(second, ChannelInput::read(&fields(body))?)
     };
-    assert_eq!(change(json!({"tokenId": 11})), Err(Refusal::Duplicate));
-    assert_eq!(change(json!({"tokenId": null})), Err(Refusal::Duplicate), "the default one is taken");
+    assert_eq!(change(json!({"tokenId": 11})), Err(ChannelRefusal::Duplicate));
+    assert_eq!(change(json!({"tokenId": null})), Err(ChannelRefusal::Duplicate), "the default one is taken");
     assert_eq!(change(json!({"sourceModel": "M", "weight": 3})).expect("the same").weight, Some(3));
     let moved = change(json!({"tokenId": null, "sourceModel": "other"})).expect("a channel of its own");
     assert_eq!((moved.token_id, moved.source_model), (Some(Some(11)), Some(Some("other".to_owned()))));

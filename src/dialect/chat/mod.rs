@@ -8,7 +8,7 @@
 //! | `reply_read`, `reply_write` | a complete answer |
 //! | `stream_read`, `parts`, `snapshots`, `inline` | a streamed answer, and the habits of upstreams |
 //! | `stream_write` | a streamed answer, written for a client |
-//! | `replay`, `leftovers` | an answer that changes its form, and not its dialect |
+//! | `replay`, `unknown_members` | an answer that changes its form, and not its dialect |
 //! | `content`, `calls`, `thinking`, `stop`, `usage` | what all of them consist of |
 //!
 //! The dialect is spoken by more vendors than any other, and by each a little differently. Readers
@@ -18,7 +18,6 @@
 mod calls;
 mod content;
 mod inline;
-mod leftovers;
 mod native;
 mod parts;
 mod replay;
@@ -35,12 +34,12 @@ mod tools_read;
 mod tools_write;
 mod turns_read;
 mod turns_write;
+mod unknown_members;
 mod usage;
 
 #[cfg(test)]
 mod tests;
 
-pub use leftovers::Leftovers;
 pub use native::{with_placeholders, without_foreign_signatures};
 pub use replay::replay;
 pub use reply_read::read_reply;
@@ -49,4 +48,5 @@ pub use request_read::{read_messages, read_request, read_stop};
 pub use request_write::write_request;
 pub use stream_read::StreamReader;
 pub use stream_write::StreamWriter;
+pub use unknown_members::UnknownMembers;
 pub(super) use usage::write as put_usage;

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-use super::leftovers::{ChoiceMembers, Leftovers};
 use super::turns_write::{put_call, put_gemini_signature};
+use super::unknown_members::{ChoiceMembers, UnknownMembers};
 use super::{stop, thinking, usage};
 use crate::dialect::canonical::{Call, Candidate, Part, Reply, ReplyContext, Stop};
 use crate::dialect::citation::Citation;
@@ -14,11 +14,11 @@ use crate::dialect::writer::Writer;
 
 /// Writes a complete answer.
 pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
-    write_reply_with(reply, context, &Leftovers::default())
+    write_reply_with(reply, context, &UnknownMembers::default())
 }
 
 /// Writes a complete answer with the members that the canonical form could not hold.
-pub fn write_reply_with(reply: &Reply<'_>, context: &ReplyContext, left: &Leftovers) -> Bytes {
+pub fn write_reply_with(reply: &Reply<'_>, context: &ReplyContext, left: &UnknownMembers) -> Bytes {
     let mut json = Writer::with_capacity(1024);
     json.object(|o| {
         o.field("id", id(&reply.id, context));

@@ -190,7 +190,7 @@ pub fn accumulated(
 
 /// A stream of chat has several answers, and what the canonical form cannot hold.
 fn accumulated_choices(to: Dialect, body: &[u8], context: &ReplyContext) -> Result<Answer, UpstreamError> {
-    let mut left = chat::Leftovers::default();
+    let mut left = chat::UnknownMembers::default();
     each_event(body, |_, data| left.read(data));
     let mut reply = read_answers(Dialect::Chat, left.choices(), body)?;
     if to != Dialect::Chat {

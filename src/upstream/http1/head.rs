@@ -57,21 +57,21 @@ pub fn parse_answer(input: &[u8], has_no_body: bool) -> Result<Option<(AnswerHea
     let status = StatusCode::from_u16(answer.code.unwrap_or_default())
         .map_err(|_| HeadError("its status is no status".to_owned()))?;
     let version = if answer.version == Some(0) { Version::HTTP_10 } else { Version::HTTP_11 };
-    let said = Said::by(answer.headers)?;
+    let stated = ConnectionHeaders::by(answer.headers)?;
     let headers = AnswerHeaders::new(input, answer.headers);
-    let framing = framing(status, version, &said, has_no_body)?;
+    let framing = framing(status, version, &stated, has_no_body)?;
     let keep_alive = !matches!(framing, Framing::UntilClose)
         && match version {
-            Version::HTTP_10 => said.keep_alive,
+            Version::HTTP_10 => stated.keep_alive,
             // What names both a length and a coding is read one way here and may be read another way elsewhere.
-            _ => !said.close && (said.coding.is_none() || said.length.is_none()),
+            _ => !stated.close && (stated.coding.is_none() || stated.length.is_none()),
         };
     Ok(Some((AnswerHead { status, version, headers, framing, keep_alive }, length)))
 }
 
-/// What headers say of the connection and of the body on it.
+/// What headers state of the connection and of the body on it.
 #[derive(Debug, Default)]
-struct Said {
+struct ConnectionHeaders {
     close: bool,
     keep_alive: bool,
     length: Option<u64>,
@@ -85,13 +85,13 @@ enum Coding {
     Other,
 }
 
-impl Said {
+impl ConnectionHeaders {
     fn by(headers: &[httparse::Header<'_>]) -> Result<Self, HeadError> {
-        let mut said = Self::default();
+        let mut stated = Self::default();
         for header in headers {
-            said.take(header.name, header.value)?;
+            stated.take(header.name, header.value)?;
         }
-        Ok(said)
+        Ok(stated)
     }
 
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), HeadError> {
@@ -99,7 +99,8 @@ impl Said {
         let list = || value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii);
         if is(CONTENT_LENGTH) {
             for value in list() {
-                let length = digits(value).filter(|length| self.length.is_none_or(|said| said == *length));
+                let length =
+                    digits(value).filter(|length| self.length.is_none_or(|stated| stated == *length));
                 let length =
                     length.ok_or_else(|| HeadError("its content-length is not one number".to_owned()))?;
                 self.length = Some(length);
@@ -119,7 +120,7 @@ impl Said {
 fn framing(
     status: StatusCode,
     version: Version,
-    said: &Said,
+    stated: &ConnectionHeaders,
     has_no_body: bool,
 ) -> Result<Framing, HeadError> {
     if has_no_body
@@ -128,11 +129,11 @@ fn framing(
     {
         return Ok(Framing::Length(0));
     }
-    match said.coding {
+    match stated.coding {
         Some(_) if version == Version::HTTP_10 => Err(HeadError("a transfer coding in HTTP/1.0".to_owned())),
         Some(Coding::Chunked) => Ok(Framing::Chunked(Chunked::default())),
         Some(Coding::Other) => Ok(Framing::UntilClose),
-        None => Ok(said.length.map_or(Framing::UntilClose, Framing::Length)),
+        None => Ok(stated.length.map_or(Framing::UntilClose, Framing::Length)),
     }
 }
 

@@ -29,13 +29,13 @@ const IN_PIECES: [&str; 2] = ["data", "transcript"];
 
 /// The members of all chunks that are not read into the canonical form.
 #[derive(Debug, Default)]
-pub struct Leftovers {
+pub struct UnknownMembers {
     members: Members,
     usage: Option<String>,
     choices: BTreeMap<u64, ChoiceMembers>,
 }
 
-/// Those of one choice.
+/// The unknown members of one choice.
 #[derive(Debug, Default)]
 pub(super) struct ChoiceMembers {
     members: Members,
@@ -52,7 +52,7 @@ enum MessageMember {
     Object(Members),
 }
 
-impl Leftovers {
+impl UnknownMembers {
     /// Reads the data of one SSE event.
     pub fn read(&mut self, data: &str) {
         let Ok(chunk) = Node::parse(data) else { return };
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_comes_in_pieces_is_put_together() {
-        let mut left = Leftovers::default();
+        let mut left = UnknownMembers::default();
         for chunk in [
             r#"{"id":"c","system_fingerprint":"fp","choices":[{"index":1,"delta":{"audio":{"id":"a","data":"AA"}}}]}"#,
             r#"{"system_fingerprint":null,"choices":[{"index":1,"delta":{"audio":{"data":"BB","expires_at":5}},"logprobs":{"content":[{"token":"x"}],"refusal":null}}]}"#,

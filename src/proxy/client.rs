@@ -29,7 +29,7 @@ const MAX_NAME_CHARS: usize = 120;
 const CODEX_APPS: [(&str, &str, &str); 8] = [
     ("codex_cli_rs", "codex_cli_rs", "Codex CLI"),
     ("codex_vscode", "codex_vscode", "Codex for VS Code"),
-    ("codex_app", "codex_app", "Codex App"),
+    ("codex_app", "codex_app", "Codex ClientApp"),
     ("codex_chatgpt_desktop", "codex_chatgpt_desktop", "Codex Desktop"),
     ("codex desktop", "codex_chatgpt_desktop", "Codex Desktop"),
     ("codex_atlas", "codex_atlas", "Codex Atlas"),
@@ -58,7 +58,7 @@ pub(super) enum Confidence {
 
 /// An application, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct App {
+pub(super) struct ClientApp {
     pub(super) id: Cow<'static, str>,
     pub(super) name: Cow<'static, str>,
 }
@@ -68,7 +68,7 @@ pub(super) struct App {
 pub(super) struct Client {
     pub(super) family: Family,
     pub(super) confidence: Confidence,
-    pub(super) app: Option<App>,
+    pub(super) app: Option<ClientApp>,
     /// The id of the conversation or of the process that leads it.
     pub(super) session: Option<Arc<str>>,
     /// It sends `anthropic-version`.
@@ -155,7 +155,7 @@ impl Client {
         app: Option<(&'static str, &'static str)>,
         session: Option<Arc<str>>,
     ) -> Option<Self> {
-        let app = app.map(|(id, name)| App { id: id.into(), name: name.into() });
+        let app = app.map(|(id, name)| ClientApp { id: id.into(), name: name.into() });
         Some(Self { family, confidence, app, session, names_version: false })
     }
 }
@@ -233,13 +233,13 @@ impl<'h> Marks<'h> {
     }
 
     /// What the application calls itself, else what gives it away.
-    fn application(&self) -> Option<(App, Confidence)> {
+    fn application(&self) -> Option<(ClientApp, Confidence)> {
         if let Some(name) = self_reported_name(self.self_report) {
-            let app = App { id: slug(&name).into(), name: name.into() };
+            let app = ClientApp { id: slug(&name).into(), name: name.into() };
             return Some((app, Confidence::Exact));
         }
         let known = |id: &'static str, name: &'static str| {
-            Some((App { id: id.into(), name: name.into() }, Confidence::Heuristic))
+            Some((ClientApp { id: id.into(), name: name.into() }, Confidence::Heuristic))
         };
         let titled = |title: &str| self.title.eq_ignore_ascii_case(title);
         if begins_with(self.user_agent, "opencode/") || titled("opencode") {

@@ -1,21 +1,15 @@
 //! What the log says once the service serves: where, what is unsafe, and what to do next.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 
 use crate::app::App;
 use crate::store::events::{self, EventFilter, EventLevel, NewEvent};
 
-/// Logs the start. Tokens are named by their variables, never printed.
+/// Logs the start: what to paste into a shell, and what to do next. A built-in token is printed, since it opens
+/// nothing from elsewhere; any other is named by its variable.
 pub fn started(app: &Arc<App>) {
     let config = &app.config;
-    let shown = match config.host.parse::<IpAddr>() {
-        Ok(address) if address.is_unspecified() => "127.0.0.1".to_owned(),
-        Ok(IpAddr::V6(address)) => format!("[{address}]"),
-        _ => config.host.clone(),
-    };
-    let scheme = if config.tls.is_some() { "https" } else { "http" };
-    let base = format!("{scheme}://{shown}:{}", config.port);
     log::info!(
         "switchyard {} serves on {} port {}, data in {}, time zone {}",
         env!("CARGO_PKG_VERSION"),
@@ -25,32 +19,44 @@ pub fn started(app: &Arc<App>) {
         config.time_zone_name
     );
     let settings = app.settings.load();
+    let tokens = [
+        Token {
+            variable: "AUTH_TOKEN",
+            value: &settings.auth_token,
+            is_built_in: settings.uses_placeholder_auth_token(),
+            is_saved: settings.auth_token != config.auth_token,
+        },
+        Token {
+            variable: "PROXY_TOKEN",
+            value: &settings.proxy_token,
+            is_built_in: settings.uses_placeholder_proxy_token(),
+            is_saved: settings.proxy_token != config.proxy_token,
+        },
+    ];
     let mut built_in = Vec::new();
-    for (placeholder, name) in [
-        (settings.uses_placeholder_auth_token(), "AUTH_TOKEN"),
-        (settings.uses_placeholder_proxy_token(), "PROXY_TOKEN"),
-    ] {
-        if placeholder {
-            built_in.push(name);
-            log::warn!(
-                "{name} has its built-in value, which works from this machine only: set a secret of your own"
-            );
-        }
+    for Token { variable, .. } in tokens.iter().filter(|token| token.is_built_in) {
+        built_in.push(*variable);
+        log::warn!(
+            "{variable} has its built-in value, which works from this machine only: set a secret of your own"
+        );
     }
+    let built_in = built_in.join(" and ");
     if config.credential_secret_weak {
         log::warn!(
             "AUTH_TOKEN seals stored credentials, because ACCOUNT_CREDENTIAL_SECRET is not set or is the same: set one of its own, and keep it"
         );
     }
-    log::info!("admin API:  curl -H \"Authorization: Bearer $AUTH_TOKEN\" {base}/api/sites");
-    log::info!("proxy API:  curl -H \"Authorization: Bearer $PROXY_TOKEN\" {base}/v1/models");
-    if app.snapshot.load().routes().is_empty() {
-        log::info!("next: add a site and an account (README.md, \"First steps\"), or run `switchyard demo`");
+    let shell = Shell::new(&config.host, config.port, config.tls.is_some());
+    let [admin, client] = &tokens;
+    log::info!("admin API:  {}", shell.curl(admin, "/api/sites"));
+    log::info!("proxy API:  {}", shell.curl(client, "/v1/models"));
+    if let Some(step) = next_step(&shell, &built_in, app.snapshot.load().routes().is_empty()) {
+        log::info!("next: {step}");
     }
     if !built_in.is_empty() {
         let app_of_event = app.clone();
         app.background.spawn("the event of built-in tokens", async move {
-            if let Err(error) = warn_of_built_in_tokens(&app_of_event, &built_in.join(" and ")).await {
+            if let Err(error) = warn_of_built_in_tokens(&app_of_event, &built_in).await {
                 log::warn!("the event of built-in tokens could not be stored: {error}");
             }
         });
@@ -75,4 +81,122 @@ async fn warn_of_built_in_tokens(app: &App, names: &str) -> crate::store::Result
         related_type: Some("settings"),
     };
     events::insert(&app.store, event).await.map(drop)
+}
+
+/// A token in force.
+struct Token<'a> {
+    variable: &'static str,
+    value: &'a str,
+    is_built_in: bool,
+    /// An operator saved it through the admin API, over what the variable says.
+    is_saved: bool,
+}
+
+/// How a shell on this machine reaches the gateway.
+struct Shell {
+    base: String,
+    /// Over a loopback address, from which alone built-in tokens work.
+    is_local: bool,
+    options: &'static str,
+}
+
+// === impl Shell ===
+
+impl Shell {
+    fn new(host: &str, port: u16, tls: bool) -> Self {
+        let address = host.parse::<IpAddr>().ok().map(|address| match address {
+            IpAddr::V4(address) if address.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            IpAddr::V6(address) if address.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+            address => address,
+        });
+        let is_local = address.map_or(host == "localhost", |address| address.is_loopback());
+        let host = match address {
+            Some(IpAddr::V6(address)) => format!("[{address}]"),
+            Some(address) => address.to_string(),
+            None => host.to_owned(),
+        };
+        let scheme = if tls { "https" } else { "http" };
+        // A certificate names the host that clients know, never the loopback address.
+        let options = if tls && is_local { " --insecure" } else { "" };
+        Self { base: format!("{scheme}://{host}:{port}"), is_local, options }
+    }
+
+    fn curl(&self, token: &Token<'_>, path: &str) -> String {
+        let Self { base, options, .. } = self;
+        let name = token.variable;
+        let value = match token {
+            Token { is_built_in: true, value, .. } if self.is_local => (*value).to_owned(),
+            _ => format!("${name}"),
+        };
+        let note = match token {
+            Token { is_saved: true, is_built_in: false, .. } => {
+                format!("  # {name}: the token saved in the settings")
+            }
+            _ => String::new(),
+        };
+        format!("curl{options} -H \"Authorization: Bearer {value}\" {base}{path}{note}")
+    }
+}
+
+/// What an operator does next; `None` when the gateway has routes and tokens of its own.
+fn next_step(shell: &Shell, built_in: &str, is_empty: bool) -> Option<String> {
+    if !built_in.is_empty() && !shell.is_local {
+        return Some(format!("set {built_in} and start again: built-in tokens are refused at this address"));
+    }
+    if is_empty {
+        let program = program();
+        return Some(format!(
+            "add a site and an account (README.md, \"First steps\"), or see it all at work: {program} demo"
+        ));
+    }
+    (!built_in.is_empty()).then(|| format!("set {built_in} before others are to use this gateway"))
+}
+
+/// This program as a shell is told to run it.
+fn program() -> String {
+    let is_plain = |text: &String| text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
+    let name = std::env::args_os().next().and_then(|name| name.into_string().ok());
+    name.filter(is_plain).unwrap_or_else(|| "switchyard".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(is_built_in: bool, is_saved: bool) -> Token<'static> {
+        Token { variable: "AUTH_TOKEN", value: "built-in", is_built_in, is_saved }
+    }
+
+    #[test]
+    fn the_lines_name_an_address_that_this_machine_reaches() {
+        for (host, tls, command) in [
+            ("0.0.0.0", false, "curl -H \"Authorization: Bearer built-in\" http://127.0.0.1:4000/x"),
+            ("::", false, "curl -H \"Authorization: Bearer built-in\" http://[::1]:4000/x"),
+            (
+                "localhost",
+                true,
+                "curl --insecure -H \"Authorization: Bearer built-in\" https://localhost:4000/x",
+            ),
+            ("192.0.2.1", false, "curl -H \"Authorization: Bearer $AUTH_TOKEN\" http://192.0.2.1:4000/x"),
+            ("gw.example", true, "curl -H \"Authorization: Bearer $AUTH_TOKEN\" https://gw.example:4000/x"),
+        ] {
+            assert_eq!(Shell::new(host, 4000, tls).curl(&token(true, false), "/x"), command);
+        }
+        let saved = Shell::new("127.0.0.1", 4000, false).curl(&token(false, true), "/x");
+        let note = "http://127.0.0.1:4000/x  # AUTH_TOKEN: the token saved in the settings";
+        assert!(saved.ends_with(note), "{saved}");
+    }
+
+    #[test]
+    fn the_next_step_is_the_one_that_keeps_the_gateway_from_being_used() {
+        let step = |host, built_in, is_empty| next_step(&Shell::new(host, 4000, false), built_in, is_empty);
+        assert!(
+            step("192.0.2.1", "AUTH_TOKEN", true).expect("a step").starts_with("set AUTH_TOKEN and start")
+        );
+        assert!(
+            step("0.0.0.0", "AUTH_TOKEN", true).expect("a step").starts_with("add a site and an account")
+        );
+        assert!(step("0.0.0.0", "AUTH_TOKEN", false).expect("a step").starts_with("set AUTH_TOKEN before"));
+        assert_eq!(step("0.0.0.0", "", false), None);
+    }
 }

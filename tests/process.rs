@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use support::{
-    Caller, Gate, Gateway, Home, Reply, Request, SOON, Setup, Upstream, eventually, eventually_within, run,
-    wire,
+    ADMIN_TOKEN, Caller, Gate, Gateway, Home, PROXY_TOKEN, Reply, Request, SOON, Setup, Upstream, eventually,
+    eventually_within, run, wire,
 };
 
 const MODEL: &str = "model-life";
@@ -273,6 +273,50 @@ fn placeholder_tokens_work_from_this_machine_and_are_warned_about() {
     );
     gateway.wait_for_output("AUTH_TOKEN");
     gateway.wait_for_output("PROXY_TOKEN");
+}
+
+#[test]
+fn the_commands_of_the_start_work_as_they_are_pasted() {
+    let gateway = Setup::blank().start();
+    assert_eq!(pasted(&gateway, "admin API:", &[]), json!([]));
+    assert_eq!(pasted(&gateway, "proxy API:", &[])["object"], "list");
+    let next = line(&gateway, "next:");
+    let (_, demo) = next.split_once("at work: ").expect("a command");
+    assert!(demo.ends_with("switchyard demo"), "{demo}");
+    assert!(std::path::Path::new(demo.trim_end_matches(" demo")).exists(), "{demo}");
+}
+
+#[test]
+fn tokens_of_an_operators_own_are_named_by_their_variables() {
+    let gateway = Gateway::start();
+    let variables = [("AUTH_TOKEN", ADMIN_TOKEN), ("PROXY_TOKEN", PROXY_TOKEN)];
+    assert_eq!(pasted(&gateway, "admin API:", &variables), json!([]));
+    assert_eq!(pasted(&gateway, "proxy API:", &variables)["object"], "list");
+    for (_, token) in variables {
+        assert!(!gateway.output().contains(token), "{}", gateway.output());
+    }
+}
+
+/// What the start says behind `title`.
+#[track_caller]
+fn line(gateway: &Gateway, title: &str) -> String {
+    eventually(&format!("it prints a line with {title:?}"), || {
+        let output = gateway.output();
+        let lines = output.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+        lines.filter_map(|line| line.split_once(title)).next().map(|(_, rest)| rest.trim().to_owned())
+    })
+}
+
+/// Runs the command that the start prints behind `title`, as a shell does, and reads its JSON.
+#[track_caller]
+fn pasted(gateway: &Gateway, title: &str, variables: &[(&str, &str)]) -> serde_json::Value {
+    let command = line(gateway, title);
+    let done = std::process::Command::new("sh")
+        .args(["-c", &command])
+        .envs(variables.iter().copied())
+        .output()
+        .expect("a shell, and curl: apt-get install curl");
+    serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{command}: {error}: {done:?}"))
 }
 
 #[test]

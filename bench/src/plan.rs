@@ -98,7 +98,7 @@ pub enum Measure {
     FirstAnswer,
     AfterLoad,
     Peak,
-    /// Of the binary on disk.
+    /// Size of the binary on disk.
     Size,
     ColdStart,
     /// Memory per open stream.

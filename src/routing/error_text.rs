@@ -188,7 +188,7 @@ impl ErrorText {
         self.says(TIMEOUT)
     }
 
-    /// The same request may be answered a little later.
+    /// Another try a little later may succeed.
     pub fn is_transient(&self) -> bool {
         self.says(TRANSIENT) || self.is_timeout()
     }

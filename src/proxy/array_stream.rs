@@ -1,5 +1,4 @@
-//! A stream of events as one JSON array that grows: what gemini's clients get that do not ask for events
-//! (proxy.md 14.8).
+//! A stream of events as one JSON array that grows: what gemini's clients get that do not ask for events.
 //!
 //! ```text
 //! data: {…}⏎⏎  data: {…}⏎⏎       becomes       [{…},⏎{…}⏎]

@@ -1,4 +1,4 @@
-//! Who calls `/v1` (proxy.md 2): the first non-empty source of a token wins, and only that one is
+//! Who calls `/v1`: the first non-empty source of a token wins, and only that one is
 //! looked at.
 //!
 //! ```text

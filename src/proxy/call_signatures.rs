@@ -1,5 +1,5 @@
 //! Signatures of calls that clients cannot carry, kept by the call's id until the call comes back with its
-//! result (proxy-conversion.md 2.2).
+//! result.
 //!
 //! Only what gemini answered to clients of responses and messages is here; for everyone else there is
 //! nothing to look up, which a request sees without a lock. What is forgotten costs a signature: the

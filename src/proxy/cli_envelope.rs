@@ -1,4 +1,4 @@
-//! What Gemini's command line puts around requests and answers: `/v1internal:{action}` (proxy.md 14.8).
+//! What Gemini's command line puts around requests and answers: `/v1internal:{action}`.
 //!
 //! ```text
 //! {"model":"m","project":"p","request":{…}}   ─▶   the request alone, with the model beside it and without

@@ -1,4 +1,4 @@
-//! Who is calling, as far as its own words tell (proxy.md 6): the family of its protocol, the
+//! Who is calling, as far as its own words tell: the family of its protocol, the
 //! session it speaks of, and the application, which is only for the log.
 //!
 //! | family | on | recognised by |
@@ -22,7 +22,7 @@ use crate::dialect::{Dialect, json};
 
 /// Longer session ids are not used: they would only fill memory and the log.
 const MAX_SESSION_BYTES: usize = 256;
-/// Longer names of applications are no names (proxy.md 6).
+/// Longer names of applications are no names.
 const MAX_NAME_CHARS: usize = 120;
 
 /// Official Codex applications: how their `originator` or `User-Agent` begins, id, name.

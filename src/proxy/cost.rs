@@ -1,4 +1,4 @@
-//! What an answer cost, by the prices in memory (routing-accounting.md 16).
+//! What an answer cost, by the prices in memory.
 
 use std::sync::Arc;
 

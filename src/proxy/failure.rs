@@ -356,7 +356,7 @@ impl Failure {
             && (says("previous_response_not_found") || says("previous response with id"))
     }
 
-    /// Whether the upstream has no way to compact a conversation (proxy.md 14.4).
+    /// Whether the upstream has no way to compact a conversation.
     pub(super) fn lacks_compaction(&self) -> bool {
         self.kind == Kind::Status
             && (matches!(self.status, 404 | 405 | 501) || self.words.as_str().contains("unsupported"))

@@ -15,8 +15,8 @@ use serde_json::json;
 
 use crate::http::{self, Response};
 
-/// What follows `/api/` in Ollama's interface, version 0.9 (docs/api.md of its repository). None is a path of the
-/// admin interface.
+/// What follows `/api/` in the API of Ollama 0.9, as its documentation lists it. None is a path of the admin
+/// interface.
 const OLLAMA: [&str; 14] = [
     "blobs",
     "chat",

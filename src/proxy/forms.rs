@@ -1,4 +1,4 @@
-//! The surfaces whose requests come as forms, or as JSON: edits of images and videos (proxy.md 14.5, 14.6).
+//! The surfaces whose requests come as forms, or as JSON: edits of images and videos.
 //!
 //! A form is kept whole, because another channel may have to be asked; its parts go on byte for byte but
 //! for the model's name.

@@ -1,4 +1,4 @@
-//! Gemini's own surface: the model and what is to be done stand in the path (proxy.md 14.8).
+//! Gemini's own surface: the model and what is to be done stand in the path.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which headers cross the gateway (proxy.md 11; design §5).
+//! Which headers cross the gateway.
 //!
 //! Towards the upstream an allow-list: what identifies the client's software and its session, and
 //! what the dialect itself defines. Credentials of the caller, addresses, cookies and anything about
@@ -172,7 +172,8 @@ fn crosses(dialect: Dialect, platform: Platform, name: &HeaderName) -> bool {
     }
 }
 
-/// The headers that a message's `Connection` names: they are about that connection, and go no further (RFC 9110, 7.6.1).
+/// The headers that a message's `Connection` names: they are about that connection, and go no further
+/// (RFC 9110 §7.6.1).
 struct ConnectionHeaders<'a>(Vec<&'a [u8]>);
 
 impl<'a> ConnectionHeaders<'a> {
@@ -251,7 +252,7 @@ pub fn downstream(upstream: &AnswerHeaders, repeats: impl Fn(&[u8]) -> bool, out
     }
 }
 
-/// The headers of a streamed answer (proxy.md 10.2).
+/// The headers of a streamed answer; they keep proxies before the gateway from holding it back.
 pub fn event_stream(out: &mut HeaderMap) {
     out.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     out.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));

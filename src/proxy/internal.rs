@@ -1,6 +1,6 @@
-//! Requests that the service sends to itself: an operator tries the proxy from the admin API
-//! (admin-ops-2.md 25). Such a request takes the handlers' way from authentication on, as the global token, but over no
-//! socket, so there is no header that a stranger could forge to be taken for it, and no limit that it uses up.
+//! Requests that the service sends to itself: an operator tries the proxy from the admin API. Such a request takes the
+//! handlers' way from authentication on, as the global token, but over no socket, so there is no header that a stranger
+//! could forge to be taken for it, and no limit that it uses up.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, LazyLock};

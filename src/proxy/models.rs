@@ -1,5 +1,4 @@
-//! `GET /v1/models` and `GET /v1/models/{id}`, in the shape of the client's family (proxy.md 14.1), and
-//! gemini's own paths to the same (proxy.md 14.8).
+//! `GET /v1/models` and `GET /v1/models/{id}`, in the shape of the client's family, and gemini's own paths to the same.
 
 use std::sync::Arc;
 
@@ -46,7 +45,7 @@ pub(super) async fn list(app: Arc<App>, request: Request, caller: Caller) -> Res
     response
 }
 
-/// Gemini's list: always our own models, whichever upstream serves them (proxy.md 14.8).
+/// Gemini's list: always our own models, whichever upstream serves them.
 pub(super) async fn gemini_list(app: Arc<App>, _: Request, caller: Caller) -> Response {
     let models: Vec<Value> = available(&app, &caller).await.iter().map(|model| gemini_entry(model)).collect();
     http::json(StatusCode::OK, &json!({ "models": models }))

@@ -1,4 +1,4 @@
-//! Counting a call against its key's request limit (design §5: calls that reach routing).
+//! Counting a call against its key's request limit. Only calls that reach routing count.
 //!
 //! Most calls spend a request that is reserved already: one atomic step. The one that finds the
 //! block spent reserves the next, and those behind it wait for that; a block that runs low is topped

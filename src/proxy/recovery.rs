@@ -1,4 +1,4 @@
-//! A request in other words, for an upstream that refused it for its form (proxy.md 8.4).
+//! A request in other words, for an upstream that refused it for its form.
 //!
 //! | the upstream | refuses | and gets |
 //! |---|---|---|
@@ -79,7 +79,7 @@ const UNKNOWN: [&str; 8] = [
     "openai_error",
 ];
 const OF_CONTENT_TYPE: [&str; 4] = ["content-type", "content type", "media type", "application/json"];
-/// Words about reasoning that an upstream cannot decrypt (proxy-conversion.md 2.2).
+/// Words about reasoning that an upstream cannot decrypt.
 const OF_ENCRYPTION: [&str; 2] = ["encrypted content", "encrypted_content"];
 /// Words about signatures that a model of Google misses.
 const OF_SIGNATURES: [&str; 2] = ["thought_signature", "thoughtsignature"];
@@ -282,7 +282,7 @@ fn shortened(platform: Platform, sent: &Sent) -> Vec<Sent> {
     };
     let mut bodies = vec![Bytes::from(edit(&body, &[], &["metadata"]).into_owned()), only(&KNOWN)];
     if !(is_sub2api && has_own_fields) {
-        // What keeps no answers refuses a body that does not say so (proxy.md 12.2).
+        // What keeps no answers refuses a body that does not say so.
         let must_say = is_sub2api || platform == Platform::Codex;
         let store: &[&str] = if must_say { &["store"] } else { &[] };
         bodies.push(only(&[&STRICT[..], store].concat()));
@@ -301,7 +301,7 @@ fn written_anew(body: &Node<'_>, stream: bool) -> Option<Bytes> {
     Some(written.body)
 }
 
-/// A responses body that refers to no earlier answer (proxy.md 8.4). One that brings the outputs of calls
+/// A responses body that refers to no earlier answer. One that brings the outputs of calls
 /// it does not have means nothing without: its client reads the refusal, and sends the whole conversation.
 fn without_previous(body: &Node<'_>) -> Option<Bytes> {
     body.get(PREVIOUS)?;

@@ -1,4 +1,4 @@
-//! What of a request may be told and kept: no credential, in whatever form. Of a debug trace:
+//! Hides credentials in what is told and kept of a request, in whatever form they come. In a debug trace:
 //!
 //! - Headers by an allow-list: the value of any other is hidden.
 //! - Texts lose every secret the gateway knows of this call (also percent-encoded and in base64), the

@@ -16,7 +16,7 @@ pub(super) fn of(call: &Call, answer: Response) -> Response {
     named(call.face.dialect, &call.envelope.model, answer)
 }
 
-/// The same, of an answer that belongs to an earlier request.
+/// Names the model as the client did, in an answer that belongs to an earlier request.
 pub(super) fn named(dialect: Dialect, model: &str, answer: Response) -> Response {
     if !answer.status().is_success() {
         return answer;

@@ -1,4 +1,4 @@
-//! Refusals and failures in the shape of the surface that was called (proxy.md 4).
+//! Refusals and failures in the shape of the surface that was called.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,7 @@ impl Face {
         Self::new(dialect.unwrap_or(by_header), id).to_client(names_version)
     }
 
-    /// Any client that sends `anthropic-version` reads errors as the messages API has them (proxy.md 4).
+    /// Any client that sends `anthropic-version` reads errors as the messages API has them.
     pub(super) fn to_client(self, names_version: bool) -> Self {
         let reads_messages = names_version && self.dialect != Dialect::Gemini;
         Self { errors: if reads_messages { Dialect::Messages } else { self.errors }, ..self }
@@ -71,7 +71,7 @@ impl Face {
     }
 
     /// 404 for a path that nothing answers. Below the alias `/responses` it is the request that is
-    /// wrong (proxy.md 3): there is nothing there that could be found.
+    /// wrong: there is nothing there that could be found.
     pub fn no_such_path(self, path: &str) -> Response {
         let kind = path.starts_with("/responses/").then_some("invalid_request_error");
         self.write(404, kind, "Not found", None, None)
@@ -88,7 +88,7 @@ impl Face {
         self.refuse(refused.status(), refused.message(), Some(refused.code()), None)
     }
 
-    /// 503 with the text that monitoring looks for (routing.md 1).
+    /// 503 with a text that must not change: operators' monitoring searches for it.
     pub fn no_channels(self, retry_after_secs: Option<i64>) -> Response {
         let mut response =
             self.write(503, Some("server_error"), "No available channels for this model", None, None);
@@ -98,7 +98,7 @@ impl Face {
         response
     }
 
-    /// 503 because every site that could serve is at its limit (routing.md 14).
+    /// 503 because every site that could serve is at its limit.
     pub fn site_saturated(self, retry_after_secs: i64) -> Response {
         let kind = Some("site_concurrency_limit");
         let mut response = self.write(503, kind, "Site concurrency limit reached", None, None);
@@ -110,15 +110,15 @@ impl Face {
     pub fn body_error(self, error: &BodyError) -> Response {
         let mut response = self.refuse(error.status().as_u16(), &error.to_string(), None, None);
         if matches!(error, BodyError::Coding(CodingError::Unknown(_))) {
-            // RFC 9110, 12.5.3: what would have been read.
+            // What would have been read (RFC 9110 §12.5.3).
             let known = HeaderValue::from_static(codings::KNOWN);
             response.headers_mut().insert(ACCEPT_ENCODING, known);
         }
         response
     }
 
-    /// The last failure of an upstream, when no further attempt is made. The client's own key is
-    /// fine, so an upstream's 401, 402 and 403 become 502 (design §5) and lose their type.
+    /// The last failure of an upstream, when no further attempt is made. The client's own key is fine, so an
+    /// upstream's 401, 402 and 403 become 502 and lose their type: a client would take them for its own.
     pub fn upstream_failure(self, status: u16, error: &UpstreamError) -> Response {
         let shown = match status {
             401..=403 => 502,

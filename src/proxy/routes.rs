@@ -1,4 +1,4 @@
-//! The routes of the proxy interface (proxy.md 1). Each authenticates before anything else.
+//! The routes of the proxy interface. Each authenticates before anything else.
 
 use std::sync::Arc;
 

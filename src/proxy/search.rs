@@ -1,4 +1,4 @@
-//! `/v1/search`: a search of the web, where a site offers one (proxy.md 14.7).
+//! `/v1/search`: a search of the web, where a site offers one.
 //!
 //! What names no model asks for the one that operators route searches by.
 

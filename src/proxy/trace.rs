@@ -1,4 +1,4 @@
-//! What an operator has recorded of a call, to see why it went as it did (admin-ops-2.md 18).
+//! What an operator has recorded of a call, to see why it went as it did.
 //!
 //! ```text
 //! Trace::of ─▶ channel_selected ─▶ request_sent ─▶ response_started | request_failed ─▶ channel_failed ┄▶ response_sent

@@ -1,4 +1,4 @@
-//! Which media types are taken, and what a name says where the client does not (proxy.md 15).
+//! Which media types are taken, and what a name says where the client does not.
 
 /// Types by their own name, and by what file names end in.
 const TYPES: [(&str, &[&str]); 18] = [

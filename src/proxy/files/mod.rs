@@ -1,4 +1,4 @@
-//! `/v1/files`: what clients upload once and refer to later (proxy.md 15).
+//! `/v1/files`: what clients upload once and refer to later.
 //!
 //! ```text
 //! POST  ─ multipart, part by part ─ chunk by chunk into the store     upload

@@ -1,4 +1,4 @@
-//! Files of ours that a model call names, put into its body (proxy.md 15).
+//! Files of ours that a model call names, put into its body.
 
 use std::collections::HashMap;
 use std::io::Write;

@@ -134,7 +134,7 @@ fn header<'r>(request: &'r Request, name: &str) -> &'r str {
 
 /// How much may still be taken.
 struct UploadAllowance {
-    /// Of one file.
+    /// Limit for one file.
     limit: u64,
     /// What it holds of its owner's quota.
     upload: Arc<Upload>,

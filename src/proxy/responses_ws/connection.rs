@@ -45,7 +45,7 @@ use super::frame;
 use super::history::History;
 use super::refusal::{self, Refusal};
 
-/// How often a socket is pinged (proxy.md 16.1).
+/// How often a socket is pinged, so that a client that is gone is noticed and nothing between drops the socket.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 /// A client that has answered no ping for so long is gone. Some only answer while they read, and do not
 /// while a tool of theirs is at work.
@@ -60,7 +60,7 @@ const FINAL_ERROR_TIMEOUT: Duration = Duration::from_secs(2);
 /// The frames that have been read and whose turns have not begun.
 struct Inbox {
     frames: mpsc::Sender<Bytes>,
-    /// Of the frames that wait, and the most there may be.
+    /// Bytes of the frames that wait, and the most there may be.
     bytes: AtomicUsize,
     max_bytes: usize,
     /// Counts the cancels.
@@ -223,8 +223,7 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// What a frame leads to, or the frame that refuses it. One over the limit is not even read
-    /// (routing.md 15.2).
+    /// What a frame leads to, or the frame that refuses it. One over the limit is not even read.
     fn begin(&mut self, frame: &Bytes) -> Result<Turn, String> {
         let (app, opener) = (self.app, self.opener);
         app.rates.admit_frame(&opener.rates, monotonic_ms()).map_err(refusal::too_many)?;
@@ -259,7 +258,7 @@ impl TurnRunner<'_> {
         }
     }
 
-    /// Answers a request that is only to be kept for the next (proxy.md 16.3).
+    /// Answers a request that is only to be kept for the next.
     fn warm_up(&mut self, call: &Call) -> Vec<String> {
         let id = format!("resp_prewarm_{}", uuid::v4());
         let events = with_node(&call.body, |request| warm_up(request, &id, now_secs()));

@@ -1,4 +1,4 @@
-//! A turn's stream of events as text frames, one event each (proxy.md 16.4).
+//! A turn's stream of events as text frames, one event each.
 
 use memchr::memmem;
 

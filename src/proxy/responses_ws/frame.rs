@@ -1,4 +1,4 @@
-//! What a client's frame asks for (proxy.md 16.2).
+//! What a client's frame asks for.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What a socket knows of the turn before (proxy.md 16.3).
+//! What a socket knows of the turn before.
 //!
 //! A client that goes on with the last response sends only what is new; the request that is routed is
 //! the whole conversation. Only the last turn is known: a client that continues another, or one that

@@ -1,4 +1,4 @@
-//! The responses surface over a WebSocket (proxy.md 16): one socket, one conversation, turn after turn.
+//! The responses surface over a WebSocket: one socket, one conversation, turn after turn.
 //!
 //! ```text
 //! open ─ connection ─┬─ read_frames: what the client sends, read as it comes, waits in line
@@ -11,7 +11,7 @@
 //! ([`history`] makes the whole request of it) and gets each event as a text frame ([`events`]). The key
 //! is looked at again with every frame: it may have been revoked since.
 //!
-//! Upstreams are always asked over HTTP; a socket of ours to an upstream (proxy.md 16.5) is not built.
+//! Upstreams are always asked over HTTP, never over a socket of ours.
 
 mod connection;
 mod events;

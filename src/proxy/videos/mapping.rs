@@ -1,5 +1,5 @@
 //! The mapping of a new video from its public id to the upstream's. It is committed before the client is
-//! answered: an id that was given out survives a kill (data.md J).
+//! answered: an id that was given out survives a kill.
 
 use bytes::Bytes;
 use hyper::StatusCode;

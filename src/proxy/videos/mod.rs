@@ -1,4 +1,4 @@
-//! `/v1/videos`: creating videos, and what follows until they are downloaded or deleted (proxy.md 14.6).
+//! `/v1/videos`: creating videos, and what follows until they are downloaded or deleted.
 //!
 //! ```text
 //! POST    the pipeline, as any call ─ the upstream's id ─ stored under a public id ─ answered    mapping

@@ -29,7 +29,7 @@ use self::zstd::Zstd;
 /// The most that one pull gives, and that waits between two layers.
 const PIECE: usize = 32 * 1024;
 
-/// So many bytes are moved in one go, in all layers together; then others have their turn.
+/// Bytes that are moved in one go, in all layers together; then other tasks have their turn.
 const TURN: usize = 256 * 1024;
 
 /// Why a body cannot be decoded.
@@ -40,7 +40,7 @@ pub enum CodingError {
     /// The body ended before its coding did.
     CutShort(&'static str),
     Malformed(&'static str),
-    /// In bytes; more than anybody who reads zstd from a network need take.
+    /// The window in bytes: more than who reads zstd from a network need take (RFC 8878 §3.1.1.1.2).
     Window(u64),
 }
 

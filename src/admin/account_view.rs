@@ -174,7 +174,7 @@ impl<'a> HealthView<'a> {
 // === impl Capabilities ===
 
 impl Capabilities {
-    /// Less what the platform has not.
+    /// Takes away what the platform does not have.
     pub fn at(self, platform: Option<Platform>) -> Self {
         let Some(able) = platform.map(abilities) else { return self };
         Self {

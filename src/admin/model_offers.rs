@@ -13,7 +13,7 @@ use crate::store::{self, availability};
 pub struct Offers {
     pub accounts: HashMap<i64, AccountRow>,
     pub sites: HashMap<i64, SiteRow>,
-    /// Those that a channel may use.
+    /// The tokens that a channel may use.
     pub tokens: HashMap<i64, TokenRow>,
     /// By model, then by account.
     pub models: BTreeMap<String, BTreeMap<i64, Offer>>,

@@ -24,9 +24,9 @@ use crate::http::{self, Request, Response, ResponseBody};
 use crate::limits::bucket;
 use crate::store::routes::RouteRow;
 
-/// So many channels end a portion.
+/// A portion ends with this many channels.
 const CHANNELS: usize = 500;
-/// So many routes end a portion.
+/// A portion ends with this many routes.
 const ROUTES: usize = 100;
 
 /// `GET /api/routes`

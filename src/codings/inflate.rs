@@ -12,7 +12,7 @@ const MAX_HEADER: usize = 8 * 1024;
 /// The data of a gzip member that holds nothing, as encoders write it. To start the engine for one takes longer than all
 /// else of it, and a megabyte holds fifty thousand.
 const NOTHING: [u8; 2] = [3, 0];
-/// So many members may hold something: who writes in blocks makes them of some ten KiB each.
+/// The most members that hold something: who writes in blocks makes them of some ten KiB each.
 const MAX_MEMBERS: usize = 10_000;
 
 pub(super) struct Inflate {

@@ -18,7 +18,7 @@ use super::{Dialect, json};
 
 /// No model's name is as long, in bytes: a longer string passes as it is.
 const LONGEST_NAME: usize = 1024;
-/// And no key that is looked for, however it is escaped.
+/// No key that is looked for is as long, in bytes, however it is escaped.
 const LONGEST_KEY: usize = 128;
 
 /// Renames the model of one answer, or the answer itself.
@@ -41,7 +41,7 @@ struct Line {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineState {
-    /// So many bytes of the word `data:` have come, and nothing else.
+    /// This many bytes of the word `data:` have come, and nothing else.
     Begins(usize),
     Data,
     Other,

@@ -97,7 +97,7 @@ struct Reference<'n, 'a> {
     id: String,
     /// The object that has the id.
     holder: &'n Node<'a>,
-    /// Another source counts before it.
+    /// The block has a source that counts before the id.
     is_idle: bool,
 }
 

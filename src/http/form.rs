@@ -11,7 +11,7 @@ use memchr::memmem::Finder;
 
 use super::multipart::{HEAD_TOO_LONG, MAX_HEAD, Malformed, PartHead, UNENDED, boundary};
 
-/// So many fields has no form that is meant well.
+/// More fields than any form has that is meant well.
 const MAX_FIELDS: usize = 1000;
 
 /// A form.

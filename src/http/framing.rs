@@ -72,7 +72,7 @@ struct Head {
     names_length: bool,
 }
 
-/// Where in a chunked body.
+/// Where in a chunked body the client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Chunked {
     Start,

@@ -66,7 +66,7 @@ pub struct Renewals {
 /// A password that its site refused.
 #[derive(Clone, Copy)]
 struct RefusedPassword {
-    /// Another password is another matter.
+    /// When the password was stored; a newer one is tried at once.
     stored_at: Option<Millis>,
     until: Instant,
     pause: Duration,

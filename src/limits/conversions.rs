@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 /// A body up to this length is converted on the spot.
 const SMALL: usize = 256 * 1024;
-/// And up to this read through: that takes a millisecond, a tenth of what a conversion takes.
+/// A body up to this length is read through on the spot: that takes a millisecond, a tenth of a conversion.
 const SHORT: usize = 1024 * 1024;
 /// The most that a conversion takes, as a multiple of the body it converts.
 const MEMORY_PER_BYTE: usize = 12;

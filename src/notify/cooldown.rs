@@ -54,7 +54,7 @@ impl Cooldowns {
         Some(Mark { signature, at: sent.at, held_back: sent.held_back })
     }
 
-    /// Those of which some were held back since.
+    /// The notices of which repeats were held back since they were sent.
     pub(super) fn held_back(&self) -> impl Iterator<Item = Mark> {
         self.sent.keys().filter_map(|signature| self.mark(*signature)).filter(|mark| mark.held_back > 0)
     }

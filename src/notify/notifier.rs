@@ -79,7 +79,7 @@ pub struct Report {
 /// A notice on its way.
 struct Outgoing {
     notice: Notice,
-    /// Those like it that were held back before it.
+    /// How many notices like it were held back before it.
     merged: u64,
     /// Its subject, when the cool-down must be taken back if no channel was reached.
     signature: Option<u64>,

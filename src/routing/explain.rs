@@ -51,7 +51,7 @@ pub enum Place {
         score: Score,
         health: HealthParts,
     },
-    /// In the circle of those that take turns.
+    /// It takes turns with the others.
     InTurn,
     Stable {
         pool: Pool,
@@ -119,7 +119,7 @@ impl<'r> AssessmentTable<'r> {
         self.assessments.iter().filter(|one| one.obstacles.is_empty()).map(|one| one.channel)
     }
 
-    /// Those that rest and have no other obstacle.
+    /// The channels that rest and have no other obstacle.
     fn reserve(&self) -> Reserve<'r> {
         let mut reserve = Reserve::default();
         for one in &self.assessments {

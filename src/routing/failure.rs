@@ -132,7 +132,7 @@ const OF_TROUBLE: &[&str] = &[
     "server_error",
     "timeout_error",
 ];
-/// By which they say that they do not have the model.
+/// Codes by which upstreams say that they do not have the model.
 const OF_MODEL: &[&str] = &[
     "deployment_not_found",
     "deploymentnotfound",

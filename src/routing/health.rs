@@ -25,7 +25,7 @@ const PENALTY_HALF_LIFE: Millis = 10 * MINUTE;
 const RECENT_HALF_LIFE: Millis = 30 * MINUTE;
 /// Transient failures further apart than this are not in a row.
 const STREAK_WINDOW: Millis = 5 * MINUTE;
-/// So many in a row open the breaker.
+/// This many transient failures in a row open the breaker.
 const STREAK: u32 = 3;
 /// How long it stays open, the first, second and any further time.
 const BREAKER_MS: [Millis; 3] = [MINUTE, 5 * MINUTE, 30 * MINUTE];

@@ -194,7 +194,7 @@ impl ChannelLive {
         self.record_cooldown(now, until)
     }
 
-    /// By the word of its provider the channel will refuse until then.
+    /// The provider says that it will refuse until then.
     pub fn record_limit(&self, until: Millis) -> bool {
         self.provider_cooldown_until.fetch_max(until, Relaxed);
         self.mark_dirty()

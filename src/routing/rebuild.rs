@@ -101,7 +101,7 @@ pub struct Plan {
     /// Channels without a token that get one.
     pub rebind_channels: Vec<Rebinding>,
     pub delete_channels: Vec<i64>,
-    /// Their channels go with them.
+    /// The channels of these routes go with them.
     pub delete_routes: Vec<i64>,
 }
 

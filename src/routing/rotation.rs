@@ -25,7 +25,7 @@ const MAX_STAMPS: usize = 4096;
 /// The two kinds of sites behind a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// Those that work best: they have all but one of [`OBSERVE_EVERY`] requests.
+    /// The sites that work best: they have all but one of [`OBSERVE_EVERY`] requests.
     Primary,
     /// The others, which get a request now and then so that they can show themselves.
     Observation,

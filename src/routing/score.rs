@@ -188,7 +188,7 @@ impl Default for Conditions {
 }
 
 impl Conditions {
-    /// Both together.
+    /// Both factors in one.
     pub fn product(self) -> f64 {
         self.health * self.load
     }

@@ -42,7 +42,7 @@ impl<'r> Shortlist<'r> {
 // === impl Layer ===
 
 impl<'r> Layer<'r> {
-    /// Those of the lowest priority number, in their order.
+    /// The channels of the lowest priority number, in their order.
     pub(super) fn preferred(eligible: impl Iterator<Item = &'r Arc<Channel>>) -> Self {
         let mut layer = Self::Empty;
         let mut priority = i64::MAX;

@@ -25,9 +25,9 @@ use crate::time::Millis;
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     routes: IdMap<Arc<Route>>,
-    /// Those of the routes that are groups.
+    /// The ids of the routes that are groups.
     groups: BTreeSet<i64>,
-    /// Those that are globs or regexes.
+    /// The ids of the routes whose pattern is a glob or a regex.
     patterns: BTreeSet<i64>,
     sites: IdMap<Arc<Site>>,
     pub weights: Weights,

@@ -41,7 +41,7 @@ pub struct RankedSite<'r> {
 #[derive(Debug)]
 pub struct Turn<'r> {
     pub pool: Pool,
-    /// Those who take turns, in their order.
+    /// The channels that take turns, in their order.
     pub leaders: Vec<&'r Arc<Channel>>,
     /// Which of them is next.
     pub next: usize,

@@ -282,7 +282,7 @@ pub async fn list(store: &Store) -> Result<Vec<AccountRow>> {
     rows.iter().map(|row| read(store, row)).collect()
 }
 
-/// So many accounts by id, after leaving out so many.
+/// At most `limit` accounts by id, after leaving out `offset`.
 pub async fn page(store: &Store, limit: usize, offset: usize) -> Result<Vec<AccountRow>> {
     let sql = format!("SELECT {COLUMNS} FROM accounts ORDER BY id LIMIT ? OFFSET ?");
     let [limit, offset] = [limit, offset].map(|number| i64::try_from(number).unwrap_or(i64::MAX).into());
@@ -302,7 +302,7 @@ pub async fn of_site(store: &Store, site_id: i64) -> Result<Vec<AccountRow>> {
     store.query(sql, vec![site_id.into()]).await?.iter().map(|row| read(store, row)).collect()
 }
 
-/// Those of these accounts that there are, by id.
+/// The accounts with these ids, as far as there are any, by id.
 pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<AccountRow>> {
     let mut accounts = Vec::with_capacity(ids.len());
     for ids in ids.chunks(MAX_MARKS) {

@@ -24,7 +24,7 @@ const ROUTED: &[&str] = &[
     "route_group_sources",
     "route_channels",
 ];
-/// So many rows are read faster as all of them.
+/// From this many changed rows on, reading whole tables is faster.
 const MAX_NOTED: usize = 4096;
 
 /// What a row that a statement touches belongs to.

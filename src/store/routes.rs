@@ -150,7 +150,7 @@ pub async fn list(store: &Store) -> Result<Vec<RouteRow>> {
     Ok(routes)
 }
 
-/// Those of these routes that there are, by id.
+/// The routes with these ids, as far as there are any, by id.
 pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<RouteRow>> {
     let mut routes = Vec::with_capacity(ids.len());
     for ids in ids.chunks(MAX_MARKS) {
@@ -198,7 +198,7 @@ pub async fn list_channels(store: &Store) -> Result<Vec<ChannelRow>> {
     }
 }
 
-/// So many channels by id, with their counters, from behind this one.
+/// At most `count` channels by id, with their counters, from behind `after`.
 pub async fn channels_after(store: &Store, after: i64, count: u32) -> Result<Vec<ChannelRow>> {
     let sql = format!(
         "SELECT {CHANNEL_COLUMNS} FROM route_channels c LEFT JOIN channel_stats s ON s.channel_id = c.id \

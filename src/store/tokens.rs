@@ -88,7 +88,7 @@ pub async fn of_accounts(store: &Store, ids: &[i64]) -> Result<Vec<TokenRow>> {
     some_by(store, "account_id", ids).await
 }
 
-/// Those of these tokens that there are, by id.
+/// The tokens with these ids, as far as there are any, by id.
 pub async fn some(store: &Store, ids: &[i64]) -> Result<Vec<TokenRow>> {
     some_by(store, "id", ids).await
 }

@@ -27,7 +27,7 @@ use crate::open_files;
 
 /// Questions at once for names that are not known to be slow.
 const QUICK: usize = 32;
-/// And for those that are.
+/// Questions at once for names that are known to be slow.
 const SLOW: usize = 8;
 /// Threads at once: quick questions that have become slow keep theirs.
 const THREADS: usize = 256;

@@ -19,7 +19,7 @@ pub(super) struct Outgoing {
     /// Its room is kept, for the next one is as long.
     head: Vec<u8>,
     body: RequestBody,
-    /// So many bytes of both have left.
+    /// How many bytes of head and body have left.
     sent: usize,
     /// The body stays when it has been sent: it may have to be sent again.
     is_kept: bool,

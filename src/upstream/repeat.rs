@@ -62,7 +62,7 @@ pub enum Repeat {
     Nowhere,
     /// To another upstream.
     Elsewhere,
-    /// Also to the upstream that had it.
+    /// To any upstream, the one that had it included.
     Here,
 }
 

@@ -6,7 +6,7 @@
 
 const OPEN: &[u8] = b"<think>";
 const CLOSE: &[u8] = b"</think>";
-/// So many bytes of blanks before the tag are held back.
+/// Bytes of blanks before the tag that are held back.
 const MAX_BLANKS: usize = 64;
 
 /// The kind of a piece of an answer.
@@ -23,7 +23,7 @@ pub(super) struct Inline {
     place: Place,
     /// May be the beginning of a tag.
     held: String,
-    /// So many letters of the tag have been seen.
+    /// How many letters of the tag have been seen.
     matched: usize,
 }
 

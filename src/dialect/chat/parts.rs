@@ -15,9 +15,9 @@ use crate::dialect::literal::Text;
 use crate::dialect::logprobs::Token;
 use crate::dialect::signature::Signature;
 
-/// So many bytes of what follows the calls wait for them; then they are taken for complete.
+/// Bytes of what follows the calls that wait for them; then the calls are taken for complete.
 const MAX_LATE: usize = 32 * 1024;
-/// So many bytes of a call are held while its name or its id is unknown.
+/// Bytes of a call that are held while its name or its id is unknown.
 const MAX_NAMELESS: usize = 32 * 1024;
 
 #[derive(Debug, Default)]

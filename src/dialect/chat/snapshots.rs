@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hasher};
 
 /// A first chunk shorter than this proves nothing, in characters.
 const MIN_CHARS: usize = 24;
-/// So many chunks prove it.
+/// This many chunks prove that they are snapshots.
 const PROOF: usize = 4;
 
 /// Makes pieces of snapshots, and leaves pieces alone.

@@ -53,7 +53,7 @@ pub struct Detail {
 
 /// A step of a probe, reported to its observer.
 pub enum Step<'p> {
-    /// So many models are known, and these are tried.
+    /// How many models are known, and which of them are tried.
     Begins {
         known: usize,
         chosen: &'p [&'p String],

@@ -14,7 +14,7 @@ const EARLY: Millis = 25_000;
 const LATE: Millis = 120_000;
 /// Farther from the end than this, a line is another request's.
 const FAR: Millis = 90_000;
-/// So is one that duration_ms so much more or less time.
+/// A line whose duration differs by more than this, in milliseconds, is another request's.
 const SLOW: f64 = 12_000.0;
 /// No request has more tokens, and none costs more: what a line says beyond is not known.
 const MAX_TOKENS: f64 = 1e9;

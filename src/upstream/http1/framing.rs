@@ -7,7 +7,7 @@ const MAX_UNUSED: u32 = 16 * 1024;
 /// How much of a body is still to come, and what its transfer coding adds to it.
 #[derive(Debug)]
 pub enum Framing {
-    /// So many bytes.
+    /// A body of this many bytes.
     Length(u64),
     Chunked(Chunked),
     /// All until the upstream closes the connection.

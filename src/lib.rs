@@ -24,6 +24,7 @@
 //! config       the environment, read once, into the values that the rooms below define
 //! ── pure: no I/O, no clock of their own ────────────────────────────────────────
 //! dialect      the client dialects: passed through, converted; SSE, usage, the errors upstreams send
+//! platform     the kinds of upstream, and what is so of each
 //! routing      sites, channels and routes in memory; patterns, eligibility, selection, cooldown, prices
 //! limits       rate limits, slots of sites, route guards
 //! keys         managed downstream keys in memory, and what they have used
@@ -59,6 +60,7 @@ pub mod metrics;
 pub mod name_map;
 pub mod notify;
 pub mod open_files;
+pub mod platform;
 pub mod proxy;
 pub mod request_id;
 pub mod routing;

@@ -40,8 +40,8 @@ pub async fn create_session(
     let username = input.username.or(Some(user.username).filter(|name| !name.is_empty()));
     let guess = guess_user_id(username.as_deref());
     let platform = Platform::parse(&site.platform);
-    let is_sub2api = platform == Some(Platform::Sub2Api);
-    let rotation = Some(input.rotation).filter(|_| is_sub2api).unwrap_or_default();
+    let has_refresh = platform.is_some_and(|platform| platform.abilities().refresh);
+    let rotation = Some(input.rotation).filter(|_| has_refresh).unwrap_or_default();
     let account = NewAccount {
         access_token: Some(Secret::from(credential)),
         checkin_enabled: input.checkin_enabled.unwrap_or(true),

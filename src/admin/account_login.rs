@@ -80,8 +80,9 @@ async fn save(app: &App, site: &SiteRow, input: &LoginInput, login: LoggedIn) ->
     };
     let _turn = app.account_logins.lock().await;
     let known = accounts::of_site(&app.store, site.id).await?.into_iter().find(is_it);
-    let is_sub2api = Platform::parse(&site.platform) == Some(Platform::Sub2Api);
-    let refresh_token = login.refresh_token.filter(|_| is_sub2api);
+    let platform = Platform::parse(&site.platform);
+    let has_refresh = platform.is_some_and(|platform| platform.abilities().refresh);
+    let refresh_token = login.refresh_token.filter(|_| has_refresh);
     let password = Secret::from(input.password.as_str());
     let Some(account) = known else {
         let account = NewAccount {

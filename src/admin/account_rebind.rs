@@ -21,7 +21,7 @@ use crate::jobs::token_set::Source;
 use crate::routing::Platform;
 use crate::store::accounts::{self, AccountPatch, AccountRow, AccountStatus, CredentialMode};
 use crate::store::{self, Secret};
-use crate::upstream::platforms::{Identity, SiteClient, User, abilities};
+use crate::upstream::platforms::{Identity, SiteClient, User};
 
 /// `POST /api/accounts/{id}/rebind-session`
 pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
@@ -30,7 +30,7 @@ pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
     let input = RebindInput::read(&fields)?;
     let account = find(&app, id).await?;
     let site = site_routes::find(&app, account.site_id).await?;
-    let platform = Platform::parse(&site.platform).filter(|platform| abilities(*platform).user_info);
+    let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().user_info);
     let Some(platform) = platform.filter(|_| account.oauth_provider.is_none()) else {
         return Err(AdminError::bad_request("This account cannot have a session"));
     };
@@ -48,7 +48,7 @@ pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
             return Err(error.flag("requiresVerification", false));
         }
     };
-    let patch = patch(input, &account, user, platform == Platform::Sub2Api);
+    let patch = patch(input, &account, user, platform.abilities().refresh);
     accounts::update(&app.store, id, patch).await.map_err(|error| match error {
         store::Error::NotFound => AdminError::not_found("Account"),
         other => other.into(),
@@ -72,9 +72,9 @@ pub async fn rebind(app: Arc<App>, mut request: Request) -> Result<Response> {
 }
 
 /// What the confirmed session changes. A blank refresh token keeps the old one.
-fn patch(input: RebindInput, before: &AccountRow, user: User, is_sub2api: bool) -> AccountPatch {
+fn patch(input: RebindInput, before: &AccountRow, user: User, has_refresh: bool) -> AccountPatch {
     let user_id = user.id.or(input.platform_user_id).or(before.platform_user_id);
-    let rotation = Some(input.rotation).filter(|_| is_sub2api).unwrap_or_default();
+    let rotation = Some(input.rotation).filter(|_| has_refresh).unwrap_or_default();
     let expiry = match &rotation.refresh_token {
         Some(_) => Some(rotation.expires_at),
         None => rotation.expires_at.map(Some),
@@ -85,7 +85,7 @@ fn patch(input: RebindInput, before: &AccountRow, user: User, is_sub2api: bool) 
         credential_mode: Some(CredentialMode::Session),
         username: Some(user.username).filter(|name| !name.is_empty()).map(Some),
         platform_user_id: Some(user_id),
-        sub2api_token_expires_at: expiry.filter(|_| is_sub2api),
+        sub2api_token_expires_at: expiry.filter(|_| has_refresh),
         sub2api_refresh_token: rotation.refresh_token.map(|token| Some(Secret::from(token))),
         ..AccountPatch::default()
     }

@@ -23,7 +23,6 @@ use crate::jobs::token_sync::{self, Summary, SyncStatus, Synced};
 use crate::routing::Platform;
 use crate::store::accounts::AccountRow;
 use crate::store::sites::SiteRow;
-use crate::upstream::platforms::abilities;
 
 /// The answer to the sync of one account.
 #[derive(Serialize)]
@@ -122,7 +121,7 @@ pub async fn groups(app: Arc<App>, request: Request) -> Result<Response> {
 
 /// Refuses what the platform of a site does not know.
 pub fn require_keys(site: &SiteRow) -> Result<Platform> {
-    let platform = Platform::parse(&site.platform).filter(|platform| abilities(*platform).keys);
+    let platform = Platform::parse(&site.platform).filter(|platform| platform.abilities().keys);
     platform.ok_or_else(|| {
         AdminError::bad_request(format!("Sites of platform {} manage no keys of an account", site.platform))
     })

@@ -148,7 +148,7 @@ fn change(input: UpdateInput, before: &AccountRow, platform: Option<Platform>) -
     if patch.credential_mode == Some(CredentialMode::Session) && !has_session {
         return Err(AdminError::bad_request("A session needs an access token; bind one instead"));
     }
-    if platform == Some(Platform::Sub2Api) {
+    if platform.is_some_and(|platform| platform.abilities().refresh) {
         (patch.sub2api_refresh_token, patch.sub2api_token_expires_at) = match input.refresh_token {
             Some(None) => (Some(None), Some(None)),
             sent => {

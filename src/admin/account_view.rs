@@ -13,7 +13,6 @@ use crate::store::Secret;
 use crate::store::accounts::{AccountRow, AccountStatus, CredentialMode, Health, HealthState};
 use crate::store::sites::{SiteRow, SiteStatus};
 use crate::time::{Millis, iso};
-use crate::upstream::platforms::abilities;
 
 /// What an account can do beside serving requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -176,7 +175,7 @@ impl<'a> HealthView<'a> {
 impl Capabilities {
     /// Takes away what the platform does not have.
     pub fn at(self, platform: Option<Platform>) -> Self {
-        let Some(able) = platform.map(abilities) else { return self };
+        let Some(able) = platform.map(Platform::abilities) else { return self };
         Self {
             can_checkin: self.can_checkin && able.check_in,
             can_refresh_balance: self.can_refresh_balance && able.balance,

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::presets::{self, Preset};
 use super::site_url::SiteUrl;
 use crate::app::App;
-use crate::routing::{BaseUrl, OutboundProxy, Platform};
+use crate::platform::{Address, Platform};
+use crate::routing::{BaseUrl, OutboundProxy};
 use crate::upstream::platforms;
 
 /// What an address was recognised as.
@@ -41,40 +42,8 @@ pub fn by_address(url: &SiteUrl) -> Option<Detected> {
     if let Some(preset) = presets::by_url(url) {
         return Some(Detected { platform: preset.platform, preset: Some(preset) });
     }
-    url_hint(url).map(|platform| Detected { platform, preset: None })
-}
-
-/// What host and path say of the platform; the first that holds wins. A query says nothing, since anybody may
-/// write a vendor's name there.
-fn url_hint(url: &SiteUrl) -> Option<Platform> {
-    let (host, path) = (url.host(), url.path());
-    let named = |words: &[&str]| words.iter().any(|word| host.contains(word));
-    match host {
-        "api.openai.com" => return Some(Platform::OpenAi),
-        "chatgpt.com" if is_under(path, "/backend-api/codex") => return Some(Platform::Codex),
-        "api.anthropic.com" => return Some(Platform::Claude),
-        "anthropic.com" if is_under(path, "/v1") => return Some(Platform::Claude),
-        "generativelanguage.googleapis.com" | "gemini.google.com" => return Some(Platform::Gemini),
-        "cloudcode-pa.googleapis.com" => return Some(Platform::GeminiCli),
-        "127.0.0.1" | "localhost" if url.port() == Some(8317) => return Some(Platform::CliProxyApi),
-        _ => {}
-    }
-    if (host == "googleapis.com" || host.ends_with(".googleapis.com")) && is_under(path, "/v1beta/openai") {
-        return Some(Platform::Gemini);
-    }
-    let by_name: [(&[&str], Platform); 5] = [
-        (&["anyrouter"], Platform::AnyRouter),
-        (&["donehub", "done-hub"], Platform::DoneHub),
-        (&["onehub", "one-hub"], Platform::OneHub),
-        (&["veloera"], Platform::Veloera),
-        (&["sub2api"], Platform::Sub2Api),
-    ];
-    by_name.iter().find(|(words, _)| named(words)).map(|&(_, platform)| platform)
-}
-
-/// Whether `path` is `root` or lies below it.
-fn is_under(path: &str, root: &str) -> bool {
-    path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let address = Address { host: url.host(), port: url.port(), path: url.path() };
+    Platform::at(&address).map(|platform| Detected { platform, preset: None })
 }
 
 #[cfg(test)]

@@ -28,12 +28,13 @@ use crate::jobs::account_health::advised;
 use crate::jobs::discovery;
 use crate::jobs::site_client::site_client_at;
 use crate::limits::bucket;
-use crate::routing::{Platform, Secret, Site};
+use crate::platform::{ModelList, Platform};
+use crate::routing::{Secret, Site};
 use crate::store::accounts::CredentialMode;
 use crate::store::sites::{self, SiteRow};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
-    Balance, DiscoveryError, DiscoveryKind, Identity, SiteClient, SiteError, SiteErrorKind, User, abilities,
+    Balance, DiscoveryError, DiscoveryKind, Identity, SiteClient, SiteError, SiteErrorKind, User,
 };
 
 /// For one verification, all its calls together.
@@ -107,7 +108,7 @@ pub async fn verify(
     username: Option<&str>,
 ) -> Result<Identity, CredentialRefusal> {
     let platform = platform_of(site)?;
-    let knows_sessions = abilities(platform).user_info;
+    let knows_sessions = platform.abilities().user_info;
     let site_client = || {
         let credential = Some(Secret::from(credential));
         let site_client =
@@ -173,7 +174,8 @@ pub async fn identify(app: &Arc<App>, site_client: SiteClient) -> Result<Identit
         return Err(CredentialRefusal::masked());
     }
     // These sites let no session in without its number: nothing else is worth asking then.
-    let wants_number = matches!(site_client.platform, Platform::NewApi | Platform::AnyRouter);
+    let fork = site_client.platform.profile().new_api_fork();
+    let wants_number = fork.is_some_and(|fork| fork.wants_user_id);
     let mut is_silent = false;
     if wants_number && site_client.user_id.is_none() && !text.starts_with("sk-") {
         match diagnosis(app, &site_client).await {
@@ -209,10 +211,8 @@ pub fn refusal_of(error: &SiteError) -> CredentialRefusal {
 }
 
 fn platform_of(site: &SiteRow) -> Result<Platform, CredentialRefusal> {
-    let platform = Platform::parse(&site.platform).filter(|platform| {
-        !matches!(platform, Platform::Codex | Platform::GeminiCli | Platform::Antigravity)
-    });
-    platform.ok_or_else(|| {
+    let has_credentials = |platform: &Platform| platform.profile().model_list != ModelList::WithSignIn;
+    Platform::parse(&site.platform).filter(has_credentials).ok_or_else(|| {
         CredentialRefusal::mismatch(format!("Credentials of platform {} cannot be verified", site.platform))
     })
 }

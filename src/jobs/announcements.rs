@@ -23,9 +23,7 @@ use crate::store::announcements::{self, Seen};
 use crate::store::events::{EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::time::now_ms;
-use crate::upstream::platforms::{
-    Announcement, GENERIC_TITLE, NoticeLevel, SiteError, SiteErrorKind, abilities,
-};
+use crate::upstream::platforms::{Announcement, GENERIC_TITLE, NoticeLevel, SiteError, SiteErrorKind};
 
 /// How often all sites are asked.
 pub const INTERVAL: Duration = Duration::from_secs(900);
@@ -112,7 +110,7 @@ pub async fn sync(app: &Arc<App>, site: Option<i64>) -> store::Result<Synced> {
 /// As the first active session account of the site; as nobody where there is none.
 async fn ask(app: &Arc<App>, site: &SiteRow) -> Result<Vec<Announcement>, SiteError> {
     let platform = Platform::parse(&site.platform);
-    if !platform.is_some_and(|platform| abilities(platform).announcements) {
+    if !platform.is_some_and(|platform| platform.abilities().announcements) {
         return Err(SiteError::new(SiteErrorKind::Unsupported, "the platform has no announcements"));
     }
     let rows = accounts::of_site(&app.store, site.id).await;

@@ -31,7 +31,7 @@ use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, Secret};
 use crate::sync::lock;
 use crate::time::{Millis, now_ms};
-use crate::upstream::platforms::{SiteError, SiteErrorKind, abilities};
+use crate::upstream::platforms::{SiteError, SiteErrorKind};
 
 /// How often accounts whose session ends soon are looked for.
 pub const INTERVAL: Duration = Duration::from_secs(60);
@@ -149,17 +149,17 @@ struct PassSummary {
 pub async fn refresh_due(app: Arc<App>) -> Pass {
     let unreadable = |error: store::Error| error.to_string();
     let sites = sites::list(&app.store).await.map_err(unreadable)?;
-    let sub2api: HashMap<i64, Platform> = sites
+    let refreshing: HashMap<i64, Platform> = sites
         .iter()
         .filter(|site| site.status == SiteStatus::Active)
         .filter_map(|site| Some((site.id, Platform::parse(&site.platform)?)))
-        .filter(|(_, platform)| *platform == Platform::Sub2Api)
+        .filter(|(_, platform)| platform.abilities().refresh)
         .collect();
     let now = now_ms();
     let mut summary = PassSummary::default();
     let mut due = Vec::new();
     for account in accounts::list(&app.store).await.map_err(unreadable)? {
-        let Some(platform) = sub2api.get(&account.site_id) else { continue };
+        let Some(platform) = refreshing.get(&account.site_id) else { continue };
         if account.status == AccountStatus::Active && has_refresh_token(&account, *platform) {
             summary.scanned += 1;
             due.extend(is_due(&account, *platform, now).then_some(account.id));
@@ -327,9 +327,9 @@ async fn with_password(
 }
 
 pub(super) fn has_refresh_token(account: &AccountRow, platform: Platform) -> bool {
-    platform == Platform::Sub2Api && account.sub2api_refresh_token.is_some()
+    platform.abilities().refresh && account.sub2api_refresh_token.is_some()
 }
 
 fn has_password(account: &AccountRow, platform: Platform) -> bool {
-    abilities(platform).login && account.login_username.is_some() && account.login_password.is_some()
+    platform.abilities().login && account.login_username.is_some() && account.login_password.is_some()
 }

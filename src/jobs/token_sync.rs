@@ -17,7 +17,7 @@ use crate::store::accounts::{self, AccountRow, AccountStatus, CredentialMode};
 use crate::store::events::{self, EventLevel, NewEvent};
 use crate::store::sites::{self, SiteRow, SiteStatus};
 use crate::store::{self, tokens};
-use crate::upstream::platforms::{SiteError, SiteKey, abilities};
+use crate::upstream::platforms::{SiteError, SiteKey};
 
 /// Accounts asked at once.
 const CONCURRENCY: Concurrency = Concurrency { total: 3, per_site: 3 };
@@ -105,7 +105,7 @@ async fn try_sync(app: &Arc<App>, id: i64) -> store::Result<Option<Synced>> {
     if !owns_tokens(&account) {
         return skipped(KEY_ACCOUNT);
     }
-    if !platform.is_some_and(|platform| abilities(platform).keys) {
+    if !platform.is_some_and(|platform| platform.abilities().keys) {
         let message = Some(format!("{} lists no keys of an account", site.platform));
         let reason = Some("unsupported_platform");
         return Ok(Some(Synced { status: SyncStatus::Failed, reason, message, ..outcome }));

@@ -5,7 +5,6 @@
 //!   ├─ route     routes and their channels
 //!   ├─ site      upstream sites, their addresses, our accounts there
 //!   ├─ pattern   how a route, a key or a mapping rule names models
-//!   ├─ platform  the kinds of upstream
 //!   └─ origin    where connections go: addresses, outbound proxies
 //! live         what requests change: counters, cooldowns; atomics beside the snapshot
 //! health       how well sites and models have worked recently; breakers
@@ -43,7 +42,6 @@ pub mod health;
 pub mod live;
 pub mod origin;
 pub mod pattern;
-pub mod platform;
 pub mod policy;
 pub mod pool;
 pub mod pricing;
@@ -59,6 +57,7 @@ pub mod site;
 pub mod snapshot;
 pub mod stable;
 
+pub use crate::platform::Platform;
 pub use affinity::{Affinity, Conversation};
 pub use eligibility::SelectionQuery;
 pub use error_text::ErrorText;
@@ -68,7 +67,6 @@ pub use live::{
 };
 pub use origin::{BaseUrl, Origin, OutboundProxy, ProxyScheme, path_segments};
 pub use pattern::ModelPattern;
-pub use platform::Platform;
 pub use policy::{CredentialRef, Policy};
 pub use rotation::{Pool, Rotations};
 pub use route::{Channel, Route, RouteMode, Strategy};

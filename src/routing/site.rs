@@ -8,8 +8,8 @@ use hyper::http::{HeaderName, HeaderValue};
 use super::health::SiteHealth;
 use super::live::EndpointLive;
 use super::origin::BaseUrl;
-use super::platform::Platform;
 use super::pricing::PriceList;
+use crate::platform::Platform;
 
 /// One address of a site.
 #[derive(Debug)]

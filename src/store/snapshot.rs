@@ -108,7 +108,7 @@ impl<'a> Builder<'a> {
     fn management(&self, row: &SiteRow, proxy: Outbound) -> Result<(Site, BaseUrl), String> {
         let proxy = proxy?;
         let site = self.site(row, Ok(proxy.clone()));
-        let base = BaseUrl::parse(&row.url, proxy)?.without(site.platform.data_paths());
+        let base = BaseUrl::parse(&row.url, proxy)?.without(site.platform.profile().data_paths);
         match site.misconfigured {
             Some(problem) => Err(problem),
             None => Ok((site, base)),

@@ -12,7 +12,8 @@ use tokio::time::Instant;
 
 use super::verdict::{Verdict, judge};
 use crate::app::App;
-use crate::routing::{Credential, CredentialHeaders, Platform, Site, pool};
+use crate::dialect::Dialect;
+use crate::routing::{Credential, CredentialHeaders, Site, pool};
 use crate::time::{measured_ms, now_ms};
 use crate::upstream::FetchLimits;
 
@@ -36,7 +37,10 @@ impl Probed {
 /// Asks for a model; all addresses together have `limit`.
 pub async fn probe(app: &App, site: &Site, credential: &Credential, model: &str, limit: Duration) -> Probed {
     let (Some(values), None) = (credential.headers(), &site.misconfigured) else { return Probed::NOTHING };
-    let Some((path, body)) = question(site.platform, model) else { return Probed::NOTHING };
+    // Some take only envelopes that come with their sign-in.
+    let profile = site.platform.profile();
+    let Some(dialect) = profile.plain_dialect() else { return Probed::NOTHING };
+    let (path, body) = ((profile.path)(dialect), question(dialect, model));
     let deadline = Instant::now() + limit;
     let mut last = Probed::NOTHING;
     for endpoint in pool::order(&site.endpoints, now_ms()) {
@@ -47,7 +51,7 @@ pub async fn probe(app: &App, site: &Site, credential: &Credential, model: &str,
         let mut request = Request::new(Bytes::from(body.to_string()));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = Uri::from(endpoint.base.join(path));
-        *request.headers_mut() = headers(site, values);
+        *request.headers_mut() = headers(site, dialect, values);
         let began = Instant::now();
         let limits = FetchLimits { timeout: left, max_bytes: MAX_BYTES };
         let Ok(answer) = app.client.fetch(&endpoint.base, request, limits).await else { continue };
@@ -64,31 +68,26 @@ pub async fn probe(app: &App, site: &Site, credential: &Credential, model: &str,
     last
 }
 
-/// Where a platform is asked, and what; `None` for those whose envelopes come with their sign-in. A body
-/// this small is the same in the chat and the messages dialect.
-fn question(platform: Platform, model: &str) -> Option<(&'static str, Value)> {
-    let chat = json!({
-        "model": model,
-        "messages": [{ "role": "user", "content": QUESTION }],
-        "max_tokens": 8,
-        "stream": false,
-    });
-    match platform {
-        Platform::GeminiCli | Platform::Antigravity => None,
-        Platform::Claude => Some(("/v1/messages", chat)),
-        Platform::Gemini => Some(("/v1beta/openai/chat/completions", chat)),
-        Platform::Codex => {
+/// The shortest question, as it is asked in a dialect.
+fn question(dialect: Dialect, model: &str) -> Value {
+    match dialect {
+        Dialect::Responses => {
             let input = json!([{ "type": "message", "role": "user",
                 "content": [{ "type": "input_text", "text": QUESTION }] }]);
-            let body = json!({ "model": model, "instructions": QUESTION, "input": input, "store": false,
-                "stream": true });
-            Some(("/responses", body))
+            json!({ "model": model, "instructions": QUESTION, "input": input, "store": false,
+                "stream": true })
         }
-        _ => Some(("/v1/chat/completions", chat)),
+        // A body this small is the same in the others.
+        _ => json!({
+            "model": model,
+            "messages": [{ "role": "user", "content": QUESTION }],
+            "max_tokens": 8,
+            "stream": false,
+        }),
     }
 }
 
-fn headers(site: &Site, credential: &CredentialHeaders) -> HeaderMap {
+fn headers(site: &Site, dialect: Dialect, credential: &CredentialHeaders) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in &site.custom_headers {
         headers.insert(name, value.clone());
@@ -97,13 +96,13 @@ fn headers(site: &Site, credential: &CredentialHeaders) -> HeaderMap {
     headers.remove("x-goog-api-key");
     headers.remove("x-api-key");
     headers.remove(AUTHORIZATION);
-    match site.platform {
-        Platform::Claude => {
+    match dialect {
+        Dialect::Messages => {
             let version = HeaderName::from_static("anthropic-version");
             headers.entry(version).or_insert(HeaderValue::from_static("2023-06-01"));
             headers.insert("x-api-key", credential.key.clone());
         }
-        Platform::Codex => {
+        Dialect::Responses => {
             headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
             headers.insert(AUTHORIZATION, credential.bearer.clone());
         }

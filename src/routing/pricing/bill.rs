@@ -4,10 +4,13 @@ use serde::Serialize;
 
 use super::catalog::{Billing, ModelPrice, Ratios};
 use super::round6;
-use crate::routing::Platform;
+use crate::platform::Platform;
 
 /// What a million tokens cost at a ratio of 1.
 const USD_PER_MILLION: f64 = 2.0;
+
+/// Tokens to the dollar, where neither price nor platform is known.
+const TOKENS_PER_USD: f64 = 500_000.0;
 
 /// What a request used. 0 is also unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,9 +101,9 @@ pub fn bill(price: Option<&ModelPrice>, platform: Option<Platform>, tokens: Toke
     }
 }
 
-/// What tokens cost where no price is known: a dollar for half a million of them, for a million on Veloera.
+/// What tokens cost where no price is known.
 pub fn flat_estimate(platform: Option<Platform>, tokens: u64) -> f64 {
-    let per_usd = if platform == Some(Platform::Veloera) { 1e6 } else { 5e5 };
+    let per_usd = platform.map_or(TOKENS_PER_USD, |platform| platform.profile().tokens_per_usd);
     round6(tokens as f64 / per_usd)
 }
 

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::catalog::Ratios;
-use crate::routing::Platform;
+use crate::platform::Platform;
 use crate::time::{self, Millis};
 
 /// What a line may be early by: clocks differ, and some sites log the start.
@@ -57,11 +57,8 @@ pub struct UsageQuery<'a> {
 
 /// Whether this kind of site's log is worth asking after an answer with or without usage.
 pub fn is_worth_asking(platform: Platform, has_usage: bool) -> bool {
-    match platform {
-        Platform::DoneHub | Platform::OneHub | Platform::AnyRouter | Platform::Sub2Api => true,
-        Platform::NewApi => !has_usage,
-        _ => false,
-    }
+    let log = platform.profile().usage_log.as_ref();
+    log.is_some_and(|log| !(log.only_without_usage && has_usage))
 }
 
 /// The lines of an answer, whichever way it wraps them. The error is for people.

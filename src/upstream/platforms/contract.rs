@@ -4,22 +4,8 @@
 
 use serde_json::Value;
 
-use crate::routing::{Platform, Secret};
+use crate::routing::Secret;
 use crate::time::Millis;
-
-/// What a kind of site can do for a session. What it cannot is answered with
-/// [`SiteErrorKind::Unsupported`](super::SiteErrorKind::Unsupported), without a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Abilities {
-    pub login: bool,
-    pub user_info: bool,
-    pub check_in: bool,
-    pub balance: bool,
-    /// API keys of the account: listed, created, deleted.
-    pub keys: bool,
-    pub groups: bool,
-    pub announcements: bool,
-}
 
 /// What a login gave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,41 +154,6 @@ pub struct Refreshed {
     pub access_token: Secret,
     pub refresh_token: Secret,
     pub expires_at: Millis,
-}
-
-// === impl Abilities ===
-
-/// What each platform's management API can do.
-pub fn abilities(platform: Platform) -> Abilities {
-    let family = Abilities {
-        login: true,
-        user_info: true,
-        check_in: false,
-        balance: true,
-        keys: true,
-        groups: true,
-        announcements: true,
-    };
-    match platform {
-        Platform::NewApi | Platform::AnyRouter | Platform::Veloera => Abilities { check_in: true, ..family },
-        Platform::OneHub | Platform::DoneHub | Platform::Sub2Api => family,
-        Platform::OneApi => Abilities { groups: false, ..family },
-        Platform::OpenAi
-        | Platform::Claude
-        | Platform::Gemini
-        | Platform::CliProxyApi
-        | Platform::Codex
-        | Platform::GeminiCli
-        | Platform::Antigravity => Abilities {
-            login: false,
-            user_info: false,
-            balance: false,
-            keys: false,
-            groups: false,
-            announcements: false,
-            ..family
-        },
-    }
 }
 
 // === impl NewSiteKey ===

@@ -2,16 +2,19 @@
 //!
 //! ```text
 //! asked at once, within one deadline      what it proves, the first that does wins
-//! the page at /, for its title            anyrouter, done-hub, one-hub, veloera, sub2api
-//! /v0/management/openai-compatibility     cliproxyapi, by headers of its own
-//! /api/status                             veloera, done-hub, one-hub, new-api, one-api, by the keys of `data`
-//! /api/v1/settings/public, …              sub2api
+//! the page at /, for its title            a platform that no other is titled like
+//! own pages of some platforms             such a platform, where they outrank a status
+//! /api/status                             a member of the new-api family, by the keys of `data`
+//! own pages                               the other platforms with some
 //!                                         one-api, by a status without a name; then the title again
 //! ```
 //!
-//! Nothing is sent along, and nothing from another host counts: redirects there are not followed. Host
-//! names and official addresses are the caller's to know.
+//! What proves a platform stands in its profile. Nothing is sent along, and nothing from another host counts:
+//! redirects there are not followed. Host names and official addresses are the caller's to know.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +25,8 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::reply;
-use crate::routing::{BaseUrl, Platform};
+use crate::platform::{Address, OwnPages, PageAnswer, Platform};
+use crate::routing::BaseUrl;
 use crate::upstream::{Client, FetchLimits};
 
 /// For all the evidence together.
@@ -31,72 +35,103 @@ const PROBE: FetchLimits = FetchLimits { timeout: Duration::from_secs(5), max_by
 /// Before the page is asked for again.
 const TITLE_PAUSE: Duration = Duration::from_millis(50);
 
-const CPA_HEADERS: [&str; 3] = ["x-cpa-version", "x-cpa-commit", "x-cpa-build-date"];
-
 /// Asks the site at `base` what it is; `None` when it tells nothing within eight seconds. Of `base` the
 /// proxy is used too: every request of a detection goes through it.
 pub async fn detect(client: &Client, base: &BaseUrl) -> Option<Platform> {
     let deadline = Instant::now() + DEADLINE;
-    let base = base.clone().without(Platform::Sub2Api.data_paths());
-    let (title, is_cpa, status, is_sub2api) = tokio::join!(
+    let base = base.clone().without(&all_data_paths());
+    let (title, status, proven) = tokio::join!(
         timeout_at(deadline, title(client, &base)),
-        timeout_at(deadline, is_cliproxyapi(client, &base)),
         timeout_at(deadline, status(client, &base)),
-        timeout_at(deadline, is_sub2api(client, &base)),
+        by_own_pages(client, &base, deadline),
     );
-    let title = title.ok().flatten().and_then(|title| of_title(&title));
-    let (status, is_cpa) = (status.ok().flatten(), is_cpa.unwrap_or(false));
-    match title {
-        Some(platform) if !matches!(platform, Platform::NewApi | Platform::OneApi) => Some(platform),
-        _ if is_cpa => Some(Platform::CliProxyApi),
-        hint => status
-            .as_ref()
-            .and_then(of_status)
-            .or_else(|| is_sub2api.unwrap_or(false).then_some(Platform::Sub2Api))
-            .or_else(|| status.is_some().then_some(Platform::OneApi))
-            .or(hint),
-    }
+    let title = title.ok().flatten();
+    let titled = |is_proof| title.as_ref().and_then(|title| by_title(title, is_proof));
+    let status = status.ok().flatten();
+    let (strong, weak) = proven;
+    titled(true)
+        .or(strong)
+        .or_else(|| status.as_ref().and_then(by_status))
+        .or(weak)
+        // The oldest of the family sends no more than that all is well.
+        .or_else(|| status.is_some().then_some(Platform::OneApi))
+        .or_else(|| titled(false))
 }
 
-/// What a page's title names; whole words in any case.
-fn of_title(title: &str) -> Option<Platform> {
-    const NAMES: [(&str, Platform); 7] = [
-        (r"\bany[-_ ]?router\b", Platform::AnyRouter),
-        (r"\bdone[-_ ]?hub\b", Platform::DoneHub),
-        (r"\bone[-_ ]?hub\b", Platform::OneHub),
-        (r"\bveloera\b", Platform::Veloera),
-        (r"\bsub2api\b", Platform::Sub2Api),
-        (r"\b(new|vo|super|rix|neo)[-_ ]?api\b|\bwong ?公益站", Platform::NewApi),
-        (r"\bone[-_ ]?api\b", Platform::OneApi),
-    ];
-    let named = NAMES
-        .iter()
-        .find(|(name, _)| Regex::new(&format!("(?i){name}")).is_ok_and(|name| name.is_match(title)));
-    named.map(|&(_, platform)| platform)
+/// The endings of all platforms, the longest first.
+fn all_data_paths() -> Vec<&'static str> {
+    let mut paths: Vec<_> =
+        Platform::ALL.iter().flat_map(|platform| platform.profile().data_paths).copied().collect();
+    paths.sort_by_key(|path| std::cmp::Reverse(path.len()));
+    paths
+}
+
+/// The first platform that a page's title names, of those that it proves or of the others.
+fn by_title(title: &str, is_proof: bool) -> Option<Platform> {
+    Platform::ALL.into_iter().find(|platform| {
+        platform.profile().title.as_ref().is_some_and(|own| {
+            own.is_proof == is_proof
+                && Regex::new(&format!("(?i){}", own.pattern)).is_ok_and(|name| name.is_match(title))
+        })
+    })
 }
 
 /// What the keys of a status' `data` show: every fork of the family also sends a name, often its own.
-fn of_status(data: &Value) -> Option<Platform> {
-    let has = |names: &[&str]| names.iter().any(|name| data.get(name).is_some());
-    let says_veloera = ["system_name", "version"].iter().any(|name| {
-        data.get(name).and_then(Value::as_str).is_some_and(|text| text.to_lowercase().contains("veloera"))
-    });
-    if says_veloera || has(&["check_in_enabled"]) {
-        return Some(Platform::Veloera);
+fn by_status(data: &Value) -> Option<Platform> {
+    let is_own = |platform: &Platform| platform.profile().status.is_some_and(|is_own| is_own(data));
+    let has_name = || data.get("system_name").is_some_and(Value::is_string).then_some(Platform::NewApi);
+    Platform::ALL.into_iter().find(is_own).or_else(has_name)
+}
+
+/// The platforms that pages of their own prove before `deadline`: one that outranks a status, and one that does not.
+async fn by_own_pages(
+    client: &Client,
+    base: &BaseUrl,
+    deadline: Instant,
+) -> (Option<Platform>, Option<Platform>) {
+    type Asked<'a> = Pin<Box<dyn Future<Output = bool> + Send + 'a>>;
+    let mut open: Vec<(Platform, &OwnPages, Asked<'_>)> = Vec::new();
+    for platform in Platform::ALL {
+        if let Some(own) = &platform.profile().own_pages {
+            let asked =
+                async move { timeout_at(deadline, has_own_page(client, base, own)).await.unwrap_or(false) };
+            open.push((platform, own, Box::pin(asked)));
+        }
     }
-    if has(&["PaymentUSDRate"]) && has(&["linuxDo_oauth", "invite_code_register", "builtin_chat_enabled"]) {
-        return Some(Platform::DoneHub);
+    let (mut strong, mut weak) = (None, None);
+    poll_fn(|context| {
+        open.retain_mut(|(platform, own, asked)| match asked.as_mut().poll(context) {
+            Poll::Pending => true,
+            Poll::Ready(is_it) => {
+                let found = if own.outrank_status { &mut strong } else { &mut weak };
+                if is_it {
+                    found.get_or_insert(*platform);
+                }
+                false
+            }
+        });
+        if open.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    (strong, weak)
+}
+
+/// Whether one of these pages is there, as only its platform has it.
+async fn has_own_page(client: &Client, base: &BaseUrl, own: &OwnPages) -> bool {
+    let address = Address { host: &base.origin.host, port: Some(base.origin.port), path: &base.path };
+    if (own.is_known)(&address) {
+        return true;
     }
-    if has(&["PaymentUSDRate", "EnableSafe"]) {
-        return Some(Platform::OneHub);
+    for page in own.pages {
+        let Some(answer) = get(client, base, page.path).await else { continue };
+        let json = reply::json(answer.body()).ok();
+        let answer =
+            PageAnswer { status: answer.status().as_u16(), headers: answer.headers(), json: json.as_ref() };
+        if (page.is_own)(&answer) {
+            return true;
+        }
     }
-    if has(&["checkin_enabled", "quota_display_type", "self_use_mode_enabled", "enable_drawing", "setup"]) {
-        return Some(Platform::NewApi);
-    }
-    if has(&["oidc_well_known"]) || (has(&["quota_per_unit"]) && has(&["chat_link"])) {
-        return Some(Platform::OneApi);
-    }
-    data.get("system_name").is_some_and(Value::is_string).then_some(Platform::NewApi)
+    false
 }
 
 async fn title(client: &Client, base: &BaseUrl) -> Option<String> {
@@ -130,51 +165,6 @@ async fn status(client: &Client, base: &BaseUrl) -> Option<Value> {
     let mut status = reply::json(answer.body()).ok()?;
     (status.get("success") == Some(&Value::Bool(true)))
         .then(|| status.get_mut("data").map(Value::take).unwrap_or_default())
-}
-
-async fn is_cliproxyapi(client: &Client, base: &BaseUrl) -> bool {
-    if base.origin.port == 8317 || base.origin.host.contains("cliproxy") || base.path.contains("cliproxy") {
-        return true;
-    }
-    let Some(answer) = get(client, base, "/v0/management/openai-compatibility").await else { return false };
-    let is_signed = CPA_HEADERS.iter().any(|name| answer.headers().contains_key(*name));
-    match answer.status().as_u16() {
-        200 if !is_signed => {
-            let body = reply::json(answer.body()).ok();
-            body.is_some_and(|body| body.get("openai-compatibility").is_some())
-        }
-        200 | 401 | 403 => is_signed,
-        _ => false,
-    }
-}
-
-/// Its public settings, or the way it refuses those who show nothing.
-async fn is_sub2api(client: &Client, base: &BaseUrl) -> bool {
-    if let Some(answer) = get(client, base, "/api/v1/settings/public").await {
-        let settings = reply::json(answer.body()).ok();
-        let has = |name| settings.as_ref().is_some_and(|s| s.pointer(name).is_some_and(Value::is_string));
-        if settings.as_ref().is_some_and(|s| s.get("code") == Some(&Value::from(0))) && has("/data/site_name")
-        {
-            return true;
-        }
-    }
-    for path in ["/api/v1/auth/me", "/v1/models"] {
-        let Some(answer) = get(client, base, path).await else { continue };
-        let said = reply::json(answer.body()).ok();
-        if said.as_ref().is_some_and(speaks_sub2api) {
-            return true;
-        }
-    }
-    false
-}
-
-fn speaks_sub2api(said: &Value) -> bool {
-    let code = said.get("code");
-    let message = said.get("message").and_then(Value::as_str).unwrap_or_default().to_lowercase();
-    matches!(code.and_then(Value::as_str), Some("UNAUTHORIZED" | "API_KEY_REQUIRED"))
-        || message.contains("authorization header is required")
-        || message.contains("api key is required")
-        || (code == Some(&Value::from(0)) && said.get("data").is_some())
 }
 
 async fn get(client: &Client, base: &BaseUrl, path: &str) -> Option<Response<Bytes>> {
@@ -217,7 +207,7 @@ mod tests {
             ("Renew apiary", None),
             ("Sign in", None),
         ] {
-            assert_eq!(of_title(title), platform, "{title}");
+            assert_eq!(by_title(title, true).or_else(|| by_title(title, false)), platform, "{title}");
         }
     }
 
@@ -246,22 +236,7 @@ mod tests {
             (json!({"version": "v0.3"}), None),
             (Value::Null, None),
         ] {
-            assert_eq!(of_status(&data), platform, "{data}");
-        }
-    }
-
-    #[test]
-    fn only_its_own_words_are_sub2apis() {
-        for (said, it_is) in [
-            (json!({"code": "UNAUTHORIZED", "message": "Authorization header is required"}), true),
-            (json!({"code": "API_KEY_REQUIRED"}), true),
-            (json!({"message": "API key is required in Authorization header"}), true),
-            (json!({"code": 0, "data": {}}), true),
-            (json!({"code": 0}), false),
-            (json!({"error": "unauthorized"}), false),
-            (json!({"code": 401, "message": "unauthorized"}), false),
-        ] {
-            assert_eq!(speaks_sub2api(&said), it_is, "{said}");
+            assert_eq!(by_status(&data), platform, "{data}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What each kind of upstream site wants to be asked, and how its answers are read.
 //!
 //! A [`SiteClient`] is an account at its site. Its operations are the same for every platform; what a
-//! platform cannot do it says ([`abilities`]). Paths, the headers that carry a credential and the shapes
+//! platform cannot do its profile says ([`Platform::abilities`](crate::platform::Platform::abilities)). Paths, the headers that carry a credential and the shapes
 //! of answers differ; the transport is [`Client::fetch`](super::Client::fetch), with its limits on time,
 //! size and redirects. Whatever goes wrong is a [`SiteError`] of some [`SiteErrorKind`]: a failure never
 //! looks like an empty answer.
@@ -35,8 +35,8 @@ mod usage_log;
 mod user_ids;
 
 pub use contract::{
-    Abilities, Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel,
-    Refreshed, SiteKey, Subscription, SubscriptionSummary, User, abilities,
+    Allowance, Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, NoticeLevel, Refreshed,
+    SiteKey, Subscription, SubscriptionSummary, User,
 };
 pub use detection::detect;
 pub use error::{SiteError, SiteErrorKind};

@@ -1,13 +1,13 @@
 //! Model discovery: which models a key may use. What a session's user may use is asked by
 //! [`SiteClient::models_of_session`](super::SiteClient::models_of_session).
 //!
-//! | platform | asked |
+//! | [`ModelList`] | asked |
 //! |---|---|
-//! | `openai`, `cliproxyapi`, the new-api family | `/v1/models`, Bearer |
-//! | `sub2api` | the same, then the surfaces of its other vendors |
-//! | `claude` | `/v1/models`, `x-api-key`; below `/anthropic` then the parent's list, Bearer |
-//! | `gemini` | native `/v1beta/models`, `x-goog-api-key`; then, or below `/openai`, the OpenAI form, Bearer |
-//! | `codex`, `gemini-cli`, `antigravity` | nothing: their lists come with an OAuth login |
+//! | `OpenAi` | `/v1/models`, Bearer |
+//! | `PerSurface` | the same, then the surfaces of its other vendors |
+//! | `Anthropic` | `/v1/models`, `x-api-key`; below `/anthropic` then the parent's list, Bearer |
+//! | `Google` | native `/v1beta/models`, `x-goog-api-key`; then, or below `/openai`, the OpenAI form, Bearer |
+//! | `WithSignIn` | nothing: such lists come with an OAuth login |
 
 use std::fmt;
 use std::time::Duration;
@@ -19,7 +19,8 @@ use hyper::http::{Request, StatusCode, Uri};
 
 use super::reply;
 use crate::mask::Mask;
-use crate::routing::{BaseUrl, Platform};
+use crate::platform::{ModelList, Platform};
+use crate::routing::BaseUrl;
 use crate::upstream::{Client, FetchError, FetchLimits};
 
 /// What one discovery may cost, all its requests together.
@@ -97,6 +98,7 @@ pub async fn list_models(
     custom_headers: &[(HeaderName, HeaderValue)],
     limits: FetchLimits,
 ) -> Result<Vec<String>, DiscoveryError> {
+    let list = platform.profile().model_list;
     let model_requests = model_requests(base, platform)?;
     let asking = async {
         let mut failure: Option<DiscoveryError> = None;
@@ -105,7 +107,7 @@ pub async fn list_models(
             let error = match ask(client, base, request, credential, limits).await {
                 Ok(names) => return Ok(names),
                 // One of its keys is a key everywhere, or nowhere.
-                Err(error) if platform == Platform::Sub2Api && error.kind == DiscoveryKind::Unauthorized => {
+                Err(error) if list == ModelList::PerSurface && error.kind == DiscoveryKind::Unauthorized => {
                     return Err(error);
                 }
                 Err(error) => error,
@@ -157,17 +159,10 @@ impl ModelsRequest {
 /// What to ask, in order, until one has an answer.
 fn model_requests(base: &BaseUrl, platform: Platform) -> Result<Vec<ModelsRequest>, DiscoveryError> {
     let bearer = |path: &str| ModelsRequest { path: base.join(path), auth: AuthHeader::Bearer };
-    Ok(match platform {
-        Platform::OpenAi
-        | Platform::CliProxyApi
-        | Platform::NewApi
-        | Platform::AnyRouter
-        | Platform::Veloera
-        | Platform::OneApi
-        | Platform::OneHub
-        | Platform::DoneHub => vec![bearer("/v1/models")],
-        Platform::Sub2Api => sub2api_paths(base).iter().map(|path| bearer(path)).collect(),
-        Platform::Claude => {
+    Ok(match platform.profile().model_list {
+        ModelList::OpenAi => vec![bearer("/v1/models")],
+        ModelList::PerSurface => paths_of_surfaces(base).iter().map(|path| bearer(path)).collect(),
+        ModelList::Anthropic => {
             // Anthropic's pages have 20 models by default.
             let path = base.join("/v1/models?limit=1000");
             let mut model_requests = vec![ModelsRequest { path, auth: AuthHeader::AnthropicKey }];
@@ -178,15 +173,15 @@ fn model_requests(base: &BaseUrl, platform: Platform) -> Result<Vec<ModelsReques
             }
             model_requests
         }
-        Platform::Gemini if base.path.contains("/openai") => vec![bearer("/models")],
-        Platform::Gemini => {
+        ModelList::Google if base.path.contains("/openai") => vec![bearer("/models")],
+        ModelList::Google => {
             let version = if base.names_version() { "" } else { "/v1beta" };
             // Google's pages have 50 models by default.
             let path = base.join(&format!("{version}/models?pageSize=1000"));
             let native = ModelsRequest { path, auth: AuthHeader::GoogleKey };
             vec![native, bearer(&format!("{version}/openai/models"))]
         }
-        Platform::Codex | Platform::GeminiCli | Platform::Antigravity => {
+        ModelList::WithSignIn => {
             let message =
                 format!("{} has no model list for a key: its models come with an OAuth login", platform.id());
             return Err(DiscoveryError::new(DiscoveryKind::Unknown, message));
@@ -194,8 +189,8 @@ fn model_requests(base: &BaseUrl, platform: Platform) -> Result<Vec<ModelsReques
     })
 }
 
-/// Its relay has a surface for each vendor; an address may name one of them, or a version.
-fn sub2api_paths(base: &BaseUrl) -> &'static [&'static str] {
+/// A relay with a surface for each vendor; an address may name one of them, or a version.
+fn paths_of_surfaces(base: &BaseUrl) -> &'static [&'static str] {
     if base.names_version() {
         &["/v1/models"]
     } else if base.path.ends_with("/antigravity") {

@@ -1,7 +1,7 @@
 //! The new-api family: new-api, anyrouter, one-api, one-hub, done-hub, veloera.
 //!
 //! All wrap their answers in `{"success": bool, "message": string, "data": …}` and count money in units,
-//! `quota_per_unit` of them to the dollar. Where they differ is one table, [`Fork`].
+//! `quota_per_unit` of them to the dollar. Where they differ stands in their profiles: [`NewApiFork`].
 //!
 //! | file | |
 //! |---|---|
@@ -26,47 +26,13 @@ use super::error::{SiteError, SiteErrorKind};
 use super::memory::Unit;
 use super::reply;
 use super::site_client::{AuthScheme, Call, SiteClient};
-use crate::routing::Platform;
+use crate::platform::NewApiFork;
 use crate::upstream::{Client, FetchLimits};
 
 /// Units of a dollar where the site does not say.
 const DEFAULT_UNIT: f64 = 500_000.0;
 /// A status page that is slower must not hold up what needs its unit.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Where the members of the family differ.
-pub(super) struct Fork {
-    /// The models of the session's user.
-    pub models: &'static str,
-    /// Tried in turn.
-    pub groups: &'static [&'static str],
-    pub check_in: &'static str,
-    /// The parameters of a page of a list; new-api counts pages from 1, and takes 0 for 1.
-    pub page: &'static str,
-    pub size: &'static str,
-    pub first_page: u32,
-}
-
-pub(super) fn fork(platform: Platform) -> Fork {
-    const BOTH: &[&str] = &["/api/user/self/groups", "/api/user_group_map"];
-    const MAP: &[&str] = &["/api/user_group_map"];
-    let new_api = Fork {
-        models: "/api/user/models",
-        groups: BOTH,
-        check_in: "/api/user/checkin",
-        page: "p",
-        size: "size",
-        first_page: 1,
-    };
-    match platform {
-        Platform::OneApi => Fork { models: "/api/user/available_models", first_page: 0, ..new_api },
-        Platform::OneHub | Platform::DoneHub => {
-            Fork { models: "/api/available_model", groups: MAP, page: "page", ..new_api }
-        }
-        Platform::Veloera => Fork { check_in: "/api/user/check_in", first_page: 0, ..new_api },
-        _ => new_api,
-    }
-}
 
 /// Who the session's user is, and what is left: one call tells both. A user without an amount is one still.
 pub(super) async fn account(
@@ -151,7 +117,11 @@ pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
 }
 
 /// What a key lists, else what the session's user may use.
-pub(super) async fn models(site_client: &SiteClient, client: &Client) -> Result<Vec<String>, SiteError> {
+pub(super) async fn models(
+    site_client: &SiteClient,
+    client: &Client,
+    fork: &NewApiFork,
+) -> Result<Vec<String>, SiteError> {
     let refusal = match site_client.listed_models(client).await {
         Ok(models) => return Ok(models),
         Err(error) if matches!(error.kind, SiteErrorKind::Timeout | SiteErrorKind::Unreachable) => {
@@ -162,7 +132,7 @@ pub(super) async fn models(site_client: &SiteClient, client: &Client) -> Result<
     if site_client.session.is_none() {
         return Err(refusal);
     }
-    let own = models_of_session(site_client, client).await;
+    let own = models_of_session(site_client, client, fork).await;
     own.map_err(|error| SiteError::more_telling(Some(refusal), error))
 }
 
@@ -170,8 +140,9 @@ pub(super) async fn models(site_client: &SiteClient, client: &Client) -> Result<
 pub(super) async fn models_of_session(
     site_client: &SiteClient,
     client: &Client,
+    fork: &NewApiFork,
 ) -> Result<Vec<String>, SiteError> {
-    let own = site_client.as_user(client, Call::get(fork(site_client.platform).models)).await?;
+    let own = site_client.as_user(client, Call::get(fork.models)).await?;
     let names = reply::names_in(&own).ok_or_else(|| SiteError::lacks(&own, "list of models"))?;
     if names.is_empty() {
         return Err(SiteError::new(SiteErrorKind::Refused, "the site lists no models"));
@@ -180,9 +151,13 @@ pub(super) async fn models_of_session(
 }
 
 /// The groups that the site offers the session's user.
-pub(super) async fn groups(site_client: &SiteClient, client: &Client) -> Result<Vec<String>, SiteError> {
+pub(super) async fn groups(
+    site_client: &SiteClient,
+    client: &Client,
+    fork: &NewApiFork,
+) -> Result<Vec<String>, SiteError> {
     let mut failure = None;
-    for path in fork(site_client.platform).groups {
+    for path in fork.groups {
         match site_client.as_user(client, Call::get(path)).await {
             Ok(answer) => {
                 let names = group_names(answer.get("data").unwrap_or(&answer));

@@ -9,13 +9,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::contract::{
-    Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, Refreshed, SiteKey, User, abilities,
+    Announcement, Balance, CheckIn, Identity, LoggedIn, NewSiteKey, Refreshed, SiteKey, User,
 };
 use super::error::{SiteError, SiteErrorKind};
 use super::models::{self, DiscoveryError, DiscoveryKind};
 use super::site_client::{SiteClient, bare};
 use super::{new_api, sub2api};
-use crate::routing::{Platform, Secret};
+use crate::platform::Management;
+use crate::routing::Secret;
 use crate::time::Millis;
 use crate::upstream::Client;
 
@@ -38,11 +39,11 @@ impl SiteClient {
         username: &str,
         password: &str,
     ) -> Result<LoggedIn, SiteError> {
-        self.can(abilities(self.platform).login, "login")?;
+        let management = self.management("login")?;
         self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => sub2api::login(self, client, username, password).await,
-                _ => new_api::login::login(self, client, username, password).await,
+            match management {
+                Management::NewApi(_) => new_api::login::login(self, client, username, password).await,
+                Management::Sub2Api => sub2api::login(self, client, username, password).await,
             }
         })
         .await
@@ -50,11 +51,11 @@ impl SiteClient {
 
     /// Whose session it is.
     pub async fn user(&self, client: &Client) -> Result<User, SiteError> {
-        self.can(abilities(self.platform).user_info, "user information")?;
+        let management = self.management("user information")?;
         self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => Ok(sub2api::account(self, client).await?.0),
-                _ => Ok(new_api::account(self, client).await?.0),
+            match management {
+                Management::NewApi(_) => Ok(new_api::account(self, client).await?.0),
+                Management::Sub2Api => Ok(sub2api::account(self, client).await?.0),
             }
         })
         .await
@@ -62,11 +63,11 @@ impl SiteClient {
 
     /// What is left, and what has been used.
     pub async fn balance(&self, client: &Client) -> Result<Balance, SiteError> {
-        self.can(abilities(self.platform).balance, "a balance")?;
+        let management = self.management("a balance")?;
         self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => sub2api::balance(self, client).await,
-                _ => new_api::account(self, client).await?.1,
+            match management {
+                Management::NewApi(_) => new_api::account(self, client).await?.1,
+                Management::Sub2Api => sub2api::balance(self, client).await,
             }
         })
         .await
@@ -79,22 +80,28 @@ impl SiteClient {
         start: Millis,
         end: Millis,
     ) -> Result<Option<f64>, SiteError> {
-        match self.platform {
-            Platform::NewApi | Platform::AnyRouter | Platform::OneApi | Platform::Veloera => {
-                self.bounded(new_api::income::between(self, client, start, end)).await.map(Some)
+        match &self.platform.profile().management {
+            Some(Management::NewApi(fork)) if fork.logs_income => {
+                self.bounded(new_api::income::between(self, client, fork, start, end)).await.map(Some)
             }
-            _ => Ok(None),
+            Some(Management::NewApi(_) | Management::Sub2Api) | None => Ok(None),
         }
     }
 
     /// The daily check-in. An `Err` carries the site's own words, also for "already checked in".
     pub async fn check_in(&self, client: &Client) -> Result<CheckIn, SiteError> {
-        if !abilities(self.platform).check_in {
+        let unsupported = || {
             let message =
                 format!("checkin endpoint not found: check-in is not supported by {}", self.platform);
-            return Err(SiteError::unsupported(&message));
+            Err(SiteError::unsupported(&message))
+        };
+        match &self.platform.profile().management {
+            Some(Management::NewApi(fork)) => match fork.check_in {
+                Some(route) => self.bounded(new_api::check_in::check_in(self, client, (fork, route))).await,
+                None => unsupported(),
+            },
+            Some(Management::Sub2Api) | None => unsupported(),
         }
-        self.bounded(new_api::check_in::check_in(self, client)).await
     }
 
     /// What the session's text is: an API key or a session. A text that begins with `sk-` is
@@ -102,7 +109,7 @@ impl SiteClient {
     /// user's number ends the search: it knows a session when it sees one.
     pub async fn identify(&self, client: &Client) -> Result<Identity, SiteError> {
         let text = self.session()?;
-        if !abilities(self.platform).user_info {
+        if self.platform.profile().management.is_none() {
             return self.identify_key(client).await;
         }
         let (key, session): (Identified<'_>, Identified<'_>) =
@@ -146,13 +153,13 @@ impl SiteClient {
 
     /// The session's text as a session.
     pub async fn identify_session(&self, client: &Client) -> Result<Identity, SiteError> {
-        self.can(abilities(self.platform).user_info, "a session")?;
+        let management = self.management("a session")?;
         let began = Instant::now();
         let (user, balance) = self
             .bounded(async {
-                match self.platform {
-                    Platform::Sub2Api => sub2api::account(self, client).await,
-                    _ => new_api::account(self, client).await,
+                match management {
+                    Management::NewApi(_) => new_api::account(self, client).await,
+                    Management::Sub2Api => sub2api::account(self, client).await,
                 }
             })
             .await?;
@@ -166,10 +173,10 @@ impl SiteClient {
     /// The models that the account may use, by whichever of its credentials tells first.
     pub async fn models(&self, client: &Client) -> Result<Vec<String>, SiteError> {
         self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => sub2api::models(self, client).await,
-                platform if abilities(platform).user_info => new_api::models(self, client).await,
-                _ => self.listed_models(client).await,
+            match &self.platform.profile().management {
+                Some(Management::NewApi(fork)) => new_api::models(self, client, fork).await,
+                Some(Management::Sub2Api) => sub2api::models(self, client).await,
+                None => self.listed_models(client).await,
             }
         })
         .await
@@ -177,11 +184,11 @@ impl SiteClient {
 
     /// The models that the session's user may use; asked where the session is no key.
     pub async fn models_of_session(&self, client: &Client) -> Result<Vec<String>, SiteError> {
-        self.can(abilities(self.platform).user_info, "a session")?;
+        let management = self.management("a session")?;
         self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => sub2api::models_of_session(self, client).await,
-                _ => new_api::models_of_session(self, client).await,
+            match management {
+                Management::NewApi(fork) => new_api::models_of_session(self, client, fork).await,
+                Management::Sub2Api => sub2api::models_of_session(self, client).await,
             }
         })
         .await
@@ -189,9 +196,9 @@ impl SiteClient {
 
     /// A key of the session's user to ask for models with, where nothing but a key is told of them.
     pub async fn key_for_models(&self, client: &Client) -> Result<Option<Secret>, SiteError> {
-        match self.platform {
-            Platform::Sub2Api => self.bounded(sub2api::first_key(self, client)).await.map(Some),
-            _ => Ok(None),
+        match &self.platform.profile().management {
+            Some(Management::Sub2Api) => self.bounded(sub2api::first_key(self, client)).await.map(Some),
+            Some(Management::NewApi(_)) | None => Ok(None),
         }
     }
 
@@ -202,11 +209,11 @@ impl SiteClient {
 
     /// The API keys of the account, whole where the site shows them whole.
     pub async fn keys(&self, client: &Client) -> Result<Vec<SiteKey>, SiteError> {
-        self.can(abilities(self.platform).keys, "API keys of an account")?;
+        let management = self.management("API keys of an account")?;
         self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => sub2api::keys::list(self, client).await,
-                _ => new_api::keys::list(self, client).await,
+            match management {
+                Management::NewApi(fork) => new_api::keys::list(self, client, fork).await,
+                Management::Sub2Api => sub2api::keys::list(self, client).await,
             }
         })
         .await
@@ -214,11 +221,11 @@ impl SiteClient {
 
     /// Makes a key. Sites do not tell it: list the keys to see it.
     pub async fn create_key(&self, client: &Client, key: &NewSiteKey) -> Result<(), SiteError> {
-        self.can(abilities(self.platform).keys, "API keys of an account")?;
+        let management = self.management("API keys of an account")?;
         self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => sub2api::keys::create(self, client, key).await,
-                _ => new_api::keys::create(self, client, key).await,
+            match management {
+                Management::NewApi(_) => new_api::keys::create(self, client, key).await,
+                Management::Sub2Api => sub2api::keys::create(self, client, key).await,
             }
         })
         .await
@@ -226,11 +233,11 @@ impl SiteClient {
 
     /// Deletes a key; one that the site no longer has counts as deleted.
     pub async fn delete_key(&self, client: &Client, key: &str) -> Result<(), SiteError> {
-        self.can(abilities(self.platform).keys, "API keys of an account")?;
+        let management = self.management("API keys of an account")?;
         self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => sub2api::keys::delete(self, client, key).await,
-                _ => new_api::keys::delete(self, client, key).await,
+            match management {
+                Management::NewApi(fork) => new_api::keys::delete(self, client, fork, key).await,
+                Management::Sub2Api => sub2api::keys::delete(self, client, key).await,
             }
         })
         .await
@@ -241,13 +248,14 @@ impl SiteClient {
     /// # Errors
     /// When the session is not let in, or the site is not heard.
     pub async fn groups(&self, client: &Client) -> Result<Vec<String>, SiteError> {
-        if !abilities(self.platform).groups {
+        if !self.platform.abilities().groups {
             return Ok(vec![DEFAULT_GROUP.to_owned()]);
         }
+        let management = self.management("groups of keys")?;
         let groups = self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => sub2api::keys::groups(self, client).await,
-                _ => new_api::groups(self, client).await,
+            match management {
+                Management::NewApi(fork) => new_api::groups(self, client, fork).await,
+                Management::Sub2Api => sub2api::keys::groups(self, client).await,
             }
         });
         match groups.await {
@@ -269,11 +277,11 @@ impl SiteClient {
 
     /// What the site tells its users. A site without such a page is [`SiteErrorKind::Missing`].
     pub async fn announcements(&self, client: &Client) -> Result<Vec<Announcement>, SiteError> {
-        self.can(abilities(self.platform).announcements, "announcements")?;
+        let management = self.management("announcements")?;
         self.bounded(async {
-            match self.platform {
-                Platform::Sub2Api => sub2api::announcements(self, client).await,
-                _ => new_api::notices::announcements(self, client).await,
+            match management {
+                Management::NewApi(_) => new_api::notices::announcements(self, client).await,
+                Management::Sub2Api => sub2api::announcements(self, client).await,
             }
         })
         .await
@@ -282,8 +290,11 @@ impl SiteClient {
     /// Exchanges a refresh token. The caller runs one of these at a time for an account, and stores
     /// the answer before it uses it.
     pub async fn refresh(&self, client: &Client, refresh_token: &Secret) -> Result<Refreshed, SiteError> {
-        self.can(self.platform == Platform::Sub2Api, "refresh of a session")?;
-        self.bounded(sub2api::refresh(self, client, refresh_token)).await
+        const WHAT: &str = "refresh of a session";
+        match self.management(WHAT)? {
+            Management::NewApi(_) => Err(self.lacks(WHAT)),
+            Management::Sub2Api => self.bounded(sub2api::refresh(self, client, refresh_token)).await,
+        }
     }
 
     /// The models by each credential in turn, keys first, until one tells.
@@ -312,11 +323,13 @@ impl SiteClient {
         }))
     }
 
-    fn can(&self, able: bool, what: &str) -> Result<(), SiteError> {
-        if able {
-            return Ok(());
-        }
-        Err(SiteError::unsupported(&format!("{what} is not supported by {}", self.platform)))
+    /// How the platform manages accounts; a failure that names `what` was asked for where it does not.
+    fn management(&self, what: &str) -> Result<&'static Management, SiteError> {
+        self.platform.profile().management.as_ref().ok_or_else(|| self.lacks(what))
+    }
+
+    fn lacks(&self, what: &str) -> SiteError {
+        SiteError::unsupported(&format!("{what} is not supported by {}", self.platform))
     }
 }
 

@@ -1,11 +1,5 @@
 //! The price list of a site, as one of its accounts sees it.
 //!
-//! | platform | asked |
-//! |---|---|
-//! | `one-hub`, `done-hub` | `/api/available_model`, then `/api/user_group_map` |
-//! | `codex`, `gemini-cli`, `antigravity` | nothing: their vendors publish no such list |
-//! | the others | `/api/pricing` |
-//!
 //! Each is asked with the account's credentials in turn, and at last with none: many sites show their
 //! prices to everybody.
 
@@ -15,7 +9,7 @@ use std::time::Duration;
 use super::error::{SiteError, SiteErrorKind};
 use super::reply;
 use super::site_client::{AuthScheme, SiteClient};
-use crate::routing::Platform;
+use crate::platform::PriceList;
 use crate::routing::pricing::{Catalog, read};
 use crate::upstream::{Client, FetchLimits};
 
@@ -38,14 +32,12 @@ pub async fn fetch_prices(
     site_client: &SiteClient,
     limits: FetchLimits,
 ) -> Result<Catalog, PriceError> {
-    if matches!(site_client.platform, Platform::Codex | Platform::GeminiCli | Platform::Antigravity) {
-        return Err(PriceError::NotPublished);
-    }
+    let list = site_client.platform.profile().prices.ok_or(PriceError::NotPublished)?;
     let site_client = &SiteClient { limits, ..site_client.clone() };
     let asking = async {
         let mut failure = None;
         for scheme in site_client.auth_schemes().iter().chain([&AuthScheme::None]) {
-            match ask(client, site_client, scheme).await {
+            match ask(client, site_client, list, scheme).await {
                 Ok(catalog) => return Ok(catalog),
                 Err(error) if error.is_missing() => return Err(PriceError::NotPublished),
                 Err(error) => failure = failure.or(Some(error)),
@@ -59,14 +51,21 @@ pub async fn fetch_prices(
     tokio::time::timeout(limits.timeout, asking).await.unwrap_or_else(timed_out)
 }
 
-async fn ask(client: &Client, site_client: &SiteClient, scheme: &AuthScheme) -> Result<Catalog, SiteError> {
-    let read = match site_client.platform {
-        Platform::OneHub | Platform::DoneHub => {
+async fn ask(
+    client: &Client,
+    site_client: &SiteClient,
+    list: PriceList,
+    scheme: &AuthScheme,
+) -> Result<Catalog, SiteError> {
+    let read = match list {
+        PriceList::Hub => {
             let models = site_client.get(client, "/api/available_model", scheme).await?;
             let groups = site_client.get(client, "/api/user_group_map", scheme).await;
             reply::read(models, move |models| read::hub_list(models, groups.as_deref().ok())).await
         }
-        _ => reply::read(site_client.get(client, "/api/pricing", scheme).await?, read::ratio_list).await,
+        PriceList::Ratios => {
+            reply::read(site_client.get(client, "/api/pricing", scheme).await?, read::ratio_list).await
+        }
     };
     read.map_err(|message| SiteError::new(SiteErrorKind::Malformed, site_client.conceal(message)))
 }

@@ -22,16 +22,13 @@ use super::error::{SiteError, SiteErrorKind};
 use super::memory::{Known, SiteMemory};
 use super::{reply, user_ids};
 use crate::mask::Mask;
-use crate::routing::{BaseUrl, Platform, Secret};
+use crate::platform::Platform;
+use crate::routing::{BaseUrl, Secret};
 use crate::upstream::{Client, FetchLimits};
 
 /// What one operation may cost, all its calls together.
 pub const MANAGEMENT_LIMITS: FetchLimits =
     FetchLimits { timeout: Duration::from_secs(15), max_bytes: 1024 * 1024 };
-
-/// The headers in which forks of new-api expect the user's number.
-const USER_ID_HEADERS: [&str; 6] =
-    ["new-api-user", "veloera-user", "voapi-user", "user-id", "rix-api-user", "neo-api-user"];
 
 /// Calls the management API of a site as one of its accounts.
 #[derive(Clone)]
@@ -135,8 +132,9 @@ impl SiteClient {
         if is_cookie(credential) {
             return vec![AuthScheme::Cookie(credential.to_owned()), bearer];
         }
-        let guesses = matches!(self.platform, Platform::NewApi | Platform::AnyRouter);
-        if !guesses || credential.starts_with("sk-") {
+        let fork = self.platform.profile().new_api_fork();
+        let may_be_cookie = fork.is_some_and(|fork| fork.has_cookie_sessions);
+        if !may_be_cookie || credential.starts_with("sk-") {
             return vec![bearer];
         }
         // Session cookies are base64, and what is pasted of one may end in its padding.
@@ -322,11 +320,10 @@ impl SiteClient {
     }
 
     fn user_id_headers(&self, by_cookie: bool) -> &'static [&'static str] {
-        match self.platform {
-            Platform::NewApi | Platform::AnyRouter if by_cookie => &USER_ID_HEADERS[..1],
-            Platform::NewApi | Platform::AnyRouter => &USER_ID_HEADERS,
-            Platform::Veloera => &["veloera-user", "new-api-user", "user-id"],
-            _ => &[],
+        match self.platform.profile().new_api_fork() {
+            Some(fork) if by_cookie => fork.cookie_user_id_headers,
+            Some(fork) => fork.user_id_headers,
+            None => &[],
         }
     }
 }

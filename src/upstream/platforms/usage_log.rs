@@ -6,7 +6,6 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::error::{SiteError, SiteErrorKind};
 use super::site_client::SiteClient;
-use crate::routing::Platform;
 use crate::routing::pricing::usage_record::{self, UsageRecord};
 use crate::upstream::{Client, FetchLimits};
 
@@ -14,21 +13,18 @@ use crate::upstream::{Client, FetchLimits};
 pub const USAGE_LOG_LIMITS: FetchLimits =
     FetchLimits { timeout: Duration::from_secs(8), max_bytes: 2 * 1024 * 1024 };
 
-/// Asks the account's site for the latest lines of its log; of sub2api those of one model.
+/// Asks the account's site for the latest lines of its log; where the site can choose, for those of one model.
 pub async fn fetch_usage_records(
     client: &Client,
     site_client: &SiteClient,
     model: &str,
     limits: FetchLimits,
 ) -> Result<Vec<UsageRecord>, SiteError> {
-    let path = match site_client.platform {
-        Platform::Sub2Api => {
-            let model = utf8_percent_encode(model, NON_ALPHANUMERIC);
-            format!("/api/v1/usage?page=1&page_size=20&model={model}")
-        }
-        Platform::AnyRouter => "/api/log/self?p=0&page=1&page_size=20&order=-created_at".to_owned(),
-        _ => "/api/log/self?p=0&page=1&size=20&order=-created_at".to_owned(),
+    let Some(log) = &site_client.platform.profile().usage_log else {
+        let message = format!("a log of requests is not supported by {}", site_client.platform);
+        return Err(SiteError::unsupported(&message));
     };
+    let path = log.path.replace("{model}", &utf8_percent_encode(model, NON_ALPHANUMERIC).to_string());
     let site_client = &SiteClient { limits, ..site_client.clone() };
     let asking = async {
         let mut failure = None;

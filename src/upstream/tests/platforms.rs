@@ -10,7 +10,7 @@ use super::{Upstream, client, read_request, within};
 use crate::routing::{BaseUrl, Platform, Secret};
 use crate::upstream::FetchLimits;
 use crate::upstream::platforms::{
-    Identity, MANAGEMENT_LIMITS, NewSiteKey, SiteClient, SiteError, SiteErrorKind, abilities,
+    Identity, MANAGEMENT_LIMITS, NewSiteKey, SiteClient, SiteError, SiteErrorKind,
 };
 
 /// A site that answers by method and path; what it has no answer for is a 404 of the family.
@@ -397,7 +397,7 @@ async fn a_token_that_is_let_in_finds_the_check_in_missing_whatever_the_guess_is
 async fn what_a_platform_cannot_do_it_says_without_asking() {
     let stub = Stub::start(&[]).await;
     for platform in Platform::ALL {
-        let can = abilities(platform);
+        let can = platform.abilities();
         let site_client = stub.site_client(platform, "pat");
         let before = stub.calls().len();
         let mut refused: Vec<SiteError> = Vec::new();

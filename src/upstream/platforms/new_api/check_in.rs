@@ -9,8 +9,8 @@
 use serde_json::{Value, json};
 
 use super::income::first_number;
-use super::{fork, unit};
-use crate::routing::Platform;
+use super::unit;
+use crate::platform::NewApiFork;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::CheckIn;
 use crate::upstream::platforms::error::{SiteError, SiteErrorKind};
@@ -40,9 +40,9 @@ const NOT_UNDERSTOOD: [&str; 13] = [
 pub(in crate::upstream::platforms) async fn check_in(
     site_client: &SiteClient,
     client: &Client,
+    (fork, route): (&NewApiFork, &str),
 ) -> Result<CheckIn, SiteError> {
     let session = site_client.session()?;
-    let route = fork(site_client.platform).check_in;
     let (mut failure, mut missing) = (None, None);
     for scheme in site_client.schemes_for(session) {
         let by_cookie = matches!(scheme, AuthScheme::Cookie(_));
@@ -55,7 +55,7 @@ pub(in crate::upstream::platforms) async fn check_in(
                 _ => Call::post(path),
             };
             let error = match site_client.with_number(client, call, session, &scheme).await {
-                Ok(answer) => return read(site_client, client, &answer).await,
+                Ok(answer) => return read(site_client, client, fork, &answer).await,
                 Err(error) => error,
             };
             // Only older forks have this route: that it is missing tells nothing.
@@ -93,7 +93,12 @@ fn is_cookie_worthy(error: &SiteError) -> bool {
         || NOT_UNDERSTOOD.iter().any(|words| text.contains(words))
 }
 
-async fn read(site_client: &SiteClient, client: &Client, answer: &Value) -> Result<CheckIn, SiteError> {
+async fn read(
+    site_client: &SiteClient,
+    client: &Client,
+    fork: &NewApiFork,
+    answer: &Value,
+) -> Result<CheckIn, SiteError> {
     if answer.get("success") != Some(&Value::Bool(true)) {
         return Err(SiteError::lacks(answer, "success"));
     }
@@ -103,11 +108,7 @@ async fn read(site_client: &SiteClient, client: &Client, answer: &Value) -> Resu
         let value = data.get(name)?;
         value.as_f64().or_else(|| first_number(value.as_str()?)).filter(|number| *number > 0.0)
     };
-    let awarded = match site_client.platform {
-        Platform::Veloera => number("quota").or_else(|| number("quota_awarded")),
-        _ => number("quota_awarded"),
-    };
-    let reward = match awarded {
+    let reward = match fork.reward.iter().find_map(|name| number(name)) {
         Some(units) => Some(round6(units / unit(site_client, client).await)),
         None => number("reward"),
     };

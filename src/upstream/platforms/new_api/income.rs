@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::{fork, unit};
+use super::unit;
+use crate::platform::NewApiFork;
 use crate::time::Millis;
 use crate::upstream::Client;
 use crate::upstream::platforms::error::SiteError;
@@ -17,12 +18,13 @@ const MAX_PAGES: u32 = 6;
 pub(in crate::upstream::platforms) async fn between(
     site_client: &SiteClient,
     client: &Client,
+    fork: &NewApiFork,
     start: Millis,
     end: Millis,
 ) -> Result<f64, SiteError> {
     let unit = unit(site_client, client).await;
     let (start, end) = (start / 1000, end / 1000);
-    let first_page = fork(site_client.platform).first_page;
+    let first_page = fork.first_page;
     let mut sum = 0.0;
     for kind in KINDS {
         let mut read = 0;

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::fork;
-use crate::routing::{Platform, Secret};
+use crate::platform::NewApiFork;
+use crate::routing::Secret;
 use crate::upstream::Client;
 use crate::upstream::platforms::contract::{NewSiteKey, SiteKey};
 use crate::upstream::platforms::error::SiteError;
@@ -23,8 +23,9 @@ const MOST_REVEALED: usize = 100;
 pub(in crate::upstream::platforms) async fn list(
     site_client: &SiteClient,
     client: &Client,
+    fork: &NewApiFork,
 ) -> Result<Vec<SiteKey>, SiteError> {
-    let mut keys = listed(site_client, client).await?;
+    let mut keys = listed(site_client, client, fork).await?;
     let masked: Vec<i64> = keys.iter().filter(|key| key.is_masked()).filter_map(|key| key.id).collect();
     let mut whole =
         if masked.len() > 1 { reveal_many(site_client, client, &masked).await } else { HashMap::new() };
@@ -73,10 +74,11 @@ pub(in crate::upstream::platforms) async fn create(
 pub(in crate::upstream::platforms) async fn delete(
     site_client: &SiteClient,
     client: &Client,
+    fork: &NewApiFork,
     key: &str,
 ) -> Result<(), SiteError> {
     let wanted = wire_form(key);
-    let listed = listed(site_client, client).await?;
+    let listed = listed(site_client, client, fork).await?;
     let fitting: Vec<&SiteKey> = listed.iter().filter(|key| fits(key.key.expose(), wanted)).collect();
     for key in &fitting {
         let Some(id) = key.id else { continue };
@@ -85,17 +87,22 @@ pub(in crate::upstream::platforms) async fn delete(
             || wire_form(key.key.expose()) == wanted
             || reveal(site_client, client, id).await.is_ok_and(|whole| wire_form(whole.expose()) == wanted);
         if is_it {
-            return remove(site_client, client, id).await;
+            return remove(site_client, client, fork, id).await;
         }
     }
     Ok(())
 }
 
-async fn remove(site_client: &SiteClient, client: &Client, id: i64) -> Result<(), SiteError> {
+async fn remove(
+    site_client: &SiteClient,
+    client: &Client,
+    fork: &NewApiFork,
+    id: i64,
+) -> Result<(), SiteError> {
     let path = format!("/api/token/{id}");
     match site_client.as_user(client, Call::delete(&path)).await {
         Ok(_) => Ok(()),
-        Err(error) if error.is_missing() && site_client.platform == Platform::OneApi => {
+        Err(error) if error.is_missing() && fork.deletes_with_slash => {
             site_client.as_user(client, Call::delete(&format!("{path}/"))).await.map(drop)
         }
         Err(error) => Err(error),
@@ -103,8 +110,11 @@ async fn remove(site_client: &SiteClient, client: &Client, id: i64) -> Result<()
 }
 
 /// All pages of the list, as the site shows it.
-async fn listed(site_client: &SiteClient, client: &Client) -> Result<Vec<SiteKey>, SiteError> {
-    let fork = fork(site_client.platform);
+async fn listed(
+    site_client: &SiteClient,
+    client: &Client,
+    fork: &NewApiFork,
+) -> Result<Vec<SiteKey>, SiteError> {
     let mut keys: Vec<SiteKey> = Vec::new();
     let mut seen = HashSet::new();
     // A server that counts from 1 takes 0 for 1, and says so in the answer.

@@ -1,0 +1,45 @@
+//! The upstream of Codex, which a ChatGPT sign-in opens.
+
+use super::profile::{BodyEdit, ModelList, Profile};
+use crate::dialect::Dialect;
+use crate::dialect::canonical::Vendor;
+
+pub(super) static PROFILE: Profile = Profile {
+    id: "codex",
+    aliases: &["chatgpt-codex", "chatgpt codex"],
+    is_official: |at| at.host == "chatgpt.com" && at.is_under("/backend-api/codex"),
+    host_words: &[],
+    title: None,
+    status: None,
+    own_pages: None,
+    data_paths: &["/v1"],
+    vendor: Vendor::OpenAi,
+    dialects: |_, _| &[Dialect::Responses],
+    unconverted: &[],
+    document_dialects: |_, _| None,
+    fetches_files: false,
+    lists_claude_dialects: false,
+    has_extras: true,
+    path,
+    compaction_path: "/responses/compact",
+    streams_responses_only: true,
+    keeps_threads: false,
+    body_edit: Some(BodyEdit {
+        dialect: Dialect::Responses,
+        set: &[("store", "false"), ("stream", "true")],
+        removed: &["max_output_tokens", "max_completion_tokens", "max_tokens", "stream_options"],
+        instructions: Some("\"You are a helpful assistant.\""),
+        outranks_rules: true,
+    }),
+    own_headers: &["version", "x-responsesapi-include-timing-metrics"],
+    relays_codex: false,
+    model_list: ModelList::WithSignIn,
+    management: None,
+    prices: None,
+    usage_log: None,
+    tokens_per_usd: 500_000.0,
+};
+
+fn path(dialect: Dialect) -> &'static str {
+    if dialect == Dialect::Responses { "/responses" } else { dialect.path() }
+}

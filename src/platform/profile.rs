@@ -1,0 +1,262 @@
+//! What has to be known of a platform. Nothing has a default: who adds one answers every question.
+
+use hyper::HeaderMap;
+use serde_json::Value;
+
+use crate::dialect::Dialect;
+use crate::dialect::canonical::Vendor;
+
+/// One kind of upstream.
+pub struct Profile {
+    /// The one spelling that is stored and shown.
+    pub id: &'static str,
+    /// Other names that operators and other programs give it, in lower case.
+    pub aliases: &'static [&'static str],
+
+    // How it is recognised.
+    /// Whether an address is its vendor's own, or the one on which it listens by default.
+    pub is_official: fn(&Address<'_>) -> bool,
+    /// Words in the host names of its sites.
+    pub host_words: &'static [&'static str],
+    /// The title of its pages.
+    pub title: Option<Title>,
+    /// Whether `data` of an `/api/status` has members that only it sends.
+    pub status: Option<fn(&Value) -> bool>,
+    /// Pages that only it has.
+    pub own_pages: Option<OwnPages>,
+    /// Endings of a site's address that belong to the data plane only: management calls go without. The first that
+    /// fits is taken off.
+    pub data_paths: &'static [&'static str],
+
+    // How it is asked for answers.
+    /// Whose models it has, where they are one vendor's.
+    pub vendor: Vendor,
+    /// The dialects it takes, for a client of a dialect and a model's name, the best first.
+    pub dialects: fn(Dialect, &str) -> &'static [Dialect],
+    /// The dialects it may take that are passed on and never converted to.
+    pub unconverted: &'static [Dialect],
+    /// The order of dialects for a request with a document; `None` where documents change nothing.
+    pub document_dialects: fn(Dialect, &str) -> Option<[Dialect; 3]>,
+    /// It gets a file that a responses request names by its address, also when asked in another dialect.
+    pub fetches_files: bool,
+    /// Its price list may name the dialect for Claude's models to a client of responses.
+    pub lists_claude_dialects: bool,
+    /// It has editing of pictures, videos and searches.
+    pub has_extras: bool,
+    /// Where it is asked in a dialect, below a site's address.
+    pub path: fn(Dialect) -> &'static str,
+    /// Where it shortens a conversation of the responses dialect.
+    pub compaction_path: &'static str,
+    /// It answers requests of the responses dialect with a stream or not at all, keeps none of its answers, and wants
+    /// to be told not to.
+    pub streams_responses_only: bool,
+    /// It keeps threads of the messages dialect.
+    pub keeps_threads: bool,
+    /// What it wants changed in bodies.
+    pub body_edit: Option<BodyEdit>,
+    /// Headers that its own clients send in the responses dialect, and that no other upstream knows.
+    pub own_headers: &'static [&'static str],
+    /// It passes requests of the responses dialect on to Codex: it needs the headers of the client's session, and
+    /// reads all members of the dialect.
+    pub relays_codex: bool,
+
+    // What its sites are asked for beside that.
+    pub model_list: ModelList,
+    /// The interface for accounts; `None` where there are only API keys or OAuth sign-ins.
+    pub management: Option<Management>,
+    pub prices: Option<PriceList>,
+    pub usage_log: Option<UsageLog>,
+    /// Tokens to the dollar, where no price is known.
+    pub tokens_per_usd: f64,
+}
+
+/// An address as it is recognised.
+#[derive(Clone, Copy, Debug)]
+pub struct Address<'a> {
+    /// In lower case.
+    pub host: &'a str,
+    /// `None`: that of the scheme.
+    pub port: Option<u16>,
+    /// Empty, or with a leading slash.
+    pub path: &'a str,
+}
+
+/// How the pages of a platform are titled.
+pub struct Title {
+    /// A regular expression, for any case.
+    pub pattern: &'static str,
+    /// A title proves it. Forks often keep the title of what they were forked from, which proves nothing.
+    pub is_proof: bool,
+}
+
+/// Pages that only one platform has.
+pub struct OwnPages {
+    /// An address at which nothing needs to be asked.
+    pub is_known: fn(&Address<'_>) -> bool,
+    /// Asked in turn, until one shows the platform.
+    pub pages: &'static [Page],
+    /// They prove more than a status, which others send as well.
+    pub outrank_status: bool,
+}
+
+/// A page by which a platform is recognised.
+pub struct Page {
+    pub path: &'static str,
+    pub is_own: fn(&PageAnswer<'_>) -> bool,
+}
+
+/// What came of asking for a page.
+pub struct PageAnswer<'a> {
+    pub status: u16,
+    pub headers: &'a HeaderMap,
+    /// The body, where it is JSON.
+    pub json: Option<&'a Value>,
+}
+
+/// A change to bodies of one dialect.
+pub struct BodyEdit {
+    pub dialect: Dialect,
+    /// Names and values, as JSON.
+    pub set: &'static [(&'static str, &'static str)],
+    /// Members that it refuses.
+    pub removed: &'static [&'static str],
+    /// It insists on instructions: system messages become some, and a body without any gets these, as JSON.
+    pub instructions: Option<&'static str>,
+    /// The operator's rules cannot undo it.
+    pub outranks_rules: bool,
+}
+
+/// How a platform is asked which models a key may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelList {
+    /// `/v1/models`, with the key as Bearer.
+    OpenAi,
+    /// As OpenAI's; then the surfaces of other vendors, which have lists of their own.
+    PerSurface,
+    /// `/v1/models` with `x-api-key`; below `/anthropic` then the parent's list.
+    Anthropic,
+    /// `/v1beta/models` with `x-goog-api-key`; then, or below `/openai`, in OpenAI's form.
+    Google,
+    /// Not at all: its models come with an OAuth sign-in, and keys it has none.
+    WithSignIn,
+}
+
+/// An interface for accounts.
+pub enum Management {
+    NewApi(NewApiFork),
+    Sub2Api,
+}
+
+/// Where the members of the new-api family differ.
+pub struct NewApiFork {
+    /// The path of the models of the session's user.
+    pub models: &'static str,
+    /// The paths of the groups, tried in turn; none where keys have no groups.
+    pub groups: &'static [&'static str],
+    /// The path of the daily check-in.
+    pub check_in: Option<&'static str>,
+    /// The members that tell what a check-in gave, in the site's units; the first that is there counts.
+    pub reward: &'static [&'static str],
+    /// The parameter for the page of a list.
+    pub page: &'static str,
+    /// The parameter for how many lines a page has.
+    pub size: &'static str,
+    /// The number of the first page. Those that count from 1 take 0 for 1.
+    pub first_page: u32,
+    /// The log of the account tells what it was given.
+    pub logs_income: bool,
+    /// Its sessions may be cookies, which look like tokens.
+    pub has_cookie_sessions: bool,
+    /// No session is let in without its user's number.
+    pub wants_user_id: bool,
+    /// The headers that carry the user's number beside a token.
+    pub user_id_headers: &'static [&'static str],
+    /// The headers that carry it beside a cookie.
+    pub cookie_user_id_headers: &'static [&'static str],
+    /// A key may have to be deleted at a path with a slash behind its number.
+    pub deletes_with_slash: bool,
+}
+
+/// In which form a platform publishes what it charges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriceList {
+    /// `/api/pricing`: ratios of each model.
+    Ratios,
+    /// `/api/available_model`: prices of each model; `/api/user_group_map`: the groups' multipliers.
+    Hub,
+}
+
+/// The log in which an account finds its own requests.
+pub struct UsageLog {
+    /// The path of the latest lines; `{model}` stands for the model's name.
+    pub path: &'static str,
+    /// It tells no more than an answer with usage does.
+    pub only_without_usage: bool,
+}
+
+/// What a session can be used for. What it cannot is refused without a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Abilities {
+    pub login: bool,
+    pub user_info: bool,
+    pub check_in: bool,
+    pub balance: bool,
+    /// API keys of the account: listed, created, deleted.
+    pub keys: bool,
+    pub groups: bool,
+    pub announcements: bool,
+    /// A session comes with a token that is exchanged for the next.
+    pub refresh: bool,
+}
+
+// === impl Profile ===
+
+impl Profile {
+    /// What a session can be used for.
+    pub fn abilities(&self) -> Abilities {
+        let has_sessions = self.management.is_some();
+        let (check_in, groups, refresh) = match &self.management {
+            None => (false, false, false),
+            Some(Management::NewApi(fork)) => (fork.check_in.is_some(), !fork.groups.is_empty(), false),
+            Some(Management::Sub2Api) => (false, true, true),
+        };
+        Abilities {
+            login: has_sessions,
+            user_info: has_sessions,
+            balance: has_sessions,
+            keys: has_sessions,
+            announcements: has_sessions,
+            check_in,
+            groups,
+            refresh,
+        }
+    }
+
+    /// The dialect for a plain question: chat where it takes that. `None` where it takes no plain questions.
+    pub fn plain_dialect(&self) -> Option<Dialect> {
+        let dialects = (self.dialects)(Dialect::Chat, "");
+        if dialects.contains(&Dialect::Chat) { Some(Dialect::Chat) } else { dialects.first().copied() }
+    }
+
+    /// Where differences between members of the new-api family matter.
+    pub fn new_api_fork(&self) -> Option<&NewApiFork> {
+        match &self.management {
+            Some(Management::NewApi(fork)) => Some(fork),
+            Some(Management::Sub2Api) | None => None,
+        }
+    }
+}
+
+// === impl Address ===
+
+impl Address<'_> {
+    /// Whether the path is `root` or lies below it.
+    pub fn is_under(&self, root: &str) -> bool {
+        self.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
+
+    /// Whether the host is this domain or one below it.
+    pub fn is_in_domain(&self, domain: &str) -> bool {
+        self.host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    }
+}

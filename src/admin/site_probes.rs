@@ -26,7 +26,7 @@ use super::require_id;
 use crate::app::App;
 use crate::http::body::Truncated;
 use crate::http::{self, Request, Response, ResponseBody};
-use crate::jobs::probe::after_refresh::{self, PostProbe, ProbeScope, Step};
+use crate::jobs::probe::after_refresh::{self, PostProbe, ProbeScope, ProbeStep};
 use crate::jobs::rebuild::Scope;
 use crate::store::accounts::{self, AccountRow, AccountStatus};
 use crate::store::availability;
@@ -87,13 +87,13 @@ async fn stream_steps(app: &Arc<App>, id: i64, scope: &ProbeScope, events: &mpsc
     }
 }
 
-fn event_of(scope: &ProbeScope, step: &Step<'_>) -> (&'static str, Value) {
+fn event_of(scope: &ProbeScope, step: &ProbeStep<'_>) -> (&'static str, Value) {
     match step {
-        Step::Begins { known, chosen } => {
+        ProbeStep::Begins { known, chosen } => {
             ("start", json!({ "scope": scope.as_str(), "modelsCount": known, "modelsToProbe": chosen }))
         }
-        Step::Tried(detail) => ("model", json!(detail)),
-        Step::SwitchedOff(model) => ("action", json!({ "modelName": model, "action": "disabled" })),
+        ProbeStep::Tried(detail) => ("model", json!(detail)),
+        ProbeStep::SwitchedOff(model) => ("action", json!({ "modelName": model, "action": "disabled" })),
     }
 }
 
@@ -164,7 +164,7 @@ impl Subject {
         &self,
         app: &Arc<App>,
         scope: &ProbeScope,
-        seen: impl FnMut(Step<'_>),
+        seen: impl FnMut(ProbeStep<'_>),
     ) -> Result<PostProbe> {
         let Self { site, account, models } = self;
         let probed = after_refresh::run_seen(app, site, account, models, scope, seen).await?;

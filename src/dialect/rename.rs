@@ -160,7 +160,7 @@ struct Walk {
     name: String,
     /// The name as a JSON string.
     literal: String,
-    place: Place,
+    place: JsonPlace,
     depth: usize,
     /// The value of `holder` is being read.
     is_held: bool,
@@ -175,7 +175,7 @@ struct Walk {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum JsonPlace {
     Before,
     Inside,
     /// Behind the object, or in something else.
@@ -205,7 +205,7 @@ impl Walk {
             holder,
             name: name.to_owned(),
             literal: serde_json::Value::from(name).to_string(),
-            place: Place::Before,
+            place: JsonPlace::Before,
             depth: 0,
             is_held: false,
             wants: Wants::Nothing,
@@ -218,7 +218,7 @@ impl Walk {
 
     /// Another object follows.
     fn begin(&mut self) {
-        self.place = Place::Before;
+        self.place = JsonPlace::Before;
         self.depth = 0;
         self.is_held = false;
         self.wants = Wants::Nothing;
@@ -230,13 +230,13 @@ impl Walk {
     fn stop(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.held);
         self.string = None;
-        self.place = Place::Over;
+        self.place = JsonPlace::Over;
     }
 
     fn feed(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut at = 0;
         while let Some(&byte) = bytes.get(at) {
-            if self.place == Place::Over {
+            if self.place == JsonPlace::Over {
                 return out.extend_from_slice(&bytes[at..]);
             }
             let length = match self.string {
@@ -325,12 +325,12 @@ impl Walk {
         let keys_matter = self.depth == 1 || (self.depth == 2 && self.is_held);
         match byte {
             b' ' | b'\t' | b'\n' | b'\r' => {}
-            b'{' if self.place == Place::Before => {
-                self.place = Place::Inside;
+            b'{' if self.place == JsonPlace::Before => {
+                self.place = JsonPlace::Inside;
                 self.depth = 1;
                 self.wants = Wants::Key;
             }
-            _ if self.place == Place::Before => self.place = Place::Over,
+            _ if self.place == JsonPlace::Before => self.place = JsonPlace::Over,
             b'"' => {
                 self.string = Some(match self.wants {
                     Wants::Key if keys_matter => StringKind::Key,
@@ -350,7 +350,7 @@ impl Walk {
                 self.is_held &= self.depth > 1;
                 self.wants = Wants::Nothing;
                 if self.depth == 0 {
-                    self.place = Place::Over;
+                    self.place = JsonPlace::Over;
                 }
             }
             b',' if keys_matter => self.wants = Wants::Key,

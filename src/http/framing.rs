@@ -38,7 +38,7 @@ pub enum HeadFault {
 /// One client's requests so far.
 #[derive(Debug, Default)]
 pub(super) struct Framing {
-    place: Place,
+    place: RequestPlace,
     head: Head,
     /// How many heads have come to their end.
     heads: u64,
@@ -47,7 +47,7 @@ pub(super) struct Framing {
 }
 
 #[derive(Debug, Default)]
-enum Place {
+enum RequestPlace {
     /// In a head, or before one.
     #[default]
     Head,
@@ -98,22 +98,22 @@ impl Framing {
     pub fn feed(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             bytes = match &mut self.place {
-                Place::Head => self.read_head(bytes),
-                Place::Length(left) => {
+                RequestPlace::Head => self.read_head(bytes),
+                RequestPlace::Length(left) => {
                     let now = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                     *left -= now as u64;
                     if *left == 0 {
-                        self.place = Place::Head;
+                        self.place = RequestPlace::Head;
                     }
                     &bytes[now..]
                 }
-                Place::Chunked(state) => match state.read(bytes) {
+                RequestPlace::Chunked(state) => match state.read(bytes) {
                     Some((Some(next), rest)) => {
                         *state = next;
                         rest
                     }
                     Some((None, rest)) => {
-                        self.place = Place::Head;
+                        self.place = RequestPlace::Head;
                         rest
                     }
                     None => {
@@ -121,7 +121,7 @@ impl Framing {
                         return;
                     }
                 },
-                Place::Lost => return,
+                RequestPlace::Lost => return,
             };
         }
     }
@@ -138,7 +138,7 @@ impl Framing {
 
     /// How much of a head is there that has not come to its end; 0 between two requests.
     pub fn unfinished_head(&self) -> usize {
-        if matches!(self.place, Place::Head) { self.head.bytes } else { 0 }
+        if matches!(self.place, RequestPlace::Head) { self.head.bytes } else { 0 }
     }
 
     /// Why a head that has not come to its end never will.
@@ -147,12 +147,12 @@ impl Framing {
     }
 
     pub fn is_in_body(&self) -> bool {
-        matches!(self.place, Place::Length(_) | Place::Chunked(_))
+        matches!(self.place, RequestPlace::Length(_) | RequestPlace::Chunked(_))
     }
 
     /// Whether more is to come of a request that has begun.
     pub fn is_in_request(&self) -> bool {
-        !matches!(self.place, Place::Head) || self.head.bytes > 0
+        !matches!(self.place, RequestPlace::Head) || self.head.bytes > 0
     }
 
     fn read_head<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
@@ -182,9 +182,9 @@ impl Framing {
             self.note(HeadFault::TwoLengths);
         }
         self.place = match head.length {
-            _ if head.is_chunked => Place::Chunked(Chunked::Start),
-            Some(length @ 1..) => Place::Length(length),
-            _ => Place::Head,
+            _ if head.is_chunked => RequestPlace::Chunked(Chunked::Start),
+            Some(length @ 1..) => RequestPlace::Length(length),
+            _ => RequestPlace::Head,
         };
     }
 
@@ -193,7 +193,7 @@ impl Framing {
     }
 
     fn lose(&mut self) {
-        self.place = Place::Lost;
+        self.place = RequestPlace::Lost;
         self.fault.get_or_insert((self.heads + 1, HeadFault::Unfollowed));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::mail::{self, Envelope};
 use super::message::Message;
-use super::post::{FORM, JSON, Target};
+use super::post::{FORM, JSON, PostTarget};
 use super::smtp::Server;
 use super::webhook::Form;
 use super::{chat_bot, push_app, push_service};
@@ -103,7 +103,7 @@ impl Channel {
     }
 
     async fn attempt(&self, client: &Client, message: &Message) -> Result<(), Failure> {
-        let target = |url: &str, proxy| Target::parse(url, proxy).map_err(Failure::lasting);
+        let target = |url: &str, proxy| PostTarget::parse(url, proxy).map_err(Failure::lasting);
         match self {
             Self::Webhook { url } => {
                 let target = target(url, None)?;

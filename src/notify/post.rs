@@ -33,7 +33,7 @@ pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json;
 pub(super) const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded");
 
 /// An address that a channel posts to.
-pub(super) struct Target {
+pub(super) struct PostTarget {
     base: BaseUrl,
     /// As the operator wrote it: a webhook's path is exact.
     path_and_query: PathAndQuery,
@@ -41,7 +41,7 @@ pub(super) struct Target {
     secrets: Vec<String>,
 }
 
-impl Target {
+impl PostTarget {
     /// Reads an address; a user name and password in it become Basic authentication.
     pub(super) fn parse(url: &str, proxy: Option<Arc<OutboundProxy>>) -> Result<Self, String> {
         let url = url.split('#').next().unwrap_or_default();
@@ -173,22 +173,23 @@ mod tests {
 
     #[test]
     fn an_address_is_taken_as_it_was_written() {
-        let target = Target::parse("https://u:p%40ss@h.example:8443/a/b/?k=v#x", None).expect("an address");
+        let target =
+            PostTarget::parse("https://u:p%40ss@h.example:8443/a/b/?k=v#x", None).expect("an address");
         assert_eq!(target.host(), "h.example");
         assert_eq!(target.path_and_query.as_str(), "/a/b/?k=v");
         let basic = target.authorization.as_ref().and_then(|value| value.to_str().ok());
         assert_eq!(basic, Some("Basic dTpwQHNz"));
-        let bare = Target::parse("http://h.example?k=v", None).expect("an address");
+        let bare = PostTarget::parse("http://h.example?k=v", None).expect("an address");
         assert_eq!(bare.path_and_query.as_str(), "/?k=v");
         for refused in ["ftp://h.example", "h.example", "https://", "https://h.example/a b"] {
-            assert!(Target::parse(refused, None).is_err(), "{refused}");
+            assert!(PostTarget::parse(refused, None).is_err(), "{refused}");
         }
     }
 
     #[test]
     fn nothing_said_shows_a_part_of_the_address() {
         let url = "https://user01:passw%6Frd@h.example/hook/T0KEN-%41bcdef?key=0123456789";
-        let target = Target::parse(url, None).expect("an address");
+        let target = PostTarget::parse(url, None).expect("an address");
         let said = "no T0KEN-%41bcdef or T0KEN-Abcdef, 0123456789,\nuser01 password passw%6Frd at hook";
         assert_eq!(target.without_secrets(said), "no **** or ****, ****, **** **** **** at hook");
         assert_eq!(target.without_secrets(&"x".repeat(500)).chars().count(), MAX_SAID + 1);

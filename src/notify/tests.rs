@@ -7,7 +7,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::message::{Message, sample};
-use super::post::{FORM, JSON, Target};
+use super::post::{FORM, JSON, PostTarget};
 use super::push_service;
 use super::webhook::Form;
 use crate::store::events::EventLevel;
@@ -47,7 +47,7 @@ fn hostile() -> Message {
 
 async fn post(form: Form, answer: &'static str) -> (Result<(), String>, String, Value) {
     let (url, asked) = service(answer).await;
-    let target = Target::parse(&format!("{url}/robot/send?key=K3Y-0123"), None).expect("an address");
+    let target = PostTarget::parse(&format!("{url}/robot/send?key=K3Y-0123"), None).expect("an address");
     let client = Client::new(ClientOptions::default());
     let body = form.payload(&hostile()).to_string();
     let sent = target.post(&client, JSON, body, |answer| form.verdict(answer)).await;
@@ -90,7 +90,7 @@ async fn chat_platforms_get_the_hostile_text_as_it_is() {
 #[tokio::test]
 async fn the_push_service_gets_a_form_that_reads_back() {
     let (url, asked) = service(r#"{"code":0,"message":""}"#).await;
-    let target = Target::parse(&format!("{url}/K3Y.send"), None).expect("an address");
+    let target = PostTarget::parse(&format!("{url}/K3Y.send"), None).expect("an address");
     let client = Client::new(ClientOptions::default());
     let sent = target.post(&client, FORM, push_service::form(&hostile()), push_service::verdict).await;
     assert!(sent.is_ok());

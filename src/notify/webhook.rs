@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::message::{Message, cut};
-use super::post::{Target, json_of, refusal_code};
+use super::post::{PostTarget, json_of, refusal_code};
 
 /// What a webhook's address says of who reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    pub(super) fn of(target: &Target) -> Self {
+    pub(super) fn of(target: &PostTarget) -> Self {
         match target.host() {
             "qyapi.weixin.qq.com" if target.path().contains("/cgi-bin/webhook/send") => Self::WeCom,
             "open.feishu.cn" | "open.larksuite.com" if target.path().contains("/open-apis/bot/v2/hook/") => {
@@ -77,7 +77,7 @@ mod tests {
             ("https://open.feishu.cn/other", Form::Generic),
             ("https://h.example/?x=/cgi-bin/webhook/send", Form::Generic),
         ] {
-            let target = Target::parse(url, None).expect(url);
+            let target = PostTarget::parse(url, None).expect(url);
             assert_eq!(Form::of(&target), form, "{url}");
         }
     }

@@ -16,7 +16,7 @@ use crate::hex;
 use crate::time::Millis;
 
 /// One numbered file.
-pub(super) struct Step {
+pub(super) struct Migration {
     version: i64,
     name: &'static str,
     shared: &'static str,
@@ -25,7 +25,7 @@ pub(super) struct Step {
 
 macro_rules! step {
     ($version:literal, $name:literal) => {
-        Step {
+        Migration {
             version: $version,
             name: $name,
             shared: include_str!(concat!("../../sql/", $name, ".sql")),
@@ -33,7 +33,7 @@ macro_rules! step {
         }
     };
     ($version:literal, $name:literal, $dialect:ident from $extension:literal) => {
-        Step {
+        Migration {
             replacements: &[(
                 Dialect::$dialect,
                 include_str!(concat!("../../sql/", $name, ".", $extension, ".sql")),
@@ -43,7 +43,7 @@ macro_rules! step {
     };
 }
 
-pub(super) const STEPS: &[Step] = &[
+pub(super) const STEPS: &[Migration] = &[
     step!(1, "0001_sites"),
     step!(2, "0002_accounts"),
     step!(3, "0003_availability"),
@@ -69,7 +69,7 @@ pub(super) const STEPS: &[Step] = &[
     step!(72, "0072_half_open"),
 ];
 
-impl Step {
+impl Migration {
     fn text(&self, dialect: Dialect) -> &'static str {
         self.replacements
             .iter()
@@ -110,7 +110,7 @@ fn expand(text: &str, dialect: Dialect) -> String {
 
 /// Brings the database up to date: every missing step in one transaction, so that a start that
 /// fails or is killed leaves the schema as it was.
-pub(super) fn run(connection: &mut Connection, steps: &[Step], now: Millis) -> Result<(), OpenError> {
+pub(super) fn run(connection: &mut Connection, steps: &[Migration], now: Millis) -> Result<(), OpenError> {
     let failed =
         |step: &str, error: rusqlite::Error| OpenError::Migration(format!("migration {step}: {error}"));
     let transaction = connection
@@ -155,7 +155,12 @@ fn applied_steps(transaction: &Transaction<'_>) -> rusqlite::Result<HashMap<i64,
     query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
 }
 
-fn apply(transaction: &Transaction<'_>, step: &Step, checksum: String, now: Millis) -> rusqlite::Result<()> {
+fn apply(
+    transaction: &Transaction<'_>,
+    step: &Migration,
+    checksum: String,
+    now: Millis,
+) -> rusqlite::Result<()> {
     transaction.execute_batch(&expand(step.text(Dialect::Sqlite), Dialect::Sqlite))?;
     transaction.execute(
         "INSERT INTO schema_migrations (version, name, checksum, applied_at) VALUES (?, ?, ?, ?)",
@@ -168,7 +173,7 @@ fn apply(transaction: &Transaction<'_>, step: &Step, checksum: String, now: Mill
 mod tests {
     use super::*;
 
-    const ONE: Step = Step {
+    const ONE: Migration = Migration {
         version: 1,
         name: "0001_one",
         shared: "CREATE TABLE one (id {{id}}, name {{key}} NOT NULL);",
@@ -187,7 +192,7 @@ mod tests {
             .map(|entry| entry.expect("an entry").file_name().into_string().expect("a UTF-8 name"))
             .collect();
         files.sort_unstable();
-        let of_step = |step: &Step| {
+        let of_step = |step: &Migration| {
             let replacing = step.replacements.iter().map(|(dialect, _)| match dialect {
                 Dialect::Sqlite => format!("{}.sqlite.sql", step.name),
                 Dialect::Postgres => format!("{}.postgres.sql", step.name),
@@ -229,7 +234,7 @@ mod tests {
     fn a_step_changed_after_its_application_stops_the_start() {
         let mut database = database();
         run(&mut database, &[ONE], 0).expect("the first time");
-        let changed = Step { shared: "CREATE TABLE one (id {{id}});", ..ONE };
+        let changed = Migration { shared: "CREATE TABLE one (id {{id}});", ..ONE };
         let error = run(&mut database, &[changed], 0).expect_err("it was changed");
         assert!(error.to_string().contains("0001_one was changed"), "{error}");
     }
@@ -238,7 +243,7 @@ mod tests {
     fn a_step_that_fails_leaves_nothing_behind() {
         let mut database = database();
         let broken =
-            Step { version: 2, name: "0002_two", shared: "CREATE TABEL two (id);", replacements: &[] };
+            Migration { version: 2, name: "0002_two", shared: "CREATE TABEL two (id);", replacements: &[] };
         let error = run(&mut database, &[ONE, broken], 0).expect_err("bad SQL");
         assert!(error.to_string().contains("0002_two"), "{error}");
         let tables: i64 =
@@ -249,8 +254,12 @@ mod tests {
     #[test]
     fn a_newer_schema_does_not_stop_an_older_binary() {
         let mut database = database();
-        let next =
-            Step { version: 2, name: "0002_two", shared: "CREATE TABLE two (id {{id}});", replacements: &[] };
+        let next = Migration {
+            version: 2,
+            name: "0002_two",
+            shared: "CREATE TABLE two (id {{id}});",
+            replacements: &[],
+        };
         run(&mut database, &[ONE, next], 0).expect("the newer binary");
         run(&mut database, &[ONE], 0).expect("the older binary");
     }
@@ -285,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_replacement_is_taken_for_its_dialect_only() {
-        let step = Step { replacements: &[(Dialect::Mysql, "CREATE TABLE other (id {{id}});")], ..ONE };
+        let step = Migration { replacements: &[(Dialect::Mysql, "CREATE TABLE other (id {{id}});")], ..ONE };
         assert!(step.text(Dialect::Mysql).contains("other"));
         assert_eq!(step.text(Dialect::Sqlite), ONE.shared);
         assert_ne!(step.checksum(Dialect::Mysql), step.checksum(Dialect::Sqlite));

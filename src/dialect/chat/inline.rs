@@ -20,7 +20,7 @@ pub(super) enum TextKind {
 /// Tells thinking from the rest of a text that comes in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Inline {
-    place: Place,
+    place: TagPlace,
     /// May be the beginning of a tag.
     held: String,
     /// How many letters of the tag have been seen.
@@ -28,7 +28,7 @@ pub(super) struct Inline {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum TagPlace {
     #[default]
     Start,
     Inside,
@@ -41,9 +41,9 @@ impl Inline {
         let mut rest = literal;
         while !rest.is_empty() {
             rest = match self.place {
-                Place::Start => self.at_start(rest),
-                Place::Inside => self.inside(rest, each),
-                Place::After => {
+                TagPlace::Start => self.at_start(rest),
+                TagPlace::Inside => self.inside(rest, each),
+                TagPlace::After => {
                     self.release(TextKind::Text, each);
                     each(TextKind::Text, rest);
                     ""
@@ -54,14 +54,14 @@ impl Inline {
 
     /// Thinking has come in its own place: from now on all is text.
     pub(super) fn settle(&mut self) {
-        self.place = Place::After;
+        self.place = TagPlace::After;
     }
 
     /// The text is over: lets go what is held.
     pub(super) fn finish(&mut self, each: &mut dyn FnMut(TextKind, &str)) {
-        let kind = if self.place == Place::Inside { TextKind::Thinking } else { TextKind::Text };
+        let kind = if self.place == TagPlace::Inside { TextKind::Thinking } else { TextKind::Text };
         self.release(kind, each);
-        self.place = Place::After;
+        self.place = TagPlace::After;
     }
 
     /// Whether a whole text may begin with thinking.
@@ -88,7 +88,7 @@ impl Inline {
             }
             at += length;
             if self.matched == OPEN.len() {
-                *self = Self { place: Place::Inside, ..Self::default() };
+                *self = Self { place: TagPlace::Inside, ..Self::default() };
                 return &literal[at..];
             }
         }
@@ -108,7 +108,7 @@ impl Inline {
                 at += length;
                 if self.matched == CLOSE.len() {
                     emit_thinking(&literal[..tag], each);
-                    *self = Self { place: Place::After, ..Self::default() };
+                    *self = Self { place: TagPlace::After, ..Self::default() };
                     return &literal[at..];
                 }
             } else if self.matched > 0 {

@@ -15,7 +15,7 @@ use crate::dialect::literal::Text;
 const NO_RESULT: &str = "No result was given for this call.";
 
 /// Where a part stands.
-type Place = (usize, usize);
+type PartPlace = (usize, usize);
 
 /// Puts the results of each call behind it.
 pub(super) fn settle(request: &mut Request<'_>) {
@@ -53,7 +53,7 @@ pub(super) fn settle(request: &mut Request<'_>) {
 
 /// What is to stand behind a call and does not.
 enum Found<'a> {
-    Later(Place),
+    Later(PartPlace),
     Nowhere(Box<Part<'a>>),
 }
 
@@ -65,8 +65,8 @@ fn as_call<'r, 'a>(part: &'r Part<'a>) -> Option<&'r Call<'a>> {
 }
 
 /// Where the results of each id stand, in order.
-fn places(turns: &[Turn<'_>]) -> HashMap<String, VecDeque<Place>> {
-    let mut places: HashMap<String, VecDeque<Place>> = HashMap::new();
+fn places(turns: &[Turn<'_>]) -> HashMap<String, VecDeque<PartPlace>> {
+    let mut places: HashMap<String, VecDeque<PartPlace>> = HashMap::new();
     for (turn, parts) in turns.iter().map(|turn| &turn.parts).enumerate() {
         for (at, part) in parts.iter().enumerate() {
             if let Part::Result(result) = part {
@@ -90,7 +90,7 @@ fn unanswered<'a>(call: &Call<'a>) -> Part<'a> {
 /// What goes leaves an empty text, which no writer of these dialects writes.
 const GONE: Part<'static> = Part::Text(Text::EMPTY);
 
-fn leave_out(turns: &mut [Turn<'_>], is_orphan: impl Fn(Place) -> bool) {
+fn leave_out(turns: &mut [Turn<'_>], is_orphan: impl Fn(PartPlace) -> bool) {
     for (index, turn) in turns.iter_mut().enumerate() {
         for (at, part) in turn.parts.iter_mut().enumerate() {
             if matches!(part, Part::Result(_)) && is_orphan((index, at)) {

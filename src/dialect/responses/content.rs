@@ -11,19 +11,19 @@ use crate::dialect::writer::Writer;
 
 /// Where in the request something stands, for the error that names it: `input[3].content`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct TextPlace {
     pub item: usize,
     pub member: &'static str,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TextPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "input[{}].{}", self.item, self.member)
     }
 }
 
 /// Reads a text, a list of blocks, or a single block.
-pub(super) fn read<'a>(content: &Node<'a>, place: Place) -> Result<Vec<Part<'a>>, ConversionError> {
+pub(super) fn read<'a>(content: &Node<'a>, place: TextPlace) -> Result<Vec<Part<'a>>, ConversionError> {
     if content.is_object() {
         return Ok(vec![read_block(content, || place.to_string())?]);
     }

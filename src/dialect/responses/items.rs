@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use super::content::{self, Place};
+use super::content::{self, TextPlace};
 use super::{reasoning, reply_read};
 use crate::dialect::canonical::{Call, CallKind, ConversionError, Part, Role, ToolResult, Turn};
 use crate::dialect::literal::Text;
@@ -78,7 +78,7 @@ impl<'a> Items<'a> {
     }
 
     fn message(&mut self, index: usize, item: &Node<'a>) -> Result<(), ConversionError> {
-        let place = Place { item: index, member: "content" };
+        let place = TextPlace { item: index, member: "content" };
         let parts = match item.get("content") {
             Some(content) => content::read(content, place)?,
             None => Vec::new(),
@@ -115,7 +115,7 @@ impl<'a> Items<'a> {
     /// The output of a call that nobody made is left out: no other dialect takes it.
     fn output(&mut self, index: usize, item: &Node<'a>, kind: CallKind) -> Result<(), ConversionError> {
         let Some(call_id) = call_id(item).filter(|id| self.called.contains(id)) else { return Ok(()) };
-        let place = Place { item: index, member: "output" };
+        let place = TextPlace { item: index, member: "output" };
         let parts = match item.get("output") {
             None => Vec::new(),
             Some(output) if output.is_string() || output.is_array() => content::read(output, place)?,

@@ -52,7 +52,7 @@ pub struct Detail {
 }
 
 /// A step of a probe, reported to its observer.
-pub enum Step<'p> {
+pub enum ProbeStep<'p> {
     /// How many models are known, and which of them are tried.
     Begins {
         known: usize,
@@ -108,7 +108,7 @@ pub async fn run_seen(
     account: &AccountRow,
     models: &[String],
     scope: &ProbeScope,
-    mut seen: impl FnMut(Step<'_>),
+    mut seen: impl FnMut(ProbeStep<'_>),
 ) -> store::Result<PostProbe> {
     let settings = app.settings.load_full();
     let reached = site_of_account(site, account, &app.live, settings.system_proxy_url.as_deref());
@@ -116,7 +116,7 @@ pub async fn run_seen(
     let tokens: Vec<TokenRow> = tokens.into_iter().filter(TokenRow::is_usable).collect();
     let credential = credential(account, &tokens);
     let chosen = scope.chosen(models);
-    seen(Step::Begins { known: models.len(), chosen: &chosen });
+    seen(ProbeStep::Begins { known: models.len(), chosen: &chosen });
     let mut details = Vec::new();
     for model in chosen {
         let Some(credential) = &credential else { break };
@@ -129,14 +129,14 @@ pub async fn run_seen(
             verdict => (verdict, None),
         };
         let detail = Detail { model_name: model.clone(), status, latency_ms: probed.latency_ms, reason };
-        seen(Step::Tried(&detail));
+        seen(ProbeStep::Tried(&detail));
         details.push(detail);
     }
     let refused: Vec<&Detail> =
         details.iter().filter(|detail| detail.status == Verdict::Unsupported).collect();
     if !refused.is_empty() {
         switch_off(app, site, account, &refused).await?;
-        refused.iter().for_each(|detail| seen(Step::SwitchedOff(&detail.model_name)));
+        refused.iter().for_each(|detail| seen(ProbeStep::SwitchedOff(&detail.model_name)));
     }
     Ok(PostProbe { scope: scope.as_str(), probed: details.len(), unsupported: refused.len(), details })
 }

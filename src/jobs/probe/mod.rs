@@ -80,7 +80,7 @@ pub struct Summary {
 }
 
 /// A model to ask for, and with which credential.
-struct Target {
+struct ProbeTarget {
     model: String,
     /// The row is that of a token; else the account's.
     token: Option<i64>,
@@ -204,7 +204,7 @@ async fn probe_models(
     Ok(())
 }
 
-async fn ask_for(app: Arc<App>, site: Arc<Site>, target: Target) -> (Target, Probed) {
+async fn ask_for(app: Arc<App>, site: Arc<Site>, target: ProbeTarget) -> (ProbeTarget, Probed) {
     let nothing = Probed { verdict: Verdict::Inconclusive, latency_ms: None, is_overloaded: false };
     let probed = match &target.credential {
         Some(credential) => {
@@ -216,15 +216,15 @@ async fn ask_for(app: Arc<App>, site: Arc<Site>, target: Target) -> (Target, Pro
 }
 
 /// The rows of an account and of its usable tokens, the longest unchecked first.
-async fn targets(app: &App, account: &AccountRow) -> store::Result<Vec<Target>> {
+async fn targets(app: &App, account: &AccountRow) -> store::Result<Vec<ProbeTarget>> {
     let tokens: Vec<TokenRow> =
         tokens::of_account(&app.store, account.id).await?.into_iter().filter(TokenRow::is_usable).collect();
     let of_account = credential(account, &tokens);
-    let mut targets: Vec<Target> = availability::of_account(&app.store, account.id)
+    let mut targets: Vec<ProbeTarget> = availability::of_account(&app.store, account.id)
         .await?
         .into_iter()
         .filter(|row| !row.is_manual)
-        .map(|row| Target {
+        .map(|row| ProbeTarget {
             model: row.model_name,
             token: None,
             available: row.available,
@@ -234,7 +234,7 @@ async fn targets(app: &App, account: &AccountRow) -> store::Result<Vec<Target>> 
         .collect();
     for row in availability::of_tokens_of(&app.store, account.id).await? {
         let Some(token) = tokens.iter().find(|token| token.id == row.token_id) else { continue };
-        targets.push(Target {
+        targets.push(ProbeTarget {
             model: row.model_name,
             token: Some(row.token_id),
             available: row.available,
@@ -300,7 +300,13 @@ impl AccountProbed {
         }
     }
 
-    async fn take(&mut self, app: &App, account: i64, target: &Target, probed: Probed) -> store::Result<()> {
+    async fn take(
+        &mut self,
+        app: &App,
+        account: i64,
+        target: &ProbeTarget,
+        probed: Probed,
+    ) -> store::Result<()> {
         let available = match probed.verdict {
             Verdict::Inconclusive => {
                 self.inconclusive += 1;

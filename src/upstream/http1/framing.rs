@@ -20,7 +20,7 @@ pub struct FramingError(pub &'static str);
 
 /// What the next input begins with: so many bytes of coding, then so many of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct FramingStep {
     pub coding: usize,
     pub data: usize,
 }
@@ -28,7 +28,7 @@ pub struct Step {
 /// A place in a chunked body.
 #[derive(Debug, Default)]
 pub struct Chunked {
-    place: Place,
+    place: ChunkPlace,
     /// The size of the current chunk while that is being read, then how much of it is still to come.
     left: u64,
     /// Bytes that are not data, since the last chunk that has some.
@@ -37,7 +37,7 @@ pub struct Chunked {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum ChunkPlace {
     /// The first digit of a size.
     #[default]
     Size,
@@ -60,15 +60,15 @@ enum Place {
 impl Framing {
     /// What `input` begins with, all of which is then taken as read. Nothing when more input is needed, and when the
     /// body has ended.
-    pub fn step(&mut self, input: &[u8]) -> Result<Step, FramingError> {
+    pub fn step(&mut self, input: &[u8]) -> Result<FramingStep, FramingError> {
         match self {
             Self::Length(left) => {
                 let data = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 *left -= data as u64;
-                Ok(Step { coding: 0, data })
+                Ok(FramingStep { coding: 0, data })
             }
             Self::Chunked(chunked) => chunked.step(input),
-            Self::UntilClose => Ok(Step { coding: 0, data: input.len() }),
+            Self::UntilClose => Ok(FramingStep { coding: 0, data: input.len() }),
         }
     }
 
@@ -76,7 +76,7 @@ impl Framing {
     pub fn is_ended(&self) -> bool {
         match self {
             Self::Length(left) => *left == 0,
-            Self::Chunked(chunked) => chunked.place == Place::Ended,
+            Self::Chunked(chunked) => chunked.place == ChunkPlace::Ended,
             Self::UntilClose => false,
         }
     }
@@ -91,66 +91,72 @@ impl Framing {
 }
 
 impl Chunked {
-    fn step(&mut self, input: &[u8]) -> Result<Step, FramingError> {
+    fn step(&mut self, input: &[u8]) -> Result<FramingStep, FramingError> {
         for (at, &byte) in input.iter().enumerate() {
             match self.place {
-                Place::Data => {
+                ChunkPlace::Data => {
                     let here = input.len() - at;
                     let data = usize::try_from(self.left).unwrap_or(usize::MAX).min(here);
                     self.left -= data as u64;
                     if self.left == 0 {
-                        self.place = Place::DataCr;
+                        self.place = ChunkPlace::DataCr;
                     }
-                    return Ok(Step { coding: at, data });
+                    return Ok(FramingStep { coding: at, data });
                 }
-                Place::Ended => return Ok(Step { coding: at, data: 0 }),
+                ChunkPlace::Ended => return Ok(FramingStep { coding: at, data: 0 }),
                 _ => self.place = self.after(byte)?,
             }
         }
-        Ok(Step { coding: input.len(), data: 0 })
+        Ok(FramingStep { coding: input.len(), data: 0 })
     }
 
     /// What comes after a byte of the coding.
-    fn after(&mut self, byte: u8) -> Result<Place, FramingError> {
+    fn after(&mut self, byte: u8) -> Result<ChunkPlace, FramingError> {
         let error = |what| Err(FramingError(what));
         match (self.place, byte) {
-            (Place::Size | Place::MoreSize, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
+            (ChunkPlace::Size | ChunkPlace::MoreSize, b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
                 let digit = char::from(byte).to_digit(16).unwrap_or_default();
                 let Some(larger) = self.left.checked_mul(16) else {
                     return error("a chunk's size is too large");
                 };
                 self.left = larger | u64::from(digit);
-                Ok(Place::MoreSize)
+                Ok(ChunkPlace::MoreSize)
             }
-            (Place::MoreSize | Place::BehindSize, b' ' | b'\t') => self.skip(Place::BehindSize),
-            (Place::MoreSize | Place::BehindSize, b';') => Ok(Place::Extension),
-            (Place::MoreSize | Place::BehindSize | Place::Extension, b'\r') => Ok(Place::SizeLf),
-            (Place::Size | Place::MoreSize | Place::BehindSize, _) => error("a chunk's size is no number"),
-            (Place::Extension, b'\n') => error("a chunk's size ends with a bare line feed"),
-            (Place::Extension, _) => self.skip(Place::Extension),
-            (Place::SizeLf, b'\n') if self.left == 0 => Ok(Place::Trailers),
-            (Place::SizeLf, b'\n') => {
+            (ChunkPlace::MoreSize | ChunkPlace::BehindSize, b' ' | b'\t') => {
+                self.skip(ChunkPlace::BehindSize)
+            }
+            (ChunkPlace::MoreSize | ChunkPlace::BehindSize, b';') => Ok(ChunkPlace::Extension),
+            (ChunkPlace::MoreSize | ChunkPlace::BehindSize | ChunkPlace::Extension, b'\r') => {
+                Ok(ChunkPlace::SizeLf)
+            }
+            (ChunkPlace::Size | ChunkPlace::MoreSize | ChunkPlace::BehindSize, _) => {
+                error("a chunk's size is no number")
+            }
+            (ChunkPlace::Extension, b'\n') => error("a chunk's size ends with a bare line feed"),
+            (ChunkPlace::Extension, _) => self.skip(ChunkPlace::Extension),
+            (ChunkPlace::SizeLf, b'\n') if self.left == 0 => Ok(ChunkPlace::Trailers),
+            (ChunkPlace::SizeLf, b'\n') => {
                 self.unused = 0;
-                Ok(Place::Data)
+                Ok(ChunkPlace::Data)
             }
-            (Place::DataCr, b'\r') => Ok(Place::DataLf),
-            (Place::DataLf, b'\n') => Ok(Place::Size),
-            (Place::DataCr | Place::DataLf, _) => error("a chunk is longer than its size"),
-            (Place::Trailers, b'\r') => Ok(Place::EndLf),
-            (Place::Trailers, _) => self.skip(Place::Trailer),
-            (Place::Trailer, b'\r') => Ok(Place::TrailerLf),
-            (Place::Trailer, _) => self.skip(Place::Trailer),
-            (Place::TrailerLf, b'\n') => Ok(Place::Trailers),
-            (Place::EndLf, b'\n') => Ok(Place::Ended),
-            (Place::SizeLf | Place::TrailerLf | Place::EndLf, _) => {
+            (ChunkPlace::DataCr, b'\r') => Ok(ChunkPlace::DataLf),
+            (ChunkPlace::DataLf, b'\n') => Ok(ChunkPlace::Size),
+            (ChunkPlace::DataCr | ChunkPlace::DataLf, _) => error("a chunk is longer than its size"),
+            (ChunkPlace::Trailers, b'\r') => Ok(ChunkPlace::EndLf),
+            (ChunkPlace::Trailers, _) => self.skip(ChunkPlace::Trailer),
+            (ChunkPlace::Trailer, b'\r') => Ok(ChunkPlace::TrailerLf),
+            (ChunkPlace::Trailer, _) => self.skip(ChunkPlace::Trailer),
+            (ChunkPlace::TrailerLf, b'\n') => Ok(ChunkPlace::Trailers),
+            (ChunkPlace::EndLf, b'\n') => Ok(ChunkPlace::Ended),
+            (ChunkPlace::SizeLf | ChunkPlace::TrailerLf | ChunkPlace::EndLf, _) => {
                 error("a carriage return without a line feed")
             }
-            (place @ (Place::Data | Place::Ended), _) => Ok(place),
+            (place @ (ChunkPlace::Data | ChunkPlace::Ended), _) => Ok(place),
         }
     }
 
     /// Goes on to `place` over a byte that nobody wants, of which there may be so many.
-    fn skip(&mut self, place: Place) -> Result<Place, FramingError> {
+    fn skip(&mut self, place: ChunkPlace) -> Result<ChunkPlace, FramingError> {
         self.unused += 1;
         if self.unused > MAX_UNUSED {
             return Err(FramingError("its extensions and trailers are too long"));

@@ -11,12 +11,12 @@ use hyper::http::header::{HeaderMap, HeaderName, HeaderValue};
 pub struct AnswerHeaders {
     /// What stands from the first name to the last value.
     text: Box<[u8]>,
-    places: Vec<Place>,
+    places: Vec<HeaderPlace>,
 }
 
 /// Where a header stands in the text.
 #[derive(Clone, Debug)]
-struct Place {
+struct HeaderPlace {
     name: Range<u32>,
     value: Range<u32>,
 }
@@ -40,7 +40,7 @@ impl AnswerHeaders {
         };
         let places = parsed
             .iter()
-            .map(|header| Place { name: within(header.name.as_bytes()), value: within(header.value) })
+            .map(|header| HeaderPlace { name: within(header.name.as_bytes()), value: within(header.value) })
             .collect();
         Self { text: input[begin..end].into(), places }
     }
@@ -59,7 +59,7 @@ impl AnswerHeaders {
     pub fn get_all(&self, name: &HeaderName) -> impl Iterator<Item = &[u8]> {
         let wanted = name.as_str().as_bytes();
         // Most names differ in length, which is told without a look at them.
-        let is_wanted = move |place: &&Place| {
+        let is_wanted = move |place: &&HeaderPlace| {
             place.name.len() == wanted.len() && self.part(&place.name).eq_ignore_ascii_case(wanted)
         };
         self.places.iter().filter(is_wanted).map(|place| self.part(&place.value))

@@ -8,6 +8,6 @@ mod framing;
 mod head;
 mod headers;
 
-pub use framing::{Framing, FramingError, Step};
+pub use framing::{Framing, FramingError, FramingStep};
 pub use head::{AnswerHead, HeadError, parse_answer, write_request};
 pub use headers::AnswerHeaders;

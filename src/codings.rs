@@ -240,7 +240,7 @@ impl Coding {
 }
 
 struct Layer {
-    /// What it is labelled with.
+    /// The label of the body.
     coding: Coding,
     state: DecodeState,
     input: BytesMut,

@@ -43,7 +43,7 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Always answered: a health check that is refused would have the service restarted.
 const HEALTH_PATH: &str = "/api/desktop/health";
 
-/// What answers requests.
+/// Answers requests.
 pub struct Service {
     app: Arc<App>,
     router: Router<Route<App>>,
@@ -51,7 +51,7 @@ pub struct Service {
     body_limit: usize,
 }
 
-/// What answers the requests of one connection.
+/// Answers the requests of one connection.
 pub struct PeerService {
     service: Arc<Service>,
     /// What its peer has asked for, over all connections.
@@ -65,7 +65,7 @@ impl Service {
         Self { cors: Cors::new(app.config.cors_allowed_origins.clone()), app, router, body_limit }
     }
 
-    /// What answers the requests of a connection from `peer`.
+    /// The service for a connection from `peer`.
     pub fn of_peer(self: &Arc<Self>, peer: SocketAddr) -> PeerService {
         let requests = self.app.rates.of_peer(peer.ip(), monotonic_ms());
         PeerService { service: self.clone(), requests }

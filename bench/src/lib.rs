@@ -33,7 +33,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`report`] | medians, ratios, the targets, the page |
+//! | [`report`] | medians, ratios, the targets, the page |
 //! | [`plan`] | the cells of one round and what a cell yields |
 //! | [`targets`] | how each target is started, set up and stopped |
 //! | [`load`] | the closed-loop load generator |

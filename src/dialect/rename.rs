@@ -226,7 +226,7 @@ impl Walk {
         self.escaped = false;
     }
 
-    /// What was held back passes, and so does all that follows.
+    /// Lets pass what was held back, and all that follows.
     fn stop(&mut self, out: &mut Vec<u8>) {
         out.append(&mut self.held);
         self.string = None;
@@ -359,7 +359,7 @@ impl Walk {
     }
 }
 
-/// What a string literal says.
+/// The text of a string literal.
 fn text(literal: &[u8]) -> Option<String> {
     json::string(std::str::from_utf8(literal).ok()?)
 }

@@ -115,7 +115,7 @@ fn reference<'n, 'a>(node: &'n Node<'a>) -> Option<Reference<'n, 'a>> {
     is_ours.then(|| Reference { id: id.into_owned(), holder, is_idle })
 }
 
-/// What a model gave a tool are arguments, whatever they look like.
+/// Whether a node holds arguments that a model gave a tool: they are data, whatever they look like.
 fn is_arguments(node: &Node<'_>, key: &str) -> bool {
     key == "input" && node.get("type").and_then(Node::str).is_some_and(|kind| kind.ends_with("tool_use"))
 }

@@ -131,7 +131,7 @@ impl<'a> Node<'a> {
         self.is_string().then(|| Text::inside(&self.raw[1..self.raw.len() - 1]))
     }
 
-    /// What the string it is says.
+    /// The text of the string that it is.
     pub fn str(&self) -> Option<Cow<'a, str>> {
         if !self.is_string() {
             return None;
@@ -174,7 +174,7 @@ impl<'a> Node<'a> {
         self.get(key)?.text()
     }
 
-    /// What the string at `key` says; empty when there is none.
+    /// The text of the string at `key`; empty when there is none.
     pub fn str_at(&self, key: &str) -> Cow<'a, str> {
         self.get(key).and_then(Node::str).unwrap_or_default()
     }

@@ -57,7 +57,7 @@ enum RequestPlace {
     Lost,
 }
 
-/// What is known of the head being read.
+/// The state of the head being read.
 #[derive(Debug, Default)]
 struct Head {
     bytes: usize,

@@ -31,7 +31,7 @@ pub enum Event {
     End,
 }
 
-/// What a part says of itself.
+/// The headers of a part.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct PartHead {
     /// The field of the form.

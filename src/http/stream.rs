@@ -45,7 +45,7 @@ pub(super) struct Wire {
     is_stopping: AtomicBool,
     /// Another protocol is spoken from now on.
     is_upgraded: AtomicBool,
-    /// What the last request left of its body.
+    /// The rest of the last request's body, which its handler did not read.
     unread: Mutex<Option<Unread>>,
 }
 

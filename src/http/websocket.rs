@@ -89,7 +89,7 @@ pub struct Receiver(SplitStream<Stream>);
 /// Turns true when the service stops.
 pub struct Stopping(watch::Receiver<bool>);
 
-/// What a client sent.
+/// A message or a control frame of the client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
     /// UTF-8, whole, however many fragments it came in.

@@ -42,7 +42,7 @@ pub struct KeyLive {
     pub id: i64,
     /// Held by whoever changes what is reserved, across the commit that makes it so.
     pub turn: Arc<Mutex<()>>,
-    /// What it has asked for lately, for the rate limits.
+    /// Counts its requests, for the rate limits.
     pub rates: Arc<IdentityWindows>,
     /// Reserved and not yet spent.
     block: AtomicI64,

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use crate::time::Millis;
 
-/// What was sent is remembered for six cool-downs, but at least this long.
+/// A notice that was sent is remembered for six cool-downs, but at least this long.
 const REMEMBERED_AT_LEAST: Millis = 600_000;
 /// Signatures remembered; beyond it the oldest goes.
 const MOST: usize = 1024;
 
-/// What was sent recently, by signature.
+/// The notices sent recently, by signature.
 #[derive(Default)]
 pub(super) struct Cooldowns {
     sent: HashMap<u64, Sent>,
@@ -48,7 +48,7 @@ impl Cooldowns {
         }
     }
 
-    /// What is known of one that was sent.
+    /// The record of a notice that was sent.
     pub(super) fn mark(&self, signature: u64) -> Option<Mark> {
         let sent = self.sent.get(&signature).filter(|sent| !sent.failed)?;
         Some(Mark { signature, at: sent.at, held_back: sent.held_back })

@@ -151,7 +151,7 @@ pub(super) fn refusal_code(answer: &Value, member: &str) -> Result<(), String> {
     Err(format!("{member} {code}: {words}"))
 }
 
-/// What an error body says, if it says something to people.
+/// The words of an error body, if it has some for people.
 fn said(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let text = match serde_json::from_slice::<Value>(body) {

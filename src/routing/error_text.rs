@@ -41,7 +41,7 @@ const MODEL_ELSEWHERE: &[&str] = &[
 /// A start and, somewhere behind it, an end.
 const MODEL_AROUND_NAME: &[(&str, &str)] =
     &[("model", "does not exist"), ("不支持", "模型"), ("模型", "不支持")];
-/// What such a text is about; every request names it.
+/// Words for what such a text is about; every request names it.
 const SUBJECTS: &[&str] = &["model", "模型"];
 /// What follows the name of a model, with little between: "model x is not supported".
 const MODEL_LACKING: &[&str] = &["not supported", "not found", "not available"];

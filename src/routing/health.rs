@@ -177,7 +177,7 @@ impl Health {
     }
 }
 
-/// What `elapsed` leaves of one.
+/// The part of 1 that is left after `elapsed`.
 fn halved(elapsed: Millis, half_life: Millis) -> f64 {
     if elapsed <= 0 {
         return 1.0;

@@ -165,7 +165,7 @@ fn cost<'m>(
 // === impl Score ===
 
 impl Score {
-    /// What the other parts make together.
+    /// The product of the other parts.
     fn combined(&self) -> f64 {
         let mut contribution = self.base / f64::from(self.site_channels)
             * self.site_weight

@@ -150,7 +150,7 @@ pub async fn insert(
     Ok(store.batch(vec![row, event]).await?[0].last_id)
 }
 
-/// What an announcement says, in the order of its columns.
+/// The values of an announcement in the order of its columns.
 fn said(seen: &Seen) -> Vec<Value> {
     vec![
         seen.title.as_str().into(),

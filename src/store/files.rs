@@ -22,7 +22,7 @@ use crate::time::Millis;
 pub const CHUNK: usize = 512 * 1024;
 /// Chunks that one transaction deletes.
 const DELETED_AT_ONCE: i64 = 16;
-/// What a deletion of that many frees, in pages of the database.
+/// Pages of the database that a deletion of that many frees.
 const PAGES_FREED: u32 = 4096;
 /// Files or uploads that one look at what has to go brings up.
 const LOOK: i64 = 100;

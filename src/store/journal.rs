@@ -54,7 +54,7 @@ pub enum Touches {
     Inserted(Part),
 }
 
-/// What was touched, by number.
+/// The ids of the rows that were touched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Touched {
     pub everything: bool,
@@ -66,7 +66,7 @@ pub struct Touched {
     pub channels: BTreeSet<i64>,
 }
 
-/// What was touched and is not yet in a snapshot; clones are one.
+/// The rows that were touched and are not yet in a snapshot; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Journal {
     touched: Arc<Mutex<Touched>>,

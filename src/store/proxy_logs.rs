@@ -61,7 +61,7 @@ const VALUES: &str =
 /// Rows that one statement inserts where so many wait: running it costs about as much as a row.
 pub(super) const TOGETHER: usize = 10;
 
-/// What inserts so many rows, behind the word of the dialect.
+/// The statement that inserts this many rows, behind the word of the dialect.
 pub(super) fn into(rows: usize) -> String {
     format!("{INTO} VALUES {}", vec![VALUES; rows].join(", "))
 }

@@ -142,7 +142,7 @@ impl Recorder {
         self.used()
     }
 
-    /// What was tallied, as additions to the usage tables.
+    /// Statements that add the tallies to the usage tables.
     fn used(&mut self) -> Vec<Statement> {
         let (hours, days) = self.usage.take();
         let hours = hours.into_iter().map(|args| Statement::new(self.usage_hour.clone(), args));

@@ -29,7 +29,7 @@ struct Tally {
     latency_n: i64,
 }
 
-/// What is not written yet, and the calendar to sort it by.
+/// Tallies that are not written yet, and the calendar to sort them by.
 pub(super) struct Usage {
     zone: TimeZone,
     zone_name: String,

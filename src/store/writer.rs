@@ -106,7 +106,7 @@ struct QueueState {
     asleep: Asleep,
 }
 
-/// What would make the writer thread get up early.
+/// What wakes the writer thread before its time.
 #[derive(Default, Clone, Copy, PartialEq, Eq)]
 enum Asleep {
     #[default]
@@ -312,9 +312,9 @@ struct Unwritten {
     pause: Duration,
 }
 
-/// What outlives a power cut.
+/// How much outlives a power cut.
 pub(super) enum Durability {
-    /// What SQLite makes of the connection as it was opened.
+    /// As the connection was opened.
     AsOpened,
     /// What somebody waits for, once he has been told; log rows a quarter of a second after they were written.
     Full {

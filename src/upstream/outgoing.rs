@@ -99,7 +99,7 @@ impl Outgoing {
         Poll::Ready(Ok(()))
     }
 
-    /// What is left of head and body.
+    /// The part of head and body that has not been sent.
     fn rest(&self) -> Option<([IoSlice<'_>; 4], usize)> {
         let mut slices = [IoSlice::new(&[]); 4];
         let (mut count, mut skip) = (0, self.sent);

@@ -23,7 +23,7 @@ use crate::routing::Origin;
 const READ: usize = 8 * 1024;
 const MAX_READ: usize = 64 * 1024;
 
-/// What is cheaper to copy than a new read buffer is to allocate.
+/// Up to this length copying is cheaper than allocating a new read buffer.
 const COPIED: usize = 4 * 1024;
 
 /// From this idle time on it is worth a system call to ask whether the upstream has hung up; connections that are used at
@@ -348,7 +348,7 @@ impl Wire {
     }
 }
 
-/// What arrived, and makes no sense to TLS or to us.
+/// Whether bytes arrived that make no sense to TLS or to us.
 fn is_nonsense(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData)
 }

@@ -75,7 +75,7 @@ impl UnknownMembers {
         self.choices.keys().copied()
     }
 
-    /// What is left of the choice in that place.
+    /// The unknown members of the choice in that place.
     pub(super) fn choice(&self, place: usize) -> Option<&ChoiceMembers> {
         self.choices.values().nth(place)
     }

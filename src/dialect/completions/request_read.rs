@@ -8,7 +8,7 @@ use crate::dialect::chat;
 use crate::dialect::literal::Text;
 use crate::dialect::tree::Node;
 
-/// What an answer may be as long as where a client sets no limit.
+/// Longest answer in tokens where a client sets no limit, as OpenAI has it.
 const DEFAULT_LIMIT: u64 = 16;
 /// How a prompt is sent that is more than one text.
 const SEVERAL: &str = "as a list of several texts or of tokens";

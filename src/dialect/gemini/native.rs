@@ -19,7 +19,7 @@ use crate::dialect::writer::Writer;
 
 /// What holds the words for thinking, in small letters and without its underscore.
 const CONFIG: &str = "generationconfig";
-/// What holds a signature, alike.
+/// The key of a signature, in lower case and without underscores.
 const SIGNATURE: &str = "thoughtsignature";
 
 /// The body with Google's words for how much `model` is to think; `None` when it has no others.

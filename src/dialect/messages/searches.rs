@@ -23,7 +23,7 @@ pub(super) fn query(input: &str) -> Text<'static> {
     input.and_then(|input| Some(input.text_at("query")?.into_owned())).unwrap_or_default()
 }
 
-/// What a `web_search_tool_result` block holds.
+/// The results, or the failure, in a `web_search_tool_result` block.
 pub(super) fn found<'a>(block: &Node<'a>) -> Found<'a> {
     let content = block.get("content");
     if let Some(reason) = content.and_then(|content| content.text_at("error_code")) {

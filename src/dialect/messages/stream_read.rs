@@ -362,7 +362,7 @@ fn close(block: Block, each: &mut dyn FnMut(Event<'_>)) {
     each(Event::PartStop { key });
 }
 
-/// What a signature is: a tag tells it, everything else is Anthropic's own.
+/// Reads a signature: a tag names its provider, everything else is Anthropic's own.
 fn signature_of<'t>(proof: &'t Text<'_>, own: fn(Text<'t>) -> Signature<'t>) -> Option<Signature<'t>> {
     if proof.is_empty() {
         return None;

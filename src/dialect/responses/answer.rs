@@ -35,7 +35,7 @@ const DEFAULTS: [(&str, &str); 16] = [
     ("truncation", r#""disabled""#),
     ("user", "null"),
 ];
-/// What an answer is called.
+/// The beginning of an answer: its id, its model and its time.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     pub id: String,

@@ -113,7 +113,7 @@ fn with_mime<'a>(source: Source<'a>, name: Option<&Text<'_>>) -> Source<'a> {
     Source::Inline { mime: Text::plain(mime), data }
 }
 
-/// What a URL points to: the data in it, or itself.
+/// The source that a URL stands for: the data in it, or the address.
 fn source_of_url<'a>(url: &Node<'a>) -> Option<Source<'a>> {
     let text = url.text()?;
     let literal = &url.raw()[1..url.raw().len() - 1];

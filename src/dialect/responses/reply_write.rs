@@ -32,7 +32,7 @@ pub fn write_reply(reply: &Reply<'_>, context: &ReplyContext) -> Bytes {
     json.into_bytes()
 }
 
-/// What was said in one breath is one message.
+/// Texts and refusals that follow each other make one message.
 fn items<'t>(candidate: &'t Candidate<'_>) -> Vec<Item<'t>> {
     let mut items: Vec<Item<'t>> = Vec::new();
     for (place, part) in candidate.parts.iter().enumerate() {

@@ -256,7 +256,7 @@ impl StreamReader {
         self.part_rest(at, event.u64_at("content_index").unwrap_or(0), part, each);
     }
 
-    /// What has not been read yet of a part that is complete.
+    /// Reads the rest of a part that is complete: what no delta gave.
     fn part_rest(&mut self, at: usize, part: u64, block: &Node<'_>, each: Each<'_>) {
         let refusal = block.text_at("refusal");
         let refused = refusal.is_some();

@@ -15,7 +15,7 @@ use crate::dialect::writer::Writer;
 /// has no use for.
 const NOT_OF_THE_REQUEST: [&str; 6] =
     ["type", "generate", "stream", "background", "previous_response_id", "input"];
-/// What a frame need not repeat.
+/// Members that a frame need not repeat.
 const INHERITED: [&str; 3] = ["model", "instructions", "tools"];
 
 /// What a turn brought, collected from its events whatever its end.

@@ -9,7 +9,7 @@ use super::catalog::Ratios;
 use crate::platform::Platform;
 use crate::time::{self, Millis};
 
-/// What a line may be early by: clocks differ, and some sites log the start.
+/// How early a line may be: clocks differ, and some sites log the start.
 const EARLY: Millis = 25_000;
 const LATE: Millis = 120_000;
 /// Farther from the end than this, a line is another request's.
@@ -50,7 +50,7 @@ pub struct UsageQuery<'a> {
     pub model: &'a str,
     pub started: Millis,
     pub ended: Millis,
-    /// What the request was sent with.
+    /// The token that the request was sent with.
     pub token: Option<&'a str>,
     pub token_name: Option<&'a str>,
 }

@@ -9,7 +9,7 @@ use hyper::http::header::{HeaderMap, HeaderName, HeaderValue};
 /// Names are looked up without regard to case, and given as they came.
 #[derive(Clone, Default)]
 pub struct AnswerHeaders {
-    /// What stands from the first name to the last value.
+    /// The bytes from the first name to the last value.
     text: Box<[u8]>,
     places: Vec<HeaderPlace>,
 }

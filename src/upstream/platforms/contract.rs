@@ -59,7 +59,7 @@ pub struct CheckIn {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Balance {
-    /// What is left.
+    /// USD that are left.
     pub balance: f64,
     pub used: f64,
     /// Left and used together.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{meaning, reply};
 use crate::upstream::{ErrorKind, FetchError};
 
-/// What kind of failure, decided on status, words and shape of the answer.
+/// The kind of failure, decided on status, words and shape of the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SiteErrorKind {
     /// No whole answer within the limit.

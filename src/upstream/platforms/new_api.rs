@@ -116,7 +116,7 @@ pub(super) fn learn_unit(site_client: &SiteClient, status: &Value) -> f64 {
     unit
 }
 
-/// What a key lists, else what the session's user may use.
+/// The models that a key lists, else those that the session's user may use.
 pub(super) async fn models(
     site_client: &SiteClient,
     client: &Client,
@@ -136,7 +136,7 @@ pub(super) async fn models(
     own.map_err(|error| SiteError::more_telling(Some(refusal), error))
 }
 
-/// What the session's user may use.
+/// The models that the session's user may use.
 pub(super) async fn models_of_session(
     site_client: &SiteClient,
     client: &Client,

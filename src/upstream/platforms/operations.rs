@@ -61,7 +61,7 @@ impl SiteClient {
         .await
     }
 
-    /// What is left, and what has been used.
+    /// The balance: what is left, and what has been used.
     pub async fn balance(&self, client: &Client) -> Result<Balance, SiteError> {
         let management = self.management("a balance")?;
         self.bounded(async {

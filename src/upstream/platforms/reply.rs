@@ -10,7 +10,7 @@ use super::meaning;
 
 /// A body of so many bytes is read in under a millisecond.
 const SHORT: usize = 64 * 1024;
-/// What is kept of an upstream's own words, in characters.
+/// The longest text of an upstream's own words that is kept, in characters.
 const MAX_MESSAGE: usize = 300;
 /// No model has a longer name; what is longer is garbage, and would be stored and shown everywhere.
 const MAX_NAME: usize = 256;
@@ -100,7 +100,7 @@ pub(super) fn failure(status: StatusCode, body: &[u8]) -> String {
     }
 }
 
-/// What a body says for itself, in one short line.
+/// The error that a body tells, in one short line.
 pub(super) fn error_message(body: &[u8]) -> String {
     match json(body).ok() {
         Some(answer) => message(&answer).unwrap_or_else(|| SPEECHLESS.to_owned()),

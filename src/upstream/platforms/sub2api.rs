@@ -65,7 +65,7 @@ pub(super) async fn account(
     Ok((user, balance))
 }
 
-/// What is left, with the subscriptions where the site tells them.
+/// The balance, with the subscriptions where the site tells them.
 pub(super) async fn balance(site_client: &SiteClient, client: &Client) -> Result<Balance, SiteError> {
     let (account, subscriptions) =
         tokio::join!(account(site_client, client), subscriptions::summary(site_client, client));
@@ -85,7 +85,7 @@ pub(super) async fn models(site_client: &SiteClient, client: &Client) -> Result<
     own.map_err(|error| SiteError::more_telling(Some(refusal), error))
 }
 
-/// What the user's first enabled key lists.
+/// The models that the user's first enabled key lists.
 pub(super) async fn models_of_session(
     site_client: &SiteClient,
     client: &Client,

@@ -103,6 +103,7 @@ mod verdict;
 mod verify;
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use hyper::{Method, StatusCode};
@@ -250,7 +251,7 @@ where
     F: Future<Output = Result<Response>> + Send + 'static,
 {
     Route::new(method, path, Access::Admin, Surface::Admin, move |app, request| {
-        answered(handler(app, request))
+        answered(Box::pin(handler(app, request)))
     })
 }
 
@@ -280,10 +281,10 @@ where
     F: Future<Output = Result<Response>> + Send + 'static,
 {
     Route::new(method, path, Access::Admin, Surface::Admin, move |app, mut request| {
-        answered(async move {
+        answered(Box::pin(async move {
             request.json_object().await?;
             handler(app, request).await
-        })
+        }))
     })
 }
 
@@ -293,11 +294,12 @@ where
     F: Future<Output = Result<Response>> + Send + 'static,
 {
     Route::new(method, path, Access::Public, Surface::Admin, move |app, request| {
-        answered(handler(app, request))
+        answered(Box::pin(handler(app, request)))
     })
 }
 
-async fn answered(answer: impl Future<Output = Result<Response>>) -> Response {
+/// Takes every handler's future behind one type, so that it is compiled once and not for each of more than a hundred.
+async fn answered(answer: Pin<Box<dyn Future<Output = Result<Response>> + Send>>) -> Response {
     answer.await.unwrap_or_else(AdminError::into_response)
 }
 

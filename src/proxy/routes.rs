@@ -198,7 +198,7 @@ where
     })
 }
 
-/// Authenticates the caller and counts the request against its rate limit; then runs the handler.
+/// Runs the handler for callers that may ask; answers all others.
 async fn authenticated<H, F>(
     app: Arc<App>,
     request: Request,
@@ -209,18 +209,25 @@ where
     H: FnOnce(Arc<App>, Request, Caller) -> F,
     F: Future<Output = Response>,
 {
-    if let Some(internal) = request.internal {
-        let caller = Caller { key: None, forced_channel: internal.forced_channel };
-        return handler(app, request, caller).await;
+    match caller(&app, &request, dialect) {
+        Ok(caller) => handler(app, request, caller).await,
+        Err(refusal) => *refusal,
     }
-    match auth::authenticate(&app, &Shown::from(&request)) {
+}
+
+/// Authenticates the caller and counts the request against its rate limit.
+fn caller(app: &App, request: &Request, dialect: Option<Dialect>) -> Result<Caller, Box<Response>> {
+    if let Some(internal) = &request.internal {
+        return Ok(Caller { key: None, forced_channel: internal.forced_channel });
+    }
+    match auth::authenticate(app, &Shown::from(request)) {
         Ok(caller) => match app.rates.admit_request(caller.rates(&app.rates), monotonic_ms()) {
-            Ok(()) => handler(app, request, caller).await,
-            Err(wait) => too_many_of_identity(wait),
+            Ok(()) => Ok(caller),
+            Err(wait) => Err(Box::new(too_many_of_identity(wait))),
         },
         Err(refused) => {
             app.note_auth_failure(request.client_ip, refused.message());
-            Face::of(&request.headers, dialect, request.id).reject_caller(&refused)
+            Err(Box::new(Face::of(&request.headers, dialect, request.id).reject_caller(&refused)))
         }
     }
 }

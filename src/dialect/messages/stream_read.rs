@@ -53,11 +53,11 @@ struct Block {
     index: u64,
     /// `None` for a block that is passed over.
     key: Option<u32>,
-    kind: Kind,
+    kind: BlockKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum BlockKind {
     Text,
     /// With its signature as far as it has come.
     Thinking(Text<'static>),
@@ -160,7 +160,7 @@ impl StreamReader {
         let Some(block) = block else { return };
         match block.str_at("type").as_ref() {
             "text" => {
-                self.open(index, Kind::Text, PartKind::Text, block.text_at("text"), each);
+                self.open(index, BlockKind::Text, PartKind::Text, block.text_at("text"), each);
                 let key = self.next_key - 1;
                 for citation in block.items_at("citations").iter().filter_map(citations::read) {
                     each(Event::Cite { key, citation });
@@ -169,10 +169,10 @@ impl StreamReader {
             "thinking" => {
                 let proof = block.text_at("signature").unwrap_or_default().into_owned();
                 let text = block.text_at("thinking");
-                self.open(index, Kind::Thinking(proof), PartKind::Thinking, text, each);
+                self.open(index, BlockKind::Thinking(proof), PartKind::Thinking, text, each);
             }
             "redacted_thinking" => {
-                self.open(index, Kind::Other, PartKind::Thinking, None, each);
+                self.open(index, BlockKind::Other, PartKind::Thinking, None, each);
                 let (key, data) = (self.next_key - 1, block.text_at("data").unwrap_or_default());
                 if let Some(signature) = signature_of(&data, Signature::AnthropicRedacted) {
                     each(Event::Signature { key, signature });
@@ -181,11 +181,11 @@ impl StreamReader {
             "tool_use" => {
                 let call = read_call(block);
                 if call.name.is_empty() {
-                    return self.push(Block { index, key: None, kind: Kind::Other });
+                    return self.push(Block { index, key: None, kind: BlockKind::Other });
                 }
                 self.called = true;
                 let whole = if call.input.is("{}") { Text::EMPTY } else { call.input.into_owned() };
-                let kind = Kind::Call { id: call.id.clone().into_owned(), whole };
+                let kind = BlockKind::Call { id: call.id.clone().into_owned(), whole };
                 let part = PartKind::Call { id: call.id, name: call.name, kind: call.kind };
                 self.open(index, kind, part, None, each);
             }
@@ -194,17 +194,17 @@ impl StreamReader {
                 let input = block.get("input").filter(|input| !input.members().is_empty());
                 let input = input.map(|input| Text::of(input.raw())).unwrap_or_default();
                 self.searches.push((id.clone().into_owned(), self.next_key));
-                self.open(index, Kind::Search(input), PartKind::Search { id }, None, each);
+                self.open(index, BlockKind::Search(input), PartKind::Search { id }, None, each);
             }
             "web_search_tool_result" => {
-                self.push(Block { index, key: None, kind: Kind::Other });
+                self.push(Block { index, key: None, kind: BlockKind::Other });
                 let id = block.text_at("tool_use_id").unwrap_or_default();
                 let Some(at) = self.searches.iter().position(|(own, _)| *own == id) else { return };
                 let (_, key) = self.searches.remove(at);
                 each(Event::Found { key, found: searches::found(block) });
                 each(Event::PartStop { key });
             }
-            _ => self.push(Block { index, key: None, kind: Kind::Other }),
+            _ => self.push(Block { index, key: None, kind: BlockKind::Other }),
         }
     }
 
@@ -212,13 +212,13 @@ impl StreamReader {
     fn is_open(&self, index: u64, block: &Node<'_>) -> bool {
         let id = block.text_at("id").filter(|id| !id.is_empty());
         let open = self.places.get(&index).and_then(|at| self.blocks.get(at));
-        matches!(open, Some(Block { kind: Kind::Call { id: own, .. }, .. }) if id.as_ref() == Some(own))
+        matches!(open, Some(Block { kind: BlockKind::Call { id: own, .. }, .. }) if id.as_ref() == Some(own))
     }
 
     fn open(
         &mut self,
         index: u64,
-        kind: Kind,
+        kind: BlockKind,
         part: PartKind<'_>,
         text: Option<Text<'_>>,
         each: &mut dyn FnMut(Event<'_>),
@@ -249,9 +249,9 @@ impl StreamReader {
             self.close_before(index, each);
             // A block whose start got lost: its deltas tell what it is.
             match kind {
-                "text" => return self.open(index, Kind::Text, PartKind::Text, Some(text), each),
+                "text" => return self.open(index, BlockKind::Text, PartKind::Text, Some(text), each),
                 "thinking" => {
-                    let kind = Kind::Thinking(Text::EMPTY);
+                    let kind = BlockKind::Thinking(Text::EMPTY);
                     return self.open(index, kind, PartKind::Thinking, Some(text), each);
                 }
                 _ => return,
@@ -260,20 +260,22 @@ impl StreamReader {
         let block = self.places.get(&index).and_then(|at| self.blocks.get_mut(at));
         let Some(Block { key: Some(key), kind: open, .. }) = block else { return };
         match (open, kind) {
-            (Kind::Thinking(proof), "signature") => proof.push(&text),
-            (Kind::Search(input), "input") => input.push(&text),
-            (Kind::Call { whole, .. }, "input") => {
+            (BlockKind::Thinking(proof), "signature") => proof.push(&text),
+            (BlockKind::Search(input), "input") => input.push(&text),
+            (BlockKind::Call { whole, .. }, "input") => {
                 *whole = Text::EMPTY;
                 each(Event::Delta { key: *key, text });
             }
-            (Kind::Text, "text") | (Kind::Thinking(_), "thinking") => each(Event::Delta { key: *key, text }),
+            (BlockKind::Text, "text") | (BlockKind::Thinking(_), "thinking") => {
+                each(Event::Delta { key: *key, text })
+            }
             _ => {}
         }
     }
 
     fn read_citation(&mut self, index: u64, delta: &Node<'_>, each: &mut dyn FnMut(Event<'_>)) {
         let block = self.places.get(&index).and_then(|at| self.blocks.get(at));
-        let Some(Block { key: Some(key), kind: Kind::Text, .. }) = block else { return };
+        let Some(Block { key: Some(key), kind: BlockKind::Text, .. }) = block else { return };
         if let Some(citation) = delta.get("citation").and_then(citations::read) {
             each(Event::Cite { key: *key, citation });
         }
@@ -289,7 +291,7 @@ impl StreamReader {
     fn push(&mut self, block: Block) {
         let at = self.begun;
         self.begun += 1;
-        if !matches!(block.kind, Kind::Call { .. }) {
+        if !matches!(block.kind, BlockKind::Call { .. }) {
             self.other = Some(at);
         }
         self.places.insert(block.index, at);
@@ -343,13 +345,13 @@ impl StreamReader {
 fn close(block: Block, each: &mut dyn FnMut(Event<'_>)) {
     let Block { key: Some(key), kind, .. } = block else { return };
     match kind {
-        Kind::Thinking(proof) => {
+        BlockKind::Thinking(proof) => {
             if let Some(signature) = signature_of(&proof, Signature::Anthropic) {
                 each(Event::Signature { key, signature });
             }
         }
-        Kind::Call { whole: text, .. } if !text.is_empty() => each(Event::Delta { key, text }),
-        Kind::Search(input) => {
+        BlockKind::Call { whole: text, .. } if !text.is_empty() => each(Event::Delta { key, text }),
+        BlockKind::Search(input) => {
             let query = searches::query(&input.decode());
             if !query.is_empty() {
                 each(Event::Delta { key, text: query });
@@ -357,7 +359,7 @@ fn close(block: Block, each: &mut dyn FnMut(Event<'_>)) {
             // It is over when its result has come.
             return;
         }
-        Kind::Call { .. } | Kind::Text | Kind::Other => {}
+        BlockKind::Call { .. } | BlockKind::Text | BlockKind::Other => {}
     }
     each(Event::PartStop { key });
 }

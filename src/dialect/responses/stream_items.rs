@@ -10,7 +10,7 @@ use crate::dialect::tree::Node;
 /// An item of the output, as far as it has been read.
 #[derive(Debug)]
 pub(super) struct Item {
-    pub kind: Kind,
+    pub kind: ItemKind,
     /// Its place in the output and its id, when the upstream says them.
     pub index: Option<u64>,
     pub id: Option<Text<'static>>,
@@ -36,7 +36,7 @@ pub(super) struct Item {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum ItemKind {
     Message,
     Reasoning,
     Call(CallKind),
@@ -45,7 +45,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl ItemKind {
     pub(super) fn of(item: &Node<'_>) -> Self {
         match item.str_at("type").as_ref() {
             "message" => Self::Message,
@@ -59,7 +59,7 @@ impl Kind {
 }
 
 impl Item {
-    fn new(index: Option<u64>, id: Option<Text<'static>>, kind: Kind) -> Self {
+    fn new(index: Option<u64>, id: Option<Text<'static>>, kind: ItemKind) -> Self {
         Self {
             kind,
             index,
@@ -89,8 +89,8 @@ impl Item {
 pub(super) struct Items {
     all: Vec<Item>,
     /// The last item of each kind at each place of the output, and of each id.
-    by_index: HashMap<(Kind, u64), usize>,
-    by_id: HashMap<(Kind, Text<'static>), usize>,
+    by_index: HashMap<(ItemKind, u64), usize>,
+    by_id: HashMap<(ItemKind, Text<'static>), usize>,
     /// The last item without a place, and without an id when it came: it may be meant by any event.
     unplaced: Option<usize>,
     unnamed: Option<usize>,
@@ -111,7 +111,7 @@ impl DerefMut for Items {
 }
 
 impl Items {
-    fn push(&mut self, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
+    fn push(&mut self, index: Option<u64>, id: Option<Text<'_>>, kind: ItemKind) -> usize {
         let (at, id) = (self.all.len(), id.map(Text::into_owned));
         if let Some(index) = index {
             self.by_index.insert((kind, index), at);
@@ -129,7 +129,7 @@ impl Items {
 
     /// The item of an event that names its place, or else its id, where no later item may be meant as well. This is how
     /// nearly every event finds its item, however many there are.
-    fn last_named(&self, index: Option<u64>, id: Option<&Text<'_>>, kind: Kind) -> Option<usize> {
+    fn last_named(&self, index: Option<u64>, id: Option<&Text<'_>>, kind: ItemKind) -> Option<usize> {
         let (found, vague) = match (index, id) {
             (Some(index), _) => (self.by_index.get(&(kind, index)), self.unplaced),
             (None, Some(id)) => (self.by_id.get(&(kind, id.clone().into_owned())), self.unnamed),
@@ -141,7 +141,7 @@ impl Items {
 
 /// The item that an event adds, and its place among those seen so far: one that a delta has told of already, or that
 /// comes a second time, is no other.
-pub(super) fn added(items: &mut Items, index: Option<u64>, id: Option<Text<'_>>, kind: Kind) -> usize {
+pub(super) fn added(items: &mut Items, index: Option<u64>, id: Option<Text<'_>>, kind: ItemKind) -> usize {
     let is_meant = |item: &Item| {
         let is_same = item.id.is_some() && item.id == id;
         let may_be = !item.added && !item.done && (item.id.is_none() || id.is_none());
@@ -160,7 +160,7 @@ pub(super) fn added(items: &mut Items, index: Option<u64>, id: Option<Text<'_>>,
 
 /// The item an event is about: of its kind, at its place, or else of its id; the latest one when it
 /// says neither. An upstream that leaves out the event that adds an item adds it so.
-pub(super) fn of_event(items: &mut Items, event: &Node<'_>, kind: Kind) -> usize {
+pub(super) fn of_event(items: &mut Items, event: &Node<'_>, kind: ItemKind) -> usize {
     let index = event.u64_at("output_index");
     let id = event.text_at("item_id").or_else(|| event.get("item")?.text_at("id"));
     let is_meant = |item: &Item| match (index, item.index, &id, &item.id) {
@@ -176,7 +176,7 @@ pub(super) fn of_event(items: &mut Items, event: &Node<'_>, kind: Kind) -> usize
 /// The item that the terminal response repeats at that place: the one at its place, of its id, or
 /// the first of its kind; a new one when there is none.
 pub(super) fn repeated(items: &mut Items, index: u64, item: &Node<'_>) -> usize {
-    let kind = Kind::of(item);
+    let kind = ItemKind::of(item);
     let id = item.text_at("id");
     let find = |is_meant: &dyn Fn(&Item) -> bool| {
         items.iter().position(|own| own.kind == kind && !own.repeated && is_meant(own))

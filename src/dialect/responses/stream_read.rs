@@ -11,7 +11,7 @@
 //! leave out events have not sent yet. So each item remembers of which parts deltas have been read.
 
 use super::reply_read::{self, input};
-use super::stream_items::{self, Items, Kind};
+use super::stream_items::{self, ItemKind, Items};
 use super::{items, reasoning, searches};
 use crate::dialect::canonical::{CallKind, Event, MAX_OPEN_PARTS, PartKind, too_many_parts};
 use crate::dialect::citation::Citation;
@@ -84,7 +84,7 @@ impl StreamReader {
             "custom_tool_call_input.done" => self.arguments_done(&event, CallKind::Custom, each),
             "output_item.done" => {
                 if let Some(item) = event.get("item") {
-                    let at = stream_items::of_event(&mut self.items, &event, Kind::of(item));
+                    let at = stream_items::of_event(&mut self.items, &event, ItemKind::of(item));
                     self.item_done(at, item, each);
                 }
             }
@@ -154,9 +154,9 @@ impl StreamReader {
 
     fn item_added(&mut self, event: &Node<'_>, each: Each<'_>) {
         let Some(item) = event.get("item") else { return };
-        let kind = Kind::of(item);
+        let kind = ItemKind::of(item);
         let at = stream_items::added(&mut self.items, event.u64_at("output_index"), item.text_at("id"), kind);
-        if matches!(kind, Kind::Call(_)) {
+        if matches!(kind, ItemKind::Call(_)) {
             self.start_call(at, item, each);
         }
     }
@@ -172,7 +172,7 @@ impl StreamReader {
         if let Some(other) = self.open.take() {
             self.close_part(other, each);
         }
-        if !matches!(self.items[at].kind, Kind::Call(_)) {
+        if !matches!(self.items[at].kind, ItemKind::Call(_)) {
             self.open = Some(at);
         }
         let key = self.next_key;
@@ -190,7 +190,7 @@ impl StreamReader {
     }
 
     fn text_delta(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Message);
         let text = event.text_at(member).unwrap_or_default();
         let tokens = event.items_at("logprobs");
         self.text_piece(at, event.u64_at("content_index").unwrap_or(0), refused, (text, tokens), each);
@@ -226,7 +226,7 @@ impl StreamReader {
     }
 
     fn text_done(&mut self, event: &Node<'_>, refused: bool, member: &str, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Message);
         let part = event.u64_at("content_index").unwrap_or(0);
         let text = event.text_at(member).unwrap_or_default();
         self.text_rest(at, part, refused, (text, event.items_at("logprobs")), each);
@@ -252,7 +252,7 @@ impl StreamReader {
         if part.str_at("type") == "reasoning_text" {
             return self.thinking_done(event, true, part.text_at("text").unwrap_or_default(), each);
         }
-        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Message);
         self.part_rest(at, event.u64_at("content_index").unwrap_or(0), part, each);
     }
 
@@ -273,7 +273,7 @@ impl StreamReader {
 
     fn annotation_added(&mut self, event: &Node<'_>, each: Each<'_>) {
         let Some(annotation) = event.get("annotation") else { return };
-        let at = stream_items::of_event(&mut self.items, event, Kind::Message);
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Message);
         self.part_citation(at, event.u64_at("content_index").unwrap_or(0), annotation, each);
     }
 
@@ -289,7 +289,7 @@ impl StreamReader {
     }
 
     fn thinking_delta(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, Kind::Reasoning);
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Reasoning);
         self.thinking_piece(at, reasoning_part(event, raw), raw, text, each);
     }
 
@@ -308,7 +308,7 @@ impl StreamReader {
     }
 
     fn thinking_done(&mut self, event: &Node<'_>, raw: bool, text: Text<'_>, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, Kind::Reasoning);
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Reasoning);
         let part = reasoning_part(event, raw);
         if !self.items[at].seen.contains(&part) {
             self.thinking_piece(at, part, raw, text, each);
@@ -319,7 +319,7 @@ impl StreamReader {
 
     /// Begins a call as soon as its name is known.
     fn start_call(&mut self, at: usize, item: &Node<'_>, each: Each<'_>) {
-        let Kind::Call(kind) = self.items[at].kind else { return };
+        let ItemKind::Call(kind) = self.items[at].kind else { return };
         let Some(name) = item.text_at("name").filter(|name| !name.is_blank()) else { return };
         if self.items[at].key.is_some() || self.items[at].done {
             return;
@@ -334,7 +334,7 @@ impl StreamReader {
     }
 
     fn arguments_delta(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, Kind::Call(kind));
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Call(kind));
         self.input_piece(at, input(event, "delta"), each);
     }
 
@@ -351,7 +351,7 @@ impl StreamReader {
     }
 
     fn arguments_done(&mut self, event: &Node<'_>, kind: CallKind, each: Each<'_>) {
-        let at = stream_items::of_event(&mut self.items, event, Kind::Call(kind));
+        let at = stream_items::of_event(&mut self.items, event, ItemKind::Call(kind));
         self.input_rest(at, kind, event, each);
     }
 
@@ -369,7 +369,7 @@ impl StreamReader {
             return;
         }
         match self.items[at].kind {
-            Kind::Message => {
+            ItemKind::Message => {
                 let content = item.get("content");
                 if let Some(text) = content.and_then(Node::text) {
                     self.text_rest(at, 0, false, (text, &[]), each);
@@ -378,13 +378,13 @@ impl StreamReader {
                     self.part_rest(at, part as u64, block, each);
                 }
             }
-            Kind::Reasoning => self.reasoning_done(at, item, each),
-            Kind::Call(kind) => {
+            ItemKind::Reasoning => self.reasoning_done(at, item, each),
+            ItemKind::Call(kind) => {
                 self.start_call(at, item, each);
                 self.input_rest(at, kind, item, each);
             }
-            Kind::Search => self.search_done(at, item, each),
-            Kind::Other => {}
+            ItemKind::Search => self.search_done(at, item, each),
+            ItemKind::Other => {}
         }
         self.close_part(at, each);
         self.items[at].done = true;
